@@ -1,0 +1,157 @@
+//! What a run amounts to, as text and as JSON.
+
+use crate::options::{Extent, Options};
+use crate::run::RunResult;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::fmt;
+
+/// The figures of one run. Times are in the unit that the field names.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    threads: u32,
+    operations: u64,
+    wall_seconds: f64,
+    ops_per_second: f64,
+    latency_us: Latency,
+    /// Only of a timed run: otherwise every thread does the same number of operations.
+    fairness: Option<Fairness>,
+}
+
+/// Percentiles of an operation's time in microseconds, waiting for the mutex included.
+#[derive(Debug, Serialize)]
+struct Latency {
+    p50: f64,
+    p99: f64,
+    #[serde(rename = "p99.9")]
+    p999: f64,
+    max: f64,
+}
+
+/// How evenly the threads got to do operations.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Fairness {
+    /// Share of the operations done by the busier half of the threads: 0.5 is fair, 1 is not.
+    unfairness_factor: f64,
+    /// (sum x)² / (n · sum x²): 1 is fair, 1/n is one thread doing everything.
+    jain_index: f64,
+}
+
+impl Report {
+    /// The figures of `result`, a run with `options`.
+    pub(crate) fn new(options: &Options, result: &RunResult) -> Self {
+        let counts: Vec<u64> = result.threads.iter().map(|t| t.operations).collect();
+        let operations: u64 = counts.iter().sum();
+        let wall_seconds = result.wall.as_secs_f64();
+        let mut latency = Histogram::new(3).expect("three digits are allowed");
+        for thread in &result.threads {
+            latency
+                .add(&thread.latency)
+                .expect("an automatic histogram resizes");
+        }
+        Self {
+            threads: options.threads,
+            operations,
+            wall_seconds,
+            ops_per_second: operations as f64 / wall_seconds,
+            latency_us: Latency::of(&latency),
+            fairness: matches!(options.extent(), Extent::Time(_)).then(|| Fairness::of(&counts)),
+        }
+    }
+}
+
+impl Latency {
+    fn of(nanos: &Histogram<u64>) -> Self {
+        let at = |quantile| nanos.value_at_quantile(quantile) as f64 / 1000.0;
+        Self {
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: nanos.max() as f64 / 1000.0,
+        }
+    }
+}
+
+impl Fairness {
+    fn of(counts: &[u64]) -> Self {
+        Self {
+            unfairness_factor: unfairness_factor(counts),
+            jain_index: jain_index(counts),
+        }
+    }
+}
+
+/// The GCR paper's unfairness factor (section 6.1). Of an odd number of threads, the middle one
+/// counts half to the upper half, so that equal counts give 0.5.
+fn unfairness_factor(counts: &[u64]) -> f64 {
+    let total: u64 = counts.iter().sum();
+    if total == 0 {
+        return 0.5;
+    }
+    let mut sorted = counts.to_vec();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    let half = sorted.len() / 2;
+    let mut upper = sorted[..half].iter().sum::<u64>() as f64;
+    if sorted.len() % 2 == 1 {
+        upper += sorted[half] as f64 / 2.0;
+    }
+    upper / total as f64
+}
+
+/// Jain, Chiu and Hawe's fairness index (1984).
+fn jain_index(counts: &[u64]) -> f64 {
+    let sum: f64 = counts.iter().map(|&count| count as f64).sum();
+    let squares: f64 = counts.iter().map(|&count| (count as f64).powi(2)).sum();
+    if squares == 0.0 {
+        1.0
+    } else {
+        sum * sum / (counts.len() as f64 * squares)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Latency { p50, p99, p999, max } = self.latency_us;
+        writeln!(f, "threads: {}", self.threads)?;
+        writeln!(f, "operations: {}", self.operations)?;
+        writeln!(f, "wall: {:.3} s", self.wall_seconds)?;
+        writeln!(f, "ops/sec: {:.0}", self.ops_per_second)?;
+        write!(
+            f,
+            "latency (us): P50: {p50:.2} P99: {p99:.2} P99.9: {p999:.2} max: {max:.2}"
+        )?;
+        if let Some(Fairness {
+            unfairness_factor,
+            jain_index,
+        }) = self.fairness
+        {
+            write!(
+                f,
+                "\nunfairness: {unfairness_factor:.3}\nJain index: {jain_index:.3}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{jain_index, unfairness_factor};
+
+    #[test]
+    fn the_unfairness_factor_is_the_upper_half_s_share() {
+        assert_eq!(unfairness_factor(&[5, 5, 5, 5]), 0.5);
+        assert_eq!(unfairness_factor(&[5, 5, 5]), 0.5);
+        assert_eq!(unfairness_factor(&[7]), 0.5);
+        assert_eq!(unfairness_factor(&[1, 0, 0, 3]), 1.0);
+        assert_eq!(unfairness_factor(&[1, 2, 3, 4]), 0.7);
+        assert_eq!(unfairness_factor(&[0, 0]), 0.5);
+    }
+
+    #[test]
+    fn jain_s_index_runs_from_one_to_one_over_n() {
+        assert_eq!(jain_index(&[3, 3, 3]), 1.0);
+        assert_eq!(jain_index(&[8, 0, 0, 0]), 0.25);
+        assert_eq!(jain_index(&[0, 0]), 1.0);
+    }
+}
