@@ -1,0 +1,127 @@
+//! The interface of every lock.
+
+use lockwork_platform::{Deadline, Platform};
+
+/// A mutual-exclusion lock, shaped like `lock_api::RawMutex` but with a token.
+///
+/// The token is what the holder must keep until it unlocks: a queue node, or nothing. It borrows nothing from the
+/// locker's stack, so it may be stored anywhere and handed to another thread. All-zero memory is an
+/// unlocked lock.
+///
+/// # Safety
+///
+/// Implementations guarantee mutual exclusion between a successful acquisition and the matching `unlock`,
+/// and that everything before an `unlock` happens before everything after the next acquisition.
+pub unsafe trait RawLock<P: Platform>: Send + Sync {
+    /// What the holder keeps between acquisition and release.
+    type Token: Token;
+
+    /// An unlocked lock.
+    fn new() -> Self;
+
+    /// Acquires, waiting as long as it takes. Not re-entrant: a holder that locks again waits for ever.
+    #[must_use = "the token is needed to unlock"]
+    fn lock(&self) -> Self::Token;
+
+    /// Acquires if that is possible without waiting. Succeeds on a quiescent unlocked lock; may fail
+    /// while the lock is being released.
+    #[must_use = "the token is needed to unlock"]
+    fn try_lock(&self) -> Option<Self::Token>;
+
+    /// Acquires, or gives up when the deadline has passed. Tries at least once.
+    #[must_use = "the token is needed to unlock"]
+    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token>;
+
+    /// Releases. May be called by another thread than the locker's.
+    ///
+    /// # Safety
+    ///
+    /// `token` came from an acquisition of this lock and has not been used for an unlock.
+    unsafe fn unlock(&self, token: Self::Token);
+
+    /// Whether somebody holds the lock or waits for it, at some instant during the call.
+    fn is_locked(&self) -> bool;
+
+    /// In a child after `fork`: drops all waiters, who do not exist here, and keeps the lock locked if
+    /// it is. `holder` is the token of the holder if the lock is locked and the token is known. Whoever held the lock
+    /// in the parent can release it here, if it is the thread that forked.
+    ///
+    /// # Safety
+    ///
+    /// No other thread exists, or none uses this lock.
+    unsafe fn forget_waiters(&self, holder: Option<Self::Token>);
+}
+
+/// What a holder keeps. It can be stored as one word, which is 0 for "none".
+///
+/// # Safety
+///
+/// `from_word(into_word(t))` is `t` again.
+pub unsafe trait Token: Copy {
+    /// Whether there is anything to keep.
+    const STORED: bool;
+    /// The token as a non-zero word (any word where nothing is stored).
+    fn into_word(self) -> usize;
+    /// The token back from its word.
+    ///
+    /// # Safety
+    ///
+    /// `word` came from [`Token::into_word`] of the same type.
+    unsafe fn from_word(word: usize) -> Self;
+}
+
+// SAFETY: there is only one `()`.
+unsafe impl Token for () {
+    const STORED: bool = false;
+    #[inline(always)]
+    fn into_word(self) -> usize {
+        0
+    }
+    #[inline(always)]
+    unsafe fn from_word(_word: usize) -> Self {}
+}
+
+// SAFETY: a pointer round-trips through its exposed address.
+unsafe impl<T> Token for core::ptr::NonNull<T> {
+    const STORED: bool = true;
+    #[inline(always)]
+    fn into_word(self) -> usize {
+        self.as_ptr().expose_provenance()
+    }
+    #[inline(always)]
+    unsafe fn from_word(word: usize) -> Self {
+        let pointer = core::ptr::with_exposed_provenance_mut(word);
+        // SAFETY: a word made from a `NonNull` is not zero.
+        unsafe { core::ptr::NonNull::new_unchecked(pointer) }
+    }
+}
+
+/// A reader-writer lock. All-zero memory is an unlocked lock.
+///
+/// # Safety
+///
+/// Implementations exclude writers against everybody, and order critical sections as [`RawLock`] does.
+pub unsafe trait RawRwLock<P: Platform>: Send + Sync {
+    /// An unlocked lock.
+    fn new() -> Self;
+    /// Acquires for reading; `None` deadline waits as long as it takes. Returns whether it was acquired.
+    fn lock_shared(&self, deadline: Option<Deadline>) -> bool;
+    /// Acquires for reading if that needs no waiting.
+    fn try_lock_shared(&self) -> bool;
+    /// Releases one reader.
+    ///
+    /// # Safety
+    ///
+    /// The caller is a reader of this lock.
+    unsafe fn unlock_shared(&self);
+    /// Acquires for writing; `None` deadline waits as long as it takes. Returns whether it was acquired.
+    fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool;
+    /// Acquires for writing if that needs no waiting.
+    fn try_lock_exclusive(&self) -> bool;
+    /// Releases the writer.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the writer of this lock.
+    unsafe fn unlock_exclusive(&self);
+}

@@ -1,0 +1,172 @@
+//! Every lock by name, with what is known of it, and the one place where a name becomes a type.
+
+use core::fmt;
+
+use lockwork_platform::Platform;
+
+use crate::api::RawLock;
+use crate::competitive::{backoff, tas, ttas};
+use crate::queue::{clh, k42, mcs, ticket};
+use crate::wait::{Spin, SpinThenPark};
+use crate::{blocking::futex, restrict::gcr};
+
+/// The lock that `lockwork run` uses when nobody says otherwise.
+pub const DEFAULT: &str = "gcr(mcs-stp)";
+
+/// How waiters compete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Everybody polls or changes one word.
+    Competitive,
+    /// Waiters queue, each on a word of its own.
+    Queue,
+    /// Waiters sleep in the kernel.
+    Blocking,
+    /// A wrapper that restricts how many threads compete.
+    Restriction,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Competitive => "competitive",
+            Self::Queue => "queue",
+            Self::Blocking => "blocking",
+            Self::Restriction => "restriction",
+        })
+    }
+}
+
+/// Where an algorithm comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Citation {
+    /// Key in `REFERENCES.bib`.
+    pub key: &'static str,
+    /// Authors, title, venue, year.
+    pub text: &'static str,
+}
+
+/// What is known of an algorithm, whatever its waiting policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Algorithm {
+    /// Name without the waiting policy.
+    pub name: &'static str,
+    /// How waiters compete.
+    pub family: Family,
+    /// The order in which waiters get the lock.
+    pub fairness: &'static str,
+    /// Bytes of the lock itself, at rest.
+    pub bytes: usize,
+    /// Bytes of pool memory for each waiter.
+    pub bytes_per_waiter: usize,
+    /// Whether the holder keeps such a node too.
+    pub holder_node: bool,
+    /// What a timed acquisition does.
+    pub timed: &'static str,
+    /// The publication.
+    pub citation: Citation,
+    /// One line: how it works.
+    pub summary: &'static str,
+    /// What to expect of it.
+    pub properties: &'static str,
+    /// Where this implementation departs from the publication.
+    pub deviations: &'static str,
+    /// When to choose something else.
+    pub avoid: &'static str,
+}
+
+/// A lock that can be asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockInfo {
+    /// The name in a lock spec.
+    pub name: &'static str,
+    /// Which type it is.
+    pub id: LockId,
+    /// How waiters wait: `spin`, `stp` (spin-then-park), `park`.
+    pub waiting: &'static str,
+    /// What is known of the algorithm.
+    pub algorithm: &'static Algorithm,
+}
+
+macro_rules! catalogue {
+    ($($id:ident, $name:literal, $waiting:literal, $algorithm:path, $type:ty;)*) => {
+        /// A base lock: one algorithm with one waiting policy.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum LockId {
+            $(#[doc = $name] $id,)*
+        }
+
+        /// All base locks.
+        pub const LOCKS: &[LockInfo] = &[
+            $(LockInfo { name: $name, id: LockId::$id, waiting: $waiting, algorithm: &$algorithm },)*
+        ];
+
+        /// Calls the visitor with the type of a base lock.
+        pub fn dispatch<P: Platform, V: Visitor<P>>(id: LockId, visitor: V) -> V::Output {
+            match id {
+                $(LockId::$id => visitor.visit::<$type>(),)*
+            }
+        }
+    };
+}
+
+catalogue! {
+    Tas, "tas", "spin", tas::ALGORITHM, tas::Tas<P>;
+    Ttas, "ttas", "spin", ttas::ALGORITHM, ttas::Ttas<P>;
+    Backoff, "backoff", "spin", backoff::ALGORITHM, backoff::Backoff<P>;
+    Ticket, "ticket", "spin", ticket::ALGORITHM, ticket::Ticket<P>;
+    ClhSpin, "clh-spin", "spin", clh::ALGORITHM, clh::Clh<P, Spin>;
+    ClhStp, "clh-stp", "stp", clh::ALGORITHM, clh::Clh<P, SpinThenPark>;
+    McsSpin, "mcs-spin", "spin", mcs::ALGORITHM, mcs::Mcs<P, Spin>;
+    McsStp, "mcs-stp", "stp", mcs::ALGORITHM, mcs::Mcs<P, SpinThenPark>;
+    K42Spin, "k42-spin", "spin", k42::ALGORITHM, k42::K42<P, Spin>;
+    K42Stp, "k42-stp", "stp", k42::ALGORITHM, k42::K42<P, SpinThenPark>;
+    Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
+}
+
+/// Wrappers of a base lock, by the name used as in `gcr(mcs-stp)`.
+pub const WRAPPERS: &[&Algorithm] = &[&gcr::ALGORITHM];
+
+/// Code that is generic over the lock type.
+pub trait Visitor<P: Platform> {
+    /// What it produces.
+    type Output;
+    /// Called with the type of the lock.
+    fn visit<L: RawLock<P> + 'static>(self) -> Self::Output;
+}
+
+impl LockId {
+    /// What is known of this lock.
+    #[must_use]
+    pub fn info(self) -> &'static LockInfo {
+        // The table has one entry per id, in the order of the enumeration.
+        &LOCKS[self as usize]
+    }
+}
+
+/// The base lock of this name. Underscores count as hyphens (LiTL's spelling).
+#[must_use]
+pub fn lookup(name: &str) -> Option<&'static LockInfo> {
+    let fold = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    LOCKS.iter().find(|lock| lock.name.bytes().eq(name.bytes().map(fold)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_ids() {
+        for lock in LOCKS {
+            assert_eq!(lock.id.info(), lock);
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_both_spellings() {
+        assert_eq!(lookup("mcs_stp"), lookup("mcs-stp"));
+        assert_eq!(lookup("mcs-stp").map(|lock| lock.id), Some(LockId::McsStp));
+        assert_eq!(lookup("nonsense"), None);
+    }
+}

@@ -1,0 +1,509 @@
+//! Condition variables that work with any lock: an in-place queue of waiters, each asleep on a word of its own.
+//!
+//! Not from a paper. Properties: FIFO among waiters; 24 bytes; one 64-byte node a waiter; no spurious wake-ups but by
+//! [`kick`]. A broadcast wakes only as many waiters as can run at once; each of them wakes another once it has the lock
+//! again, so that a herd does not fight for a lock that admits one.
+//!
+//! # State
+//!
+//! ```text
+//! head → oldest ⇄ … ⇄ newest ← tail      all under `guard`
+//! ```
+//!
+//! | word             | meaning                                             | who moves it there             |
+//! |------------------|-----------------------------------------------------|--------------------------------|
+//! | `WAITING`        | in the queue, awake                                 | the waiter                     |
+//! | `PARKED`         | in the queue, asleep or about to be                 | the waiter                     |
+//! | `KICKED`         | in the queue, asked to look for an interruption     | anybody, from the two above    |
+//! | `CLAIMED`        | a signal is meant for it, it is awake               | a signaller, under the guard   |
+//! | `CLAIMED_PARKED` | a signal is meant for it, it is asleep or about to be | as above, or the waiter      |
+//! | `LEAVING`        | deadline or interruption came before any signal     | the waiter                     |
+//! | `GRANTED`        | signalled; the waiter may recycle the node          | whoever was to wake it         |
+//!
+//! # Invariants
+//!
+//! - I1: links, `linked`, `chained`, `head`, `tail` and `leavers` are accessed under the guard only (`chained` afterwards by its
+//!   waiter alone, once granted).
+//! - I2: a claim and `LEAVING` exclude each other: one CAS on the word decides who was first. A signal is therefore never spent
+//!   on a waiter that reports a time-out.
+//! - I3: a waiter that was claimed never touches the condition again, so that it may be destroyed as soon as everybody
+//!   has been signalled. A waiter that is leaving does, and is counted in `leavers` if a signaller unlinked it first;
+//!   [`Cond::destroy`] waits for those.
+//! - I4: every claimed waiter is granted exactly once: by the signaller, or by the waiter it is chained to.
+//!
+//! # Ordering
+//!
+//! - E1: the swap to `GRANTED` (Release) → the waiter's load of it (Acquire): the granter is done with the node.
+//! - E2: claim (AcqRel) and `LEAVING` (AcqRel) on one word: see I2; the guard orders all else.
+
+use core::fmt;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use lockwork_platform::{AtomicCell, DataCell, Deadline, FutexCell, Platform, PoolNode};
+
+use crate::api::RawLock;
+use crate::blocking::futex::FutexLock;
+
+/// Added to the address of a condition in `Platform::set_waiting_on`, to tell it from a lock's.
+pub const WAITING_ON_COND: usize = 1;
+
+const WAITING: u32 = 0;
+const PARKED: u32 = 1;
+const KICKED: u32 = 2;
+const CLAIMED: u32 = 3;
+const CLAIMED_PARKED: u32 = 4;
+const LEAVING: u32 = 5;
+const GRANTED: u32 = 6;
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// By a signal or a broadcast.
+    Signalled,
+    /// By the deadline; no signal was spent.
+    TimedOut,
+    /// By an interruption; no signal was spent.
+    Interrupted,
+}
+
+/// How somebody else may end a wait without a signal (POSIX cancellation). `()` never interrupts.
+pub trait Interruption<P: Platform> {
+    /// Makes the word known to those who may [`kick`] it, or (null) forgets it. Ordered before the
+    /// next call of `pending` for all threads.
+    fn publish(&self, word: *const P::Futex);
+    /// Whether the wait shall end.
+    fn pending(&self) -> bool;
+}
+
+impl<P: Platform> Interruption<P> for () {
+    fn publish(&self, _word: *const P::Futex) {}
+    fn pending(&self) -> bool {
+        false
+    }
+}
+
+/// Makes the waiter with this word look for an interruption. Any other user of the word is undisturbed.
+///
+/// # Safety
+///
+/// `word` was published by [`Interruption::publish`]; pool memory stays mapped, so it may be recycled meanwhile.
+pub unsafe fn kick<P: Platform>(word: *const P::Futex) {
+    // SAFETY: pool memory is never unmapped.
+    let cell = unsafe { &*word };
+    for state in [WAITING, PARKED, WAITING] {
+        if cell.compare_exchange(state, KICKED, AcqRel, Relaxed).is_ok() {
+            // SAFETY: as above.
+            unsafe { FutexCell::wake(word, 1) };
+            return;
+        }
+    }
+}
+
+/// A waiter.
+#[repr(C)]
+struct Waiter<P: Platform> {
+    word: P::Futex,
+    /// Whether the node is in the queue (I1).
+    linked: P::Data<bool>,
+    next: P::Data<Link<P>>,
+    prev: P::Data<Link<P>>,
+    /// Whom this waiter wakes once it has its lock again.
+    chained: P::Data<Link<P>>,
+    /// The lock this waiter takes afterwards.
+    lock: P::Data<usize>,
+}
+
+/// A pointer to a waiter, null for none.
+struct Link<P: Platform>(*mut Waiter<P>);
+
+impl<P: Platform> Clone for Link<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Link<P> {}
+
+// SAFETY: waiters are made of cells that may be shared; who may follow the pointer when is I1.
+unsafe impl<P: Platform> Send for Link<P> {}
+
+impl<P: Platform> Link<P> {
+    const NONE: Self = Self(ptr::null_mut());
+
+    /// # Safety
+    ///
+    /// The node, if any, is alive while the reference is used.
+    unsafe fn get<'a>(self) -> Option<&'a Waiter<P>> {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<P: Platform> PoolNode<P> for Waiter<P> {
+    fn new() -> Self {
+        Self {
+            word: P::Futex::new(WAITING),
+            linked: P::Data::new(false),
+            next: P::Data::new(Link::NONE),
+            prev: P::Data::new(Link::NONE),
+            chained: P::Data::new(Link::NONE),
+            lock: P::Data::new(0),
+        }
+    }
+}
+
+impl<P: Platform> Waiter<P> {
+    fn link(&self) -> Link<P> {
+        Link(ptr::from_ref(self).cast_mut())
+    }
+
+    /// Means a signal for this waiter; false if it is leaving. Under the guard.
+    fn claim(&self) -> bool {
+        let mut seen = self.word.load(Relaxed);
+        loop {
+            let claimed = match seen {
+                LEAVING => return false,
+                PARKED => CLAIMED_PARKED,
+                _ => CLAIMED,
+            };
+            // ORDER: E2.
+            match self.word.compare_exchange(seen, claimed, AcqRel, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Ends the wait of a claimed waiter, which may recycle the node at once.
+    fn grant(&self) {
+        let word = ptr::from_ref(&self.word);
+        // ORDER: E1; Acquire pairs with the waiter's move to CLAIMED_PARKED, which publishes nothing.
+        if self.word.swap(GRANTED, AcqRel) == CLAIMED_PARKED {
+            // SAFETY: alive at the swap; a late wake is spurious.
+            unsafe { FutexCell::wake(word, 1) };
+        }
+    }
+
+    /// Waits for the grant, the deadline or an interruption.
+    fn sleep(&self, deadline: Option<Deadline>, interruption: &impl Interruption<P>) -> Outcome {
+        let mut outcome = Outcome::Interrupted;
+        loop {
+            let state = self.word.load(Acquire); // ORDER: E1.
+            let next = match state {
+                GRANTED => return Outcome::Signalled,
+                WAITING | KICKED if interruption.pending() => LEAVING,
+                WAITING => PARKED,
+                KICKED => WAITING,
+                PARKED => match self.word.wait(PARKED, deadline) {
+                    Ok(()) => continue,
+                    Err(_) => {
+                        outcome = Outcome::TimedOut;
+                        LEAVING
+                    }
+                },
+                CLAIMED => CLAIMED_PARKED,
+                _ => {
+                    // Claimed: the signal is ours, whatever the deadline says.
+                    let _ = self.word.wait(CLAIMED_PARKED, None);
+                    continue;
+                }
+            };
+            // ORDER: E2. A failure means that somebody else moved the word: look again.
+            if self.word.compare_exchange(state, next, AcqRel, Relaxed).is_ok() && next == LEAVING {
+                return outcome;
+            }
+        }
+    }
+}
+
+/// A condition variable. All-zero memory is one without waiters.
+#[repr(C)]
+pub struct Cond<P: Platform> {
+    /// The oldest waiter. Atomic, so that a signaller can see without the guard that nobody waits.
+    head: P::Ptr<Waiter<P>>,
+    tail: P::Data<Link<P>>,
+    guard: FutexLock<P>,
+    /// Waiters that are leaving and were unlinked by a signaller (I3).
+    leavers: P::Data<u32>,
+}
+
+impl<P: Platform> fmt::Debug for Cond<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cond").field("head", &self.head.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform> Default for Cond<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> Cond<P> {
+    /// A condition without waiters.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            head: P::Ptr::new(ptr::null_mut()),
+            tail: P::Data::new(Link::NONE),
+            guard: FutexLock::new(),
+            leavers: P::Data::new(0),
+        }
+    }
+
+    /// Waits for a signal, a deadline or an interruption. `unlock` releases the caller's lock once the
+    /// caller is in the queue, `relock` acquires it again; `lock` is any number that identifies it.
+    ///
+    /// Waiters with the same lock may be woken by one another after their `relock`.
+    pub fn wait<R>(
+        &self,
+        lock: usize,
+        deadline: Option<Deadline>,
+        interruption: &impl Interruption<P>,
+        unlock: impl FnOnce(),
+        relock: impl FnOnce() -> R,
+    ) -> (Outcome, R) {
+        let node = P::alloc_node::<Waiter<P>>();
+        // SAFETY: ours until we free it, below.
+        let waiter = unsafe { node.as_ref() };
+        // SAFETY: not shared yet.
+        unsafe { waiter.lock.set(lock) };
+        self.enqueue(waiter);
+        unlock();
+        interruption.publish(&raw const waiter.word);
+        let outcome = waiter.sleep(deadline, interruption);
+        interruption.publish(ptr::null());
+        if outcome != Outcome::Signalled {
+            self.leave(waiter);
+        }
+        P::set_waiting_on(0);
+        let result = relock();
+        // SAFETY: granted, or unlinked: the node is ours alone (I1).
+        let chained = unsafe { waiter.chained.get() };
+        // SAFETY: as above.
+        unsafe { P::free_node(node) };
+        // SAFETY: claimed, and waiting for our grant (I4).
+        if let Some(next) = unsafe { chained.get() } {
+            next.grant();
+        }
+        (outcome, result)
+    }
+
+    /// Wakes the oldest waiter.
+    pub fn signal(&self) {
+        // Whoever holds the lock, or did after a waiter released it, sees that waiter; others have no claim to.
+        if self.head.load(Relaxed).is_null() {
+            return;
+        }
+        self.lock_guard();
+        let claimed = loop {
+            let Some(waiter) = self.pop() else { break None };
+            if waiter.claim() {
+                break Some(waiter);
+            }
+            self.count_leavers(1);
+        };
+        self.unlock_guard();
+        // The condition is not touched any more (I3).
+        if let Some(waiter) = claimed {
+            waiter.grant();
+        }
+    }
+
+    /// Wakes all waiters: some at once, the others one after another as those get the lock.
+    pub fn broadcast(&self) {
+        if self.head.load(Relaxed).is_null() {
+            return;
+        }
+        self.lock_guard();
+        let mut claimed = Chain::new();
+        while let Some(waiter) = self.pop() {
+            if waiter.claim() {
+                claimed.push(waiter);
+            } else {
+                self.count_leavers(1);
+            }
+        }
+        self.unlock_guard();
+        claimed.wake(P::parallelism());
+    }
+
+    /// Whether the condition may be destroyed now: false if somebody still waits on it. Waits for
+    /// those that have been signalled or timed out and are about to leave.
+    #[must_use]
+    pub fn destroy(&self) -> bool {
+        loop {
+            self.lock_guard();
+            // SAFETY: I1.
+            let leavers = unsafe { self.leavers.get() };
+            let mut waiting = false;
+            let mut next = Link(self.head.load(Relaxed));
+            // SAFETY: nodes in the queue are alive, under the guard.
+            while let Some(waiter) = unsafe { next.get() } {
+                waiting |= waiter.word.load(Relaxed) != LEAVING;
+                // SAFETY: I1.
+                next = unsafe { waiter.next.get() };
+            }
+            let empty = self.head.load(Relaxed).is_null();
+            self.unlock_guard();
+            if waiting {
+                return false;
+            }
+            if empty && leavers == 0 {
+                return true;
+            }
+            P::yield_now();
+        }
+    }
+
+    /// In a child after `fork`: forgets all waiters, who do not exist here.
+    ///
+    /// # Safety
+    ///
+    /// No other thread uses the condition.
+    pub unsafe fn forget_waiters(&self) {
+        self.head.store(ptr::null_mut(), Relaxed);
+        self.guard.reset();
+        // SAFETY: the caller's contract.
+        unsafe { self.tail.set(Link::NONE) };
+        // SAFETY: as above.
+        unsafe { self.leavers.set(0) };
+    }
+
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize | WAITING_ON_COND
+    }
+
+    fn lock_guard(&self) {
+        self.guard.lock_for(self.address());
+    }
+
+    fn unlock_guard(&self) {
+        self.guard.release();
+    }
+
+    fn count_leavers(&self, change: i32) {
+        // SAFETY: I1: the caller has the guard.
+        let leavers = unsafe { self.leavers.get() };
+        // SAFETY: as above.
+        unsafe { self.leavers.set(leavers.wrapping_add_signed(change)) };
+    }
+
+    fn enqueue(&self, waiter: &Waiter<P>) {
+        self.lock_guard();
+        // Under the guard, so that a fork cannot come between the queue and its registration unless by a thread that
+        // waits for neither.
+        P::set_waiting_on(self.address());
+        // SAFETY: I1, for this block: we have the guard, and the last node is alive.
+        unsafe {
+            let last = self.tail.get();
+            waiter.linked.set(true);
+            waiter.prev.set(last);
+            match last.get() {
+                Some(last) => last.next.set(waiter.link()),
+                None => self.head.store(waiter.link().0, Relaxed),
+            }
+            self.tail.set(waiter.link());
+        }
+        self.unlock_guard();
+    }
+
+    /// Unlinks the oldest waiter. Under the guard.
+    fn pop<'a>(&self) -> Option<&'a Waiter<P>> {
+        // SAFETY: nodes in the queue are alive; this one stays so until it is granted, or has left under the guard.
+        let waiter = unsafe { Link(self.head.load(Relaxed)).get() }?;
+        self.unlink(waiter);
+        Some(waiter)
+    }
+
+    /// Takes a node out of the queue. Under the guard.
+    fn unlink(&self, waiter: &Waiter<P>) {
+        // SAFETY: I1, for this block: the caller has the guard, and nodes in the queue are alive.
+        unsafe {
+            let (prev, next) = (waiter.prev.get(), waiter.next.get());
+            match prev.get() {
+                Some(prev) => prev.next.set(next),
+                None => self.head.store(next.0, Relaxed),
+            }
+            match next.get() {
+                Some(next) => next.prev.set(prev),
+                None => self.tail.set(prev),
+            }
+            waiter.linked.set(false);
+        }
+    }
+
+    /// Takes a leaving waiter out of the queue, or out of the count of leavers.
+    #[cold]
+    fn leave(&self, waiter: &Waiter<P>) {
+        self.lock_guard();
+        // SAFETY: I1.
+        if unsafe { waiter.linked.get() } {
+            self.unlink(waiter);
+        } else {
+            self.count_leavers(-1);
+        }
+        self.unlock_guard();
+    }
+}
+
+/// Claimed waiters of one broadcast, oldest first, linked by `next`.
+struct Chain<P: Platform> {
+    first: Link<P>,
+    last: Link<P>,
+    /// Whether all of them take the same lock afterwards.
+    one_lock: bool,
+}
+
+impl<P: Platform> Chain<P> {
+    fn new() -> Self {
+        Self { first: Link::NONE, last: Link::NONE, one_lock: true }
+    }
+
+    fn push(&mut self, waiter: &Waiter<P>) {
+        // SAFETY: claimed nodes are the claimer's until it grants them (I4), for this block.
+        unsafe {
+            waiter.next.set(Link::NONE);
+            match self.last.get() {
+                Some(last) => {
+                    self.one_lock &= last.lock.get() == waiter.lock.get();
+                    last.next.set(waiter.link());
+                }
+                None => self.first = waiter.link(),
+            }
+        }
+        self.last = waiter.link();
+    }
+
+    /// Grants the first `width` waiters, having chained the others to them at that distance. Where
+    /// they take different locks, one might wait for a lock that another's progress frees: then all are granted now.
+    fn wake(self, width: usize) {
+        // SAFETY: see `push`; nodes are read before they are granted, for this function.
+        let follow = |link: Link<P>| unsafe { link.get().map_or(Link::NONE, |waiter| waiter.next.get()) };
+        let mut ahead = self.first;
+        if self.one_lock {
+            for _ in 0..width.max(1) {
+                ahead = follow(ahead);
+            }
+            let (mut behind, mut follower) = (self.first, ahead);
+            // SAFETY: as above.
+            while let (Some(waiter), false) = (unsafe { behind.get() }, follower.0.is_null()) {
+                // SAFETY: as above.
+                unsafe { waiter.chained.set(follower) };
+                (behind, follower) = (follow(behind), follow(follower));
+            }
+        } else {
+            ahead = Link::NONE;
+        }
+        let mut next = self.first;
+        while !next.0.is_null() && !ptr::eq(next.0, ahead.0) {
+            let waiter = next;
+            next = follow(waiter);
+            // SAFETY: claimed and not granted yet.
+            if let Some(waiter) = unsafe { waiter.get() } {
+                waiter.grant();
+            }
+        }
+    }
+}

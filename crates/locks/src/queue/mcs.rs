@@ -1,0 +1,243 @@
+//! MCS: a queue of waiters, each spinning on its own node; the release hands the lock to the successor.
+//!
+//! John M. Mellor-Crummey and Michael L. Scott, "Algorithms for scalable synchronization on shared-memory
+//! multiprocessors", ACM TOCS 9(1), 1991, algorithm 5. Deviations: the node comes from the platform's pool and
+//! travels in the token; waiters can give up at a deadline (the release skips them, in the way of the blocking-timeout
+//! variant of Scott, PODC 2002); the hand-off is a swap rather than a store, because the waiter may
+//! be asleep or gone.
+//!
+//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references per
+//! hand-off. Waiting: spin, stp. `try_lock` succeeds only on a free lock with no queue. Avoid the spinning variant with
+//! more threads than CPUs: a preempted waiter at the head of the queue stops everybody for its whole time slice.
+//!
+//! # State
+//!
+//! ```text
+//! tail ──────────────────────────────┐         tail == null: unlocked
+//! holder ─next→ waiter ─next→ … ─next→ last    word: see `wait`
+//! ```
+//!
+//! # Invariants
+//!
+//! - I1: the node at the head belongs to the holder; its word means nothing.
+//! - I2: `tail` is null or the last node of the queue; a node is linked by its predecessor's `next` after it became
+//!   `tail`, once.
+//! - I3: a node's memory is recycled only by its owner after a grant's matching release, or by the releaser that was told it was
+//!   abandoned; never while a predecessor may still link to it or a successor still looks for it.
+//!
+//! # Ordering
+//!
+//! - E1: `unlock`'s CAS of `tail` to null (Release) → the swap or CAS of the next locker that finds null (Acquire): the
+//!   critical section.
+//! - E2: the locker's swap of `tail` (Release) → the swap of its successor (Acquire): the node's
+//!   initialisation comes before the successor's write to `next`.
+//! - E3: the store of `next` (Release) → the releaser's load (Acquire): the successor's node is initialised.
+//! - E4: `wait::grant` → `WaitPolicy::wait`: the critical section, on a hand-off.
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
+
+use crate::api::RawLock;
+use crate::catalogue::{Algorithm, Citation, Family};
+use crate::wait::{self, Grant, WaitPolicy};
+
+/// What is known of MCS.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "mcs",
+    family: Family::Queue,
+    fairness: "FIFO",
+    bytes: 8,
+    bytes_per_waiter: 64,
+    holder_node: true,
+    timed: "gives up in the queue",
+    citation: Citation {
+        key: "mellor-crummey91",
+        text: "Mellor-Crummey, Scott: Algorithms for scalable synchronization on shared-memory multiprocessors. \
+               ACM TOCS 9(1), 1991",
+    },
+    summary: "a queue of waiters, each on a cache line of its own; the release hands the lock to the next",
+    properties: "One remote reference per hand-off, however many wait. The holder keeps a 64-byte node.",
+    deviations: "The node comes from a pool instead of the stack; waiters can give up at a deadline and are skipped.",
+    avoid: "mcs-spin: more threads than CPUs (a preempted waiter stops everybody). mcs-stp: very short critical \
+            sections with more threads than CPUs (every hand-off may have to wake a sleeper).",
+};
+
+/// A queue node.
+#[repr(C)]
+pub struct McsNode<P: Platform> {
+    /// The hand-off word of the node's owner; written by the owner and once by its predecessor.
+    word: P::Futex,
+    /// The successor; written once, by the successor.
+    next: P::Ptr<McsNode<P>>,
+}
+
+impl<P: Platform> core::fmt::Debug for McsNode<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("McsNode").field("word", &self.word.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform> PoolNode<P> for McsNode<P> {
+    fn new() -> Self {
+        Self { word: P::Futex::new(wait::WAITING), next: P::Ptr::new(ptr::null_mut()) }
+    }
+}
+
+/// The MCS lock, waiting by `W`.
+#[repr(transparent)]
+pub struct Mcs<P: Platform, W> {
+    /// The last node of the queue; written by every locker, and by a releaser that leaves the lock free.
+    tail: P::Ptr<McsNode<P>>,
+    policy: PhantomData<W>,
+}
+
+impl<P: Platform, W> core::fmt::Debug for Mcs<P, W> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Mcs").field("tail", &self.tail.load(Relaxed)).finish()
+    }
+}
+
+impl<W> Mcs<Native, W> {
+    /// An unlocked lock, for statics.
+    #[must_use]
+    pub const fn unlocked() -> Self {
+        Self { tail: Native::null(), policy: PhantomData }
+    }
+}
+
+impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
+    #[cold]
+    fn wait_for_turn(
+        address: usize,
+        node: NonNull<McsNode<P>>,
+        pred: NonNull<McsNode<P>>,
+        deadline: Option<Deadline>,
+    ) -> Option<NonNull<McsNode<P>>> {
+        P::set_waiting_on(address);
+        // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
+        unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
+        // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
+        let granted = W::wait(&unsafe { node.as_ref() }.word, deadline);
+        P::set_waiting_on(0);
+        granted.is_ok().then_some(node)
+    }
+
+    /// Hands the lock over, or frees it, on behalf of `node`, skipping those who gave up.
+    #[cold]
+    fn pass_on(&self, mut node: NonNull<McsNode<P>>) {
+        loop {
+            // SAFETY: `node` is the head of the queue, and ours (I1, or abandoned to us).
+            let head = unsafe { node.as_ref() };
+            let mut next = NonNull::new(head.next.load(Acquire)); // ORDER: E3.
+            if next.is_none() {
+                // ORDER: Release is E1.
+                if self.tail.compare_exchange(node.as_ptr(), ptr::null_mut(), Release, Relaxed).is_ok() {
+                    // SAFETY: no longer in the queue, and without a successor (I2).
+                    unsafe { P::free_node(node) };
+                    return;
+                }
+                // Somebody swapped `tail` after we looked, and is about to link.
+                while next.is_none() {
+                    P::pause();
+                    next = NonNull::new(head.next.load(Acquire)); // ORDER: E3.
+                }
+            }
+            let Some(succ) = next else { unreachable!("the loop above ends with a successor") };
+            // SAFETY: the successor's node is initialised (E3) and stays until we grant.
+            let outcome = wait::grant::<P>(&unsafe { succ.as_ref() }.word); // ORDER: E4.
+            // SAFETY: nobody links to or looks at the old head any more (I3).
+            unsafe { P::free_node(node) };
+            match outcome {
+                Grant::Accepted => return,
+                Grant::Abandoned => node = succ,
+            }
+        }
+    }
+
+    /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
+    #[inline(always)]
+    pub(crate) fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<NonNull<McsNode<P>>> {
+        let node = P::alloc_node::<McsNode<P>>();
+        // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
+        match NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
+            None => Some(node),
+            Some(pred) => Self::wait_for_turn(address, node, pred, deadline),
+        }
+    }
+}
+
+impl<P: Platform, W> Mcs<P, W> {
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
+    /// Empties the queue of a lock that no living thread holds or waits for, after `fork`.
+    pub(crate) fn clear(&self) {
+        self.tail.store(ptr::null_mut(), Relaxed);
+    }
+}
+
+// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
+unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Mcs<P, W> {
+    type Token = NonNull<McsNode<P>>;
+
+    fn new() -> Self {
+        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    }
+
+    #[inline(always)]
+    fn lock(&self) -> Self::Token {
+        match self.acquire_for(self.address(), None) {
+            Some(token) => token,
+            None => unreachable!("a wait without a deadline ends with the lock"),
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Token> {
+        // Read first: a failing CAS would take the line from the holder.
+        if !self.tail.load(Relaxed).is_null() {
+            return None;
+        }
+        let node = P::alloc_node::<McsNode<P>>();
+        // ORDER: as in `acquire_for`.
+        if self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok() {
+            return Some(node);
+        }
+        // SAFETY: never published.
+        unsafe { P::free_node(node) };
+        None
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
+        self.acquire_for(self.address(), Some(deadline))
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self, node: Self::Token) {
+        // SAFETY: the holder's node (I1). ORDER: Relaxed: `pass_on` reads it again.
+        let alone = unsafe { node.as_ref() }.next.load(Relaxed).is_null();
+        // ORDER: Release is E1.
+        if alone && self.tail.compare_exchange(node.as_ptr(), ptr::null_mut(), Release, Relaxed).is_ok() {
+            // SAFETY: no longer in the queue, and without a successor (I2).
+            unsafe { P::free_node(node) };
+        } else {
+            self.pass_on(node);
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        !self.tail.load(Relaxed).is_null()
+    }
+
+    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
+        if let Some(node) = holder.filter(|_| self.is_locked()) {
+            // SAFETY: the holder's node is in the queue, and nobody else runs.
+            unsafe { node.as_ref() }.next.store(ptr::null_mut(), Relaxed);
+            self.tail.store(node.as_ptr(), Relaxed);
+        }
+    }
+}

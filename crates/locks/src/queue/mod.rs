@@ -1,0 +1,6 @@
+//! Queue locks: every waiter waits on a word of its own, and is served in the order of arrival.
+
+pub mod clh;
+pub mod k42;
+pub mod mcs;
+pub mod ticket;

@@ -1,0 +1,340 @@
+//! GCR: restricts how many threads compete for a lock, whatever the lock; the others sleep in a queue.
+//!
+//! Dave Dice and Alex Kogan, "Avoiding scalability collapse by restricting concurrency", EuroSys 2019, figures 2 to 5
+//! and section 4.4.
+//!
+//! Properties: a thread that finds more than `active` threads holding or awaiting the lock becomes passive;
+//! passive threads wait in an MCS queue by spin-then-park; only the first of them watches the active ones. It joins when
+//! few are active, or when `promote` acquisitions have passed. Starvation-free if the lock is. While no
+//! contention is seen, the wrapper is disabled and costs a load and a branch.
+//!
+//! Deviations:
+//! - Passive waiting *is* an MCS lock, whose holder is the paper's "top" thread: one queue to verify instead of two.
+//! - Contention is detected where it hurts: a thread that fails to take the lock at once announces itself in the shared
+//!   slot array and scans it (exponentially more rarely), where the paper writes a slot at every acquisition. The
+//!   uncontended path therefore writes nothing shared.
+//! - The first passive thread sleeps too, after its spinning time: on a machine with few CPUs its polling would
+//!   take one of them from the active threads. The releases that leave few active threads wake it.
+//! - The thresholds shrink on machines with fewer than five CPUs (see `knobs`).
+//! - Timed acquisition: a passive thread leaves the queue, an active one the count.
+//!
+//! # State
+//!
+//! The lock itself, and a pointer to [`Restriction`], null until contention is seen for the first time.
+//!
+//! # Invariants
+//!
+//! - I1: `counted` and `acquisitions` are accessed by the holder of the inner lock only; `counted` is false whenever
+//!   the lock is free.
+//! - I2: `ingress − egress` = threads that counted themselves in and have neither released the lock nor given up. Only
+//!   the holder writes `egress`.
+//! - I3: a first passive thread that sleeps has moved `approved` to `TOP_PARKED` before it looked at the number of active
+//!   threads for the last time; whoever lowers that number looks at `approved` afterwards. One of them sees
+//!   the other, so no wake-up is lost.
+//!
+//! # Ordering
+//!
+//! - E1: the CAS that publishes `Restriction` (Release) → the load of the pointer (Acquire): its settings.
+//! - E2: I3 is a store-load race: both sides put a SeqCst fence between their write and their read.
+//! - E3: exclusion and the order of critical sections are the inner lock's; the wrapper adds nothing to them.
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use lockwork_platform::{AtomicCell, AtomicInt, Deadline, Platform, PoolNode};
+
+pub use super::knobs::{KNOBS, Knob, Knobs};
+pub use super::restriction::Restriction;
+use super::restriction::wake;
+use crate::api::RawLock;
+use crate::catalogue::{Algorithm, Citation, Family};
+
+/// What is known of GCR.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "gcr",
+    family: Family::Restriction,
+    fairness: "long-term: passive threads are admitted in FIFO order, at least one every `promote` acquisitions",
+    bytes: 8,
+    bytes_per_waiter: 64,
+    holder_node: false,
+    timed: "gives up in either set",
+    citation: Citation {
+        key: "dice19",
+        text: "Dice, Kogan: Avoiding scalability collapse by restricting concurrency. EuroSys 2019",
+    },
+    summary: "lets a few threads compete for the lock it wraps and puts the others to sleep in a queue",
+    properties: "Adds 8 bytes to a lock, and 256 bytes of state once it has been contended. Disabled, it costs a load \
+                 and a branch; it enables itself when enough threads wait.",
+    deviations: "Contention is detected on contended acquisitions only; the first passive thread sleeps after \
+                 spinning; the thresholds shrink on machines with fewer than five CPUs.",
+    avoid: "Short-term fairness: a passive thread may wait for thousands of acquisitions of others.",
+};
+
+/// A lock together with its restriction, borrowed: the algorithm, for callers who keep the two parts
+/// apart in memory.
+pub struct Restricted<'a, P: Platform, L> {
+    /// The lock that is wrapped.
+    pub inner: &'a L,
+    /// Null, or the state that the lock got at its first contention.
+    pub state: &'a P::Ptr<Restriction<P>>,
+    /// What the state is made with.
+    pub knobs: &'a Knobs,
+}
+
+impl<P: Platform, L> core::fmt::Debug for Restricted<'_, P, L> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Restricted").field("knobs", self.knobs).finish_non_exhaustive()
+    }
+}
+
+impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
+    /// What waiters are known by: the address of the lock.
+    fn address(&self) -> usize {
+        ptr::from_ref(self.inner) as usize
+    }
+
+    fn restriction(&self) -> Option<&'a Restriction<P>> {
+        // SAFETY: null or pool memory that stays ours until `dispose`. ORDER: E1.
+        unsafe { self.state.load(Acquire).as_ref() }
+    }
+
+    /// Acquires; gives up at the deadline if there is one.
+    #[inline(always)]
+    pub fn acquire(&self, deadline: Option<Deadline>) -> Option<L::Token> {
+        match self.restriction() {
+            Some(state) if state.shared.0.enabled.load(Relaxed) != 0 => self.acquire_restricted(state, deadline),
+            _ => match self.inner.try_lock() {
+                Some(token) => Some(token),
+                None => self.acquire_contended(deadline),
+            },
+        }
+    }
+
+    fn acquire_inner(&self, deadline: Option<Deadline>) -> Option<L::Token> {
+        match deadline {
+            None => Some(self.inner.lock()),
+            Some(deadline) => self.inner.try_lock_until(deadline),
+        }
+    }
+
+    /// Not restricted, and somebody is in the way: is it time to restrict?
+    #[cold]
+    fn acquire_contended(&self, deadline: Option<Deadline>) -> Option<L::Token> {
+        P::set_waiting_on(self.address());
+        if scan_is_due::<P>() && P::waiters_of(self.address()) >= self.knobs.enabling_waiters::<P>() {
+            P::set_waiting_on(0);
+            return self.acquire_restricted(self.enable(), deadline);
+        }
+        let token = self.acquire_inner(deadline);
+        P::set_waiting_on(0);
+        token
+    }
+
+    #[cold]
+    fn acquire_restricted(&self, state: &Restriction<P>, deadline: Option<Deadline>) -> Option<L::Token> {
+        // POSIX: a timed acquisition does not fail on a free lock, even when its deadline has passed.
+        if let Some(token) = deadline.and_then(|_| self.inner.try_lock()) {
+            return Some(token);
+        }
+        // The check and the increment are not one operation: a few threads too many may become active.
+        if state.active() <= state.settings().active {
+            state.ingress.0.fetch_add(1, Relaxed);
+        } else {
+            let queue = &state.passive.0.queue;
+            let top = queue.acquire_for(self.address(), deadline)?;
+            P::set_waiting_on(self.address());
+            let admitted = state.wait_at_top(deadline);
+            P::set_waiting_on(0);
+            if admitted {
+                state.ingress.0.fetch_add(1, Relaxed);
+            }
+            // SAFETY: the token of the acquisition above.
+            unsafe { queue.unlock(top) };
+            if !admitted {
+                return None;
+            }
+        }
+        let token = self.acquire_inner(deadline);
+        if token.is_some() {
+            // SAFETY: I1: we hold the lock.
+            unsafe { state.holder.0.counted.set(true) };
+        } else {
+            state.give_up();
+        }
+        token
+    }
+
+    /// Turns restriction on, making the state if this is the first time.
+    #[cold]
+    fn enable(&self) -> &'a Restriction<P> {
+        // Contention is here: this thread looks closely again.
+        P::set_thread_word(0);
+        let state = self.restriction().unwrap_or_else(|| self.attach());
+        state.shared.0.enabled.store(1, Relaxed);
+        state
+    }
+
+    fn attach(&self) -> &'a Restriction<P> {
+        let fresh = P::alloc_node::<Restriction<P>>();
+        // SAFETY: nobody else knows of `fresh` yet.
+        let state: &'a Restriction<P> = unsafe { fresh.as_ref() };
+        // SAFETY: as above.
+        unsafe { state.shared.0.settings.set(self.knobs.settle::<P>()) };
+        // ORDER: Release on success and Acquire on failure are E1.
+        match self.state.compare_exchange(ptr::null_mut(), fresh.as_ptr(), AcqRel, Acquire) {
+            Ok(_) => state,
+            Err(there) => {
+                // SAFETY: never published.
+                unsafe { P::free_node(fresh) };
+                // SAFETY: not null, and published by another thread.
+                unsafe { &*there }
+            }
+        }
+    }
+
+    /// Acquires if the inner lock is free, whoever is passive.
+    #[inline(always)]
+    pub fn try_acquire(&self) -> Option<L::Token> {
+        self.inner.try_lock()
+    }
+
+    /// Releases.
+    ///
+    /// # Safety
+    ///
+    /// As [`RawLock::unlock`].
+    #[inline(always)]
+    pub unsafe fn release(&self, token: L::Token) {
+        match self.restriction() {
+            // SAFETY: the caller's contract.
+            None => unsafe { self.inner.unlock(token) },
+            // SAFETY: the caller's contract.
+            Some(state) => unsafe { self.release_counted(state, token) },
+        }
+    }
+
+    #[cold]
+    unsafe fn release_counted(&self, state: &Restriction<P>, token: L::Token) {
+        let sleeper = state.release();
+        // SAFETY: the caller's contract.
+        unsafe { self.inner.unlock(token) };
+        wake::<P>(sleeper);
+    }
+
+    /// See [`RawLock::forget_waiters`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub unsafe fn forget_waiters(&self, holder: Option<L::Token>) {
+        // SAFETY: the caller's contract.
+        unsafe { self.inner.forget_waiters(holder) };
+        let Some(state) = self.restriction() else { return };
+        state.passive.0.queue.clear();
+        state.passive.0.approved.store(NONE, Relaxed);
+        // SAFETY: nobody else runs.
+        let counted = unsafe { state.holder.0.counted.get() } && self.inner.is_locked();
+        // SAFETY: as above.
+        unsafe { state.holder.0.counted.set(counted) };
+        state.ingress.0.store(state.holder.0.egress.load(Relaxed).wrapping_add(u32::from(counted)), Relaxed);
+    }
+
+    /// Gives the state back.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the lock any more.
+    pub unsafe fn dispose(&self) {
+        if let Some(state) = NonNull::new(self.state.swap(ptr::null_mut(), Acquire)) {
+            // SAFETY: unlinked, and nobody else knows of it.
+            unsafe { P::free_node(state) };
+        }
+    }
+}
+
+/// Whether this contended acquisition of the thread shall scan: the intervals double, up to a bound.
+fn scan_is_due<P: Platform>() -> bool {
+    const LONGEST_INTERVAL: u64 = 32;
+    let word = P::thread_word();
+    let (interval, passed) = ((word >> 32).max(1), (word & 0xffff_ffff) + 1);
+    let due = passed >= interval;
+    let (interval, passed) = if due { ((interval * 2).min(LONGEST_INTERVAL), 0) } else { (interval, passed) };
+    P::set_thread_word(interval << 32 | passed);
+    due
+}
+
+/// GCR around the lock `L`.
+#[repr(C)]
+pub struct Gcr<P: Platform, L: RawLock<P>> {
+    inner: L,
+    state: P::Ptr<Restriction<P>>,
+    knobs: Knobs,
+    platform: PhantomData<P>,
+}
+
+impl<P: Platform, L: RawLock<P>> core::fmt::Debug for Gcr<P, L> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Gcr").field("knobs", &self.knobs).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform, L: RawLock<P>> Gcr<P, L> {
+    /// An unlocked lock with these knobs.
+    #[must_use]
+    pub fn with_knobs(knobs: Knobs) -> Self {
+        Self { inner: L::new(), state: P::Ptr::new(ptr::null_mut()), knobs, platform: PhantomData }
+    }
+
+    fn parts(&self) -> Restricted<'_, P, L> {
+        Restricted { inner: &self.inner, state: &self.state, knobs: &self.knobs }
+    }
+}
+
+impl<P: Platform, L: RawLock<P>> Drop for Gcr<P, L> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: nobody else uses the lock.
+        unsafe { self.parts().dispose() };
+    }
+}
+
+// SAFETY: exclusion and order are the inner lock's (E3).
+unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Gcr<P, L> {
+    type Token = L::Token;
+
+    fn new() -> Self {
+        Self::with_knobs(Knobs::default())
+    }
+
+    #[inline(always)]
+    fn lock(&self) -> L::Token {
+        match self.parts().acquire(None) {
+            Some(token) => token,
+            None => unreachable!("an acquisition without a deadline ends with the lock"),
+        }
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> Option<L::Token> {
+        self.parts().try_acquire()
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<L::Token> {
+        self.parts().acquire(Some(deadline))
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self, token: L::Token) {
+        // SAFETY: the caller's contract.
+        unsafe { self.parts().release(token) };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.inner.is_locked()
+    }
+
+    unsafe fn forget_waiters(&self, holder: Option<L::Token>) {
+        // SAFETY: the caller's contract.
+        unsafe { self.parts().forget_waiters(holder) };
+    }
+}

@@ -1,0 +1,146 @@
+//! GCR's knobs: their names in a lock spec, their ranges, and their values on the machine at hand.
+
+use lockwork_platform::Platform;
+
+/// The knobs as given; `None` = chosen for the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Knobs {
+    /// A thread that finds more active threads than this becomes passive.
+    pub active: Option<u32>,
+    /// The first passive thread joins when no more than this many are active.
+    pub join: Option<u32>,
+    /// Acquisitions between two unconditional admissions of a passive thread.
+    pub promote: Option<u32>,
+    /// Restriction begins when this many threads hold the lock or wait for it.
+    pub enable: Option<u32>,
+    /// Restriction ends when nobody is passive and no more than this many are active.
+    pub idle: Option<u32>,
+    /// Pauses, at most, between two looks of the first passive thread at the number of active ones.
+    pub check_max: Option<u32>,
+    /// Pauses of the first passive thread before it sleeps.
+    pub spin: Option<u32>,
+}
+
+/// A knob of the lock spec.
+#[derive(Clone, Copy, Debug)]
+pub struct Knob {
+    /// Name in a spec.
+    pub name: &'static str,
+    /// Smallest value.
+    pub low: u32,
+    /// Largest value.
+    pub high: u32,
+    /// The default, in words.
+    pub default: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+    /// The value given, if any.
+    pub get: fn(&Knobs) -> Option<u32>,
+    /// Gives a value.
+    pub set: fn(&mut Knobs, u32),
+}
+
+/// All knobs of `gcr`.
+pub const KNOBS: &[Knob] = &[
+    Knob {
+        name: "active",
+        low: 0,
+        high: 65_535,
+        default: "4, or one less than the CPUs",
+        meaning: "a thread that finds more active threads than this becomes passive",
+        get: |knobs| knobs.active,
+        set: |knobs, value| knobs.active = Some(value),
+    },
+    Knob {
+        name: "join",
+        low: 0,
+        high: 65_535,
+        default: "half of `active`",
+        meaning: "the first passive thread joins when no more than this many are active",
+        get: |knobs| knobs.join,
+        set: |knobs, value| knobs.join = Some(value),
+    },
+    Knob {
+        name: "promote",
+        low: 1,
+        high: 0x4000_0000,
+        default: "16384 (0x4000)",
+        meaning: "acquisitions between two unconditional admissions of a passive thread",
+        get: |knobs| knobs.promote,
+        set: |knobs, value| knobs.promote = Some(value),
+    },
+    Knob {
+        name: "enable",
+        low: 1,
+        high: 65_535,
+        default: "4, or one more than the CPUs",
+        meaning: "restriction begins when this many threads hold the lock or wait for it; 1 = at the first contention",
+        get: |knobs| knobs.enable,
+        set: |knobs, value| knobs.enable = Some(value),
+    },
+    Knob {
+        name: "idle",
+        low: 0,
+        high: 65_535,
+        default: "2",
+        meaning: "restriction ends when nobody is passive and no more than this many are active",
+        get: |knobs| knobs.idle,
+        set: |knobs, value| knobs.idle = Some(value),
+    },
+    Knob {
+        name: "check-max",
+        low: 1,
+        high: 0x4000_0000,
+        default: "1048576",
+        meaning: "pauses, at most, between two looks of the first passive thread at the number of active ones",
+        get: |knobs| knobs.check_max,
+        set: |knobs, value| knobs.check_max = Some(value),
+    },
+    Knob {
+        name: "spin",
+        low: 0,
+        high: 0x4000_0000,
+        default: "the cost of a context-switch round trip",
+        meaning: "pauses of the first passive thread before it sleeps",
+        get: |knobs| knobs.spin,
+        set: |knobs, value| knobs.spin = Some(value),
+    },
+];
+
+/// The knobs with every value settled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) active: i32,
+    pub(super) join: i32,
+    pub(super) promote: u32,
+    pub(super) idle: i32,
+    pub(super) check_max: u32,
+    pub(super) spin: u32,
+}
+
+impl Settings {
+    pub(super) const UNSET: Self = Self { active: 0, join: 0, promote: 1, idle: 0, check_max: 1, spin: 0 };
+}
+
+impl Knobs {
+    /// The paper's thresholds assume more CPUs than active threads. On a smaller machine its four
+    /// would already be over-subscription, so they shrink to what the CPUs can run at once.
+    pub(super) fn settle<P: Platform>(&self) -> Settings {
+        let cpus = P::parallelism() as u32;
+        let active = self.active.unwrap_or_else(|| 4.min(cpus.saturating_sub(1)));
+        Settings {
+            active: active as i32,
+            join: self.join.unwrap_or(active / 2) as i32,
+            promote: self.promote.unwrap_or(0x4000),
+            idle: self.idle.unwrap_or(2) as i32,
+            check_max: self.check_max.unwrap_or(1 << 20),
+            spin: self.spin.unwrap_or_else(P::spin_budget),
+        }
+    }
+
+    /// How many waiters, the holder not counted, make restriction begin.
+    pub(super) fn enabling_waiters<P: Platform>(&self) -> usize {
+        let threads = self.enable.unwrap_or_else(|| 4.min(P::parallelism() as u32 + 1));
+        (threads as usize).saturating_sub(1).max(1)
+    }
+}

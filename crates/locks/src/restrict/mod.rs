@@ -1,0 +1,5 @@
+//! Concurrency restriction: wrappers that decide how many threads may compete for a lock.
+
+pub mod gcr;
+mod knobs;
+mod restriction;

@@ -1,0 +1,213 @@
+//! What GCR keeps for a contended lock: who is active, who is passive, and who may join.
+//!
+//! The invariants (I1 to I3) and ordering edges (E1, E2) are those of [`gcr`](super::gcr).
+
+use core::ptr;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, PoolNode};
+
+use super::knobs::Settings;
+use crate::api::RawLock;
+use crate::queue::mcs::Mcs;
+use crate::wait::SpinThenPark;
+
+/// Nobody is admitted out of turn.
+const NONE: u32 = 0;
+/// The first passive thread may join.
+const APPROVED: u32 = 1;
+/// The first passive thread sleeps, or is about to.
+const TOP_PARKED: u32 = 2;
+
+/// The part of the state that one kind of thread writes, on a cache line of its own.
+#[repr(align(64))]
+struct Line<T>(T);
+
+/// Written rarely, read by everybody.
+struct Shared<P: Platform> {
+    settings: P::Data<Settings>,
+    /// 1 while restriction is on.
+    enabled: P::U32,
+}
+
+/// Written by passive threads.
+struct Passive<P: Platform> {
+    /// The queue of passive threads: an MCS lock whose holder is the first of them.
+    queue: Mcs<P, SpinThenPark>,
+    /// `NONE`, `APPROVED` or `TOP_PARKED`.
+    approved: P::Futex,
+    /// Pauses between two looks at the number of active threads; only the first passive thread uses it.
+    next_check: P::U32,
+}
+
+/// Written by the holder (I1, I2).
+struct Holder<P: Platform> {
+    egress: P::U32,
+    acquisitions: P::Data<u32>,
+    counted: P::Data<bool>,
+}
+
+/// What a lock gets once it has been contended.
+#[repr(C)]
+pub struct Restriction<P: Platform> {
+    shared: Line<Shared<P>>,
+    passive: Line<Passive<P>>,
+    /// Written by threads that become active.
+    ingress: Line<P::U32>,
+    holder: Line<Holder<P>>,
+}
+
+impl<P: Platform> core::fmt::Debug for Restriction<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Restriction")
+            .field("enabled", &self.shared.0.enabled.load(Relaxed))
+            .field("active", &self.active())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform> PoolNode<P> for Restriction<P> {
+    fn new() -> Self {
+        Self {
+            shared: Line(Shared { settings: P::Data::new(Settings::UNSET), enabled: P::U32::new(0) }),
+            passive: Line(Passive {
+                queue: Mcs::new(),
+                approved: P::Futex::new(NONE),
+                next_check: P::U32::new(1),
+            }),
+            ingress: Line(P::U32::new(0)),
+            holder: Line(Holder {
+                egress: P::U32::new(0),
+                acquisitions: P::Data::new(0),
+                counted: P::Data::new(false),
+            }),
+        }
+    }
+}
+
+impl<P: Platform> Restriction<P> {
+    fn settings(&self) -> Settings {
+        // SAFETY: written once, before the state was published (E1).
+        unsafe { self.shared.0.settings.get() }
+    }
+
+    /// An estimate of the active threads; it can be off by those that change a counter meanwhile.
+    fn active(&self) -> i32 {
+        let ingress = self.ingress.0.load(Relaxed);
+        ingress.wrapping_sub(self.holder.0.egress.load(Relaxed)) as i32
+    }
+
+    /// Waits, as the first passive thread, until it may join. Returns false at the deadline.
+    fn wait_at_top(&self, deadline: Option<Deadline>) -> bool {
+        let Settings { join, check_max, spin, .. } = self.settings();
+        let passive = &self.passive.0;
+        let mut next_check = passive.next_check.load(Relaxed);
+        let mut until_check = 0;
+        for _ in 0..spin {
+            if self.take_approval() {
+                return true;
+            }
+            if until_check == 0 {
+                if self.active() <= join {
+                    // The next thread at the top watches closely again.
+                    passive.next_check.store(1, Relaxed);
+                    return true;
+                }
+                next_check = next_check.saturating_mul(2).min(check_max);
+                passive.next_check.store(next_check, Relaxed);
+                until_check = next_check;
+            }
+            until_check -= 1;
+            P::pause();
+        }
+        self.sleep_at_top(join, deadline)
+    }
+
+    fn sleep_at_top(&self, join: i32, deadline: Option<Deadline>) -> bool {
+        let approved = &self.passive.0.approved;
+        loop {
+            // Fails only when an approval is there, which the next line takes.
+            let _ = approved.compare_exchange(NONE, TOP_PARKED, Relaxed, Relaxed);
+            P::fence(SeqCst); // ORDER: E2.
+            if self.take_approval() {
+                return true;
+            }
+            if self.active() <= join {
+                approved.store(NONE, Relaxed);
+                return true;
+            }
+            if approved.wait(TOP_PARKED, deadline).is_err() {
+                return approved.swap(NONE, Relaxed) == APPROVED;
+            }
+        }
+    }
+
+    fn take_approval(&self) -> bool {
+        let approved = &self.passive.0.approved;
+        // Only the thread at the top takes approvals, so a load and a store do not race with another taker.
+        let given = approved.load(Relaxed) == APPROVED;
+        if given {
+            approved.store(NONE, Relaxed);
+        }
+        given
+    }
+
+    /// Lets the first passive thread in. Returns the word to wake if it sleeps.
+    fn approve(&self) -> Option<*const P::Futex> {
+        let approved = &self.passive.0.approved;
+        (approved.swap(APPROVED, Relaxed) == TOP_PARKED).then_some(ptr::from_ref(approved))
+    }
+
+    /// Called after the number of active threads fell: returns whom to wake, if the first passive thread
+    /// sleeps and may join now.
+    fn after_leaving(&self) -> Option<*const P::Futex> {
+        P::fence(SeqCst); // ORDER: E2.
+        let parked = self.passive.0.approved.load(Relaxed) == TOP_PARKED;
+        if parked && self.active() <= self.settings().join { self.approve() } else { None }
+    }
+
+    /// The counting part of a release, by the holder.
+    fn release(&self) -> Option<*const P::Futex> {
+        let holder = &self.holder.0;
+        // SAFETY: I1: we hold the lock.
+        if !unsafe { holder.counted.get() } {
+            return None;
+        }
+        // SAFETY: I1.
+        unsafe { holder.counted.set(false) };
+        // SAFETY: I1.
+        let acquisitions = unsafe { holder.acquisitions.get() } + 1;
+        let due = acquisitions >= self.settings().promote;
+        // SAFETY: I1.
+        unsafe { holder.acquisitions.set(if due { 0 } else { acquisitions }) };
+        let promoted = if due { self.promote() } else { None };
+        // ORDER: a plain store suffices: only the holder writes it (I2).
+        holder.egress.store(holder.egress.load(Relaxed).wrapping_add(1), Relaxed);
+        promoted.or_else(|| self.after_leaving())
+    }
+
+    /// Admits the first passive thread, or ends the restriction where there is none and few are active.
+    #[cold]
+    fn promote(&self) -> Option<*const P::Futex> {
+        if self.passive.0.queue.is_locked() {
+            return self.approve();
+        }
+        if self.active() <= self.settings().idle {
+            self.shared.0.enabled.store(0, Relaxed);
+        }
+        None
+    }
+
+    /// Counts a thread out that gave up without having had the lock.
+    fn give_up(&self) {
+        self.ingress.0.fetch_sub(1, Relaxed);
+        wake::<P>(self.after_leaving());
+    }
+}
+
+fn wake<P: Platform>(sleeper: Option<*const P::Futex>) {
+    if let Some(word) = sleeper {
+        // SAFETY: a word of pool memory, which stays mapped; a late wake is spurious.
+        unsafe { FutexCell::wake(word, 1) };
+    }
+}

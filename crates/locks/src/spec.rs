@@ -1,0 +1,315 @@
+//! Lock specs: the one grammar for naming a lock, used by every command, the environment variable
+//! and the policy file.
+//!
+//! ```text
+//! spec := name | "gcr(" name { "," knob "=" number } ")"
+//! ```
+//!
+//! White space is free between words; names may use underscores for hyphens; numbers may be hexadecimal (`0x4000`).
+
+use core::fmt;
+
+use crate::catalogue::{self, LOCKS, LockId};
+use crate::restrict::gcr::{KNOBS, Knobs};
+
+/// A lock that can be built: a base lock, wrapped or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockSpec {
+    /// The lock itself.
+    pub base: LockId,
+    /// Concurrency restriction around it.
+    pub gcr: Option<Knobs>,
+}
+
+/// What to put under a program's locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// glibc's own lock, through this library (`passthrough`).
+    Passthrough,
+    /// One of ours.
+    Lock(LockSpec),
+}
+
+/// Why a spec was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpecError<'a> {
+    /// Byte offset in the spec.
+    offset: usize,
+    problem: Problem<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Problem<'a> {
+    Empty,
+    UnknownLock(&'a str),
+    NeedsPolicy(&'a str),
+    NotAWrapper(&'a str),
+    WrapperAlone(&'a str),
+    Nested(&'a str),
+    Expected(&'static str, &'a str),
+    UnknownKnob(&'a str),
+    RepeatedKnob(&'a str),
+    BadNumber(&'a str, &'static str),
+    OutOfRange { knob: &'static str, low: u32, high: u32 },
+    JoinAboveActive { join: u32, active: u32 },
+}
+
+impl SpecError<'_> {
+    /// Byte offset in the spec at which the problem is.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+}
+
+impl fmt::Display for SpecError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.problem {
+            Problem::Empty => f.write_str("the lock spec is empty: name a lock, for example `mcs-stp`"),
+            Problem::UnknownLock(name) => {
+                write!(f, "unknown lock `{name}`")?;
+                let names = LOCKS.iter().map(|lock| lock.name).chain(["gcr", "passthrough"]);
+                match nearest(name, names) {
+                    Some(near) => write!(f, ": did you mean `{near}`?"),
+                    None => f.write_str(": `lockwork list` shows the locks there are"),
+                }
+            }
+            Problem::NeedsPolicy(name) => {
+                write!(f, "`{name}` needs a waiting policy: `{name}-spin` or `{name}-stp` (spin, then park)")
+            }
+            Problem::NotAWrapper(name) => write!(f, "`{name}` takes no arguments: write `{name}`, or `gcr({name})`"),
+            Problem::WrapperAlone(name) => write!(f, "`{name}` wraps a lock: name it, for example `{name}(mcs-stp)`"),
+            Problem::Nested(name) => write!(f, "`{name}` cannot be wrapped: `gcr` takes a plain lock such as `mcs-stp`"),
+            Problem::Expected(what, "") => write!(f, "the spec ends where {what} is expected"),
+            Problem::Expected(what, found) => write!(f, "expected {what}, found `{found}`"),
+            Problem::UnknownKnob(name) => {
+                write!(f, "`gcr` has no knob `{name}`")?;
+                match nearest(name, KNOBS.iter().map(|knob| knob.name)) {
+                    Some(near) => write!(f, ": did you mean `{near}`?"),
+                    None => f.write_str(": `lockwork info gcr` shows its knobs"),
+                }
+            }
+            Problem::RepeatedKnob(name) => write!(f, "knob `{name}` is given twice: keep one"),
+            Problem::BadNumber(text, knob) => write!(f, "`{text}` is not a number: write for example `{knob}=4`"),
+            Problem::OutOfRange { knob, low, high } => write!(f, "`{knob}` must be between {low} and {high}"),
+            Problem::JoinAboveActive { join, active } => {
+                write!(f, "`join` ({join}) must not exceed `active` ({active}): lower `join` or raise `active`")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SpecError<'_> {}
+
+impl LockSpec {
+    /// Parses a spec.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`], which says what is wrong, where, and what to write instead.
+    pub fn parse(text: &str) -> Result<Self, SpecError<'_>> {
+        Parser { text, position: 0 }.whole()
+    }
+}
+
+impl Choice {
+    /// Parses a spec or the word `passthrough`.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockSpec::parse`].
+    pub fn parse(text: &str) -> Result<Self, SpecError<'_>> {
+        if text.trim() == "passthrough" { Ok(Self::Passthrough) } else { LockSpec::parse(text).map(Self::Lock) }
+    }
+}
+
+impl fmt::Display for LockSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base = self.base.info().name;
+        let Some(knobs) = &self.gcr else { return f.write_str(base) };
+        write!(f, "gcr({base}")?;
+        for knob in KNOBS {
+            if let Some(value) = (knob.get)(knobs) {
+                write!(f, ", {}={value}", knob.name)?;
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passthrough => f.write_str("passthrough"),
+            Self::Lock(spec) => spec.fmt(f),
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    position: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn whole(mut self) -> Result<LockSpec, SpecError<'a>> {
+        let start = self.skip_space();
+        let name = self.word();
+        if name.is_empty() {
+            let problem = match self.rest() {
+                "" => Problem::Empty,
+                rest => Problem::Expected("the name of a lock", first_char(rest)),
+            };
+            return Err(self.error(start, problem));
+        }
+        let spec = if name == "gcr" {
+            self.wrapped(start)?
+        } else {
+            let base = self.base(start, name)?;
+            if self.peek() == Some('(') {
+                return Err(self.error(start, Problem::NotAWrapper(name)));
+            }
+            LockSpec { base, gcr: None }
+        };
+        let end = self.skip_space();
+        match self.rest() {
+            "" => Ok(spec),
+            rest => Err(self.error(end, Problem::Expected("the end of the spec", first_char(rest)))),
+        }
+    }
+
+    fn wrapped(&mut self, start: usize) -> Result<LockSpec, SpecError<'a>> {
+        if self.peek() != Some('(') {
+            return Err(self.error(start, Problem::WrapperAlone("gcr")));
+        }
+        self.expect('(', "`(`")?;
+        let at = self.skip_space();
+        let name = self.word();
+        if name == "gcr" || name == "passthrough" {
+            return Err(self.error(at, Problem::Nested(name)));
+        }
+        if name.is_empty() {
+            return Err(self.error(at, Problem::WrapperAlone("gcr")));
+        }
+        let base = self.base(at, name)?;
+        let mut knobs = Knobs::default();
+        let mut given = 0_u32;
+        while self.peek() == Some(',') {
+            self.expect(',', "`,`")?;
+            self.knob(&mut knobs, &mut given)?;
+        }
+        self.expect(')', "`,` or `)`")?;
+        if let (Some(join), Some(active)) = (knobs.join, knobs.active)
+            && join > active
+        {
+            return Err(self.error(start, Problem::JoinAboveActive { join, active }));
+        }
+        Ok(LockSpec { base, gcr: Some(knobs) })
+    }
+
+    fn knob(&mut self, knobs: &mut Knobs, given: &mut u32) -> Result<(), SpecError<'a>> {
+        let at = self.skip_space();
+        let name = self.word();
+        if name.is_empty() {
+            return Err(self.error(at, Problem::Expected("a knob such as `active=4`", first_char(self.rest()))));
+        }
+        let Some(index) = KNOBS.iter().position(|knob| knob.name == name) else {
+            return Err(self.error(at, Problem::UnknownKnob(name)));
+        };
+        let knob = &KNOBS[index];
+        if *given & 1 << index != 0 {
+            return Err(self.error(at, Problem::RepeatedKnob(name)));
+        }
+        *given |= 1 << index;
+        self.expect('=', "`=`")?;
+        let at = self.skip_space();
+        let text = self.word();
+        let number = match text.strip_prefix("0x") {
+            Some(hex) => u32::from_str_radix(hex, 16),
+            None => text.parse(),
+        };
+        let value = number.map_err(|_| self.error(at, Problem::BadNumber(text, knob.name)))?;
+        if !(knob.low..=knob.high).contains(&value) {
+            return Err(self.error(at, Problem::OutOfRange { knob: knob.name, low: knob.low, high: knob.high }));
+        }
+        (knob.set)(knobs, value);
+        Ok(())
+    }
+
+    fn base(&self, at: usize, name: &'a str) -> Result<LockId, SpecError<'a>> {
+        if let Some(lock) = catalogue::lookup(name) {
+            return Ok(lock.id);
+        }
+        let is_family = LOCKS.iter().any(|lock| lock.algorithm.name == name);
+        Err(self.error(at, if is_family { Problem::NeedsPolicy(name) } else { Problem::UnknownLock(name) }))
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.position..]
+    }
+
+    fn skip_space(&mut self) -> usize {
+        let rest = self.rest();
+        self.position += rest.len() - rest.trim_start().len();
+        self.position
+    }
+
+    fn peek(&mut self) -> Option<char> {
+        self.skip_space();
+        self.rest().chars().next()
+    }
+
+    fn word(&mut self) -> &'a str {
+        self.skip_space();
+        let rest = self.rest();
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        self.position += end;
+        &rest[..end]
+    }
+
+    fn expect(&mut self, wanted: char, what: &'static str) -> Result<(), SpecError<'a>> {
+        if self.peek() == Some(wanted) {
+            self.position += wanted.len_utf8();
+            return Ok(());
+        }
+        Err(self.error(self.position, Problem::Expected(what, first_char(self.rest()))))
+    }
+
+    fn error(&self, offset: usize, problem: Problem<'a>) -> SpecError<'a> {
+        SpecError { offset, problem }
+    }
+}
+
+fn first_char(text: &str) -> &str {
+    text.chars().next().map_or("", |c| &text[..c.len_utf8()])
+}
+
+/// The candidate nearest to `word`, if one is near enough to be meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .min_by_key(|&(distance, _)| distance)
+        .filter(|&(distance, candidate)| distance <= 1 + candidate.len().min(word.len()) / 4)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance in bytes; words longer than 31 bytes are far from everything.
+fn edit_distance(left: &str, right: &str) -> usize {
+    const LONGEST: usize = 31;
+    if left.len() > LONGEST || right.len() > LONGEST {
+        return usize::MAX;
+    }
+    let mut row: [usize; LONGEST + 1] = core::array::from_fn(|column| column);
+    for (above, from) in left.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = above + 1;
+        for (column, to) in right.bytes().enumerate() {
+            let replaced = diagonal + usize::from(!from.eq_ignore_ascii_case(&to));
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}

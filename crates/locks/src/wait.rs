@@ -1,0 +1,164 @@
+//! How a thread waits for its turn: one futex word per waiter, one hand-off protocol for all
+//! queue locks, and the waiting policy as a type parameter.
+//!
+//! # The word
+//!
+//! | value       | meaning                                              | who moves it there         |
+//! |-------------|------------------------------------------------------|----------------------------|
+//! | `WAITING`   | the owner of the word waits, awake                   | the owner, before publishing |
+//! | `PARKED`    | the owner sleeps, or is about to                     | the owner                  |
+//! | `GRANTED`   | what the owner waited for is the owner's             | the granter, once          |
+//! | `ABANDONED` | the owner gave up at its deadline                    | the owner, finally         |
+//!
+//! # Invariants
+//!
+//! - I1: only the granter writes `GRANTED`, by [`grant`], and only once per wait.
+//! - I2: `ABANDONED` is final: the owner never touches the word again; whoever calls [`grant`] on it is told so, and
+//!   owns the word from then on.
+//! - I3: a waiter that sleeps has moved the word to `PARKED` first, so a granter that finds anything else need not wake.
+//!
+//! # Ordering
+//!
+//! - E1: the swap in [`grant`] (Release) → the load or failed CAS of the waiter that sees `GRANTED` (Acquire):
+//!   publishes everything the granter did before it granted.
+//! - E2: the CAS to `ABANDONED` (Release) → the swap in [`grant`] that returns it (Acquire): the waiter's
+//!   accesses to its node come before the granter's re-use of it.
+
+use core::fmt::Debug;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use lockwork_platform::{AtomicCell, Deadline, FutexCell, Platform, TimedOut};
+
+/// The owner of the word waits, awake.
+pub const WAITING: u32 = 0;
+/// The owner of the word sleeps, or is about to.
+pub const PARKED: u32 = 1;
+/// What the owner waited for is the owner's.
+pub const GRANTED: u32 = 2;
+/// The owner gave up.
+pub const ABANDONED: u32 = 3;
+
+/// How to wait. A type, so that every lock is compiled for its policy.
+pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
+    /// The policy's name as it appears in lock names: `spin`, `stp`.
+    const NAME: &'static str;
+
+    /// Waits until `word` is [`GRANTED`], or abandons it at the deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`TimedOut`]: the word is [`ABANDONED`], and belongs to the granter.
+    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut>;
+}
+
+/// Spinning, whatever happens: the fastest hand-off when every thread has a CPU of its own, and a collapse when not.
+#[derive(Debug)]
+pub struct Spin;
+
+/// Spinning for about the time of a context-switch round trip, then sleeping (`stp`).
+#[derive(Debug)]
+pub struct SpinThenPark;
+
+/// What became of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// The waiter has it.
+    Accepted,
+    /// The waiter had given up; the word (and its node) belongs to the granter now.
+    Abandoned,
+}
+
+/// Grants the word's owner what it waits for, and wakes it if it sleeps. After `Accepted` the
+/// caller must not touch the word's memory: the owner may have recycled it.
+pub fn grant<P: Platform>(word: &P::Futex) -> Grant {
+    let address = ptr::from_ref(word);
+    // ORDER: Release is E1. Acquire is E2. One RMW decides between grant, sleep and abandonment.
+    match word.swap(GRANTED, AcqRel) {
+        ABANDONED => Grant::Abandoned,
+        PARKED => {
+            // SAFETY: the word was alive at the swap; a wake that comes late hits recycled pool memory and is spurious.
+            unsafe { FutexCell::wake(address, 1) };
+            Grant::Accepted
+        }
+        _ => Grant::Accepted,
+    }
+}
+
+/// Gives up waiting, unless the grant came first.
+fn abandon<P: Platform>(word: &P::Futex) -> Result<(), TimedOut> {
+    let mut seen = word.load(Relaxed);
+    loop {
+        if seen == GRANTED {
+            // ORDER: the load that saw GRANTED may have been relaxed: E1.
+            word.load(Acquire);
+            return Ok(());
+        }
+        // ORDER: Release is E2; Acquire on failure is E1.
+        match word.compare_exchange(seen, ABANDONED, AcqRel, Acquire) {
+            Ok(_) => return Err(TimedOut),
+            Err(now) => seen = now,
+        }
+    }
+}
+
+/// Whether the deadline has passed.
+#[must_use]
+pub fn expired<P: Platform>(deadline: Deadline) -> bool {
+    P::now(deadline.clock) >= deadline.ns
+}
+
+/// Spins until granted, for at most `budget` pauses. Returns whether it was granted.
+fn spin<P: Platform>(word: &P::Futex, budget: u32) -> bool {
+    for _ in 0..budget {
+        // ORDER: E1.
+        if word.load(Acquire) == GRANTED {
+            return true;
+        }
+        P::pause();
+    }
+    word.load(Acquire) == GRANTED
+}
+
+impl<P: Platform> WaitPolicy<P> for Spin {
+    const NAME: &'static str = "spin";
+
+    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        /// Pauses between two looks at the clock, which costs about as much as one of them.
+        const CLOCK_INTERVAL: u32 = 16;
+        let Some(deadline) = deadline else {
+            // ORDER: E1.
+            while word.load(Acquire) != GRANTED {
+                P::pause();
+            }
+            return Ok(());
+        };
+        while !spin::<P>(word, CLOCK_INTERVAL) {
+            if expired::<P>(deadline) {
+                return abandon::<P>(word);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: Platform> WaitPolicy<P> for SpinThenPark {
+    const NAME: &'static str = "stp";
+
+    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        if spin::<P>(word, P::spin_budget()) {
+            return Ok(());
+        }
+        // ORDER: Acquire on failure is E1. Success publishes nothing: the granter reads only the state.
+        if word.compare_exchange(WAITING, PARKED, Relaxed, Acquire).is_err() {
+            return Ok(()); // I1: only a grant can have come in between.
+        }
+        // I3: from here on the granter wakes us. ORDER: the Acquire loads are E1.
+        while word.load(Acquire) != GRANTED {
+            if word.wait(PARKED, deadline).is_err() {
+                return abandon::<P>(word);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! What a lock algorithm needs of the machine, and nothing else.
+//!
+//! Every algorithm of `lockwork-locks` is written once, against the trait [`Platform`]. [`Native`] is
+//! the real machine (Linux on x86_64 or aarch64, `no_std`); model checkers and simulators are further
+//! implementations of the same trait, so that what is checked is what runs.
+//!
+//! Dependencies point one way: platform ← locks ← everything else.
+#![no_std]
+
+mod arch;
+mod cells;
+mod clock;
+mod native;
+pub mod slab;
+pub mod slots;
+pub mod sys;
+mod tls;
+pub mod topology;
+
+pub use cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
+pub use clock::{Clock, Deadline};
+pub use native::{Native, NativeData, NativeFutex};
+pub use slab::NODE_BYTES;
+
+use core::fmt::Debug;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+
+/// A cell's initial value can be built in a `const` context, so that a lock can be a `static`.
+///
+/// Only native platforms have this: the cells of model checkers register themselves at run time.
+pub trait ConstPlatform: Platform {
+    /// A `U32` holding zero.
+    const U32_ZERO: Self::U32;
+    /// A `Usize` holding zero.
+    const USIZE_ZERO: Self::Usize;
+    /// A `Futex` holding zero.
+    const FUTEX_ZERO: Self::Futex;
+}
+
+/// The machine as a lock sees it.
+///
+/// # Safety
+///
+/// Algorithms rely on the atomics following the C++20 memory model, on [`FutexCell`]'s compare-and-block
+/// being atomic against wakes, and on [`Platform::alloc_node`] handing out memory nobody else uses.
+pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
+    /// 32-bit atomic integer.
+    type U32: AtomicInt<u32>;
+    /// Pointer-sized atomic integer.
+    type Usize: AtomicInt<usize>;
+    /// Atomic pointer.
+    type Ptr<T: 'static>: AtomicCell<*mut T>;
+    /// 32-bit atomic integer on which threads can sleep.
+    type Futex: FutexCell;
+    /// Plain data whose accesses a lock orders.
+    type Data<T: Copy + Send + 'static>: DataCell<T>;
+
+    /// A memory fence.
+    fn fence(order: Ordering);
+
+    /// Tells the core that this thread polls. If nothing that the caller loaded since its last pause
+    /// has changed, another iteration of its loop does the same as the last one (a simulator sleeps on
+    /// this promise, a model checker switches threads on it).
+    fn pause();
+
+    /// At most `n` pauses in a row, for back-off. Unlike [`Platform::pause`] it promises nothing
+    /// about the caller's next iteration.
+    fn pause_n(n: u32);
+
+    /// Gives the rest of the time slice to another runnable thread.
+    fn yield_now();
+
+    /// How many [`Platform::pause`]s cost about as much as a context-switch round trip: the spinning
+    /// part of spin-then-park.
+    fn spin_budget() -> u32;
+
+    /// The time on `clock`, in nanoseconds since its origin.
+    fn now(clock: Clock) -> u64;
+
+    /// How many threads can run at once, at least 1: the CPUs this process is allowed to use.
+    fn parallelism() -> usize;
+
+    /// A word of thread-local scratch space, initially 0: GCR paces its scans with it.
+    fn thread_word() -> u64;
+
+    /// Sets the word of [`Platform::thread_word`].
+    fn set_thread_word(word: u64);
+
+    /// The CPU this thread runs on (virtual under a virtual topology).
+    fn cpu() -> usize;
+
+    /// The NUMA node this thread runs on (virtual under a virtual topology).
+    fn node() -> usize;
+
+    /// The number of NUMA nodes, at least 1.
+    fn nodes() -> usize;
+
+    /// Says that this thread is about to wait for the lock at `address`, or (0) that it no longer
+    /// waits. Read by [`Platform::waiters_of`] and by the purge after `fork`. Written on contended paths
+    /// only; a thread waits for one lock at a time.
+    fn set_waiting_on(address: usize);
+
+    /// An estimate of how many threads wait for the lock at `address`, this one included.
+    fn waiters_of(address: usize) -> usize;
+
+    /// Takes a node from the pool, initialised by [`PoolNode::new`]. Nodes of at most [`NODE_BYTES`] come from
+    /// a list of the thread, larger ones (lock state) from a shared list.
+    fn alloc_node<T: PoolNode<Self>>() -> NonNull<T>;
+
+    /// Returns a node to the pool of the calling thread, which need not be the one that took it.
+    ///
+    /// # Safety
+    ///
+    /// `node` came from [`Platform::alloc_node`] with the same `T`, and no thread accesses it any more except by a
+    /// spurious [`FutexCell::wake`].
+    unsafe fn free_node<T: PoolNode<Self>>(node: NonNull<T>);
+}
+
+/// A queue node that lives in the platform's pool: never on a stack and never in thread-local
+/// storage, because a thread may exit while it holds a lock, and another may release it.
+pub trait PoolNode<P: Platform>: Sized + Send + Sync + 'static {
+    /// A node in its initial state.
+    fn new() -> Self;
+}

@@ -1,0 +1,262 @@
+//! The real machine.
+
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
+
+use crate::cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
+use crate::clock::{Clock, Deadline};
+use crate::tls::ThreadBlock;
+use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, arch, slab, slots, sys, topology};
+
+/// Linux on the machine at hand.
+#[derive(Clone, Copy, Debug)]
+pub struct Native;
+
+impl Native {
+    /// A free, unique id of the calling thread while it lives, equal to its `pthread_self()`.
+    #[inline(always)]
+    #[must_use]
+    pub fn thread_pointer() -> usize {
+        arch::thread_pointer()
+    }
+
+    /// The kernel's id of the calling thread (never 0), cached.
+    #[inline(always)]
+    #[must_use]
+    pub fn tid() -> u32 {
+        ThreadBlock::current().tid()
+    }
+
+    /// A null atomic pointer, for statics.
+    #[must_use]
+    pub const fn null<T>() -> AtomicPtr<T> {
+        AtomicPtr::new(core::ptr::null_mut())
+    }
+
+    /// Prepares what is better prepared before other code runs: the exit handler's key, which
+    /// needs no memory when it is among the first of the process.
+    pub fn prepare() {
+        crate::tls::exit_key();
+    }
+}
+
+/// A futex word of this process.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct NativeFutex(AtomicU32);
+
+impl AtomicCell<u32> for NativeFutex {
+    #[inline(always)]
+    fn new(value: u32) -> Self {
+        Self(AtomicU32::new(value))
+    }
+    #[inline(always)]
+    fn load(&self, order: Ordering) -> u32 {
+        self.0.load(order)
+    }
+    #[inline(always)]
+    fn store(&self, value: u32, order: Ordering) {
+        self.0.store(value, order);
+    }
+    #[inline(always)]
+    fn swap(&self, value: u32, order: Ordering) -> u32 {
+        self.0.swap(value, order)
+    }
+    #[inline(always)]
+    fn compare_exchange(&self, current: u32, new: u32, success: Ordering, failure: Ordering) -> Result<u32, u32> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
+}
+
+impl AtomicInt<u32> for NativeFutex {
+    #[inline(always)]
+    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_add(value, order)
+    }
+    #[inline(always)]
+    fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_sub(value, order)
+    }
+    #[inline(always)]
+    fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_or(value, order)
+    }
+    #[inline(always)]
+    fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_and(value, order)
+    }
+}
+
+impl FutexCell for NativeFutex {
+    fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        match sys::futex_wait(self.0.as_ptr(), expected, deadline) {
+            sys::ETIMEDOUT => Err(TimedOut),
+            _ => Ok(()),
+        }
+    }
+
+    unsafe fn wake(this: *const Self, n: u32) {
+        sys::futex_wake(this.cast(), n);
+    }
+}
+
+/// Plain data in an `UnsafeCell`.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct NativeData<T>(UnsafeCell<T>);
+
+// SAFETY: `get` and `set` are unsafe, and their contracts exclude data races.
+unsafe impl<T: Send> Sync for NativeData<T> {}
+
+impl<T: Copy + Send> DataCell<T> for NativeData<T> {
+    #[inline(always)]
+    fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+    #[inline(always)]
+    unsafe fn get(&self) -> T {
+        // SAFETY: no concurrent write, by the caller's contract.
+        unsafe { *self.0.get() }
+    }
+    #[inline(always)]
+    unsafe fn set(&self, value: T) {
+        // SAFETY: no concurrent access, by the caller's contract.
+        unsafe { *self.0.get() = value };
+    }
+}
+
+impl ConstPlatform for Native {
+    const U32_ZERO: AtomicU32 = AtomicU32::new(0);
+    const USIZE_ZERO: AtomicUsize = AtomicUsize::new(0);
+    const FUTEX_ZERO: NativeFutex = NativeFutex(AtomicU32::new(0));
+}
+
+/// Pauses that cost about a context-switch round trip; 0 = not measured yet.
+static SPIN_BUDGET: AtomicU32 = AtomicU32::new(0);
+/// What a futex round trip between two running threads costs on servers of the last decade, in ns.
+const ROUND_TRIP_NS: u64 = 5_000;
+
+/// CPUs this process may use; 0 = not asked yet.
+static PARALLELISM: AtomicUsize = AtomicUsize::new(0);
+
+/// Measures the pause instruction, which takes 4 to 140 cycles depending on the processor.
+#[cold]
+fn measure_spin_budget() -> u32 {
+    const PAUSES: u32 = 64;
+    let start = sys::now(Clock::Monotonic);
+    for _ in 0..PAUSES {
+        core::hint::spin_loop();
+    }
+    let spent = (sys::now(Clock::Monotonic) - start).max(1);
+    let budget = (u64::from(PAUSES) * ROUND_TRIP_NS / spent).clamp(50, 5_000) as u32;
+    SPIN_BUDGET.store(budget, Ordering::Relaxed);
+    budget
+}
+
+// SAFETY: the cells are the hardware's atomics, the futex is Linux's, and the slab gives every node to one owner.
+unsafe impl Platform for Native {
+    type U32 = AtomicU32;
+    type Usize = AtomicUsize;
+    type Ptr<T: 'static> = AtomicPtr<T>;
+    type Futex = NativeFutex;
+    type Data<T: Copy + Send + 'static> = NativeData<T>;
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        fence(order);
+    }
+
+    #[inline(always)]
+    fn pause() {
+        core::hint::spin_loop();
+    }
+
+    #[inline]
+    fn pause_n(n: u32) {
+        for _ in 0..n {
+            core::hint::spin_loop();
+        }
+    }
+
+    fn yield_now() {
+        sys::sched_yield();
+    }
+
+    #[inline]
+    fn spin_budget() -> u32 {
+        match SPIN_BUDGET.load(Ordering::Relaxed) {
+            0 => measure_spin_budget(),
+            budget => budget,
+        }
+    }
+
+    fn now(clock: Clock) -> u64 {
+        sys::now(clock)
+    }
+
+    fn parallelism() -> usize {
+        match PARALLELISM.load(Ordering::Relaxed) {
+            0 => {
+                let cpus = sys::allowed_cpus();
+                PARALLELISM.store(cpus, Ordering::Relaxed);
+                cpus
+            }
+            cpus => cpus,
+        }
+    }
+
+    fn cpu() -> usize {
+        topology::cpu()
+    }
+
+    fn node() -> usize {
+        topology::current().node_of(topology::cpu())
+    }
+
+    fn nodes() -> usize {
+        topology::current().nodes()
+    }
+
+    #[inline]
+    fn set_waiting_on(address: usize) {
+        if let Some(slot) = slots::current() {
+            slot.waiting_on.store(address, Ordering::Relaxed);
+        }
+    }
+
+    fn waiters_of(address: usize) -> usize {
+        slots::waiters_of(address)
+    }
+
+    #[inline(always)]
+    fn thread_word() -> u64 {
+        ThreadBlock::current().word.get()
+    }
+
+    #[inline(always)]
+    fn set_thread_word(word: u64) {
+        ThreadBlock::current().word.set(word);
+    }
+
+    #[inline]
+    fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
+        const { assert!(align_of::<T>() <= NODE_BYTES) };
+        let node =
+            if size_of::<T>() <= NODE_BYTES { slab::take() } else { slab::take_block(size_of::<T>()) }.cast::<T>();
+        // SAFETY: the slab handed us memory of sufficient size and alignment that nobody else uses.
+        unsafe { node.write(T::new()) };
+        node
+    }
+
+    #[inline]
+    unsafe fn free_node<T: PoolNode<Self>>(node: NonNull<T>) {
+        if size_of::<T>() <= NODE_BYTES {
+            // SAFETY: the caller gives the node up, and nodes need no drop.
+            unsafe { slab::give(node.cast()) };
+        } else {
+            // SAFETY: as above, and the size is the one it was taken with.
+            unsafe { slab::give_block(node.cast(), size_of::<T>()) };
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The system calls the library makes, raw: `libc::syscall` would change `errno` under the program.
+
+use core::ffi::CStr;
+use core::ptr::NonNull;
+
+use crate::arch::syscall6;
+use crate::clock::{Clock, Deadline};
+
+#[cfg(target_arch = "x86_64")]
+mod number {
+    pub(super) const READ: usize = 0;
+    pub(super) const WRITE: usize = 1;
+    pub(super) const CLOSE: usize = 3;
+    pub(super) const MMAP: usize = 9;
+    pub(super) const MUNMAP: usize = 11;
+    pub(super) const SCHED_YIELD: usize = 24;
+    pub(super) const MADVISE: usize = 28;
+    pub(super) const GETTID: usize = 186;
+    pub(super) const SCHED_GETAFFINITY: usize = 204;
+    pub(super) const FUTEX: usize = 202;
+    pub(super) const OPENAT: usize = 257;
+    pub(super) const GETCPU: usize = 309;
+}
+
+#[cfg(target_arch = "aarch64")]
+mod number {
+    pub(super) const OPENAT: usize = 56;
+    pub(super) const CLOSE: usize = 57;
+    pub(super) const READ: usize = 63;
+    pub(super) const WRITE: usize = 64;
+    pub(super) const FUTEX: usize = 98;
+    pub(super) const SCHED_YIELD: usize = 124;
+    pub(super) const GETCPU: usize = 168;
+    pub(super) const GETTID: usize = 178;
+    pub(super) const SCHED_GETAFFINITY: usize = 123;
+    pub(super) const MUNMAP: usize = 215;
+    pub(super) const MMAP: usize = 222;
+    pub(super) const MADVISE: usize = 233;
+}
+
+/// `EINTR`: a signal came.
+pub const EINTR: i32 = 4;
+/// `EAGAIN`: the futex word had another value.
+pub const EAGAIN: i32 = 11;
+/// `ETIMEDOUT`: the deadline passed.
+pub const ETIMEDOUT: i32 = 110;
+
+const FUTEX_WAIT_BITSET_PRIVATE: usize = 9 | 128;
+const FUTEX_WAKE_PRIVATE: usize = 1 | 128;
+const FUTEX_CLOCK_REALTIME: usize = 256;
+const FUTEX_BITSET_ANY: usize = 0xffff_ffff;
+
+#[repr(C)]
+struct Timespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+unsafe extern "C" {
+    // The C library's, for its vDSO path: a quarter of the system call's cost.
+    fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
+}
+
+/// Sleeps while `*word == expected`; returns 0 or an errno ([`EAGAIN`], [`EINTR`], [`ETIMEDOUT`]).
+pub fn futex_wait(word: *const u32, expected: u32, deadline: Option<Deadline>) -> i32 {
+    let time = deadline.map(|deadline| Timespec {
+        seconds: i64::try_from(deadline.ns / 1_000_000_000).unwrap_or(i64::MAX),
+        nanoseconds: (deadline.ns % 1_000_000_000) as i64,
+    });
+    let pointer = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    let clock = match deadline.map(|deadline| deadline.clock) {
+        Some(Clock::Realtime) => FUTEX_CLOCK_REALTIME,
+        _ => 0,
+    };
+    let args =
+        [word as usize, FUTEX_WAIT_BITSET_PRIVATE | clock, expected as usize, pointer as usize, 0, FUTEX_BITSET_ANY];
+    // SAFETY: the kernel checks the word's address itself; the timespec outlives the call.
+    let result = unsafe { syscall6(number::FUTEX, args) };
+    -(result.min(0) as i32)
+}
+
+/// Wakes at most `n` sleepers of `word`, which need not be mapped. Returns how many.
+pub fn futex_wake(word: *const u32, n: u32) -> usize {
+    let n = n.min(i32::MAX as u32) as usize;
+    // SAFETY: the kernel uses the address as a key and reports a bad one.
+    let result = unsafe { syscall6(number::FUTEX, [word as usize, FUTEX_WAKE_PRIVATE, n, 0, 0, 0]) };
+    usize::try_from(result).unwrap_or(0)
+}
+
+/// Gives the CPU to another runnable thread.
+pub fn sched_yield() {
+    // SAFETY: no arguments, no memory.
+    unsafe { syscall6(number::SCHED_YIELD, [0; 6]) };
+}
+
+/// The kernel's id of this thread.
+#[must_use]
+pub fn gettid() -> u32 {
+    // SAFETY: no arguments, no memory.
+    unsafe { syscall6(number::GETTID, [0; 6]) as u32 }
+}
+
+/// How many CPUs the calling thread may run on, at least 1.
+#[must_use]
+pub fn allowed_cpus() -> usize {
+    let mut mask = [0_u64; 128];
+    let args = [0, size_of_val(&mask), mask.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: the mask is writable for the length given.
+    unsafe { syscall6(number::SCHED_GETAFFINITY, args) };
+    mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
+}
+
+/// The CPU and the NUMA node this thread runs on.
+#[must_use]
+pub fn getcpu() -> (usize, usize) {
+    let (mut cpu, mut node) = (0_u32, 0_u32);
+    let args = [&raw mut cpu as usize, &raw mut node as usize, 0, 0, 0, 0];
+    // SAFETY: two writable words.
+    unsafe { syscall6(number::GETCPU, args) };
+    (cpu as usize, node as usize)
+}
+
+/// Fresh zeroed pages, or `None` when the system has none left.
+#[must_use]
+pub fn map_pages(bytes: usize) -> Option<NonNull<u8>> {
+    const READ_WRITE: usize = 1 | 2;
+    const PRIVATE_ANONYMOUS: usize = 2 | 32;
+    // SAFETY: a fresh anonymous mapping disturbs nobody.
+    let result = unsafe { syscall6(number::MMAP, [0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0]) };
+    if (-4095..0).contains(&result) { None } else { NonNull::new(result as *mut u8) }
+}
+
+/// Returns pages to the kernel.
+///
+/// # Safety
+///
+/// The pages came from [`map_pages`] with this size, and nobody uses them.
+pub unsafe fn unmap_pages(pages: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller's own mapping.
+    unsafe { syscall6(number::MUNMAP, [pages.as_ptr() as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// Asks that the pages read as zero in a child after `fork` (`MADV_WIPEONFORK`, Linux 4.14). Returns
+/// whether the kernel agreed.
+///
+/// # Safety
+///
+/// `pages` is a private anonymous mapping of `bytes` whose loss in a child is harmless.
+pub unsafe fn wipe_on_fork(pages: NonNull<u8>, bytes: usize) -> bool {
+    const MADV_WIPEONFORK: usize = 18;
+    // SAFETY: advice on the caller's own mapping.
+    unsafe { syscall6(number::MADVISE, [pages.as_ptr() as usize, bytes, MADV_WIPEONFORK, 0, 0, 0]) == 0 }
+}
+
+/// The time on `clock` in nanoseconds.
+#[must_use]
+pub fn now(clock: Clock) -> u64 {
+    let id = match clock {
+        Clock::Realtime => 0,
+        Clock::Monotonic => 1,
+    };
+    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: a writable timespec and a clock that always exists.
+    unsafe { clock_gettime(id, &raw mut time) };
+    (time.seconds.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(time.nanoseconds as u64)
+}
+
+/// Reads at most `buffer.len()` bytes of the file at `path`; `None` if it cannot be opened or read.
+pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    const AT_FDCWD: usize = -100_isize as usize;
+    const READ_ONLY_CLOEXEC: usize = 0o2_000_000;
+    // SAFETY: a terminated path.
+    let file = unsafe { syscall6(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, READ_ONLY_CLOEXEC, 0, 0, 0]) };
+    let file = usize::try_from(file).ok()?;
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let rest = &mut buffer[filled..];
+        // SAFETY: `rest` is writable for its whole length.
+        let got = unsafe { syscall6(number::READ, [file, rest.as_mut_ptr() as usize, rest.len(), 0, 0, 0]) };
+        match got {
+            0 => break,
+            got if got > 0 => filled += got as usize,
+            got if got == -(EINTR as isize) => {}
+            _ => {
+                filled = 0;
+                break;
+            }
+        }
+    }
+    // SAFETY: the descriptor is ours.
+    unsafe { syscall6(number::CLOSE, [file, 0, 0, 0, 0, 0]) };
+    (filled > 0).then_some(&buffer[..filled])
+}
+
+/// Writes `bytes` to the standard error stream, ignoring failure: there is nobody to tell.
+pub fn write_stderr(bytes: &[u8]) {
+    // SAFETY: a readable slice.
+    unsafe { syscall6(number::WRITE, [2, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
+}

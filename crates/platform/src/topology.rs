@@ -1,0 +1,296 @@
+//! CPUs, NUMA nodes and distances: the kernel's word at run time, or a virtual topology.
+//!
+//! `LOCKWORK_TOPOLOGY` holds an hwloc-style synthetic description such as `node:4 core:8`. Threads
+//! are then spread over the virtual CPUs in the order in which they first ask.
+
+use core::ffi::{CStr, c_char};
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{arch, slots, sys};
+
+/// CPUs beyond this number are mapped onto lower ones.
+pub const MAX_CPUS: usize = 1024;
+/// NUMA nodes beyond this number are mapped onto lower ones.
+pub const MAX_NODES: usize = 64;
+
+/// Distance of a node to itself, by the kernel's (ACPI's) convention.
+const LOCAL_DISTANCE: u8 = 10;
+/// Distance between two different nodes where nobody says otherwise.
+const REMOTE_DISTANCE: u8 = 20;
+
+/// What is known of the machine.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    nodes: usize,
+    cpus: usize,
+    is_virtual: bool,
+    node_of_cpu: [u8; MAX_CPUS],
+    distances: [[u8; MAX_NODES]; MAX_NODES],
+}
+
+/// A description of a virtual topology that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopologyError {
+    /// A word is not `type:count`.
+    Malformed,
+    /// A level's type is none of node, numa, package, socket, die, core, pu.
+    UnknownLevel,
+    /// A count is zero, or the product exceeds [`MAX_CPUS`] or [`MAX_NODES`].
+    OutOfRange,
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "a topology is a list of `type:count`, for example `node:4 core:8`",
+            Self::UnknownLevel => "topology levels are node, numa, package, socket, die, core and pu",
+            Self::OutOfRange => "a topology has 1 to 1024 CPUs on 1 to 64 nodes",
+        })
+    }
+}
+
+impl core::error::Error for TopologyError {}
+
+impl Topology {
+    const fn uniform(nodes: usize, cpus: usize) -> Self {
+        let mut distances = [[REMOTE_DISTANCE; MAX_NODES]; MAX_NODES];
+        let mut node = 0;
+        while node < MAX_NODES {
+            distances[node][node] = LOCAL_DISTANCE;
+            node += 1;
+        }
+        Self { nodes, cpus, is_virtual: false, node_of_cpu: [0; MAX_CPUS], distances }
+    }
+
+    /// A virtual topology from an hwloc-style description.
+    ///
+    /// # Errors
+    ///
+    /// See [`TopologyError`].
+    pub fn synthetic(description: &str) -> Result<Self, TopologyError> {
+        let (mut nodes, mut packages, mut cpus) = (None, None, 1_usize);
+        for word in description.split_whitespace() {
+            let (level, count) = word.split_once(':').ok_or(TopologyError::Malformed)?;
+            let count: usize = count.parse().map_err(|_| TopologyError::Malformed)?;
+            if count == 0 {
+                return Err(TopologyError::OutOfRange);
+            }
+            cpus = cpus.checked_mul(count).filter(|&n| n <= MAX_CPUS).ok_or(TopologyError::OutOfRange)?;
+            match level {
+                "node" | "numa" | "numanode" => nodes = Some(cpus),
+                "package" | "socket" => packages = Some(cpus),
+                "die" | "core" | "pu" => {}
+                _ => return Err(TopologyError::UnknownLevel),
+            }
+        }
+        let nodes = nodes.or(packages).unwrap_or(1);
+        if nodes > MAX_NODES {
+            return Err(TopologyError::OutOfRange);
+        }
+        let mut topology = Self::uniform(nodes, cpus);
+        topology.is_virtual = true;
+        for cpu in 0..cpus {
+            topology.node_of_cpu[cpu] = (cpu * nodes / cpus) as u8;
+        }
+        Ok(topology)
+    }
+
+    /// What the kernel says (`/sys/devices/system/node`); one node where it says nothing.
+    #[must_use]
+    pub fn discover() -> Self {
+        let mut buffer = [0_u8; 4096];
+        let mut topology = Self::uniform(1, 1);
+        if let Some(list) = read(c"/sys/devices/system/cpu/possible", &mut buffer) {
+            topology.cpus = parse_list(list).last().map_or(1, |cpu| (cpu + 1).min(MAX_CPUS));
+        }
+        let mut online = [0_u8; 256];
+        let online = read(c"/sys/devices/system/node/online", &mut online).unwrap_or("0");
+        for node in parse_list(online).filter(|&node| node < MAX_NODES) {
+            topology.nodes = topology.nodes.max(node + 1);
+            topology.discover_node(node, &mut buffer);
+        }
+        topology
+    }
+
+    fn discover_node(&mut self, node: usize, buffer: &mut [u8]) {
+        let mut path = [0_u8; 64];
+        if let Some(cpus) = read(node_file(&mut path, node, b"cpulist"), buffer) {
+            for cpu in parse_list(cpus).filter(|&cpu| cpu < MAX_CPUS) {
+                self.node_of_cpu[cpu] = node as u8;
+            }
+        }
+        if let Some(distances) = read(node_file(&mut path, node, b"distance"), buffer) {
+            for (other, distance) in distances.split_whitespace().take(MAX_NODES).enumerate() {
+                self.distances[node][other] = distance.parse().unwrap_or(REMOTE_DISTANCE);
+            }
+        }
+    }
+
+    /// Number of NUMA nodes, at least 1.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Number of CPUs the machine can have, at least 1.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    /// Whether this is a virtual topology.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        self.is_virtual
+    }
+
+    /// The node of a CPU; CPUs beyond [`MAX_CPUS`] are folded onto lower ones.
+    #[must_use]
+    pub fn node_of(&self, cpu: usize) -> usize {
+        self.node_of_cpu[cpu % MAX_CPUS] as usize
+    }
+
+    /// Relative memory distance between two nodes as the kernel gives it: 10 is local.
+    #[must_use]
+    pub fn distance(&self, from: usize, to: usize) -> u8 {
+        self.distances[from % MAX_NODES][to % MAX_NODES]
+    }
+}
+
+/// Writes `/sys/devices/system/node/node<N>/<file>` into `path`.
+fn node_file<'a>(path: &'a mut [u8; 64], node: usize, file: &[u8]) -> &'a CStr {
+    let mut length = 0;
+    let mut append = |bytes: &[u8]| {
+        path[length..length + bytes.len()].copy_from_slice(bytes);
+        length += bytes.len();
+    };
+    append(b"/sys/devices/system/node/node");
+    if node >= 10 {
+        append(&[b'0' + (node / 10) as u8]);
+    }
+    append(&[b'0' + (node % 10) as u8, b'/']);
+    append(file);
+    append(b"\0");
+    CStr::from_bytes_until_nul(path).unwrap_or(c"")
+}
+
+fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a str> {
+    core::str::from_utf8(sys::read_file(path, buffer)?).ok()
+}
+
+/// The numbers of a kernel list such as `0-3,8,10-11`, ascending.
+fn parse_list(list: &str) -> impl Iterator<Item = usize> {
+    list.trim().split(',').flat_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        match (first.parse::<usize>(), last.parse::<usize>()) {
+            (Ok(first), Ok(last)) => first..last + 1,
+            _ => 0..0,
+        }
+    })
+}
+
+struct Once(core::cell::UnsafeCell<Topology>);
+// SAFETY: written once, by the thread that moved STATE from 0 to 1, read after STATE became 2.
+unsafe impl Sync for Once {}
+
+static TOPOLOGY: Once = Once(core::cell::UnsafeCell::new(Topology::uniform(1, 1)));
+/// 0 = not there, 1 = being written, 2 = there.
+static STATE: AtomicU32 = AtomicU32::new(0);
+
+/// The topology of this process, discovered at the first call.
+#[must_use]
+pub fn current() -> &'static Topology {
+    if STATE.load(Ordering::Acquire) != 2 {
+        initialise();
+    }
+    // SAFETY: STATE is 2 (Acquire), so the one write happened before and there is no other.
+    unsafe { &*TOPOLOGY.0.get() }
+}
+
+unsafe extern "C" {
+    fn getenv(name: *const c_char) -> *const c_char;
+}
+
+#[cold]
+fn initialise() {
+    // SAFETY: a terminated name.
+    let value = unsafe { getenv(c"LOCKWORK_TOPOLOGY".as_ptr()) };
+    let description = if value.is_null() {
+        None
+    } else {
+        // SAFETY: `getenv` returned a terminated string that lives as long as nobody changes the environment.
+        unsafe { CStr::from_ptr(value) }.to_str().ok()
+    };
+    set(description);
+}
+
+/// Sets the topology from a description, or by discovery where there is none or it is malformed.
+/// Only the first call of a process (explicit or by [`current`]) has an effect.
+pub fn set(description: Option<&str>) {
+    match STATE.compare_exchange(0, 1, Ordering::Acquire, Ordering::Acquire) {
+        Ok(_) => {
+            let topology = description.and_then(|text| Topology::synthetic(text).ok()).unwrap_or_else(Topology::discover);
+            // SAFETY: only the thread that moved STATE from 0 to 1 comes here.
+            unsafe { *TOPOLOGY.0.get() = topology };
+            STATE.store(2, Ordering::Release);
+        }
+        Err(_) => {
+            while STATE.load(Ordering::Acquire) != 2 {
+                core::hint::spin_loop();
+            }
+        }
+    }
+}
+
+/// The CPU of the calling thread: the kernel's, or the thread's virtual one.
+#[must_use]
+pub fn cpu() -> usize {
+    let topology = current();
+    if topology.is_virtual {
+        return slots::current().map_or(0, slots::Slot::index) % topology.cpus;
+    }
+    arch::rseq_cpu().unwrap_or_else(|| sys::getcpu().0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn synthetic_topologies_spread_cpus_over_nodes() {
+        let topology = Topology::synthetic("node:4 core:8").expect("well-formed");
+        assert_eq!((topology.nodes(), topology.cpus()), (4, 32));
+        assert_eq!([0, 7, 8, 31].map(|cpu| topology.node_of(cpu)), [0, 0, 1, 3]);
+        assert_eq!((topology.distance(1, 1), topology.distance(1, 2)), (10, 20));
+    }
+
+    #[test]
+    fn packages_stand_for_nodes_where_none_are_named() {
+        let topology = Topology::synthetic("package:2 core:10 pu:2").expect("well-formed");
+        assert_eq!((topology.nodes(), topology.cpus()), (2, 40));
+    }
+
+    #[test]
+    fn bad_descriptions_are_refused() {
+        assert_eq!(Topology::synthetic("node").err(), Some(TopologyError::Malformed));
+        assert_eq!(Topology::synthetic("node:x").err(), Some(TopologyError::Malformed));
+        assert_eq!(Topology::synthetic("blade:2").err(), Some(TopologyError::UnknownLevel));
+        assert_eq!(Topology::synthetic("node:0").err(), Some(TopologyError::OutOfRange));
+        assert_eq!(Topology::synthetic("node:65 core:2").err(), Some(TopologyError::OutOfRange));
+        assert_eq!(Topology::synthetic("node:4 core:9999").err(), Some(TopologyError::OutOfRange));
+    }
+
+    #[test]
+    fn kernel_lists_are_parsed() {
+        assert!(parse_list("0-3,8,10-11\n").eq([0, 1, 2, 3, 8, 10, 11]));
+        assert_eq!(parse_list("\n").count(), 0);
+    }
+
+    #[test]
+    fn the_machine_at_hand_has_a_node_and_a_cpu() {
+        let topology = Topology::discover();
+        assert!(topology.nodes() >= 1 && topology.cpus() >= 1);
+        assert!(topology.node_of(0) < topology.nodes());
+    }
+}
