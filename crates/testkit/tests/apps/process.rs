@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a program may run. Programs here take about a second; this only bounds a hang.
-pub(crate) const LIMIT: Duration = Duration::from_secs(90);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A program in a process group of its own, whose output goes to unnamed files so that nobody
 /// has to read along. Dropping it kills the whole group.
