@@ -1,0 +1,3 @@
+//! Blocking locks: waiters sleep in the kernel.
+
+pub mod futex;

@@ -1,0 +1,81 @@
+//! Competitive locks: everybody polls or changes one word, and whoever is fastest gets the lock.
+
+pub mod backoff;
+pub mod tas;
+pub mod ttas;
+
+use lockwork_platform::{Deadline, Platform};
+
+use crate::wait::expired;
+
+/// Pauses between two looks at the clock, which costs about as much as one or two of them.
+const CLOCK_INTERVAL: u32 = 16;
+
+/// Repeats `attempt` until it succeeds or the deadline has passed, with `relax` in between, which
+/// returns how many pauses it made. Returns whether an attempt succeeded; there is at least one.
+pub(crate) fn poll<P: Platform>(
+    deadline: Option<Deadline>,
+    mut attempt: impl FnMut() -> bool,
+    mut relax: impl FnMut() -> u32,
+) -> bool {
+    let Some(deadline) = deadline else {
+        while !attempt() {
+            relax();
+        }
+        return true;
+    };
+    loop {
+        let mut paused = 0;
+        while paused < CLOCK_INTERVAL {
+            if attempt() {
+                return true;
+            }
+            paused += relax();
+        }
+        if expired::<P>(deadline) {
+            return false;
+        }
+    }
+}
+
+/// One pause, for [`poll`].
+pub(crate) fn pause_once<P: Platform>() -> u32 {
+    P::pause();
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use lockwork_platform::{Clock, Native};
+
+    use super::*;
+
+    const PAST: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 0 });
+
+    #[test]
+    fn a_deadline_in_the_past_still_allows_an_attempt() {
+        assert!(poll::<Native>(PAST, || true, || panic!("no reason to wait")));
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_ends_the_attempts() {
+        let mut attempts = 0;
+        let fail = || {
+            attempts += 1;
+            false
+        };
+        assert!(!poll::<Native>(PAST, fail, pause_once::<Native>));
+        assert_eq!(attempts, CLOCK_INTERVAL);
+    }
+
+    #[test]
+    fn without_a_deadline_only_success_ends_the_attempts() {
+        let mut attempts = 0;
+        let third = || {
+            attempts += 1;
+            attempts == 3
+        };
+        assert!(poll::<Native>(None, third, pause_once::<Native>));
+        assert_eq!(attempts, 3);
+    }
+}

@@ -1,0 +1,314 @@
+//! CLH: a queue of waiters, each waiting on the node of its predecessor.
+//!
+//! Travis S. Craig, "Building FIFO and priority-queuing spin locks from atomic swap", TR 93-02-02, University of
+//! Washington, 1993; Peter Magnusson, Anders Landin and Erik Hagersten, "Queue locks on cache coherent
+//! multiprocessors", IPPS 1994. Deviations: the lock at rest is a null pointer, not a dummy node, because a release
+//! first tries to swing the tail back; nodes come from the platform's pool and travel in the token; waiters can give
+//! up at a deadline, and the release goes on behalf of those who did; the hand-off is a swap rather than a store,
+//! because the waiter may be asleep or gone.
+//!
+//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references
+//! per hand-off where caches are coherent. A release never has to wait for a successor to link itself, as MCS's does.
+//! Waiting: spin, stp. `try_lock` succeeds only on a free lock with no queue. A waiter that gave up leaves its node
+//! in the queue until the release gets there. Avoid the spinning variant with more threads than CPUs: a preempted
+//! waiter at the head of the queue stops everybody for its whole time slice.
+//!
+//! # State
+//!
+//! ```text
+//! tail ──────────────────────────┐        tail == null: unlocked
+//! holder ←waits─ n1 ←waits─ … ←waits─ last    n1 waits on the holder's word, n2 on n1's, …
+//! ```
+//!
+//! The word of a node is the hand-off word (see `wait`) of the thread *behind* it: `GRANTED` means that the node's
+//! owner has released, `ABANDONED` that the thread behind has given up; `next` then says which node was that
+//! thread's.
+//!
+//! # Invariants
+//!
+//! - I1: `tail` is null or the last node of the queue. Whoever swaps a node out of `tail`, and nobody else,
+//!   waits on its word.
+//! - I2: the lock is released on behalf of the node at the head of the queue only: the holder's, or one that the
+//!   releaser found abandoned by following the queue from the holder's.
+//! - I3: a node is recycled once, by one thread: by the releaser, if nobody is behind it (the CAS of `tail`) or if
+//!   whoever was behind it has given up; else by the thread behind it, once that was granted the lock.
+//! - I4: a node whose owner gave up is touched no more by its owner; the releaser that is told so owns it.
+//! - I5: before a waiter can abandon a word, it has written the `next` of that word's node.
+//!
+//! # Ordering
+//!
+//! - E1: a release's CAS of `tail` to null (Release) → the CAS or swap of the next locker that finds null (Acquire):
+//!   the critical section.
+//! - E2: the locker's CAS or swap of `tail` (Release) → the swap of its successor (Acquire): the node's
+//!   initialisation.
+//! - E3: `wait::grant` → `WaitPolicy::wait` (E1 there): the critical section on a hand-off, and the node's end of
+//!   use.
+//! - E4: `WaitPolicy::wait`'s abandonment → `wait::grant` (E2 there): `next` (I5), and all that the one who gave up
+//!   did to its own node, which is the releaser's from then on.
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
+
+use crate::api::RawLock;
+use crate::catalogue::{Algorithm, Citation, Family};
+use crate::wait::{self, Grant, WaitPolicy};
+
+/// What is known of CLH.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "clh",
+    family: Family::Queue,
+    fairness: "FIFO",
+    bytes: 8,
+    bytes_per_waiter: 64,
+    holder_node: true,
+    timed: "gives up in the queue",
+    citation: Citation {
+        key: "magnusson94",
+        text: "Magnusson, Landin, Hagersten: Queue locks on cache coherent multiprocessors. IPPS 1994 \
+               (and Craig: TR 93-02-02, University of Washington, 1993)",
+    },
+    summary: "a queue of waiters, each waiting on the cache line of the one before it",
+    properties: "One remote reference per hand-off, and a release never waits. The holder keeps a 64-byte node.",
+    deviations: "The free lock is a null pointer instead of a dummy node; nodes come from a pool; waiters can \
+                 give up at a deadline and are skipped.",
+    avoid: "clh-spin: more threads than CPUs (a preempted waiter stops everybody). clh-stp: very short critical \
+            sections with more threads than CPUs (every hand-off may have to wake a sleeper).",
+};
+
+/// A queue node.
+#[repr(C)]
+pub struct ClhNode<P: Platform> {
+    /// The hand-off word of whoever comes behind the node's owner; written by both.
+    word: P::Futex,
+    /// The node of whoever gave up behind this one; written by it, before it can give up.
+    next: P::Ptr<ClhNode<P>>,
+}
+
+impl<P: Platform> core::fmt::Debug for ClhNode<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ClhNode").field("word", &self.word.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform> PoolNode<P> for ClhNode<P> {
+    fn new() -> Self {
+        Self { word: P::Futex::new(wait::WAITING), next: P::Ptr::new(ptr::null_mut()) }
+    }
+}
+
+/// The CLH lock, waiting by `W`.
+#[repr(transparent)]
+pub struct Clh<P: Platform, W> {
+    /// The last node of the queue; written by every locker, and by a release that leaves the lock free.
+    tail: P::Ptr<ClhNode<P>>,
+    policy: PhantomData<W>,
+}
+
+const _: () = assert!(size_of::<Clh<Native, wait::Spin>>() == ALGORITHM.bytes);
+
+impl<P: Platform, W> core::fmt::Debug for Clh<P, W> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Clh").field("tail", &self.tail.load(Relaxed)).finish()
+    }
+}
+
+impl<W> Clh<Native, W> {
+    /// An unlocked lock, for statics.
+    #[must_use]
+    pub const fn unlocked() -> Self {
+        Self { tail: Native::null(), policy: PhantomData }
+    }
+}
+
+impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
+    /// Acquires with `node` if there is no queue.
+    #[inline(always)]
+    fn attempt(&self, node: NonNull<ClhNode<P>>) -> bool {
+        // ORDER: Release is E2, Acquire is E1.
+        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
+    }
+
+    /// Lines up and waits. Returns the token, or nothing if the deadline has passed: `node` is then the
+    /// releaser's (I4).
+    fn queue_up(&self, node: NonNull<ClhNode<P>>, deadline: Option<Deadline>) -> Option<NonNull<ClhNode<P>>> {
+        // Before the swap: a child of `fork` must be able to find every node of a ghost.
+        P::set_waiting_on(ptr::from_ref(self) as usize);
+        // ORDER: Release is E2; Acquire is E1 and E2.
+        let pred = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel));
+        let granted = match pred {
+            Some(pred) => Self::wait_behind(pred, node, deadline),
+            None => true, // Released since our first attempt.
+        };
+        P::set_waiting_on(0);
+        granted.then_some(node)
+    }
+
+    /// Waits for the lock on the word of `pred`; returns whether it was granted.
+    fn wait_behind(pred: NonNull<ClhNode<P>>, node: NonNull<ClhNode<P>>, deadline: Option<Deadline>) -> bool {
+        // SAFETY: I1 and I3: nobody recycles `pred` before we are granted the lock or give up.
+        let ahead = unsafe { pred.as_ref() };
+        if deadline.is_some() {
+            ahead.next.store(node.as_ptr(), Relaxed); // I5. ORDER: E4 publishes it.
+        }
+        if W::wait(&ahead.word, deadline).is_err() {
+            return false;
+        }
+        // SAFETY: I3: its owner touched it for the last time when it granted us the lock (E3).
+        unsafe { P::free_node(pred) };
+        true
+    }
+
+    #[cold]
+    fn lock_slow(&self, node: NonNull<ClhNode<P>>) -> NonNull<ClhNode<P>> {
+        match self.queue_up(node, None) {
+            Some(token) => token,
+            None => unreachable!("a wait without a deadline ends with the lock"),
+        }
+    }
+
+    /// Frees the lock, if nobody is behind `node`.
+    #[inline(always)]
+    fn release_last(&self, node: NonNull<ClhNode<P>>) -> bool {
+        // ORDER: Release is E1. A successful CAS means that `node` is last, and was all the time: it is ours,
+        // so it cannot have been recycled and come back.
+        if self.tail.compare_exchange(node.as_ptr(), ptr::null_mut(), Release, Relaxed).is_err() {
+            return false;
+        }
+        // SAFETY: I3: nobody is behind it.
+        unsafe { P::free_node(node) };
+        true
+    }
+
+    /// Hands the lock to the first of those behind `node` who has not given up, or frees it if all have.
+    #[cold]
+    fn pass_on(&self, mut node: NonNull<ClhNode<P>>) {
+        loop {
+            // SAFETY: the head of the queue, and ours (I2).
+            let head = unsafe { node.as_ref() };
+            match wait::grant::<P>(&head.word) {
+                Grant::Accepted => return, // ORDER: E3.
+                Grant::Abandoned => {
+                    // ORDER: Relaxed: E4 came with the grant.
+                    let Some(gone) = NonNull::new(head.next.load(Relaxed)) else {
+                        unreachable!("I5: whoever gave up has said where")
+                    };
+                    // SAFETY: I3: whoever was behind it has given up, and touches it no more.
+                    unsafe { P::free_node(node) };
+                    if self.release_last(gone) {
+                        return;
+                    }
+                    node = gone;
+                }
+            }
+        }
+    }
+}
+
+// SAFETY: only the thread at the head of the queue holds the lock (I1, I2), and E1 and E3 order the sections.
+unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Clh<P, W> {
+    type Token = NonNull<ClhNode<P>>;
+
+    fn new() -> Self {
+        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    }
+
+    #[inline(always)]
+    fn lock(&self) -> Self::Token {
+        let node = P::alloc_node();
+        if self.attempt(node) { node } else { self.lock_slow(node) }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Token> {
+        // Read first: a failing CAS would take the line from the holder.
+        if !self.tail.load(Relaxed).is_null() {
+            return None;
+        }
+        let node = P::alloc_node();
+        if self.attempt(node) {
+            return Some(node);
+        }
+        // SAFETY: never published.
+        unsafe { P::free_node(node) };
+        None
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
+        let node = P::alloc_node();
+        if self.attempt(node) { Some(node) } else { self.queue_up(node, Some(deadline)) }
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self, node: Self::Token) {
+        if !self.release_last(node) {
+            self.pass_on(node);
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        !self.tail.load(Relaxed).is_null()
+    }
+
+    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
+        if let Some(node) = holder.filter(|_| self.is_locked()) {
+            // SAFETY: the holder's node is in the queue, and nobody else runs.
+            unsafe { node.as_ref() }.word.store(wait::WAITING, Relaxed);
+            self.tail.store(node.as_ptr(), Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockwork_platform::Clock;
+
+    use super::*;
+    use crate::wait::Spin;
+
+    const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
+
+    #[test]
+    fn zeroed_memory_is_an_unlocked_lock() {
+        // SAFETY: a null pointer is a valid atomic pointer.
+        let lock: Clh<Native, Spin> = unsafe { core::mem::zeroed() };
+        assert!(!lock.is_locked());
+        let Some(token) = lock.try_lock() else { panic!("free") };
+        assert!(lock.is_locked());
+        assert!(lock.try_lock().is_none());
+        // SAFETY: locked above.
+        unsafe { lock.unlock(token) };
+        assert!(lock.tail.load(Relaxed).is_null());
+    }
+
+    #[test]
+    fn the_release_skips_those_who_gave_up_and_frees_the_lock() {
+        let lock = Clh::<Native, Spin>::unlocked();
+        let token = lock.lock();
+        for _ in 0..3 {
+            assert!(lock.try_lock_until(PAST).is_none());
+        }
+        assert_ne!(lock.tail.load(Relaxed), token.as_ptr());
+        // SAFETY: locked above.
+        unsafe { lock.unlock(token) };
+        assert!(lock.tail.load(Relaxed).is_null());
+    }
+
+    #[test]
+    fn forgetting_waiters_keeps_the_lock_locked() {
+        let lock = Clh::<Native, Spin>::unlocked();
+        let token = lock.lock();
+        assert!(lock.try_lock_until(PAST).is_none());
+        // SAFETY: nobody else uses this lock.
+        unsafe { lock.forget_waiters(Some(token)) };
+        assert_eq!(lock.tail.load(Relaxed), token.as_ptr());
+        // SAFETY: locked above.
+        unsafe { lock.unlock(token) };
+        assert!(!lock.is_locked());
+        // SAFETY: nobody else uses this lock.
+        unsafe { lock.forget_waiters(None) };
+        assert!(!lock.is_locked());
+    }
+}

@@ -1,0 +1,305 @@
+//! Ticket lock: draw a number, and wait until it is served.
+//!
+//! David P. Reed and Rajendra K. Kanodia, "Synchronization with eventcounts and sequencers", CACM 22(2), 1979;
+//! Mellor-Crummey and Scott, ACM TOCS 9(1), 1991, algorithm 2. Deviations: no proportional back-off; an acquisition
+//! first tries to draw exactly the number that is being served, and stands in line with fetch-and-add only if that
+//! fails (so `try_lock` is the uncontended path of `lock`).
+//!
+//! Properties: FIFO; 8 bytes a lock, nothing a waiter. All waiters spin on one word, so every release costs each of
+//! them a cache miss. Waiting: spin. A drawn number cannot be given back, so a timed acquisition polls `try_lock`: it
+//! stands in no line, and starves for as long as there is always somebody in line. Avoid the lock with more threads
+//! than CPUs: a preempted waiter whose number comes up stops everybody for its whole time slice.
+//!
+//! # State
+//!
+//! ```text
+//! serving   next          next == serving: unlocked
+//!    │        │           next - serving: the holder and the waiters
+//!    7  8  9  10          7 holds the lock, 8 and 9 wait, 10 is the next to be drawn
+//! ```
+//!
+//! Both count modulo 2^32. Only equality and the difference are ever looked at, so wrapping around is no event.
+//!
+//! # Invariants
+//!
+//! - I1: a number is drawn by one thread: `next` changes by atomic additions of 1 only.
+//! - I2: the holder is the thread that drew the number in `serving`; only its release changes `serving`, by 1.
+//! - I3: fewer than 2^32 numbers are drawn and not yet released (one a thread), so `next - serving` is exact.
+//!
+//! # Ordering
+//!
+//! - E1: `unlock`'s store of `serving` (Release) → the load of the thread that finds its number there
+//!   (Acquire): the critical section. `next` publishes nothing: all its accesses are Relaxed.
+//!
+//! # Why `draw_served` is right
+//!
+//! It reads `serving` = s, moves `next` from s to s + 1, and reads `serving` again.
+//!
+//! - The CAS draws number s, whatever happened in between: it is an atomic addition of 1 (I1). From here on this is
+//!   an ordinary ticket lock: the second read of `serving` (Acquire) says whether s is served (I2, E1).
+//! - Without a wrap-around it always is. Numbers only grow, and `serving` ≤ `next`; when the CAS finds `next` = s,
+//!   `serving`, which was s before, is squeezed to s. So the lock was free, and a failing CAS means that it was not.
+//! - With a wrap-around (this thread stood still between the read and the CAS while others drew a multiple of 2^32
+//!   numbers) the CAS may draw the last number of a line. The second read sees that, because by I3
+//!   `serving` equals s only if it is s. There is no way to give the number back, so the thread waits for it,
+//!   in `try_lock` too: in such a case exclusion matters more than not waiting.
+
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, Native, Platform};
+
+use crate::api::RawLock;
+use crate::catalogue::{Algorithm, Citation, Family};
+use crate::competitive::backoff::Delay;
+use crate::competitive::poll;
+
+/// What is known of the ticket lock.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "ticket",
+    family: Family::Queue,
+    fairness: "FIFO",
+    bytes: 8,
+    bytes_per_waiter: 0,
+    holder_node: false,
+    timed: "polls, without a place in the queue",
+    citation: Citation {
+        key: "reed79",
+        text: "Reed, Kanodia: Synchronization with eventcounts and sequencers. CACM 22(2), 1979",
+    },
+    summary: "draw a number, and wait until it is served",
+    properties: "FIFO without queue nodes. Every release costs every waiter a cache miss.",
+    deviations: "No proportional back-off; the uncontended path draws by compare-and-swap.",
+    avoid: "More threads than CPUs (a preempted waiter stops everybody), many waiters, and timed \
+            acquisitions of a saturated lock (they may starve).",
+};
+
+/// The longest delay of a timed acquisition between two attempts, in pauses. Short: it competes
+/// with a queue for the instants when there is none.
+const TIMED_DELAY: u32 = 64;
+
+/// The ticket lock.
+#[repr(C)]
+pub struct Ticket<P: Platform> {
+    /// The number that is drawn next; written by lockers.
+    next: P::U32,
+    /// The number that is served; written by the holder, read by all waiters.
+    serving: P::U32,
+}
+
+const _: () = assert!(size_of::<Ticket<Native>>() == ALGORITHM.bytes);
+
+impl<P: Platform> core::fmt::Debug for Ticket<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (next, serving) = (self.next.load(Relaxed), self.serving.load(Relaxed));
+        f.debug_struct("Ticket").field("next", &next).field("serving", &serving).finish()
+    }
+}
+
+impl Ticket<Native> {
+    /// An unlocked lock, for statics.
+    #[must_use]
+    pub const fn unlocked() -> Self {
+        Self { next: Native::U32_ZERO, serving: Native::U32_ZERO }
+    }
+}
+
+impl<P: Platform> Ticket<P> {
+    /// Draws `served`, if that is the next number, and so acquires the lock if `served` was read from `serving`.
+    /// See the module's documentation.
+    #[inline(always)]
+    fn draw_served(&self, served: u32) -> bool {
+        if self.next.compare_exchange(served, served.wrapping_add(1), Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        // ORDER: E1.
+        if self.serving.load(Acquire) != served {
+            self.wait_for(served);
+        }
+        true
+    }
+
+    #[cold]
+    fn wait_for(&self, number: u32) {
+        P::set_waiting_on(ptr::from_ref(self) as usize);
+        // ORDER: E1.
+        while self.serving.load(Acquire) != number {
+            P::pause();
+        }
+        P::set_waiting_on(0);
+    }
+
+    #[cold]
+    fn lock_slow(&self) {
+        // Before the number is drawn: a child of `fork` must be able to find every number of a ghost.
+        P::set_waiting_on(ptr::from_ref(self) as usize);
+        self.wait_for(self.next.fetch_add(1, Relaxed));
+    }
+
+    #[cold]
+    fn lock_timed(&self, deadline: Deadline) -> bool {
+        P::set_waiting_on(ptr::from_ref(self) as usize);
+        let mut delay = Delay::new::<P>(TIMED_DELAY);
+        let acquired = poll::<P>(Some(deadline), || self.try_lock().is_some(), || delay.pause::<P>());
+        P::set_waiting_on(0);
+        acquired
+    }
+}
+
+// SAFETY: I1 to I3 give exclusion, and E1 orders the sections.
+unsafe impl<P: Platform> RawLock<P> for Ticket<P> {
+    type Token = ();
+
+    fn new() -> Self {
+        Self { next: P::U32::new(0), serving: P::U32::new(0) }
+    }
+
+    #[inline(always)]
+    fn lock(&self) {
+        // ORDER: Relaxed: `draw_served` reads again.
+        if !self.draw_served(self.serving.load(Relaxed)) {
+            self.lock_slow();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<()> {
+        // ORDER: Relaxed: `draw_served` reads again.
+        let served = self.serving.load(Relaxed);
+        // Read first: a failing CAS would take the line from the holder.
+        (self.next.load(Relaxed) == served && self.draw_served(served)).then_some(())
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
+        (self.try_lock().is_some() || self.lock_timed(deadline)).then_some(())
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self, (): ()) {
+        // ORDER: Relaxed: only the holder writes it (I2). Release is E1.
+        self.serving.store(self.serving.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.next.load(Relaxed) != self.serving.load(Relaxed)
+    }
+
+    unsafe fn forget_waiters(&self, _holder: Option<()>) {
+        if self.is_locked() {
+            self.next.store(self.serving.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::thread;
+
+    use lockwork_platform::Clock;
+
+    use super::*;
+
+    const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
+
+    fn at(serving: u32, next: u32) -> Ticket<Native> {
+        let lock = Ticket::unlocked();
+        lock.serving.store(serving, Relaxed);
+        lock.next.store(next, Relaxed);
+        lock
+    }
+
+    fn state(lock: &Ticket<Native>) -> (u32, u32) {
+        (lock.serving.load(Relaxed), lock.next.load(Relaxed))
+    }
+
+    #[test]
+    fn zeroed_memory_is_an_unlocked_lock() {
+        // SAFETY: atomics are valid whatever their bits.
+        let lock: Ticket<Native> = unsafe { core::mem::zeroed() };
+        assert!(!lock.is_locked());
+        assert!(lock.try_lock().is_some());
+        assert!(lock.is_locked());
+        assert!(lock.try_lock().is_none());
+        assert!(lock.try_lock_until(PAST).is_none());
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        assert_eq!(state(&lock), (1, 1));
+    }
+
+    #[test]
+    fn numbers_wrap_around() {
+        let lock = at(u32::MAX - 1, u32::MAX - 1);
+        for served in [u32::MAX, 0, 1] {
+            let () = lock.lock();
+            assert!(lock.is_locked());
+            assert!(lock.try_lock().is_none());
+            // SAFETY: locked above.
+            unsafe { lock.unlock(()) };
+            assert_eq!(state(&lock), (served, served));
+        }
+    }
+
+    #[test]
+    fn a_queue_across_the_wrap_around_is_not_a_free_lock() {
+        let lock = at(u32::MAX, 1);
+        assert!(lock.is_locked());
+        assert!(lock.try_lock().is_none());
+        assert!(!lock.draw_served(u32::MAX));
+    }
+
+    #[test]
+    fn waiters_are_served_across_the_wrap_around() {
+        let lock = at(u32::MAX - 1, u32::MAX - 1);
+        let mut count = 0_u32;
+        let counter = (&raw mut count).expose_provenance();
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let () = lock.lock();
+                        let counter = core::ptr::with_exposed_provenance_mut::<u32>(counter);
+                        // SAFETY: the lock excludes the other thread.
+                        unsafe { *counter += 1 };
+                        // SAFETY: locked above.
+                        unsafe { lock.unlock(()) };
+                    }
+                });
+            }
+        });
+        assert_eq!(count, 100);
+        assert_eq!(state(&lock), (98, 98));
+    }
+
+    #[test]
+    fn a_number_drawn_after_a_whole_round_waits_for_its_turn() {
+        // 6 holds the lock. A thread that read `serving` = 7 exactly 2^32 numbers ago goes on now.
+        let lock = at(6, 7);
+        thread::scope(|scope| {
+            let late = scope.spawn(|| lock.draw_served(7));
+            while lock.next.load(Relaxed) != 8 {
+                thread::yield_now();
+            }
+            thread::sleep(core::time::Duration::from_millis(2));
+            assert!(!late.is_finished());
+            // SAFETY: 6 holds the lock.
+            unsafe { lock.unlock(()) };
+            assert!(late.join().is_ok_and(|drawn| drawn));
+        });
+        assert_eq!(state(&lock), (7, 8));
+    }
+
+    #[test]
+    fn forgetting_waiters_keeps_the_lock_locked() {
+        let lock = at(u32::MAX, 3);
+        // SAFETY: nobody else uses this lock.
+        unsafe { lock.forget_waiters(Some(())) };
+        assert_eq!(state(&lock), (u32::MAX, 0));
+        // SAFETY: the holder releases.
+        unsafe { lock.unlock(()) };
+        // SAFETY: nobody else uses this lock.
+        unsafe { lock.forget_waiters(None) };
+        assert_eq!(state(&lock), (0, 0));
+    }
+}
