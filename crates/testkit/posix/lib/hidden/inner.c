@@ -1,0 +1,4 @@
+/* Found only by way of libcaller.so's RUNPATH. */
+int inner_answer(void) {
+    return 42;
+}
