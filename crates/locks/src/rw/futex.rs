@@ -1,0 +1,493 @@
+//! The futex reader-writer lock: one word of state, waiters asleep in the kernel, laid over a `pthread_rwlock_t`.
+//!
+//! An algorithm of our own, after Rust's standard library (`sys/sync/rwlock/futex.rs`: one state word, and a second
+//! word for writers to sleep on) with glibc's contract (`pthread_rwlock_common.c`: which side passes the other).
+//! Departures from the former: the preference of the caller's choosing, deadlines, an exact count of waiting writers,
+//! and a release that touches the lock for the last time when it frees it, so that whoever gets it next may free its
+//! memory.
+//!
+//! Properties: 12 bytes, no memory per waiter, any number of waiters, 2^27 − 1 readers. Barging: a lock that was freed
+//! goes to whoever comes first, a sleeper or not. One atomic operation each to lock and to unlock when nobody waits.
+//! Waiting: a short spin, then sleep. Avoid it where many cores only read: every reader writes the state word.
+//!
+//! # Preference
+//!
+//! - [`Preference::Readers`], as `PTHREAD_RWLOCK_PREFER_READER_NP` (glibc's default): readers pass waiting writers, so a
+//!   reader may lock again whatever happens. A writer waits until no reader is left, which may be for ever.
+//! - [`Preference::Writers`], as `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`: while a writer waits, new readers wait
+//!   behind it, and a reader that locks again deadlocks with it. Readers wait until no writer is left.
+//!
+//! All users of one lock must name the same preference, once anybody has waited.
+//!
+//! # State
+//!
+//! | bits  | name              | meaning                                                                       |
+//! |-------|-------------------|-------------------------------------------------------------------------------|
+//! | 0–26  | `READERS`         | how many readers hold the lock                                                |
+//! | 27    | `LATE`            | writers sleep on the state word until `WAKING` ends                           |
+//! | 28    | `WAKING`          | with `WRITER`: the holder is releasing, and about to change `turn`            |
+//! | 29    | `READERS_WAITING` | readers sleep on the state word, or are about to                              |
+//! | 30    | `WRITERS_WAITING` | writers sleep on `turn`, or are about to                                      |
+//! | 31    | `WRITER`          | a writer holds the lock (or a reader, the last, that is about to wake a writer) |
+//!
+//! `turn` changes whenever a writer is woken. `writers` counts the writers that are between their registration and their
+//! acquisition or surrender.
+//!
+//! # Invariants
+//!
+//! - I1: `WRITER` excludes `READERS`; only the thread that set `WRITER` clears it.
+//! - I2: a reader sleeps only while the state is as it found it, with `READERS_WAITING`; everybody who clears that bit
+//!   wakes all sleepers of the state word.
+//! - I3: while writers sleep on `turn`, `WRITERS_WAITING` is set, or one registered writer is awake (it will set the bit,
+//!   take the lock, or pass its wake on), or a thread that changed `turn` is about to wake one.
+//! - I4: nobody goes to sleep on a `turn` that changed while `WAKING` was set before that ends: the wake that follows
+//!   would miss it. Who would, sleeps on the state word instead (`LATE`).
+//! - I5: releasing threads do not touch the lock after the operation that frees it, except by wakes.
+//! - I6: with [`Preference::Readers`], a release that finds `READERS_WAITING` leaves the waking of writers to those readers:
+//!   the last of them does it. Hence a reader that gives up does not leave the bit behind.
+//!
+//! # Ordering
+//!
+//! - E1: the release of a writer, or its end of `WAKING` (Release) → the acquiring CAS (Acquire): the critical section.
+//! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through the other readers' releases,
+//!   which are RMWs and continue the release sequence: what the reader read.
+//! - E3: the change of `turn` (Release) → a writer's load of `turn` (Acquire): who sees the new `turn` sees `WAKING`, or what
+//!   came after (I4).
+//! - E4: the CAS that sets `WRITERS_WAITING` (Release) → the CAS that sets `WAKING`, and the load of the state before a
+//!   registered writer's acquisition (Acquire): the registration in `writers`.
+
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, FutexCell, Platform};
+
+use super::{Preference, ReadRefused};
+
+/// A writer holds the lock.
+const WRITER: u32 = 1 << 31;
+/// Writers sleep on `turn`.
+const WRITERS_WAITING: u32 = 1 << 30;
+/// Readers sleep on the state word.
+const READERS_WAITING: u32 = 1 << 29;
+/// The holder is about to change `turn`.
+const WAKING: u32 = 1 << 28;
+/// Writers sleep on the state word.
+const LATE: u32 = 1 << 27;
+/// One reader.
+const READER: u32 = 1;
+/// The number of readers, and the largest there can be.
+const READERS: u32 = LATE - 1;
+
+/// The lock, with the preference as an argument. All-zero memory is an unlocked one.
+#[repr(C)]
+pub struct RwState<P: Platform> {
+    /// See the module's table. Readers and [`LATE`] writers sleep here.
+    state: P::Futex,
+    /// Changed by whoever wakes a writer; writers sleep here.
+    turn: P::Futex,
+    /// Registered writers. Changed by writers that wait, read by them and by releases with waiting writers.
+    writers: P::U32,
+}
+
+impl<P: Platform> core::fmt::Debug for RwState<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let state = self.state.load(Relaxed);
+        f.debug_struct("RwState")
+            .field("readers", &(state & READERS))
+            .field("writer", &(state & WRITER != 0))
+            .field("waiting_writers", &self.writers.load(Relaxed))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether nobody holds a lock in this state.
+fn is_free(state: u32) -> bool {
+    state & (WRITER | READERS) == 0
+}
+
+/// Whether a new reader may hold a lock in this state.
+fn admits_reader(state: u32, preference: Preference) -> bool {
+    let barred_by = match preference {
+        Preference::Readers => WRITER,
+        Preference::Writers => WRITER | WRITERS_WAITING,
+    };
+    state & barred_by == 0
+}
+
+impl<P: ConstPlatform> RwState<P> {
+    /// An unlocked lock, for statics.
+    #[must_use]
+    pub const fn unlocked() -> Self {
+        Self { state: P::FUTEX_ZERO, turn: P::FUTEX_ZERO, writers: P::U32_ZERO }
+    }
+}
+
+impl<P: Platform> Default for RwState<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> RwState<P> {
+    /// An unlocked lock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { state: P::Futex::new(0), turn: P::Futex::new(0), writers: P::U32::new(0) }
+    }
+
+    /// Acquires for reading.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadRefused::Busy`]: the deadline passed. [`ReadRefused::TooManyReaders`].
+    #[inline(always)]
+    pub fn lock_shared(&self, preference: Preference, deadline: Option<Deadline>) -> Result<(), ReadRefused> {
+        // ORDER: E1. Guessing that the lock is free saves the transfer of the line that a load before would cost.
+        match self.state.compare_exchange(0, READER, Acquire, Relaxed) {
+            Ok(_) => Ok(()),
+            Err(seen) => self.lock_shared_slow(seen, preference, deadline),
+        }
+    }
+
+    /// Acquires for reading if that needs no waiting.
+    ///
+    /// # Errors
+    ///
+    /// Why it would have to wait.
+    #[inline]
+    pub fn try_lock_shared(&self, preference: Preference) -> Result<(), ReadRefused> {
+        self.try_shared_from(self.state.load(Relaxed), preference).map_err(|refused| refused.0)
+    }
+
+    /// Acquires for writing. Returns whether it did, which without a deadline is certain.
+    #[inline(always)]
+    pub fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
+        // ORDER: E1, E2.
+        self.state.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok() || self.lock_exclusive_slow(deadline)
+    }
+
+    /// Acquires for writing if nobody holds the lock.
+    #[inline]
+    pub fn try_lock_exclusive(&self) -> bool {
+        self.try_exclusive_from(self.state.load(Relaxed)).is_ok()
+    }
+
+    /// Releases one reader.
+    ///
+    /// # Safety
+    ///
+    /// The caller is a reader of this lock.
+    #[inline(always)]
+    pub unsafe fn unlock_shared(&self, preference: Preference) {
+        // ORDER: Release is E2.
+        if let Err(seen) = self.state.compare_exchange(READER, 0, Release, Relaxed) {
+            self.unlock_shared_slow(seen, preference);
+        }
+    }
+
+    /// Releases the writer.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the writer of this lock.
+    #[inline(always)]
+    pub unsafe fn unlock_exclusive(&self, preference: Preference) {
+        // ORDER: Release is E1.
+        if let Err(seen) = self.state.compare_exchange(WRITER, 0, Release, Relaxed) {
+            self.unlock_exclusive_slow(seen, preference);
+        }
+    }
+
+    /// Releases what the caller holds, for reading or writing.
+    ///
+    /// # Safety
+    ///
+    /// The caller is a reader or the writer of this lock.
+    #[inline(always)]
+    pub unsafe fn unlock(&self, preference: Preference) {
+        // A reader's lock cannot become a writer's before the reader unlocks (I1), nor the other way round.
+        if self.is_write_locked() {
+            // SAFETY: not a reader, hence the writer.
+            unsafe { self.unlock_exclusive(preference) };
+        } else {
+            // SAFETY: not the writer, hence a reader.
+            unsafe { self.unlock_shared(preference) };
+        }
+    }
+
+    /// Whether anybody holds the lock.
+    #[inline]
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        !is_free(self.state.load(Relaxed))
+    }
+
+    /// Whether a writer holds the lock.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_write_locked(&self) -> bool {
+        self.state.load(Relaxed) & WRITER != 0
+    }
+
+    /// In a child after `fork`: drops all waiters, who do not exist here, and ends a release that
+    /// another thread had begun. Holders stay: the forking thread may be one, and readers have no names.
+    ///
+    /// # Safety
+    ///
+    /// No other thread exists, or none uses this lock.
+    pub unsafe fn forget_waiters(&self) {
+        let state = self.state.load(Relaxed);
+        let held = if state & WAKING != 0 { 0 } else { state & (WRITER | READERS) };
+        self.state.store(held, Relaxed);
+        self.writers.store(0, Relaxed);
+    }
+
+    /// Adds a reader, if the state admits one; otherwise says why not, and the state that does not.
+    #[inline]
+    fn try_shared_from(&self, mut seen: u32, preference: Preference) -> Result<(), (ReadRefused, u32)> {
+        while admits_reader(seen, preference) {
+            if seen & READERS == READERS {
+                return Err((ReadRefused::TooManyReaders, seen));
+            }
+            // ORDER: E1.
+            match self.state.compare_exchange(seen, seen + READER, Acquire, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => seen = now,
+            }
+        }
+        Err((ReadRefused::Busy, seen))
+    }
+
+    /// Becomes the writer if nobody holds the lock, leaving the waiting bits as they are; otherwise
+    /// returns the state that shows the holder.
+    #[inline]
+    fn try_exclusive_from(&self, mut seen: u32) -> Result<(), u32> {
+        while is_free(seen) {
+            // ORDER: E1, E2.
+            match self.state.compare_exchange(seen, seen | WRITER, Acquire, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => seen = now,
+            }
+        }
+        Err(seen)
+    }
+
+    /// Polls for a short while, as long as `hopeless` holds and nobody sleeps: who comes after sleepers
+    /// would only keep the CPU from them. Returns the last state seen.
+    fn spin(&self, hopeless: impl Fn(u32) -> bool) -> u32 {
+        for _ in 0..P::spin_budget() {
+            let seen = self.state.load(Relaxed);
+            if !hopeless(seen) || seen & (READERS_WAITING | WRITERS_WAITING) != 0 {
+                return seen;
+            }
+            P::pause();
+        }
+        self.state.load(Relaxed)
+    }
+
+    #[inline(never)]
+    fn lock_shared_slow(
+        &self,
+        seen: u32,
+        preference: Preference,
+        deadline: Option<Deadline>,
+    ) -> Result<(), ReadRefused> {
+        match self.try_shared_from(seen, preference) {
+            Err((ReadRefused::Busy, _)) => self.wait_shared(preference, deadline),
+            Err((refused, _)) => Err(refused),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn wait_shared(&self, preference: Preference, deadline: Option<Deadline>) -> Result<(), ReadRefused> {
+        let barred = |state| !admits_reader(state, preference);
+        let mut seen = self.spin(barred);
+        let mut expired = false;
+        P::set_waiting_on(ptr::from_ref(self) as usize);
+        let outcome = loop {
+            seen = match self.try_shared_from(seen, preference) {
+                Err((ReadRefused::Busy, seen)) => seen,
+                Err((refused, _)) => break Err(refused),
+                Ok(()) => break Ok(()),
+            };
+            if expired {
+                if self.give_up_shared(seen) {
+                    break Err(ReadRefused::Busy);
+                }
+                seen = self.state.load(Relaxed);
+                continue;
+            }
+            let asleep = seen | READERS_WAITING;
+            // ORDER: Relaxed: a waiting bit publishes nothing of a reader.
+            if seen != asleep
+                && let Err(now) = self.state.compare_exchange(seen, asleep, Relaxed, Relaxed)
+            {
+                seen = now;
+                continue;
+            }
+            expired = self.state.wait(asleep, deadline).is_err();
+            seen = self.spin(barred);
+        };
+        P::set_waiting_on(0);
+        outcome
+    }
+
+    /// Stops waiting for a read lock, whose state was `seen`, not admitting a reader. Returns false if
+    /// the state has changed in a way that forbids to leave.
+    fn give_up_shared(&self, seen: u32) -> bool {
+        if seen & READERS_WAITING == 0 {
+            return true;
+        }
+        // I6: the bit may be there for our sake alone. ORDER: Relaxed: nothing is published.
+        if self.state.compare_exchange(seen, seen & !READERS_WAITING, Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        // I2: who else sleeps sets it again. SAFETY: the caller uses the lock, so the cell is alive.
+        unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
+        true
+    }
+
+    #[cold]
+    fn lock_exclusive_slow(&self, deadline: Option<Deadline>) -> bool {
+        if self.try_exclusive_from(self.spin(|state| !is_free(state))).is_ok() {
+            return true;
+        }
+        P::set_waiting_on(ptr::from_ref(self) as usize);
+        // ORDER: Relaxed: E4 publishes it.
+        self.writers.fetch_add(1, Relaxed);
+        let acquired = self.wait_exclusive(deadline);
+        if !acquired {
+            self.give_up_exclusive();
+        }
+        P::set_waiting_on(0);
+        acquired
+    }
+    /// Waits, as a registered writer, for the lock or the deadline. Returns whether it has the lock, and then is no
+    /// longer registered.
+    fn wait_exclusive(&self, deadline: Option<Deadline>) -> bool {
+        let mut expired = false;
+        loop {
+            // ORDER: Acquire is E3: before the state, so that a change of `turn` after it ends our sleep.
+            let turn = self.turn.load(Acquire);
+            // ORDER: Acquire is E4.
+            let seen = self.state.load(Acquire);
+            if is_free(seen) {
+                // I3: the bit stays for the others, and only for them.
+                let others = if self.writers.load(Relaxed) > 1 { WRITERS_WAITING } else { 0 };
+                let mine = seen & !WRITERS_WAITING | WRITER | others;
+                // ORDER: E1, E2.
+                if self.state.compare_exchange(seen, mine, Acquire, Relaxed).is_ok() {
+                    // ORDER: Relaxed: who gives up and still counts us leaves a bit that our release removes.
+                    self.writers.fetch_sub(1, Relaxed);
+                    return true;
+                }
+            } else if expired {
+                return false;
+            } else if seen & WAKING != 0 {
+                // I4. ORDER: Relaxed: publishes nothing.
+                let late = seen | LATE;
+                if seen == late || self.state.compare_exchange(seen, late, Relaxed, Relaxed).is_ok() {
+                    expired = self.state.wait(late, deadline).is_err();
+                }
+            // ORDER: Release is E4, which is why the bit is set even if it is there.
+            } else if self.state.compare_exchange(seen, seen | WRITERS_WAITING, Release, Relaxed).is_ok() {
+                expired = self.turn.wait(turn, deadline).is_err();
+                self.spin(|state| !is_free(state));
+            }
+        }
+    }
+
+    /// Ends the registration of a writer that has not got the lock.
+    fn give_up_exclusive(&self) {
+        // ORDER: Relaxed: a release that still counts us bars readers only until the next line is done.
+        if self.writers.fetch_sub(1, Relaxed) == 1 {
+            // Nobody is left for readers to wait behind. ORDER: Relaxed: nothing is published.
+            let seen = self.state.fetch_and(!(WRITERS_WAITING | READERS_WAITING), Relaxed);
+            if seen & READERS_WAITING != 0 {
+                // SAFETY: the caller uses the lock, so the cell is alive. I2.
+                unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
+            }
+        }
+        // I3: a wake may have been spent on us, and a writer that came meanwhile may miss its bit: it had loaded
+        // `turn` before it set the bit. ORDER: as E3.
+        self.turn.fetch_add(1, Release);
+        // SAFETY: as above.
+        unsafe { FutexCell::wake(&raw const self.turn, 1) };
+    }
+
+    #[inline(never)]
+    fn unlock_shared_slow(&self, mut seen: u32, preference: Preference) {
+        loop {
+            let last = seen & (READERS | WRITERS_WAITING) == READER | WRITERS_WAITING;
+            if last {
+                let waking = (seen - READER) | WRITER | WAKING;
+                // I5: the lock stays ours until `turn` has changed. ORDER: Release is E2, Acquire is E4.
+                match self.state.compare_exchange(seen, waking, AcqRel, Relaxed) {
+                    Ok(_) => return self.wake_writer(preference),
+                    Err(now) => seen = now,
+                }
+            } else {
+                // ORDER: Release is E2.
+                match self.state.compare_exchange(seen, seen - READER, Release, Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => seen = now,
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn unlock_exclusive_slow(&self, mut seen: u32, preference: Preference) {
+        let state = &raw const self.state;
+        loop {
+            let readers_first = preference == Preference::Readers && seen & READERS_WAITING != 0;
+            if seen & WRITERS_WAITING == 0 || readers_first {
+                // I6. ORDER: Release is E1.
+                match self.state.compare_exchange(seen, seen & WRITERS_WAITING, Release, Relaxed) {
+                    Ok(_) if seen & READERS_WAITING == 0 => return,
+                    // SAFETY: the cell was alive at the exchange.
+                    Ok(_) => return unsafe { FutexCell::wake(state, u32::MAX) },
+                    Err(now) => seen = now,
+                }
+            } else {
+                // ORDER: Acquire is E4.
+                match self.state.compare_exchange(seen, seen | WAKING, Acquire, Relaxed) {
+                    Ok(_) => return self.wake_writer(preference),
+                    Err(now) => seen = now,
+                }
+            }
+        }
+    }
+
+    /// Frees the lock, which the caller holds as `WRITER | WAKING`, and wakes a writer.
+    fn wake_writer(&self, preference: Preference) {
+        let (state, turn) = (&raw const self.state, &raw const self.turn);
+        // ORDER: Release is E3.
+        self.turn.fetch_add(1, Release);
+        let mut seen = self.state.load(Relaxed);
+        let wake_all = loop {
+            // Readers stay behind the writer that wakes up: it takes the bit away with the lock. A bit without a
+            // registered writer is a leftover. ORDER: Relaxed: E4 has been acquired.
+            let bars = preference == Preference::Writers
+                && seen & WRITERS_WAITING != 0
+                && self.writers.load(Relaxed) != 0;
+            let next = match (bars, seen & LATE != 0) {
+                (false, _) => 0,
+                (true, false) => seen & (WRITERS_WAITING | READERS_WAITING),
+                (true, true) => WRITERS_WAITING,
+            };
+            // ORDER: Release is E1.
+            match self.state.compare_exchange(seen, next, Release, Relaxed) {
+                Ok(_) => break seen & (READERS_WAITING | LATE) != 0 && next & READERS_WAITING == 0,
+                Err(now) => seen = now,
+            }
+        };
+        // SAFETY: the cell was alive at the exchange (I5).
+        unsafe { FutexCell::wake(turn, 1) };
+        if wake_all {
+            // SAFETY: as above.
+            unsafe { FutexCell::wake(state, u32::MAX) };
+        }
+    }
+}
