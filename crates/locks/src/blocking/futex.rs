@@ -85,8 +85,8 @@ impl<P: Platform> FutexLock<P> {
     }
 
     #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        P::set_waiting_on(ptr::from_ref(self) as usize);
+    fn lock_slow(&self, address: usize, deadline: Option<Deadline>) -> bool {
+        P::set_waiting_on(address);
         let acquired = self.sleep_until_free(deadline);
         P::set_waiting_on(0);
         acquired
@@ -103,6 +103,23 @@ impl<P: Platform> FutexLock<P> {
             contended = false; // Awake, for some reason: the next swap tells. I2: it may not write 1.
         }
         true
+    }
+
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
+    /// Acquires, known as a waiter for `address`: what this lock is a part of.
+    #[inline]
+    pub(crate) fn lock_for(&self, address: usize) {
+        if !self.attempt() {
+            self.lock_slow(address, None);
+        }
+    }
+
+    /// Unlocks a lock whose holder does not exist any more, after `fork`.
+    pub(crate) fn reset(&self) {
+        self.word.store(UNLOCKED, Relaxed);
     }
 
     /// Wakes one sleeper. The lock itself may be gone: its next owner could have released and freed it.
@@ -124,7 +141,7 @@ unsafe impl<P: Platform> RawLock<P> for FutexLock<P> {
     #[inline(always)]
     fn lock(&self) {
         if !self.attempt() {
-            self.lock_slow(None);
+            self.lock_slow(self.address(), None);
         }
     }
 
@@ -135,7 +152,7 @@ unsafe impl<P: Platform> RawLock<P> for FutexLock<P> {
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.attempt() || self.lock_slow(Some(deadline))).then_some(())
+        (self.attempt() || self.lock_slow(self.address(), Some(deadline))).then_some(())
     }
 
     #[inline(always)]

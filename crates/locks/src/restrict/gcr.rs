@@ -40,9 +40,9 @@
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use lockwork_platform::{AtomicCell, AtomicInt, Deadline, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, Deadline, Platform};
 
 pub use super::knobs::{KNOBS, Knob, Knobs};
 pub use super::restriction::Restriction;
@@ -103,7 +103,7 @@ impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
     #[inline(always)]
     pub fn acquire(&self, deadline: Option<Deadline>) -> Option<L::Token> {
         match self.restriction() {
-            Some(state) if state.shared.0.enabled.load(Relaxed) != 0 => self.acquire_restricted(state, deadline),
+            Some(state) if state.is_enabled() => self.acquire_restricted(state, deadline),
             _ => match self.inner.try_lock() {
                 Some(token) => Some(token),
                 None => self.acquire_contended(deadline),
@@ -137,28 +137,13 @@ impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
         if let Some(token) = deadline.and_then(|_| self.inner.try_lock()) {
             return Some(token);
         }
-        // The check and the increment are not one operation: a few threads too many may become active.
-        if state.active() <= state.settings().active {
-            state.ingress.0.fetch_add(1, Relaxed);
-        } else {
-            let queue = &state.passive.0.queue;
-            let top = queue.acquire_for(self.address(), deadline)?;
-            P::set_waiting_on(self.address());
-            let admitted = state.wait_at_top(deadline);
-            P::set_waiting_on(0);
-            if admitted {
-                state.ingress.0.fetch_add(1, Relaxed);
-            }
-            // SAFETY: the token of the acquisition above.
-            unsafe { queue.unlock(top) };
-            if !admitted {
-                return None;
-            }
+        if !state.become_active(self.address(), deadline) {
+            return None;
         }
         let token = self.acquire_inner(deadline);
         if token.is_some() {
             // SAFETY: I1: we hold the lock.
-            unsafe { state.holder.0.counted.set(true) };
+            unsafe { state.count_holder() };
         } else {
             state.give_up();
         }
@@ -171,7 +156,7 @@ impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
         // Contention is here: this thread looks closely again.
         P::set_thread_word(0);
         let state = self.restriction().unwrap_or_else(|| self.attach());
-        state.shared.0.enabled.store(1, Relaxed);
+        state.enable();
         state
     }
 
@@ -180,7 +165,7 @@ impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
         // SAFETY: nobody else knows of `fresh` yet.
         let state: &'a Restriction<P> = unsafe { fresh.as_ref() };
         // SAFETY: as above.
-        unsafe { state.shared.0.settings.set(self.knobs.settle::<P>()) };
+        unsafe { state.configure(self.knobs.settle::<P>()) };
         // ORDER: Release on success and Acquire on failure are E1.
         match self.state.compare_exchange(ptr::null_mut(), fresh.as_ptr(), AcqRel, Acquire) {
             Ok(_) => state,
@@ -230,14 +215,10 @@ impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
     pub unsafe fn forget_waiters(&self, holder: Option<L::Token>) {
         // SAFETY: the caller's contract.
         unsafe { self.inner.forget_waiters(holder) };
-        let Some(state) = self.restriction() else { return };
-        state.passive.0.queue.clear();
-        state.passive.0.approved.store(NONE, Relaxed);
-        // SAFETY: nobody else runs.
-        let counted = unsafe { state.holder.0.counted.get() } && self.inner.is_locked();
-        // SAFETY: as above.
-        unsafe { state.holder.0.counted.set(counted) };
-        state.ingress.0.store(state.holder.0.egress.load(Relaxed).wrapping_add(u32::from(counted)), Relaxed);
+        if let Some(state) = self.restriction() {
+            // SAFETY: as above.
+            unsafe { state.forget_waiters(self.inner.is_locked()) };
+        }
     }
 
     /// Gives the state back.

@@ -86,7 +86,7 @@ impl<P: Platform> PoolNode<P> for Restriction<P> {
 }
 
 impl<P: Platform> Restriction<P> {
-    fn settings(&self) -> Settings {
+    pub(super) fn settings(&self) -> Settings {
         // SAFETY: written once, before the state was published (E1).
         unsafe { self.shared.0.settings.get() }
     }
@@ -95,6 +95,71 @@ impl<P: Platform> Restriction<P> {
     fn active(&self) -> i32 {
         let ingress = self.ingress.0.load(Relaxed);
         ingress.wrapping_sub(self.holder.0.egress.load(Relaxed)) as i32
+    }
+
+    /// Sets what never changes later, before the state is published (E1).
+    ///
+    /// # Safety
+    ///
+    /// Nobody else knows of the state yet.
+    pub(super) unsafe fn configure(&self, settings: Settings) {
+        // SAFETY: the caller's contract.
+        unsafe { self.shared.0.settings.set(settings) };
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        self.shared.0.enabled.load(Relaxed) != 0
+    }
+
+    pub(super) fn enable(&self) {
+        self.shared.0.enabled.store(1, Relaxed);
+    }
+
+    /// Makes the calling thread active, after a time as a passive one if there are enough. Returns false
+    /// if the deadline passed first.
+    pub(super) fn become_active(&self, address: usize, deadline: Option<Deadline>) -> bool {
+        // The check and the increment are not one operation: a few threads too many may become active.
+        if self.active() <= self.settings().active {
+            self.ingress.0.fetch_add(1, Relaxed);
+            return true;
+        }
+        let queue = &self.passive.0.queue;
+        let Some(top) = queue.acquire_for(address, deadline) else { return false };
+        P::set_waiting_on(address);
+        let admitted = self.wait_at_top(deadline);
+        P::set_waiting_on(0);
+        if admitted {
+            self.ingress.0.fetch_add(1, Relaxed);
+        }
+        // SAFETY: the token of the acquisition above.
+        unsafe { queue.unlock(top) };
+        admitted
+    }
+
+    /// Notes that the new holder counted itself in.
+    ///
+    /// # Safety
+    ///
+    /// The calling thread holds the lock (I1).
+    pub(super) unsafe fn count_holder(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.holder.0.counted.set(true) };
+    }
+
+    /// In a child after `fork`: forgets the passive threads and the active ones except a counted holder.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses the lock.
+    pub(super) unsafe fn forget_waiters(&self, is_locked: bool) {
+        self.passive.0.queue.clear();
+        self.passive.0.approved.store(NONE, Relaxed);
+        let holder = &self.holder.0;
+        // SAFETY: the caller's contract.
+        let counted = unsafe { holder.counted.get() } && is_locked;
+        // SAFETY: as above.
+        unsafe { holder.counted.set(counted) };
+        self.ingress.0.store(holder.egress.load(Relaxed).wrapping_add(u32::from(counted)), Relaxed);
     }
 
     /// Waits, as the first passive thread, until it may join. Returns false at the deadline.
@@ -167,7 +232,7 @@ impl<P: Platform> Restriction<P> {
     }
 
     /// The counting part of a release, by the holder.
-    fn release(&self) -> Option<*const P::Futex> {
+    pub(super) fn release(&self) -> Option<*const P::Futex> {
         let holder = &self.holder.0;
         // SAFETY: I1: we hold the lock.
         if !unsafe { holder.counted.get() } {
@@ -199,13 +264,14 @@ impl<P: Platform> Restriction<P> {
     }
 
     /// Counts a thread out that gave up without having had the lock.
-    fn give_up(&self) {
+    pub(super) fn give_up(&self) {
         self.ingress.0.fetch_sub(1, Relaxed);
         wake::<P>(self.after_leaving());
     }
 }
 
-fn wake<P: Platform>(sleeper: Option<*const P::Futex>) {
+/// Wakes the first passive thread, if it is one that sleeps.
+pub(super) fn wake<P: Platform>(sleeper: Option<*const P::Futex>) {
     if let Some(word) = sleeper {
         // SAFETY: a word of pool memory, which stays mapped; a late wake is spurious.
         unsafe { FutexCell::wake(word, 1) };

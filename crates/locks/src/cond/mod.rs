@@ -38,184 +38,22 @@
 
 use core::fmt;
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-use lockwork_platform::{AtomicCell, DataCell, Deadline, FutexCell, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, DataCell, Deadline, Platform};
 
 use crate::api::RawLock;
 use crate::blocking::futex::FutexLock;
 
+mod chain;
+mod waiter;
+
+use chain::Chain;
+use waiter::{Link, Waiter};
+pub use waiter::{Interruption, Outcome, kick};
+
 /// Added to the address of a condition in `Platform::set_waiting_on`, to tell it from a lock's.
 pub const WAITING_ON_COND: usize = 1;
-
-const WAITING: u32 = 0;
-const PARKED: u32 = 1;
-const KICKED: u32 = 2;
-const CLAIMED: u32 = 3;
-const CLAIMED_PARKED: u32 = 4;
-const LEAVING: u32 = 5;
-const GRANTED: u32 = 6;
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// By a signal or a broadcast.
-    Signalled,
-    /// By the deadline; no signal was spent.
-    TimedOut,
-    /// By an interruption; no signal was spent.
-    Interrupted,
-}
-
-/// How somebody else may end a wait without a signal (POSIX cancellation). `()` never interrupts.
-pub trait Interruption<P: Platform> {
-    /// Makes the word known to those who may [`kick`] it, or (null) forgets it. Ordered before the
-    /// next call of `pending` for all threads.
-    fn publish(&self, word: *const P::Futex);
-    /// Whether the wait shall end.
-    fn pending(&self) -> bool;
-}
-
-impl<P: Platform> Interruption<P> for () {
-    fn publish(&self, _word: *const P::Futex) {}
-    fn pending(&self) -> bool {
-        false
-    }
-}
-
-/// Makes the waiter with this word look for an interruption. Any other user of the word is undisturbed.
-///
-/// # Safety
-///
-/// `word` was published by [`Interruption::publish`]; pool memory stays mapped, so it may be recycled meanwhile.
-pub unsafe fn kick<P: Platform>(word: *const P::Futex) {
-    // SAFETY: pool memory is never unmapped.
-    let cell = unsafe { &*word };
-    for state in [WAITING, PARKED, WAITING] {
-        if cell.compare_exchange(state, KICKED, AcqRel, Relaxed).is_ok() {
-            // SAFETY: as above.
-            unsafe { FutexCell::wake(word, 1) };
-            return;
-        }
-    }
-}
-
-/// A waiter.
-#[repr(C)]
-struct Waiter<P: Platform> {
-    word: P::Futex,
-    /// Whether the node is in the queue (I1).
-    linked: P::Data<bool>,
-    next: P::Data<Link<P>>,
-    prev: P::Data<Link<P>>,
-    /// Whom this waiter wakes once it has its lock again.
-    chained: P::Data<Link<P>>,
-    /// The lock this waiter takes afterwards.
-    lock: P::Data<usize>,
-}
-
-/// A pointer to a waiter, null for none.
-struct Link<P: Platform>(*mut Waiter<P>);
-
-impl<P: Platform> Clone for Link<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: Platform> Copy for Link<P> {}
-
-// SAFETY: waiters are made of cells that may be shared; who may follow the pointer when is I1.
-unsafe impl<P: Platform> Send for Link<P> {}
-
-impl<P: Platform> Link<P> {
-    const NONE: Self = Self(ptr::null_mut());
-
-    /// # Safety
-    ///
-    /// The node, if any, is alive while the reference is used.
-    unsafe fn get<'a>(self) -> Option<&'a Waiter<P>> {
-        // SAFETY: the caller's contract.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl<P: Platform> PoolNode<P> for Waiter<P> {
-    fn new() -> Self {
-        Self {
-            word: P::Futex::new(WAITING),
-            linked: P::Data::new(false),
-            next: P::Data::new(Link::NONE),
-            prev: P::Data::new(Link::NONE),
-            chained: P::Data::new(Link::NONE),
-            lock: P::Data::new(0),
-        }
-    }
-}
-
-impl<P: Platform> Waiter<P> {
-    fn link(&self) -> Link<P> {
-        Link(ptr::from_ref(self).cast_mut())
-    }
-
-    /// Means a signal for this waiter; false if it is leaving. Under the guard.
-    fn claim(&self) -> bool {
-        let mut seen = self.word.load(Relaxed);
-        loop {
-            let claimed = match seen {
-                LEAVING => return false,
-                PARKED => CLAIMED_PARKED,
-                _ => CLAIMED,
-            };
-            // ORDER: E2.
-            match self.word.compare_exchange(seen, claimed, AcqRel, Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Ends the wait of a claimed waiter, which may recycle the node at once.
-    fn grant(&self) {
-        let word = ptr::from_ref(&self.word);
-        // ORDER: E1; Acquire pairs with the waiter's move to CLAIMED_PARKED, which publishes nothing.
-        if self.word.swap(GRANTED, AcqRel) == CLAIMED_PARKED {
-            // SAFETY: alive at the swap; a late wake is spurious.
-            unsafe { FutexCell::wake(word, 1) };
-        }
-    }
-
-    /// Waits for the grant, the deadline or an interruption.
-    fn sleep(&self, deadline: Option<Deadline>, interruption: &impl Interruption<P>) -> Outcome {
-        let mut outcome = Outcome::Interrupted;
-        loop {
-            let state = self.word.load(Acquire); // ORDER: E1.
-            let next = match state {
-                GRANTED => return Outcome::Signalled,
-                WAITING | KICKED if interruption.pending() => LEAVING,
-                WAITING => PARKED,
-                KICKED => WAITING,
-                PARKED => match self.word.wait(PARKED, deadline) {
-                    Ok(()) => continue,
-                    Err(_) => {
-                        outcome = Outcome::TimedOut;
-                        LEAVING
-                    }
-                },
-                CLAIMED => CLAIMED_PARKED,
-                _ => {
-                    // Claimed: the signal is ours, whatever the deadline says.
-                    let _ = self.word.wait(CLAIMED_PARKED, None);
-                    continue;
-                }
-            };
-            // ORDER: E2. A failure means that somebody else moved the word: look again.
-            if self.word.compare_exchange(state, next, AcqRel, Relaxed).is_ok() && next == LEAVING {
-                return outcome;
-            }
-        }
-    }
-}
 
 /// A condition variable. All-zero memory is one without waiters.
 #[repr(C)]
@@ -341,7 +179,7 @@ impl<P: Platform> Cond<P> {
             let mut next = Link(self.head.load(Relaxed));
             // SAFETY: nodes in the queue are alive, under the guard.
             while let Some(waiter) = unsafe { next.get() } {
-                waiting |= waiter.word.load(Relaxed) != LEAVING;
+                waiting |= !waiter.is_leaving();
                 // SAFETY: I1.
                 next = unsafe { waiter.next.get() };
             }
@@ -380,7 +218,8 @@ impl<P: Platform> Cond<P> {
     }
 
     fn unlock_guard(&self) {
-        self.guard.release();
+        // SAFETY: the caller locked it.
+        unsafe { self.guard.unlock(()) };
     }
 
     fn count_leavers(&self, change: i32) {
@@ -445,65 +284,5 @@ impl<P: Platform> Cond<P> {
             self.count_leavers(-1);
         }
         self.unlock_guard();
-    }
-}
-
-/// Claimed waiters of one broadcast, oldest first, linked by `next`.
-struct Chain<P: Platform> {
-    first: Link<P>,
-    last: Link<P>,
-    /// Whether all of them take the same lock afterwards.
-    one_lock: bool,
-}
-
-impl<P: Platform> Chain<P> {
-    fn new() -> Self {
-        Self { first: Link::NONE, last: Link::NONE, one_lock: true }
-    }
-
-    fn push(&mut self, waiter: &Waiter<P>) {
-        // SAFETY: claimed nodes are the claimer's until it grants them (I4), for this block.
-        unsafe {
-            waiter.next.set(Link::NONE);
-            match self.last.get() {
-                Some(last) => {
-                    self.one_lock &= last.lock.get() == waiter.lock.get();
-                    last.next.set(waiter.link());
-                }
-                None => self.first = waiter.link(),
-            }
-        }
-        self.last = waiter.link();
-    }
-
-    /// Grants the first `width` waiters, having chained the others to them at that distance. Where
-    /// they take different locks, one might wait for a lock that another's progress frees: then all are granted now.
-    fn wake(self, width: usize) {
-        // SAFETY: see `push`; nodes are read before they are granted, for this function.
-        let follow = |link: Link<P>| unsafe { link.get().map_or(Link::NONE, |waiter| waiter.next.get()) };
-        let mut ahead = self.first;
-        if self.one_lock {
-            for _ in 0..width.max(1) {
-                ahead = follow(ahead);
-            }
-            let (mut behind, mut follower) = (self.first, ahead);
-            // SAFETY: as above.
-            while let (Some(waiter), false) = (unsafe { behind.get() }, follower.0.is_null()) {
-                // SAFETY: as above.
-                unsafe { waiter.chained.set(follower) };
-                (behind, follower) = (follow(behind), follow(follower));
-            }
-        } else {
-            ahead = Link::NONE;
-        }
-        let mut next = self.first;
-        while !next.0.is_null() && !ptr::eq(next.0, ahead.0) {
-            let waiter = next;
-            next = follow(waiter);
-            // SAFETY: claimed and not granted yet.
-            if let Some(waiter) = unsafe { waiter.get() } {
-                waiter.grant();
-            }
-        }
     }
 }
