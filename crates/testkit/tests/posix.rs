@@ -1,0 +1,170 @@
+//! The POSIX suite under every lock: C and C++ programs that use the whole locking API print what each call
+//! returned and what they saw; every line must be the one they print under plain glibc.
+//!
+//! One test a lock. `LOCKWORK_SO` names the library, else `target/release/liblockwork.so` is used. A failing
+//! program can be run by hand, one case at a time: see `posix/suite.h`.
+
+mod common;
+
+use common::compare::{Deviation, differences};
+use lockwork_locks::catalogue;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Everything that may differ from glibc.
+const DEVIATIONS: &[Deviation] = &[
+    Deviation {
+        step: "destroy_with_waiter: destroy",
+        glibc: "never returns",
+        ours: "EBUSY",
+        passthrough: false,
+        reason: "glibc waits for ever for a waiter that nobody wakes; POSIX leaves it undefined",
+    },
+    Deviation {
+        step: "cxx_static_destroyed_with_waiter: process",
+        glibc: "never ends",
+        ours: "ends",
+        passthrough: false,
+        reason: "the same in the destructor of a static std::condition_variable",
+    },
+];
+
+/// What one program did under a lock: nothing to say, or the report of its failure.
+fn failure_of(program: &str, lock: &str) -> Option<String> {
+    let mut command = common::command(program);
+    common::put_under(&mut command, lock);
+    let output = command.output().expect("timeout (coreutils)");
+    let ours = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let allowed: Vec<_> = DEVIATIONS
+        .iter()
+        .filter(|one| lock != "passthrough" || one.passthrough)
+        .collect();
+    let found = differences(&common::reference(program), &ours, &allowed);
+    let loaded = stderr.contains("lockwork:");
+    if output.status.success() && found.is_empty() && loaded {
+        return None;
+    }
+    let mut report = format!("{program} under {lock} ({}):\n", output.status);
+    if !loaded {
+        report.push_str("  the library was not loaded: no line of it on stderr\n");
+    }
+    for difference in &found {
+        let _ = write!(report, "{difference}");
+    }
+    for line in stderr
+        .lines()
+        .filter(|line| !line.starts_with("lockwork:"))
+        .take(60)
+    {
+        let _ = writeln!(report, "  stderr: {line}");
+    }
+    Some(report)
+}
+
+/// Runs all programs under a lock; two at a time unless the lock spins.
+fn check(lock: &str) {
+    let programs = common::programs();
+    let workers = if common::effort(lock).spin { 1 } else { 2 };
+    let next = AtomicUsize::new(0);
+    let reports = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(report) = failure_of(program, lock) {
+                        reports.lock().expect("no worker panicked").push(report);
+                    }
+                }
+            });
+        }
+    });
+    let reports = reports.into_inner().expect("no worker panicked");
+    assert!(
+        reports.is_empty(),
+        "{} of {} programs differ from glibc under {lock}\n\n{}",
+        reports.len(),
+        programs.len(),
+        reports.join("\n")
+    );
+}
+
+macro_rules! under_locks {
+    ($($test:ident: $lock:literal;)*) => {
+        $(#[test]
+        fn $test() {
+            check($lock);
+        })*
+
+        const COVERED: &[&str] = &[$($lock),*];
+    };
+}
+
+under_locks! {
+    under_passthrough: "passthrough";
+    under_tas: "tas";
+    under_ttas: "ttas";
+    under_backoff: "backoff";
+    under_ticket: "ticket";
+    under_clh_spin: "clh-spin";
+    under_clh_stp: "clh-stp";
+    under_mcs_spin: "mcs-spin";
+    under_mcs_stp: "mcs-stp";
+    under_k42_spin: "k42-spin";
+    under_k42_stp: "k42-stp";
+    under_futex: "futex";
+    under_gcr_ticket: "gcr(ticket)";
+    under_gcr_ttas: "gcr(ttas)";
+    under_gcr_clh_stp: "gcr(clh-stp)";
+    under_gcr_mcs_spin: "gcr(mcs-spin)";
+    under_gcr_mcs_stp: "gcr(mcs-stp)";
+    under_gcr_k42_stp: "gcr(k42-stp)";
+    under_gcr_futex: "gcr(futex)";
+}
+
+#[test]
+fn every_lock_of_the_catalogue_is_covered() {
+    for lock in catalogue::LOCKS {
+        assert!(COVERED.contains(&lock.name), "{} has no test here", lock.name);
+    }
+}
+
+#[test]
+fn every_deviation_names_a_line_that_glibc_prints() {
+    let all: String = common::programs()
+        .iter()
+        .map(|program| common::reference(program))
+        .collect();
+    for deviation in DEVIATIONS {
+        let line = format!("{}: {}", deviation.step, deviation.glibc);
+        assert!(
+            all.lines().any(|printed| printed == line),
+            "nobody prints: {line}"
+        );
+        assert!(!deviation.reason.is_empty());
+    }
+}
+
+/// The comparison notices a preloaded library with a single wrong function.
+#[test]
+fn a_broken_library_is_noticed() {
+    let mut command = common::command("mutex_kinds");
+    let output = command
+        .env("LD_PRELOAD", common::suite().join("bin/libbroken.so"))
+        .output()
+        .expect("timeout (coreutils)");
+    let found = differences(
+        &common::reference("mutex_kinds"),
+        &String::from_utf8_lossy(&output.stdout),
+        &[],
+    );
+    assert!(!output.status.success());
+    assert!(
+        found
+            .iter()
+            .any(|difference| difference.case == "mutex_static_default"),
+        "{found:?}"
+    );
+}
