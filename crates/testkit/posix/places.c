@@ -14,13 +14,17 @@
 struct page {
     pthread_mutex_t mutex;
     pthread_spinlock_t spin;
-    int users;
+    int users, arrived;
     bool spins;
 };
 
 static void *leave_and_vanish(void *arg) {
     struct page *page = arg;
     bool spins = page->spins;
+    int all = page->users;
+    add(&page->arrived, 1); /* the last to arrive finds the others spinning on their way in */
+    while (get(&page->arrived) < all)
+        sched_yield();
     must((spins ? pthread_spin_lock(&page->spin) : pthread_mutex_lock(&page->mutex)) == 0);
     int left = --page->users;
     must((spins ? pthread_spin_unlock(&page->spin) : pthread_mutex_unlock(&page->mutex)) == 0);
