@@ -112,13 +112,17 @@ impl Policy {
     /// Whether any rule asks for the symbol of the function around the code, which is costly to find.
     #[must_use]
     pub fn needs_function(&self) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.init, Some(Init::Function(_))))
+        self.rules
+            .iter()
+            .any(|rule| matches!(rule.init, Some(Init::Function(_))))
     }
 
     /// Whether any rule asks for the module and offset of the code.
     #[must_use]
     pub fn needs_location(&self) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.init, Some(Init::Location(_))))
+        self.rules
+            .iter()
+            .any(|rule| matches!(rule.init, Some(Init::Location(_))))
     }
 
     /// Whether any rule asks for the symbol of the lock, which is costly to find.
@@ -134,16 +138,19 @@ impl Rule {
     pub fn matches(&self, site: &Site<'_>) -> bool {
         self.kind.is_none_or(|kind| kind.matches(site.kind))
             && self.init.as_ref().is_none_or(|init| init.matches(site))
-            && self.symbol.as_ref().is_none_or(|symbol| site.lock_symbol.is_some_and(|name| symbol.matches(name)))
+            && self
+                .symbol
+                .as_ref()
+                .is_none_or(|symbol| site.lock_symbol.is_some_and(|name| symbol.matches(name)))
     }
 }
 
 impl Init {
     fn matches(&self, site: &Site<'_>) -> bool {
         match self {
-            Init::Location(location) => {
-                site.module.is_some_and(|module| location.matches(module, site.offset))
-            }
+            Init::Location(location) => site
+                .module
+                .is_some_and(|module| location.matches(module, site.offset)),
             Init::Function(symbol) => site.symbol.is_some_and(|name| symbol.matches(name)),
         }
     }

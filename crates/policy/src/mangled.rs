@@ -25,13 +25,20 @@ pub(crate) fn components(symbol: &str) -> Option<Components<'_>> {
         Some(rest) => (true, rest.trim_start_matches(['r', 'V', 'K', 'R', 'O'])),
         None => (false, rest),
     };
-    Some(Components { rest, nested, started: false, ended: false })
+    Some(Components {
+        rest,
+        nested,
+        started: false,
+        ended: false,
+    })
 }
 
 /// Whether `name` is the hash that ends Rust's older symbols.
 pub(crate) fn is_rust_hash(name: &str) -> bool {
     name.len() == 17
-        && name.strip_prefix('h').is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        && name
+            .strip_prefix('h')
+            .is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Reads a name from the left.
@@ -103,7 +110,12 @@ impl<'a> Components<'a> {
 
     /// `C1`, `D2` and the like after a class's name.
     fn is_structor(&self) -> bool {
-        self.started && self.rest.bytes().nth(1).is_some_and(|byte| byte.is_ascii_digit())
+        self.started
+            && self
+                .rest
+                .as_bytes()
+                .get(1)
+                .is_some_and(|byte| byte.is_ascii_digit())
     }
 
     fn skip(&mut self, bytes: usize) {
@@ -146,9 +158,9 @@ fn end_of_arguments(mut text: &str) -> Option<&str> {
                 0
             }
             // Substitutions: `St` and its like, or a number in base 36 up to `_`.
-            b'S' if text.bytes().nth(1)?.is_ascii_lowercase() => 2,
+            b'S' if text.as_bytes().get(1)?.is_ascii_lowercase() => 2,
             b'S' | b'T' | b'A' => text.find('_')? + 1,
-            b'D' => match text.bytes().nth(1)? {
+            b'D' => match text.as_bytes().get(1)? {
                 b'T' | b't' | b'O' => {
                     depth += 1;
                     2

@@ -31,14 +31,18 @@ fn is_module(pattern: &str, path: &str) -> bool {
         return pattern == path;
     }
     let name = path.rsplit('/').next().unwrap_or(path);
-    let Some(rest) = name.strip_prefix(pattern) else { return false };
+    let Some(rest) = name.strip_prefix(pattern) else {
+        return false;
+    };
     rest.is_empty() || (pattern.contains(".so") && is_version(rest))
 }
 
 /// `.7`, `.7.8.3`
 fn is_version(text: &str) -> bool {
     text.strip_prefix('.').is_some_and(|numbers| {
-        numbers.split('.').all(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+        numbers
+            .split('.')
+            .all(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     })
 }
 

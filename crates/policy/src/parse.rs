@@ -27,7 +27,10 @@ pub(crate) fn policy(text: &str) -> Result<Policy, PolicyError> {
         PolicyError::at(text, offset, error.message().replace('\n', ", "))
     })?;
     let file = File { text };
-    let mut policy = Policy { default: Choice::Passthrough, rules: Vec::new() };
+    let mut policy = Policy {
+        default: Choice::Passthrough,
+        rules: Vec::new(),
+    };
     for (key, value) in table.get_ref() {
         match key.get_ref().as_ref() {
             "default" => policy.default = file.lock(value)?,
@@ -60,7 +63,10 @@ impl File<'_> {
     fn string<'v>(&self, value: &'v Value<'_>, what: &str) -> Result<&'v str, PolicyError> {
         value.get_ref().as_str().ok_or_else(|| {
             let found = value.get_ref().type_str();
-            self.error(value.span().start, format!("expected {what} in quotes, found {found}"))
+            self.error(
+                value.span().start,
+                format!("expected {what} in quotes, found {found}"),
+            )
         })
     }
 
@@ -74,7 +80,11 @@ impl File<'_> {
     fn inside(&self, value: &Value<'_>, contents: &str, offset: usize) -> usize {
         let span = value.span();
         let start = span.start + 1;
-        if self.text.get(start..start + contents.len()) == Some(contents) { start + offset } else { span.start }
+        if self.text.get(start..start + contents.len()) == Some(contents) {
+            start + offset
+        } else {
+            span.start
+        }
     }
 
     fn rules(&self, value: &Value<'_>) -> Result<Vec<Rule>, PolicyError> {
@@ -106,22 +116,37 @@ impl File<'_> {
                 "the rule has no condition: add `init`, `symbol` or `kind`, or make its lock the `default`",
             ));
         }
-        let lock =
-            lock.ok_or_else(|| self.error(start, "the rule has no lock: add for example lock = \"mcs-stp\""))?;
+        let lock = lock
+            .ok_or_else(|| self.error(start, "the rule has no lock: add for example lock = \"mcs-stp\""))?;
         let line = self.error(start, "").line;
-        Ok(Rule { init, symbol, kind, lock, line })
+        Ok(Rule {
+            init,
+            symbol,
+            kind,
+            lock,
+            line,
+        })
     }
 
     fn init(&self, value: &Value<'_>) -> Result<Init, PolicyError> {
         let text = self.string(value, "a code location")?;
         if let Some((module, offset)) = text.trim().rsplit_once("+0x") {
             let offset = usize::from_str_radix(offset, 16).map_err(|_| {
-                self.error(value.span().start, format!("`0x{offset}` is no offset: write for example libfoo.so.1+0x1a2b"))
+                self.error(
+                    value.span().start,
+                    format!("`0x{offset}` is no offset: write for example libfoo.so.1+0x1a2b"),
+                )
             })?;
             if module.is_empty() {
-                return Err(self.error(value.span().start, "the module is missing: write for example libfoo.so.1+0x1a2b"));
+                return Err(self.error(
+                    value.span().start,
+                    "the module is missing: write for example libfoo.so.1+0x1a2b",
+                ));
             }
-            return Ok(Init::Location(Location { module: module.to_string(), offset }));
+            return Ok(Init::Location(Location {
+                module: module.to_string(),
+                offset,
+            }));
         }
         self.symbol(value).map(Init::Function)
     }

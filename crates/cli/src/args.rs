@@ -1,0 +1,252 @@
+//! The command line, as data.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lockwork",
+    version,
+    about = "Put any lock algorithm under an unmodified multi-threaded program, and see what it does",
+    long_about = "Lockwork puts any lock algorithm under an unmodified multi-threaded Linux program, \
+                  compares locks on your own workload, and says what this machine allows.",
+    after_help = TOP_EXAMPLES,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  lockwork list                                    which locks there are
+  lockwork info mcs-stp                            what is known of one
+  lockwork run --lock 'gcr(mcs-stp)' -- ./server   run a program under it
+  lockwork compare --locks pthread,ttas,mcs-stp --threads 2,8,32 -- ./bench -t {threads}
+  lockwork doctor ./server                         what this machine and this program allow
+
+Every command has examples: lockwork COMMAND --help";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program under another lock
+    Run(RunArgs),
+    /// Compare locks on a command: medians, intervals, verdicts and a report
+    Compare(CompareArgs),
+    /// List the locks
+    List(ListArgs),
+    /// Tell everything that is known of a lock
+    Info(InfoArgs),
+    /// Say what this machine, and a program, allow
+    Doctor(DoctorArgs),
+    /// Check a policy file
+    #[command(subcommand, arg_required_else_help = true)]
+    Policy(PolicyCommand),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  lockwork completions bash > /etc/bash_completion.d/lockwork")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages
+    #[command(
+        after_help = "Examples:\n  lockwork man | man -l -\n  lockwork man --out /usr/local/share/man/man1"
+    )]
+    Man {
+        /// Write lockwork.1 and a page for every command into this directory, instead of lockwork.1 to stdout
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        out: Option<PathBuf>,
+    },
+}
+
+/// `lockwork run`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockwork run -- ./server                        under the default lock
+  lockwork run --lock mcs-stp -v -- ./server      and say at exit which locks were served
+  lockwork run --lock 'gcr(ticket, active=2)' -- make -j8 test
+  lockwork run --policy server.toml -- ./server   a lock for each lock of the program
+
+The program replaces lockwork: its exit status, signals and streams are its own. When nothing can be
+started the exit status is 2, or as a shell's: 127 for a program not found, 126 for one not executable.")]
+pub(crate) struct RunArgs {
+    /// The lock, as `lockwork list` spells it; wrappers as calls: gcr(mcs-stp, active=4)
+    #[arg(long, short, value_name = "SPEC")]
+    pub(crate) lock: Option<String>,
+    /// A policy file that chooses a lock for each lock of the program; --lock then replaces its default
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) policy: Option<PathBuf>,
+    /// Leave the program's own children alone
+    #[arg(long)]
+    pub(crate) no_follow: bool,
+    /// Say on stderr when the program ends which locks were served and which were forwarded to glibc
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `lockwork compare`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockwork compare --locks pthread,ttas,mcs-stp -- ./bench
+  lockwork compare --locks 'pthread,ticket,gcr(ticket)' --threads 2,8,32 --runs 7 --timeout 20 \\
+      -- db_bench --benchmarks=readrandom --threads={threads} --reads={800000/threads}
+  lockwork compare --locks pthread,mcs-stp --threads 8 \\
+      --metric '+throughput=([\\d.]+) ops/sec' --metric '-p99=P99: ([\\d.]+)' -- ./bench {threads}
+
+Runs are interleaved: every round runs each lock and thread count once, in an order shuffled by the seed.
+`pthread` runs without Lockwork; `passthrough` runs with it, but forwards everything to glibc.
+In CMD, {threads} is the number of threads, and {800000/threads} or {min(threads,16)} what one expects;
+{{ and }} are literal braces. A run that hits the time-out makes its cell `collapsed`, one that crashes or
+prints no metric makes it `failed`; neither is averaged away.")]
+pub(crate) struct CompareArgs {
+    /// The locks, separated by commas
+    #[arg(long, short, value_name = "A,B,…", required = true)]
+    pub(crate) locks: String,
+    /// Thread counts, separated by commas: the command runs for each, with {threads} replaced
+    #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) threads: Vec<u32>,
+    /// Measured rounds: how often each lock runs at each thread count
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: u32,
+    /// Rounds before those, not counted
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(crate) warmup: u32,
+    /// Seconds after which a run is killed and counts as collapsed
+    #[arg(long, value_name = "SECS", default_value = "60", value_parser = seconds)]
+    pub(crate) timeout: std::time::Duration,
+    /// What to measure: `wall`, or [+|-][NAME=]REGEX for a number in the output (first group, last match; +
+    /// means higher is better); repeatable, the first is the primary one
+    #[arg(
+        long,
+        short,
+        value_name = "wall|REGEX",
+        allow_hyphen_values = true,
+        default_value = "wall"
+    )]
+    pub(crate) metric: Vec<String>,
+    /// For the primary metric more is better
+    #[arg(long)]
+    pub(crate) higher_is_better: bool,
+    /// The lock others are compared with [default: pthread when it is among the locks, else the first]
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) baseline: Option<String>,
+    /// The seed of the order of runs and of the bootstrap, to repeat a comparison exactly
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Where report.html, runs.csv and results.json go
+    #[arg(long, short, value_name = "DIR", default_value = "lockwork-report", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+    /// Write no files
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) no_report: bool,
+    /// Print one JSON document on stdout in place of the tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command to measure
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<String>,
+}
+
+fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let value: f64 = text
+        .parse()
+        .map_err(|_| "a number of seconds is expected, such as 60 or 2.5".to_owned())?;
+    if !(0.01..=1e7).contains(&value) {
+        return Err("between 0.01 and 10,000,000 seconds are possible".to_owned());
+    }
+    Ok(std::time::Duration::from_secs_f64(value))
+}
+
+/// `lockwork list`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockwork list
+  lockwork list --json | jq -r '.[].name'")]
+pub(crate) struct ListArgs {
+    /// Print an array of objects
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `lockwork info`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockwork info mcs-stp
+  lockwork info 'gcr(ticket)'
+  lockwork info gcr --json")]
+pub(crate) struct InfoArgs {
+    /// The lock's name, or a whole spec
+    #[arg(value_name = "LOCK")]
+    pub(crate) lock: String,
+    /// Print an object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `lockwork doctor`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockwork doctor
+  lockwork doctor memcached
+  lockwork doctor --json ./server | jq '.checks[] | select(.status != \"ok\")'
+
+The exit status is 1 when a check fails, else 0.")]
+pub(crate) struct DoctorArgs {
+    /// Print an object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A program to look at: whether `lockwork run` can serve it
+    #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    pub(crate) program: Option<OsString>,
+}
+
+/// `lockwork policy`
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Check a policy file and print it as it was understood
+    #[command(after_help = "\
+Examples:
+  lockwork policy check server.toml
+
+A policy:
+  default = \"gcr(mcs-stp)\"
+
+  [[rule]]                              # the first rule that matches decides
+  init = \"librocksdb.so.7+0x1a2b3c\"     # code that initialised, or first took, the lock
+  lock = \"mcs-stp\"
+
+  [[rule]]
+  init = \"rocksdb::LRUCache::Insert\"    # the same, by function
+  lock = \"ticket\"
+
+  [[rule]]
+  symbol = \"global_mutex\"               # a static lock, by name
+  lock = \"ttas\"
+
+  [[rule]]
+  kind = \"recursive\"                    # normal adaptive recursive errorcheck mutex rwlock spin cond
+  lock = \"passthrough\"")]
+    Check {
+        /// Print an object
+        #[arg(long)]
+        json: bool,
+        /// The policy file
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+}

@@ -1,0 +1,217 @@
+//! Runs the rounds: every lock and thread count once a round, in an order shuffled anew each time, so that
+//! whatever else the machine does falls on all of them alike.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::child::{self, End, Finished};
+use super::interrupt;
+use super::plan::Plan;
+use super::results::{Outcome, Run};
+
+/// After so many time-outs a cell is not run again.
+pub(crate) const TIME_OUTS_BEFORE_GIVING_UP: usize = 2;
+
+/// What the rounds gave.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// Every run in the order they were made.
+    pub(crate) runs: Vec<Run>,
+    pub(crate) interrupted: bool,
+    /// Ended after the first round, which gave no value at all.
+    pub(crate) hopeless: bool,
+}
+
+/// Runs everything, or until Ctrl-C.
+pub(crate) fn measure(plan: &Plan) -> Measured {
+    let mut measured = Measured {
+        runs: Vec::new(),
+        interrupted: false,
+        hopeless: false,
+    };
+    let mut order = fastrand::Rng::with_seed(plan.seed);
+    let mut cells: Vec<(usize, usize)> = (0..plan.threads.len())
+        .flat_map(|t| (0..plan.locks.len()).map(move |l| (l, t)))
+        .collect();
+    let rounds = plan.warmup + plan.runs;
+    let progress = progress_bar(u64::from(rounds) * cells.len() as u64);
+    for round in 0..rounds {
+        order.shuffle(&mut cells);
+        for &(lock, threads) in &cells {
+            if interrupt::requested() {
+                break;
+            }
+            progress.set_message(label(plan, lock, threads));
+            if !given_up(&measured.runs, lock, threads) {
+                measured.runs.push(one_run(plan, round, lock, threads));
+            }
+            progress.inc(1);
+        }
+        if hopeless(&measured.runs) {
+            measured.hopeless = true;
+            break;
+        }
+    }
+    progress.finish_and_clear();
+    measured.interrupted = interrupt::requested();
+    measured.runs.retain(|run| run.outcome != Outcome::Interrupted);
+    measured
+}
+
+/// Whether a cell timed out too often to be tried again.
+pub(crate) fn given_up(runs: &[Run], lock: usize, threads: usize) -> bool {
+    let timed_out = |run: &&Run| run.is_of(lock, threads) && run.outcome == Outcome::TimedOut;
+    runs.iter().filter(timed_out).count() >= TIME_OUTS_BEFORE_GIVING_UP
+}
+
+/// Whether nothing but crashes and missing metrics has been seen: the command or the metric is wrong.
+fn hopeless(runs: &[Run]) -> bool {
+    runs.iter()
+        .all(|run| matches!(run.outcome, Outcome::Crashed | Outcome::NoMetric))
+}
+
+fn label(plan: &Plan, lock: usize, threads: usize) -> String {
+    match plan.threads[threads] {
+        Some(count) => format!("{} × {count} threads", plan.locks[lock].name),
+        None => plan.locks[lock].name.clone(),
+    }
+}
+
+fn progress_bar(length: u64) -> ProgressBar {
+    // Hidden by itself when stderr is no terminal.
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    let template = "{bar:30} {pos}/{len} runs, about {eta} left: {msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+fn one_run(plan: &Plan, round: u32, lock: usize, threads: usize) -> Run {
+    let started = jiff::Timestamp::now();
+    let begin = Instant::now();
+    let result = child::run(plan.command(lock, threads), plan.timeout);
+    let mut run = Run {
+        lock: plan.locks[lock].name.clone(),
+        lock_index: lock,
+        threads: plan.threads[threads],
+        threads_index: threads,
+        round: round.saturating_sub(plan.warmup),
+        warmup: round < plan.warmup,
+        started: format!("{started:.3}"),
+        outcome: Outcome::Ok,
+        exit_status: None,
+        signal: None,
+        reason: None,
+        wall_s: begin.elapsed().as_secs_f64(),
+        user_s: 0.0,
+        system_s: 0.0,
+        max_rss_kib: 0,
+        competing_cpu_s: None,
+        values: vec![None; plan.metrics.len()],
+    };
+    match result {
+        Ok(finished) => fill(plan, &mut run, &finished),
+        Err(_) if interrupt::requested() => run.outcome = Outcome::Interrupted,
+        Err(error) => {
+            run.outcome = Outcome::Crashed;
+            run.reason = Some(format!("could not be started: {error}"));
+        }
+    }
+    run
+}
+
+fn fill(plan: &Plan, run: &mut Run, finished: &Finished) {
+    run.wall_s = finished.wall_s;
+    run.user_s = finished.usage.user_s;
+    run.system_s = finished.usage.system_s;
+    run.max_rss_kib = finished.usage.max_rss_kib;
+    run.competing_cpu_s = finished.competing_cpu_s;
+    let (outcome, reason) = match finished.end {
+        End::Exited(0) => (Outcome::Ok, None),
+        End::Exited(status) => {
+            run.exit_status = Some(status);
+            (
+                Outcome::Crashed,
+                Some(with_hint(format!("exit status {status}"), finished)),
+            )
+        }
+        End::Signalled(signal) => {
+            run.signal = Some(signal);
+            (
+                Outcome::Crashed,
+                Some(with_hint(format!("killed by {}", signal_name(signal)), finished)),
+            )
+        }
+        End::TimedOut => (
+            Outcome::TimedOut,
+            Some(format!(
+                "still running after {} s, killed",
+                plan.timeout.as_secs_f64()
+            )),
+        ),
+        End::Interrupted => (Outcome::Interrupted, None),
+    };
+    run.outcome = outcome;
+    run.reason = reason;
+    if run.outcome == Outcome::Ok {
+        run.exit_status = Some(0);
+        read_metrics(plan, run, finished);
+    }
+}
+
+fn read_metrics(plan: &Plan, run: &mut Run, finished: &Finished) {
+    let texts: Vec<String> = finished
+        .stdout
+        .texts()
+        .into_iter()
+        .chain(finished.stderr.texts())
+        .collect();
+    for (metric, value) in plan.metrics.iter().zip(&mut run.values) {
+        *value = metric.value(finished.wall_s, texts.iter().map(String::as_str));
+        if value.is_none() && run.outcome == Outcome::Ok {
+            run.outcome = Outcome::NoMetric;
+            run.reason = Some(with_hint(format!("no `{}` in the output", metric.name), finished));
+        }
+    }
+}
+
+/// Adds the last line of output, which mostly says why.
+fn with_hint(reason: String, finished: &Finished) -> String {
+    const LONGEST: usize = 160;
+    match finished
+        .stderr
+        .last_line()
+        .or_else(|| finished.stdout.last_line())
+    {
+        Some(line) if line.chars().count() > LONGEST => {
+            let line: String = line.chars().take(LONGEST).collect();
+            format!("{reason}; its last line: {line}…")
+        }
+        Some(line) => format!("{reason}; its last line: {line}"),
+        None => format!("{reason}; it printed nothing"),
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGILL => "SIGILL",
+        libc::SIGINT => "SIGINT",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGSYS => "SIGSYS",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGXCPU => "SIGXCPU",
+        other => return format!("signal {other}"),
+    };
+    name.to_owned()
+}

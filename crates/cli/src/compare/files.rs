@@ -1,0 +1,103 @@
+//! The files of a comparison: runs.csv, results.json and report.html.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::report;
+use super::results::{Document, Run};
+use crate::error::Failure;
+use crate::program::describe;
+
+/// Makes sure that the directory can be written to, before hours are spent on runs.
+pub(crate) fn prepare(directory: &Path) -> Result<(), Failure> {
+    let refuse = |error: &io::Error| {
+        Failure::usage(format!(
+            "cannot write to `{}`: {}; choose another directory with --out, or --no-report",
+            directory.display(),
+            describe(error)
+        ))
+    };
+    fs::create_dir_all(directory).map_err(|error| refuse(&error))?;
+    let probe = directory.join(".lockwork-probe");
+    fs::write(&probe, b"")
+        .and_then(|()| fs::remove_file(&probe))
+        .map_err(|error| refuse(&error))
+}
+
+/// Writes all files; returns the path of the report.
+pub(crate) fn write(document: &Document, directory: &Path) -> Result<PathBuf, Failure> {
+    let report = directory.join("report.html");
+    let result = csv_of(document)
+        .and_then(|csv| fs::write(directory.join("runs.csv"), csv))
+        .and_then(|()| Ok(serde_json::to_vec_pretty(document)?))
+        .and_then(|json| fs::write(directory.join("results.json"), json))
+        .and_then(|()| fs::write(&report, report::page(document)));
+    result.map_err(|error| {
+        Failure::with_status(
+            1,
+            format!("cannot write to `{}`: {}", directory.display(), describe(&error)),
+        )
+    })?;
+    Ok(report.canonicalize().unwrap_or(report))
+}
+
+/// One line a run, warm-up included, one column a metric behind the fixed ones.
+fn csv_of(document: &Document) -> io::Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let fixed = [
+        "started",
+        "round",
+        "warmup",
+        "lock",
+        "threads",
+        "outcome",
+        "exit_status",
+        "signal",
+        "wall_s",
+        "user_s",
+        "system_s",
+        "max_rss_kib",
+        "competing_cpu_s",
+        "reason",
+    ];
+    // A metric may be called like a fixed column.
+    let metrics = document
+        .metrics
+        .iter()
+        .map(|metric| format!("metric:{}", metric.name));
+    writer.write_record(fixed.into_iter().map(str::to_owned).chain(metrics))?;
+    for run in &document.runs {
+        writer.write_record(record(run))?;
+    }
+    writer
+        .into_inner()
+        .map_err(|error| io::Error::other(error.to_string()))
+}
+
+fn record(run: &Run) -> Vec<String> {
+    fn text<T: ToString>(value: Option<T>) -> String {
+        value.map(|value| value.to_string()).unwrap_or_default()
+    }
+    let outcome = serde_json::to_value(run.outcome)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned));
+    let mut fields = vec![
+        run.started.clone(),
+        run.round.to_string(),
+        run.warmup.to_string(),
+        run.lock.clone(),
+        text(run.threads),
+        text(outcome),
+        text(run.exit_status),
+        text(run.signal),
+        run.wall_s.to_string(),
+        run.user_s.to_string(),
+        run.system_s.to_string(),
+        run.max_rss_kib.to_string(),
+        text(run.competing_cpu_s),
+        text(run.reason.as_deref()),
+    ];
+    fields.extend(run.values.iter().map(|value| text(*value)));
+    fields
+}

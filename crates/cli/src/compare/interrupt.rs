@@ -1,0 +1,60 @@
+//! Ctrl-C during a comparison: the run under way is killed, what was measured so far is printed.
+
+use std::io;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// What Ctrl-C and a time-out kill. Held while a child is made and while it is killed, so that neither can
+/// happen between the other's steps.
+static GROUP: Mutex<Option<Pid>> = Mutex::new(None);
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+
+/// The exit status after an interrupt, as a shell gives it for SIGINT.
+pub(crate) const EXIT_STATUS: u8 = 130;
+
+/// Begins to listen for SIGINT, SIGTERM and SIGHUP. The second one ends `lockwork` at once.
+pub(crate) fn listen() -> Result<(), ctrlc::Error> {
+    ctrlc::set_handler(|| {
+        if REQUESTED.swap(true, Ordering::SeqCst) {
+            kill_group();
+            std::process::exit(i32::from(EXIT_STATUS));
+        }
+        kill_group();
+    })
+}
+
+/// Whether the user wants to stop.
+pub(crate) fn requested() -> bool {
+    REQUESTED.load(Ordering::SeqCst)
+}
+
+/// Spawns the child of a run, whose process group is its own.
+pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
+    let mut group = lock_group();
+    if requested() {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    let child = command.spawn()?;
+    *group = Pid::from_raw(child.id().cast_signed());
+    Ok(child)
+}
+
+/// Kills every process of the group of the run under way, if there is one.
+pub(crate) fn kill_group() {
+    if let Some(group) = *lock_group() {
+        // Fails only when nothing of the group is left.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// Called before the child is reaped: from then on its id may be given to another process.
+pub(crate) fn forget_group() {
+    *lock_group() = None;
+}
+
+fn lock_group() -> MutexGuard<'static, Option<Pid>> {
+    GROUP.lock().unwrap_or_else(PoisonError::into_inner)
+}

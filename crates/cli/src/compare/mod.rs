@@ -1,0 +1,69 @@
+//! `lockwork compare`: the same command under several locks, measured so that the figures can be trusted.
+
+mod child;
+mod engine;
+mod files;
+mod format;
+mod interrupt;
+mod metric;
+mod plan;
+mod report;
+mod results;
+mod stats;
+mod table;
+mod template;
+
+use std::process::ExitCode;
+
+use crate::args::CompareArgs;
+use crate::error::Failure;
+use crate::terminal;
+use plan::Plan;
+use results::Document;
+
+/// Runs the comparison. The exit status is 0 when anything was measured, 130 after Ctrl-C, else 1.
+pub(crate) fn main(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let plan = Plan::new(args)?;
+    if !args.no_report {
+        files::prepare(&args.out)?;
+    }
+    interrupt::listen()
+        .map_err(|error| Failure::with_status(1, format!("cannot listen for Ctrl-C: {error}")))?;
+    announce(&plan);
+    let date = format!("{:.0}", jiff::Timestamp::now());
+    let document = Document::new(&plan, engine::measure(&plan), date);
+
+    if args.json {
+        terminal::print_json(&document)?;
+    } else {
+        terminal::print(&table::render(&document))?;
+    }
+    if !args.no_report && !document.runs.is_empty() {
+        let report = files::write(&document, &args.out)?;
+        if args.json {
+            eprintln!("report: {}", report.display());
+        } else {
+            terminal::print(&format!("\nReport: {}", report.display()))?;
+        }
+    }
+    Ok(match (document.interrupted, document.has_values()) {
+        (true, _) => ExitCode::from(interrupt::EXIT_STATUS),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::FAILURE,
+    })
+}
+
+/// Says what is about to happen and how long it can take at worst.
+fn announce(plan: &Plan) {
+    let cells = plan.locks.len() * plan.threads.len();
+    let rounds = plan.runs + plan.warmup;
+    let runs = cells as u64 * u64::from(rounds);
+    eprintln!(
+        "{runs} runs ({} locks × {} thread counts × {rounds} rounds, {} of them warm-up), each at most {} s; seed {}",
+        plan.locks.len(),
+        plan.threads.len(),
+        plan.warmup,
+        plan.timeout.as_secs_f64(),
+        plan.seed
+    );
+}

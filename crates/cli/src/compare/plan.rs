@@ -1,0 +1,253 @@
+//! A comparison as asked for, checked before anything is started.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use super::metric::Metric;
+use super::template::Template;
+use crate::args::CompareArgs;
+use crate::error::Failure;
+use crate::preload::{self, Library, Request};
+use crate::program;
+
+/// A comparison that can start.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) locks: Vec<Lock>,
+    /// Which of them the others are compared with.
+    pub(crate) baseline: usize,
+    /// The thread counts; a single `None` when the command does not depend on them.
+    pub(crate) threads: Vec<Option<u32>>,
+    /// The first is the primary one.
+    pub(crate) metrics: Vec<Metric>,
+    pub(crate) runs: u32,
+    pub(crate) warmup: u32,
+    pub(crate) timeout: Duration,
+    pub(crate) seed: u64,
+    /// The command as given.
+    pub(crate) command: Vec<String>,
+    program: PathBuf,
+    words: Vec<Template>,
+    library: Option<Library>,
+}
+
+/// One of the locks compared.
+#[derive(Debug, Clone)]
+pub(crate) struct Lock {
+    /// In canonical spelling.
+    pub(crate) name: String,
+    environment: preload::Changes,
+}
+
+/// The spec that means: no library at all.
+pub(crate) const NO_PRELOAD: &str = "pthread";
+
+impl Plan {
+    /// Checks every part of the request.
+    pub(crate) fn new(args: &CompareArgs) -> Result<Self, Failure> {
+        let names = parse_locks(&args.locks)?;
+        let baseline = choose_baseline(&names, args.baseline.as_deref())?;
+        let metrics = parse_metrics(args)?;
+        let words: Vec<Template> = args
+            .command
+            .iter()
+            .map(|word| Template::parse(word))
+            .collect::<Result<_, _>>()
+            .map_err(Failure::usage)?;
+        let threads = choose_threads(&args.threads, &words)?;
+        // Division by zero and the like show only with a value.
+        let mut program = PathBuf::new();
+        for &count in &threads {
+            for (index, word) in words.iter().enumerate() {
+                let word = word.expand(count).map_err(Failure::usage)?;
+                if index == 0 {
+                    program = program::resolve(word.as_ref())?;
+                }
+            }
+        }
+        let needs_library = names.iter().any(|name| name != NO_PRELOAD);
+        let library = needs_library.then(Library::find).transpose()?;
+        if needs_library {
+            program::check_preloadable(&program)?;
+        }
+        let locks = names
+            .into_iter()
+            .map(|name| {
+                let environment = match &library {
+                    Some(library) if name != NO_PRELOAD => {
+                        let request = Request {
+                            lock: Some(name.clone()),
+                            ..Request::default()
+                        };
+                        preload::with_library(library, &request)
+                    }
+                    _ => preload::without_library(library.as_ref()),
+                };
+                Lock { name, environment }
+            })
+            .collect();
+        Ok(Plan {
+            locks,
+            baseline,
+            threads,
+            metrics,
+            runs: args.runs,
+            warmup: args.warmup,
+            timeout: args.timeout,
+            // 53 bits survive a round trip through any JSON reader.
+            seed: args.seed.unwrap_or_else(|| fastrand::u64(..1 << 53)),
+            command: args.command.clone(),
+            program,
+            words,
+            library,
+        })
+    }
+
+    /// The command for a lock (an index into `locks`) and a thread count (an index into `threads`).
+    pub(crate) fn command(&self, lock: usize, threads: usize) -> Command {
+        let mut words = self.words.iter().map(|word| {
+            // Every combination was expanded when the plan was made.
+            word.expand(self.threads[threads]).unwrap_or_default()
+        });
+        let name = words.next().unwrap_or_default();
+        let mut command = Command::new(&self.program);
+        std::os::unix::process::CommandExt::arg0(&mut command, name);
+        command.args(words);
+        preload::apply(&self.locks[lock].environment, &mut command);
+        command
+    }
+
+    /// Where the library is, if any lock needs it.
+    pub(crate) fn library(&self) -> Option<&Library> {
+        self.library.as_ref()
+    }
+}
+
+/// Splits at commas outside parentheses and checks each spec.
+fn parse_locks(text: &str) -> Result<Vec<String>, Failure> {
+    let mut names: Vec<String> = Vec::new();
+    for part in split_outside_parentheses(text) {
+        let part = part.trim();
+        if part.is_empty() {
+            return Err(Failure::usage(format!(
+                "--locks `{text}` has an empty name; separate locks by single commas, such as pthread,mcs-stp"
+            )));
+        }
+        let name = canonical(part)?;
+        if names.contains(&name) {
+            return Err(Failure::usage(format!(
+                "lock `{name}` is named twice in --locks; leave one out"
+            )));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+fn canonical(spec: &str) -> Result<String, Failure> {
+    if spec == NO_PRELOAD {
+        return Ok(spec.to_owned());
+    }
+    crate::specs::parse(spec).map(|choice| choice.to_string())
+}
+
+fn split_outside_parentheses(text: &str) -> Vec<&str> {
+    let mut depth = 0usize;
+    text.split(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+    .collect()
+}
+
+fn choose_baseline(names: &[String], asked: Option<&str>) -> Result<usize, Failure> {
+    let Some(asked) = asked else {
+        return Ok(names.iter().position(|name| name == NO_PRELOAD).unwrap_or(0));
+    };
+    let asked = canonical(asked)?;
+    names.iter().position(|name| *name == asked).ok_or_else(|| {
+        Failure::usage(format!(
+            "baseline `{asked}` is not among --locks {}; add it there",
+            names.join(",")
+        ))
+    })
+}
+
+fn parse_metrics(args: &CompareArgs) -> Result<Vec<Metric>, Failure> {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for text in &args.metric {
+        let metric = Metric::parse(text).map_err(Failure::usage)?;
+        if metrics.iter().any(|other| other.name == metric.name) {
+            return Err(Failure::usage(format!(
+                "two metrics are called `{}`; name one with NAME=REGEX",
+                metric.name
+            )));
+        }
+        metrics.push(metric);
+    }
+    if args.higher_is_better {
+        let primary = &mut metrics[0];
+        if primary.is_wall() {
+            return Err(Failure::usage(
+                "--higher-is-better makes no sense for wall-clock time; name a metric with --metric REGEX",
+            ));
+        }
+        primary.higher_is_better = true;
+    }
+    Ok(metrics)
+}
+
+fn choose_threads(asked: &[u32], words: &[Template]) -> Result<Vec<Option<u32>>, Failure> {
+    let used = words.iter().any(Template::uses_threads);
+    match (asked, used) {
+        ([], false) => Ok(vec![None]),
+        ([], true) => Err(Failure::usage(
+            "the command uses {threads}; say which with --threads 2,8,32",
+        )),
+        (_, false) => Err(Failure::usage(
+            "--threads has no effect: put {threads} where the command takes its number of threads",
+        )),
+        (asked, true) => {
+            let mut threads: Vec<Option<u32>> = Vec::new();
+            for &count in asked {
+                if !threads.contains(&Some(count)) {
+                    threads.push(Some(count));
+                }
+            }
+            Ok(threads)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_inside_parentheses_do_not_split() {
+        assert_eq!(
+            split_outside_parentheses("pthread,gcr(mcs-stp, active=4),ttas"),
+            ["pthread", "gcr(mcs-stp, active=4)", "ttas"]
+        );
+        assert_eq!(split_outside_parentheses("a)),b"), ["a))", "b"]);
+    }
+
+    #[test]
+    fn the_baseline_is_pthread_or_the_first() {
+        let names = ["ttas", "pthread", "ticket"].map(str::to_owned);
+        assert_eq!(choose_baseline(&names, None).unwrap(), 1);
+        assert_eq!(choose_baseline(&names[2..], None).unwrap(), 0);
+        assert_eq!(choose_baseline(&names, Some("ticket")).unwrap(), 2);
+        assert!(
+            choose_baseline(&names[..2], Some("ticket"))
+                .unwrap_err()
+                .to_string()
+                .contains("add it there")
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! The tables on the terminal.
+
+use std::fmt::Write;
+
+use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, Table};
+
+use super::format;
+use super::results::{Cell, Document, MetricInfo, Run};
+use super::stats::Verdict;
+use crate::terminal;
+
+/// Everything a reader at the terminal needs, tables and notes.
+pub(crate) fn render(document: &Document) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{}", document.host.line());
+    let _ = writeln!(
+        text,
+        "{}, {} rounds after {} of warm-up, time-out {} s, seed {}",
+        document.date, document.rounds, document.warmup_rounds, document.timeout_s, document.seed
+    );
+    let _ = writeln!(text, "$ {}", format::command(&document.command));
+    for metric in &document.metrics {
+        let _ = writeln!(
+            text,
+            "\n{}: median{}, {}",
+            metric.name,
+            format::in_unit(metric),
+            format::direction(metric)
+        );
+        let _ = writeln!(text, "{}", table(document, metric).trim_fmt());
+    }
+    for line in reasons(document) {
+        let _ = writeln!(text, "{line}");
+    }
+    for caveat in format::caveats(document) {
+        let _ = writeln!(text, "Note: {caveat}");
+    }
+    text
+}
+
+fn table(document: &Document, metric: &MetricInfo) -> Table {
+    let mut table = terminal::table();
+    let with_threads = document.threads != [None];
+    let mut header = vec![
+        "lock",
+        "median",
+        "95% interval",
+        "ratio",
+        "95% interval",
+        "verdict",
+        "runs",
+    ];
+    let ratio = format!("× {}", document.baseline);
+    header[3] = &ratio;
+    if with_threads {
+        header.insert(0, "threads");
+    }
+    table.set_header(header);
+    let mut previous = None;
+    for cell in document.cells(metric) {
+        let mut row = row(cell);
+        if with_threads {
+            // The count is said once for its group.
+            let count = cell.threads.map(|count| count.to_string()).unwrap_or_default();
+            let shown = if previous == Some(cell.threads_index) {
+                String::new()
+            } else {
+                count
+            };
+            row.insert(0, TableCell::new(shown).add_attribute(Attribute::Bold));
+        }
+        previous = Some(cell.threads_index);
+        table.add_row(row);
+    }
+    let numeric = if with_threads {
+        [0, 2, 3, 4, 5, 7]
+    } else {
+        [1, 2, 3, 4, 6, 6]
+    };
+    for index in numeric {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn row(cell: &Cell) -> Vec<TableCell> {
+    let dash = || "—".to_owned();
+    let median = cell.median.as_ref();
+    let ratio = cell.ratio.as_ref();
+    let verdict = TableCell::new(&cell.note);
+    let verdict = match cell.verdict {
+        Verdict::Faster => verdict.fg(Color::Green),
+        Verdict::Slower => verdict.fg(Color::Yellow),
+        Verdict::Collapsed | Verdict::Failed => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
+        _ => verdict.add_attribute(Attribute::Dim),
+    };
+    vec![
+        TableCell::new(&cell.lock),
+        TableCell::new(median.map_or_else(dash, |m| format::value(m.value))),
+        TableCell::new(median.map_or_else(dash, format::interval)),
+        TableCell::new(ratio.map_or_else(dash, |r| format::ratio(r.value))),
+        TableCell::new(ratio.map_or_else(dash, format::ratio_interval)),
+        verdict,
+        TableCell::new(format::runs(cell)),
+    ]
+}
+
+/// Why runs gave no value: each reason once, with the cells that had it.
+fn reasons(document: &Document) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&Run>)> = Vec::new();
+    for run in document.bad_runs() {
+        let reason = run.reason.as_deref().unwrap_or("no reason is known");
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, runs)) => runs.push(run),
+            None => reasons.push((reason, vec![run])),
+        }
+    }
+    reasons
+        .into_iter()
+        .map(|(reason, runs)| format!("{}: {reason}", whose(document, &runs)))
+        .collect()
+}
+
+/// `ticket at 8 and 32 threads, mcs-spin at 8 threads (6 runs)`
+fn whose(document: &Document, runs: &[&Run]) -> String {
+    let mut parts = Vec::new();
+    for (lock, name) in document.locks.iter().enumerate() {
+        let counts: Vec<String> = (0..document.threads.len())
+            .filter(|&threads| runs.iter().any(|run| run.is_of(lock, threads)))
+            .filter_map(|threads| document.threads[threads].map(|count| count.to_string()))
+            .collect();
+        if !counts.is_empty() {
+            parts.push(format!("{name} at {} threads", counts.join(", ")));
+        } else if runs.iter().any(|run| run.lock_index == lock) {
+            parts.push(name.clone());
+        }
+    }
+    let plural = if runs.len() == 1 { "" } else { "s" };
+    format!("{} ({} run{plural})", parts.join("; "), runs.len())
+}

@@ -1,0 +1,138 @@
+//! What the kernel lets this user measure: performance counters and BPF.
+
+use std::fs;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use perf_event_open_sys as perf;
+
+use super::Check;
+
+pub(super) fn checks(checks: &mut Vec<Check>) {
+    checks.extend([counters(), bpf()]);
+}
+
+fn counters() -> Check {
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").map(|text| text.trim().to_owned());
+    let level = level.map_or_else(
+        |_| "not there".to_owned(),
+        |level| format!("perf_event_paranoid {level}"),
+    );
+    match (open_counter(Counter::Hardware), open_counter(Counter::Software)) {
+        (Ok(_), _) => Check::ok(
+            "perf",
+            format!("{level}; hardware counters open"),
+            "cycles and cache misses can be counted with `perf stat`",
+        ),
+        (Err(hardware), Ok(_)) => Check::warn(
+            "perf",
+            format!(
+                "{level}; software events only ({})",
+                crate::program::describe(&hardware)
+            ),
+            "context switches can be counted; cycles and cache misses cannot (usual in virtual machines)",
+        ),
+        (_, Err(error)) => Check::warn(
+            "perf",
+            format!("{level}; closed ({})", crate::program::describe(&error)),
+            "nothing can be counted; lower kernel.perf_event_paranoid or grant CAP_PERFMON",
+        ),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Counter {
+    Hardware,
+    Software,
+}
+
+/// Opens a counter of this thread in user mode, and closes it.
+fn open_counter(counter: Counter) -> io::Result<()> {
+    let mut attributes = perf::bindings::perf_event_attr {
+        size: size_of::<perf::bindings::perf_event_attr>() as u32,
+        ..Default::default()
+    };
+    match counter {
+        Counter::Hardware => {
+            attributes.type_ = perf::bindings::PERF_TYPE_HARDWARE;
+            attributes.config = u64::from(perf::bindings::PERF_COUNT_HW_CPU_CYCLES);
+        }
+        Counter::Software => {
+            attributes.type_ = perf::bindings::PERF_TYPE_SOFTWARE;
+            attributes.config = u64::from(perf::bindings::PERF_COUNT_SW_CONTEXT_SWITCHES);
+        }
+    }
+    attributes.set_disabled(1);
+    attributes.set_exclude_kernel(1);
+    attributes.set_exclude_hv(1);
+    // SAFETY: `attributes` is initialised and says its own size; pid 0 and cpu -1 mean this thread on any CPU.
+    let descriptor = unsafe { perf::perf_event_open(&raw mut attributes, 0, -1, -1, 0) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just opened and nobody else has it.
+    drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    Ok(())
+}
+
+/// Bits of `CapEff` in /proc/self/status.
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const CAP_BPF: u64 = 1 << 39;
+
+fn bpf() -> Check {
+    let btf = fs::File::open("/sys/kernel/btf/vmlinux").is_ok();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let allowed = effective_capabilities(&status) & (CAP_SYS_ADMIN | CAP_BPF) != 0;
+    let finding = format!(
+        "{}; {}",
+        if btf {
+            "kernel types (BTF) readable"
+        } else {
+            "no kernel types (BTF)"
+        },
+        if allowed {
+            "this user may load programs"
+        } else {
+            "this user may not load programs"
+        }
+    );
+    match (btf, allowed) {
+        (true, true) => Check::ok(
+            "BPF",
+            finding,
+            "tracing tools such as bpftrace can watch futexes and the scheduler",
+        ),
+        (true, false) => Check::warn(
+            "BPF",
+            finding,
+            "tracing tools need root or CAP_BPF and CAP_PERFMON",
+        ),
+        (false, _) => Check::warn(
+            "BPF",
+            finding,
+            "portable tracing tools do not work; the kernel needs CONFIG_DEBUG_INFO_BTF",
+        ),
+    }
+}
+
+fn effective_capabilities(status: &str) -> u64 {
+    let hex = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .unwrap_or_default();
+    u64::from_str_radix(hex.trim(), 16).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities() {
+        assert_eq!(
+            effective_capabilities("Name:\tx\nCapEff:\t0000000000200000\n"),
+            CAP_SYS_ADMIN
+        );
+        assert_eq!(effective_capabilities(""), 0);
+    }
+}

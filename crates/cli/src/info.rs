@@ -1,0 +1,220 @@
+//! `lockwork info`: everything that is known of a lock.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use lockwork_locks::catalogue::{self, Algorithm};
+use lockwork_locks::restrict::gcr;
+use lockwork_locks::spec::Choice;
+use serde::Serialize;
+
+use crate::args::InfoArgs;
+use crate::error::Failure;
+use crate::list::Entry;
+use crate::{specs, terminal};
+
+/// What is told of a lock.
+#[derive(Debug, Serialize)]
+struct Info {
+    #[serde(flatten)]
+    entry: Entry,
+    /// Specs that name this algorithm.
+    specs: Vec<String>,
+    properties: &'static str,
+    deviations: &'static str,
+    avoid: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    knobs: Vec<Knob>,
+    /// Of a wrapper: the lock inside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inner: Option<Box<Info>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Knob {
+    name: &'static str,
+    low: u32,
+    high: u32,
+    default: &'static str,
+    /// As the spec sets it.
+    value: Option<u32>,
+    meaning: &'static str,
+}
+
+/// Prints what is known.
+pub(crate) fn main(args: &InfoArgs) -> Result<ExitCode, Failure> {
+    let name = args.lock.trim();
+    match (name, args.json) {
+        ("passthrough" | "pthread", true) => {
+            terminal::print_json(&serde_json::json!({ "name": name, "summary": plain(name) }))?;
+        }
+        ("passthrough" | "pthread", false) => terminal::print(&format!("{name}: {}", plain(name)))?,
+        (_, true) => terminal::print_json(&lookup(name)?)?,
+        (_, false) => terminal::print(&text(&lookup(name)?))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The two names that are no locks of ours.
+fn plain(name: &str) -> &'static str {
+    if name == "pthread" {
+        "the program as it is, without Lockwork; only `lockwork compare` knows it"
+    } else {
+        "the library is loaded, but every lock is glibc's own: what interposing costs"
+    }
+}
+
+fn lookup(name: &str) -> Result<Info, Failure> {
+    if let Some(wrapper) = catalogue::WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+        let specs = catalogue::LOCKS
+            .iter()
+            .map(|lock| format!("{name}({})", lock.name))
+            .collect();
+        let entry = Entry::new(name.to_owned(), wrapper, vec![]);
+        return Ok(info(entry, wrapper, specs, &gcr::Knobs::default()));
+    }
+    let variants: Vec<_> = catalogue::LOCKS
+        .iter()
+        .filter(|lock| lock.algorithm.name == name)
+        .collect();
+    if let Some(first) = variants.first() {
+        let specs = variants.iter().map(|lock| lock.name.to_owned()).collect();
+        let waiting = variants.iter().map(|lock| lock.waiting).collect();
+        let entry = Entry::new(name.to_owned(), first.algorithm, waiting);
+        return Ok(info(entry, first.algorithm, specs, &gcr::Knobs::default()));
+    }
+    let Choice::Lock(spec) = specs::parse(name)? else {
+        return Err(Failure::usage("`passthrough` is no lock of its own"));
+    };
+    let lock = spec.base.info();
+    let base = info(
+        Entry::base(lock),
+        lock.algorithm,
+        vec![lock.name.to_owned()],
+        &gcr::Knobs::default(),
+    );
+    Ok(match &spec.gcr {
+        None => base,
+        Some(knobs) => {
+            let entry = Entry::wrapped(&gcr::ALGORITHM, lock);
+            let mut wrapped = info(entry, &gcr::ALGORITHM, vec![spec.to_string()], knobs);
+            wrapped.inner = Some(Box::new(base));
+            wrapped
+        }
+    })
+}
+
+fn info(entry: Entry, algorithm: &'static Algorithm, specs: Vec<String>, given: &gcr::Knobs) -> Info {
+    let knobs = if algorithm.name == gcr::ALGORITHM.name {
+        gcr::KNOBS
+    } else {
+        &[]
+    };
+    Info {
+        entry,
+        specs,
+        properties: algorithm.properties,
+        deviations: algorithm.deviations,
+        avoid: algorithm.avoid,
+        knobs: knobs
+            .iter()
+            .map(|knob| Knob {
+                name: knob.name,
+                low: knob.low,
+                high: knob.high,
+                default: knob.default,
+                value: (knob.get)(given),
+                meaning: knob.meaning,
+            })
+            .collect(),
+        inner: None,
+    }
+}
+
+fn text(info: &Info) -> String {
+    let entry = &info.entry;
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{}: {}\n", entry.name, entry.summary);
+    let yes = |flag: bool| if flag { "yes" } else { "no" };
+    let waiting = entry.waiting.join(", ");
+    let memory = format!(
+        "{} bytes a lock, {} more for each waiter{}",
+        entry.bytes,
+        entry.bytes_per_waiter,
+        if entry.holder_node {
+            " and for the holder"
+        } else {
+            ""
+        }
+    );
+    let try_lock = yes(entry.try_lock);
+    let mut fields: Vec<(&str, &str)> = vec![("family", &entry.family)];
+    if !waiting.is_empty() {
+        fields.push(("waiting", &waiting));
+    }
+    fields.extend([
+        ("fairness", entry.fairness),
+        ("memory", &memory),
+        ("try", try_lock),
+        ("timed", entry.timed),
+        ("properties", info.properties),
+        ("avoid", info.avoid),
+        ("deviations", info.deviations),
+        ("citation", entry.citation),
+    ]);
+    let specs = info.specs.join(", ");
+    fields.push(("specs", &specs));
+    for (name, value) in fields {
+        let _ = writeln!(text, "{}", paragraph(name, value));
+    }
+    if !info.knobs.is_empty() {
+        let _ = writeln!(text, "\n{}", knob_table(&info.knobs).trim_fmt());
+    }
+    if let Some(inner) = &info.inner {
+        let _ = write!(text, "\n{}", self::text(inner));
+    }
+    text
+}
+
+/// A name and its value, wrapped and indented.
+fn paragraph(name: &str, value: &str) -> String {
+    const WIDTH: usize = 84;
+    const INDENT: usize = 12;
+    let mut lines = vec![String::new()];
+    for word in value.split_whitespace() {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && lines[last].chars().count() + word.chars().count() >= WIDTH {
+            lines.push(word.to_owned());
+        } else {
+            if !lines[last].is_empty() {
+                lines[last].push(' ');
+            }
+            lines[last].push_str(word);
+        }
+    }
+    format!("{name:INDENT$}{}", lines.join(&format!("\n{:INDENT$}", "")))
+}
+
+fn knob_table(knobs: &[Knob]) -> comfy_table::Table {
+    let mut table = terminal::wrapping_table();
+    let any_given = knobs.iter().any(|knob| knob.value.is_some());
+    let mut header = vec!["knob", "default", "range", "meaning"];
+    if any_given {
+        header.insert(1, "here");
+    }
+    table.set_header(header);
+    for knob in knobs {
+        let mut row = vec![
+            knob.name.to_owned(),
+            knob.default.to_owned(),
+            format!("{} – {}", knob.low, knob.high),
+            knob.meaning.to_owned(),
+        ];
+        if any_given {
+            row.insert(1, knob.value.map(|value| value.to_string()).unwrap_or_default());
+        }
+        table.add_row(row);
+    }
+    table
+}

@@ -1,0 +1,170 @@
+//! `lockwork list`: the locks there are.
+
+use std::process::ExitCode;
+
+use comfy_table::{Attribute, Cell, CellAlignment};
+use lockwork_locks::catalogue::{self, Algorithm, LockInfo};
+use serde::Serialize;
+
+use crate::args::ListArgs;
+use crate::error::Failure;
+use crate::terminal;
+
+/// A lock as `--json` describes it; its name is a spec that `run` and `compare` take.
+#[derive(Debug, Serialize)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) algorithm: &'static str,
+    /// The wrapper around the lock, if any.
+    pub(crate) wrapper: Option<&'static str>,
+    pub(crate) family: String,
+    pub(crate) waiting: Vec<&'static str>,
+    pub(crate) fairness: &'static str,
+    pub(crate) bytes: usize,
+    pub(crate) bytes_per_waiter: usize,
+    /// The holder keeps the bytes of a waiter.
+    pub(crate) holder_node: bool,
+    pub(crate) try_lock: bool,
+    pub(crate) timed: &'static str,
+    pub(crate) citation: &'static str,
+    pub(crate) citation_key: &'static str,
+    pub(crate) summary: &'static str,
+}
+
+impl Entry {
+    /// A base lock.
+    pub(crate) fn base(lock: &LockInfo) -> Self {
+        Entry::new(lock.name.to_owned(), lock.algorithm, vec![lock.waiting])
+    }
+
+    /// An algorithm with these waiting policies.
+    pub(crate) fn new(name: String, algorithm: &'static Algorithm, waiting: Vec<&'static str>) -> Self {
+        Entry {
+            name,
+            algorithm: algorithm.name,
+            wrapper: None,
+            family: algorithm.family.to_string(),
+            waiting,
+            fairness: algorithm.fairness,
+            bytes: algorithm.bytes,
+            bytes_per_waiter: algorithm.bytes_per_waiter,
+            holder_node: algorithm.holder_node,
+            // Every lock has it: the POSIX API needs it.
+            try_lock: true,
+            timed: algorithm.timed,
+            citation: algorithm.citation.text,
+            citation_key: algorithm.citation.key,
+            summary: algorithm.summary,
+        }
+    }
+
+    /// A base lock in a wrapper. A waiter waits in the one or the other.
+    pub(crate) fn wrapped(wrapper: &'static Algorithm, lock: &LockInfo) -> Self {
+        Entry {
+            wrapper: Some(wrapper.name),
+            algorithm: lock.algorithm.name,
+            bytes: wrapper.bytes + lock.algorithm.bytes,
+            bytes_per_waiter: wrapper.bytes_per_waiter.max(lock.algorithm.bytes_per_waiter),
+            holder_node: lock.algorithm.holder_node,
+            ..Entry::new(
+                format!("{}({})", wrapper.name, lock.name),
+                wrapper,
+                vec![lock.waiting],
+            )
+        }
+    }
+}
+
+/// Prints the list.
+pub(crate) fn main(args: &ListArgs) -> Result<ExitCode, Failure> {
+    if args.json {
+        let base = catalogue::LOCKS.iter().map(Entry::base);
+        let wrapped = catalogue::WRAPPERS
+            .iter()
+            .flat_map(|wrapper| catalogue::LOCKS.iter().map(|lock| Entry::wrapped(wrapper, lock)));
+        terminal::print_json(&base.chain(wrapped).collect::<Vec<_>>())?;
+    } else {
+        terminal::print(&table())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table() -> String {
+    let mut table = terminal::table();
+    table.set_header([
+        "lock", "family", "waiting", "fairness", "bytes", "+ waiter", "try", "timed", "citation",
+    ]);
+    for lock in catalogue::LOCKS {
+        table.add_row(row(lock.name, lock.waiting, lock.algorithm, ""));
+    }
+    for wrapper in catalogue::WRAPPERS {
+        table.add_row(row(&format!("{}(LOCK)", wrapper.name), "as LOCK", wrapper, "+"));
+    }
+    for index in [4, 5] {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!(
+        "{}\n\
+         bytes: of a lock, plus those of every waiter (and of the holder where marked *). stp: spins, then parks.\n\
+         `passthrough` is glibc's own lock behind the library. The default is `{}`. More: lockwork info LOCK\n",
+        table.trim_fmt(),
+        catalogue::DEFAULT
+    )
+}
+
+fn row(name: &str, waiting: &str, algorithm: &Algorithm, sign: &str) -> Vec<Cell> {
+    let mark = if algorithm.holder_node { "*" } else { "" };
+    vec![
+        Cell::new(name).add_attribute(Attribute::Bold),
+        Cell::new(algorithm.family),
+        Cell::new(waiting),
+        Cell::new(first_clause(algorithm.fairness)),
+        Cell::new(format!("{sign}{}", algorithm.bytes)),
+        Cell::new(format!("{}{mark}", algorithm.bytes_per_waiter)),
+        Cell::new("yes"),
+        Cell::new(first_clause(algorithm.timed)),
+        Cell::new(short_citation(algorithm.citation.text)),
+    ]
+}
+
+/// What comes before explanations.
+fn first_clause(text: &str) -> &str {
+    text.split([':', ',', ';']).next().unwrap_or(text)
+}
+
+/// `Dice, Kogan 2019`
+fn short_citation(text: &str) -> String {
+    let authors = text.split(':').next().unwrap_or(text);
+    let year = text
+        .rsplit(|c: char| !c.is_ascii_digit())
+        .find(|digits| digits.len() == 4)
+        .unwrap_or_default();
+    format!("{authors} {year}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_in_json_is_a_spec() {
+        for wrapper in catalogue::WRAPPERS {
+            for lock in catalogue::LOCKS {
+                for entry in [Entry::base(lock), Entry::wrapped(wrapper, lock)] {
+                    assert_eq!(crate::specs::parse(&entry.name).unwrap().to_string(), entry.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn citations_are_shortened() {
+        assert_eq!(
+            short_citation("Dice, Kogan: Avoiding scalability collapse. EuroSys 2019"),
+            "Dice, Kogan 2019"
+        );
+        assert_eq!(short_citation("folklore"), "folklore");
+    }
+}

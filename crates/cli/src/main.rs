@@ -1,0 +1,91 @@
+//! The `lockwork` command: flags, then calls into what does the work.
+
+mod args;
+mod compare;
+mod doctor;
+mod elf;
+mod error;
+mod host;
+mod info;
+mod list;
+mod manual;
+mod policy_check;
+mod preload;
+mod program;
+mod run;
+mod specs;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use args::{Cli, Command, PolicyCommand};
+use error::Failure;
+
+fn main() -> ExitCode {
+    let result = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli.command),
+        Err(error) => explain(&error),
+    };
+    match result {
+        Ok(status) => status,
+        Err(failure) => {
+            eprintln!("lockwork: {failure}");
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => run::main(&args),
+        Command::Compare(args) => compare::main(&args),
+        Command::List(args) => list::main(&args),
+        Command::Info(args) => info::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
+        Command::Policy(PolicyCommand::Check { json, file }) => policy_check::main(&file, json),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { out } => manual::pages(out.as_deref()),
+    }
+}
+
+/// Prints help and version as they are; makes everything else one line.
+fn explain(error: &clap::Error) -> Result<ExitCode, Failure> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A closed pipe is no error.
+            let _ = error.print();
+            Ok(ExitCode::SUCCESS)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            Ok(ExitCode::from(error::USAGE))
+        }
+        _ => Err(Failure::usage(one_line(&error.to_string()))),
+    }
+}
+
+/// clap's message and tips without its layout.
+fn one_line(message: &str) -> String {
+    let mut parts = Vec::new();
+    for line in message.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if line.starts_with("Usage:") {
+            continue;
+        }
+        // This tip is about a case that is never meant.
+        if line.starts_with("tip: to pass") {
+            continue;
+        }
+        parts.push(
+            line.trim_start_matches("error: ")
+                .trim_start_matches("tip: ")
+                .to_owned(),
+        );
+    }
+    let last = parts.pop().unwrap_or_default();
+    let last = last.replace("For more information, try '--help'.", "see --help");
+    parts.push(last);
+    parts.join("; ").replace(":;", ":")
+}

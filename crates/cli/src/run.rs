@@ -1,0 +1,81 @@
+//! `lockwork run`: checks everything, then becomes the program.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use lockwork_locks::catalogue;
+use lockwork_platform::topology::Topology;
+use lockwork_policy::Policy;
+
+use crate::args::RunArgs;
+use crate::error::{Failure, NOT_EXECUTABLE};
+use crate::preload::{self, Library, Request};
+use crate::program::{self, describe};
+use crate::specs;
+
+/// Returns only when the program could not be started.
+pub(crate) fn main(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let request = Request {
+        lock: chosen_lock(args)?,
+        policy: args.policy.as_deref().map(absolute_policy).transpose()?,
+        verbose: args.verbose,
+        no_follow: args.no_follow,
+    };
+    check_topology()?;
+    let (name, arguments) = args
+        .command
+        .split_first()
+        .ok_or_else(|| Failure::usage("no command is given"))?;
+    let program = program::resolve(name)?;
+    let library = Library::find()?;
+    program::check_preloadable(&program)?;
+
+    let mut command = Command::new(&program);
+    command.arg0(name).args(arguments);
+    preload::apply(&preload::with_library(&library, &request), &mut command);
+    let error = command.exec();
+    Err(Failure::with_status(
+        NOT_EXECUTABLE,
+        format!("`{}` cannot be executed: {}", program.display(), describe(&error)),
+    ))
+}
+
+/// In canonical spelling; a policy file has a default of its own unless the user says otherwise.
+fn chosen_lock(args: &RunArgs) -> Result<Option<String>, Failure> {
+    match (&args.lock, &args.policy) {
+        (Some(spec), _) => specs::parse(spec).map(|choice| Some(choice.to_string())),
+        (None, Some(_)) => Ok(None),
+        (None, None) => Ok(Some(catalogue::DEFAULT.to_owned())),
+    }
+}
+
+fn absolute_policy(path: &Path) -> Result<PathBuf, Failure> {
+    read_policy(path)?;
+    path.canonicalize().map_err(|error| unreadable(path, &error))
+}
+
+/// Reads and checks a policy file.
+pub(crate) fn read_policy(path: &Path) -> Result<Policy, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    Policy::parse(&text).map_err(|error| Failure::usage(format!("policy `{}`, {error}", path.display())))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!(
+        "policy `{}` cannot be read: {}; check the path",
+        path.display(),
+        describe(error)
+    ))
+}
+
+/// The library ignores a virtual topology it cannot read; here one can still be told.
+pub(crate) fn check_topology() -> Result<(), Failure> {
+    match std::env::var("LOCKWORK_TOPOLOGY") {
+        Ok(text) => match Topology::synthetic(&text) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Failure::usage(format!("LOCKWORK_TOPOLOGY `{text}`: {error}"))),
+        },
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,16 @@
+//! Lock specs as users type them.
+
+use lockwork_locks::spec::Choice;
+
+use crate::error::Failure;
+
+/// Parses a spec; the error is a sentence that names the mend.
+pub(crate) fn parse(text: &str) -> Result<Choice, Failure> {
+    if text.trim() == "pthread" {
+        return Err(Failure::usage(
+            "`pthread` means no Lockwork at all, which only `compare` knows; start the program without \
+             `lockwork run`, or use `passthrough`",
+        ));
+    }
+    Choice::parse(text).map_err(|error| Failure::usage(error.to_string()))
+}

@@ -1,0 +1,68 @@
+//! Output: colours only on a terminal that wants them, and no complaint when a pipe is closed.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+
+use crate::error::Failure;
+
+/// Whether stdout gets colours: a terminal, and `NO_COLOR` is not set.
+pub(crate) fn colours() -> bool {
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    wanted && io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Rules above, under the header and below.
+const STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
+
+/// A table that knows whether it may use colours.
+pub(crate) fn table() -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    if colours() {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table
+}
+
+/// A table for sentences, which wrap at the terminal's width or, where there is no terminal, at a book's.
+pub(crate) fn wrapping_table() -> Table {
+    const WIDTH_ELSEWHERE: u16 = 120;
+    let mut table = table();
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    if !io::stdout().is_terminal() {
+        table.set_width(WIDTH_ELSEWHERE);
+    }
+    table
+}
+
+/// Writes to stdout; a reader that went away (`| head`) is no error.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| {
+        if text.ends_with('\n') {
+            Ok(())
+        } else {
+            stdout.write_all(b"\n")
+        }
+    });
+    match written.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::with_status(
+            1,
+            format!("cannot write to stdout: {error}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a value as JSON to stdout.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::with_status(1, format!("cannot be written as JSON: {error}")))?;
+    print(&text)
+}
