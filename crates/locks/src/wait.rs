@@ -39,6 +39,11 @@ pub const GRANTED: u32 = 2;
 /// The owner gave up.
 pub const ABANDONED: u32 = 3;
 
+/// Added to the address of a condition in `Platform::set_waiting_on`, to tell it from a lock's.
+pub const WAITING_ON_COND: usize = 1;
+/// Added to the address of a reader-writer lock in `Platform::set_waiting_on`.
+pub const WAITING_ON_RWLOCK: usize = 2;
+
 /// How to wait. A type, so that every lock is compiled for its policy.
 pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     /// The policy's name as it appears in lock names: `spin`, `stp`.

@@ -222,24 +222,18 @@ fn initialise() {
         // SAFETY: `getenv` returned a terminated string that lives as long as nobody changes the environment.
         unsafe { CStr::from_ptr(value) }.to_str().ok()
     };
-    set(description);
+    set(description.and_then(|text| Topology::synthetic(text).ok()).unwrap_or_else(Topology::discover));
 }
 
-/// Sets the topology from a description, or by discovery where there is none or it is malformed.
-/// Only the first call of a process (explicit or by [`current`]) has an effect.
-pub fn set(description: Option<&str>) {
-    match STATE.compare_exchange(0, 1, Ordering::Acquire, Ordering::Acquire) {
-        Ok(_) => {
-            let topology = description.and_then(|text| Topology::synthetic(text).ok()).unwrap_or_else(Topology::discover);
-            // SAFETY: only the thread that moved STATE from 0 to 1 comes here.
-            unsafe { *TOPOLOGY.0.get() = topology };
-            STATE.store(2, Ordering::Release);
-        }
-        Err(_) => {
-            while STATE.load(Ordering::Acquire) != 2 {
-                core::hint::spin_loop();
-            }
-        }
+/// Sets the topology of this process, if it is not set yet: the first call, explicit or by [`current`], decides.
+pub fn set(topology: Topology) {
+    if STATE.compare_exchange(0, 1, Ordering::Acquire, Ordering::Acquire).is_ok() {
+        // SAFETY: only the thread that moved STATE from 0 to 1 comes here.
+        unsafe { *TOPOLOGY.0.get() = topology };
+        STATE.store(2, Ordering::Release);
+    }
+    while STATE.load(Ordering::Acquire) != 2 {
+        core::hint::spin_loop();
     }
 }
 

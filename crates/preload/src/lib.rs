@@ -1,2 +1,36 @@
+//! `liblockwork.so`: the POSIX and C11 locking API over the locks of Lockwork.
+//!
+//! Loaded by `LD_PRELOAD`, it takes the place of glibc's mutexes, conditions, reader-writer locks and spin locks in an
+//! unmodified program. Lock state lives inside the program's own `pthread_mutex_t`: no table, no
+//! allocation. What it cannot serve (robust, priority-aware and process-shared locks) goes to glibc.
+//!
+//! Rooms: `start` (constructor, choice of locks), `table` (from a lock's tag to code), `layout` (where things are in
+//! glibc's types), `posix` (the API), `fork`, `real` (glibc's own functions), `report` (`LOCKWORK_VERBOSE`).
 #![no_std]
-#[panic_handler] fn p(_: &core::panic::PanicInfo) -> ! { loop {} }
+
+mod counters;
+mod fork;
+mod layout;
+mod policy;
+mod posix;
+mod real;
+mod report;
+mod start;
+mod table;
+
+/// A broken invariant: say so and stop, without unwinding into the program.
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    use core::fmt::Write;
+    let _ = writeln!(report::Stderr, "lockwork: {info}");
+    // SAFETY: `abort` takes nothing and does not return.
+    unsafe { abort() }
+}
+
+unsafe extern "C" {
+    fn abort() -> !;
+}
+
+// The dynamic loader's symbols and the rest of libc.
+#[link(name = "c")]
+unsafe extern "C" {}

@@ -44,6 +44,7 @@ use lockwork_platform::{AtomicCell, DataCell, Deadline, Platform};
 
 use crate::api::RawLock;
 use crate::blocking::futex::FutexLock;
+use crate::wait::WAITING_ON_COND;
 
 mod chain;
 mod waiter;
@@ -51,9 +52,6 @@ mod waiter;
 use chain::Chain;
 use waiter::{Link, Waiter};
 pub use waiter::{Interruption, Outcome, kick};
-
-/// Added to the address of a condition in `Platform::set_waiting_on`, to tell it from a lock's.
-pub const WAITING_ON_COND: usize = 1;
 
 /// A condition variable. All-zero memory is one without waiters.
 #[repr(C)]

@@ -62,6 +62,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, FutexCell, Platform};
 
 use super::{Preference, ReadRefused};
+use crate::wait::WAITING_ON_RWLOCK;
 
 /// A writer holds the lock.
 const WRITER: u32 = 1 << 31;
@@ -304,7 +305,7 @@ impl<P: Platform> RwState<P> {
         let barred = |state| !admits_reader(state, preference);
         let mut seen = self.spin(barred);
         let mut expired = false;
-        P::set_waiting_on(ptr::from_ref(self) as usize);
+        P::set_waiting_on(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK);
         let outcome = loop {
             seen = match self.try_shared_from(seen, preference) {
                 Err((ReadRefused::Busy, seen)) => seen,
@@ -353,7 +354,7 @@ impl<P: Platform> RwState<P> {
         if self.try_exclusive_from(self.spin(|state| !is_free(state))).is_ok() {
             return true;
         }
-        P::set_waiting_on(ptr::from_ref(self) as usize);
+        P::set_waiting_on(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK);
         // ORDER: Relaxed: E4 publishes it.
         self.writers.fetch_add(1, Relaxed);
         let acquired = self.wait_exclusive(deadline);
@@ -489,5 +490,41 @@ impl<P: Platform> RwState<P> {
             // SAFETY: as above.
             unsafe { FutexCell::wake(state, u32::MAX) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockwork_platform::Native;
+
+    use super::*;
+
+    #[test]
+    fn there_is_a_largest_number_of_readers() {
+        let lock = RwState::<Native>::new();
+        lock.state.store(READERS - 1, Relaxed);
+        for preference in [Preference::Readers, Preference::Writers] {
+            assert_eq!(lock.lock_shared(preference, None), Ok(()));
+            assert_eq!(lock.try_lock_shared(preference), Err(ReadRefused::TooManyReaders));
+            assert_eq!(lock.lock_shared(preference, None), Err(ReadRefused::TooManyReaders));
+            assert!(!lock.try_lock_exclusive());
+            // SAFETY: the reader above.
+            unsafe { lock.unlock_shared(preference) };
+            assert_eq!(lock.state.load(Relaxed), READERS - 1);
+        }
+    }
+
+    #[test]
+    fn a_fork_in_the_middle_of_a_release_leaves_the_lock_free() {
+        let lock = RwState::<Native>::new();
+        lock.state.store(WRITER | WAKING | LATE | WRITERS_WAITING | READERS_WAITING, Relaxed);
+        lock.writers.store(2, Relaxed);
+        // SAFETY: no other thread has the lock.
+        unsafe { lock.forget_waiters() };
+        assert!(!lock.is_locked());
+        lock.state.store(3 | WRITERS_WAITING, Relaxed);
+        // SAFETY: as above.
+        unsafe { lock.forget_waiters() };
+        assert_eq!(lock.state.load(Relaxed), 3);
     }
 }

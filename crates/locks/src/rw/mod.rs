@@ -35,6 +35,12 @@ pub type RwFutexWriters<P> = RwFutex<P, true>;
 
 impl<P: Platform, const PREFER_WRITERS: bool> RwFutex<P, PREFER_WRITERS> {
     const PREFERENCE: Preference = if PREFER_WRITERS { Preference::Writers } else { Preference::Readers };
+
+    /// The lock whose preference is an argument.
+    #[must_use]
+    pub fn state(&self) -> &RwState<P> {
+        &self.0
+    }
 }
 
 impl<P: ConstPlatform, const PREFER_WRITERS: bool> RwFutex<P, PREFER_WRITERS> {

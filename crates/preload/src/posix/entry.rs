@@ -1,0 +1,188 @@
+//! Entry points in assembly: where the compiler cannot promise a tail call, or where no Rust frame may be
+//! on the stack.
+
+/// Entry of an operation on a mutex: one load of kind and tag, one jump. Anything but kind 0 is `$slow`'s.
+macro_rules! mutex_entry {
+    ($(#[$doc:meta])* $name:ident, $column:path, $slow:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(mutex: *mut $crate::layout::Mutex) -> core::ffi::c_int {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                "mov rax, qword ptr [rdi + 16]",
+                "test eax, eax",
+                "jne {slow}",
+                "shr rax, 32",
+                "and eax, {mask}",
+                "lea rcx, [rip + {column}]",
+                "jmp qword ptr [rcx + 8 * rax]",
+                slow = sym $slow,
+                column = sym $column,
+                mask = const $crate::table::TAGS - 1,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                "ldr x9, [x0, #16]",
+                "cbnz w9, 1f",
+                "lsr x9, x9, #32",
+                "and x9, x9, #{mask}",
+                "adrp x10, {column}",
+                "add x10, x10, :lo12:{column}",
+                "ldr x10, [x10, x9, lsl #3]",
+                "br x10",
+                "1: b {slow}",
+                slow = sym $slow,
+                column = sym $column,
+                mask = const $crate::table::TAGS - 1,
+            );
+        }
+    };
+}
+
+/// A function that appends its return address, the code location that uses the lock, to the
+/// arguments (one or two) and jumps to `$target`.
+macro_rules! with_caller {
+    ($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),+), $x86:literal, $arm:literal, $target:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name($($argument: $type),+) -> core::ffi::c_int {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                concat!("mov ", $x86, ", qword ptr [rsp]"),
+                "jmp {target}",
+                target = sym $target,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                concat!("mov ", $arm, ", x30"),
+                "b {target}",
+                target = sym $target,
+            );
+        }
+    };
+}
+
+/// Another name for an entry point.
+macro_rules! alias {
+    ($($name:ident = $target:path;)*) => {
+        $(
+            /// Alias that glibc exports too.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name() {
+                #[cfg(target_arch = "x86_64")]
+                core::arch::naked_asm!("jmp {target}", target = sym $target);
+                #[cfg(target_arch = "aarch64")]
+                core::arch::naked_asm!("b {target}", target = sym $target);
+            }
+        )*
+    };
+}
+
+/// A cancellable wait. `$prepare(condition)` returns 0, or glibc's function to jump to instead;
+/// `$wait` returns [`CANCELLED`](super::cancel::CANCELLED) when the thread shall act on a cancellation request, which it
+/// does here, with no Rust frame on the stack: unwinding through one would abort.
+macro_rules! cancellable_entry {
+    ($(#[$doc:meta])* $name:ident, $prepare:path, $wait:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rdx",
+                ".cfi_adjust_cfa_offset 8",
+                "push rcx",
+                ".cfi_adjust_cfa_offset 8",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                "call {prepare}",
+                "test rax, rax",
+                "jne 3f",
+                "call {testcancel}",
+                "mov rdi, qword ptr [rsp + 32]",
+                "mov rsi, qword ptr [rsp + 24]",
+                "mov rdx, qword ptr [rsp + 16]",
+                "mov rcx, qword ptr [rsp + 8]",
+                "call {wait}",
+                "cmp eax, {cancelled}",
+                "jne 2f",
+                "call {testcancel}",
+                "xor eax, eax",
+                "2:",
+                "add rsp, 40",
+                ".cfi_adjust_cfa_offset -40",
+                "ret",
+                "3:",
+                ".cfi_adjust_cfa_offset 40",
+                "add rsp, 8",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rcx",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdx",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "jmp rax",
+                ".cfi_endproc",
+                prepare = sym $prepare,
+                wait = sym $wait,
+                testcancel = sym $crate::posix::cancel::testcancel,
+                cancelled = const $crate::posix::cancel::CANCELLED,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "stp x29, x30, [sp, #-48]!",
+                ".cfi_def_cfa_offset 48",
+                ".cfi_offset x29, -48",
+                ".cfi_offset x30, -40",
+                "mov x29, sp",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "bl {prepare}",
+                "cbnz x0, 3f",
+                "bl {testcancel}",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x2, x3, [sp, #32]",
+                "bl {wait}",
+                "cmp w0, #{cancelled}",
+                "b.ne 2f",
+                "bl {testcancel}",
+                "mov w0, wzr",
+                "2:",
+                "ldp x29, x30, [sp], #48",
+                ".cfi_remember_state",
+                ".cfi_def_cfa_offset 0",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                "ret",
+                "3:",
+                ".cfi_restore_state",
+                "mov x9, x0",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x2, x3, [sp, #32]",
+                "ldp x29, x30, [sp], #48",
+                ".cfi_def_cfa_offset 0",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                "br x9",
+                ".cfi_endproc",
+                prepare = sym $prepare,
+                wait = sym $wait,
+                testcancel = sym $crate::posix::cancel::testcancel,
+                cancelled = const $crate::posix::cancel::CANCELLED,
+            );
+        }
+    };
+}
+
+pub(crate) use {alias, cancellable_entry, mutex_entry, with_caller};

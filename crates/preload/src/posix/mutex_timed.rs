@@ -1,0 +1,68 @@
+//! `pthread_mutex_timedlock` and `pthread_mutex_clocklock`.
+
+use core::ffi::c_int;
+
+use lockwork_platform::Clock;
+
+use super::mutex::{own, pthread_mutex_lock, pthread_mutex_trylock};
+use super::time::{self, Timespec};
+use super::{EBUSY, EDEADLK, EINVAL, ETIMEDOUT};
+use crate::layout::{Mutex, MutexKind};
+use crate::{real, table};
+
+/// POSIX.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut Mutex, time: *const Timespec) -> c_int {
+    // SAFETY: the program's arguments.
+    match unsafe { timed(mutex, Clock::Realtime, time) } {
+        Some(result) => result,
+        // SAFETY: as above.
+        None => unsafe { real::pthread_mutex_timedlock(mutex, time) },
+    }
+}
+
+/// POSIX 2024; `std::timed_mutex` uses it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_clocklock(mutex: *mut Mutex, clock: c_int, time: *const Timespec) -> c_int {
+    let Some(clock_to_use) = time::clock(clock) else { return EINVAL };
+    // SAFETY: the program's arguments.
+    match unsafe { timed(mutex, clock_to_use, time) } {
+        Some(result) => result,
+        // SAFETY: as above.
+        None => unsafe { real::pthread_mutex_clocklock(mutex, clock, time) },
+    }
+}
+
+/// Acquires until a time; `None` if the mutex is glibc's.
+unsafe fn timed(mutex: *mut Mutex, clock: Clock, time: *const Timespec) -> Option<c_int> {
+    // SAFETY: the program's mutex.
+    let it = unsafe { Mutex::at(mutex) };
+    if it.kind() == MutexKind::ErrorCheck && super::mutex::is_owner(it) {
+        return Some(EDEADLK);
+    }
+    if it.kind() == MutexKind::Forwarded {
+        return None;
+    }
+    // A mutex that is free is acquired whatever the time says, as POSIX has it. This also decides who serves it.
+    // SAFETY: as above.
+    let result = unsafe { pthread_mutex_trylock(mutex) };
+    if result != EBUSY {
+        return Some(result);
+    }
+    let ops = table::ops(it.tag())?;
+    // SAFETY: the program's time.
+    let Some(deadline) = (unsafe { time::deadline(clock, time) }) else { return Some(EINVAL) };
+    if deadline.ns == u64::MAX {
+        // Centuries ahead: the plain acquisition does the same and needs no clock.
+        // SAFETY: as above.
+        return Some(unsafe { pthread_mutex_lock(mutex) });
+    }
+    // SAFETY: the mutex has this entry's tag.
+    if !unsafe { (ops.lock_until)(it, deadline) } {
+        return Some(ETIMEDOUT);
+    }
+    if it.kind() != MutexKind::Normal {
+        own(it);
+    }
+    Some(0)
+}

@@ -1,0 +1,196 @@
+//! Start: reading the environment, and choosing who serves a lock.
+//!
+//! The constructor runs before all others (see `build.rs`), when libc's `environ` is still null: the environment comes
+//! from its third argument. Should a lock be used even earlier, the first use initialises.
+
+use core::ffi::{CStr, c_char, c_int};
+use core::fmt::Write;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use lockwork_locks::catalogue;
+use lockwork_locks::spec::Choice;
+use lockwork_platform::topology::{self, Topology};
+use lockwork_platform::{Native, sys};
+
+use crate::layout::MutexKind;
+use crate::{fork, policy, report, table};
+
+/// Nobody has initialised yet.
+const FRESH: u32 = 0;
+/// Somebody is initialising.
+const BUSY: u32 = 1;
+/// Locks are ours, as chosen.
+const SERVING: u32 = 2;
+/// All locks are glibc's (`passthrough`).
+const FORWARDING: u32 = 3;
+
+static STATE: AtomicU32 = AtomicU32::new(FRESH);
+/// The tag of locks that no rule of a policy matches.
+static DEFAULT_TAG: AtomicU32 = AtomicU32::new(0);
+/// The constructor's environment.
+static ENVIRONMENT: AtomicPtr<*mut c_char> = AtomicPtr::new(ptr::null_mut());
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) = constructor;
+
+unsafe extern "C" fn constructor(_count: c_int, _arguments: *mut *mut c_char, environment: *mut *mut c_char) {
+    ENVIRONMENT.store(environment, Ordering::Relaxed);
+    ensure();
+}
+
+/// Initialises, unless that has been done.
+#[inline]
+pub(crate) fn ensure() {
+    if STATE.load(Ordering::Acquire) < SERVING {
+        initialise();
+    }
+}
+
+/// Whether all locks are glibc's.
+#[inline(always)]
+pub(crate) fn forwards_everything() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        SERVING => false,
+        FORWARDING => true,
+        _ => {
+            initialise();
+            STATE.load(Ordering::Acquire) == FORWARDING
+        }
+    }
+}
+
+/// The tag of the lock at `address`, which the code at `caller` initialises or uses for the first time.
+pub(crate) fn choose(address: usize, caller: usize, kind: MutexKind) -> u32 {
+    ensure();
+    policy::choose(address, caller, kind).unwrap_or_else(|| DEFAULT_TAG.load(Ordering::Relaxed))
+}
+
+#[cold]
+fn initialise() {
+    if STATE.compare_exchange(FRESH, BUSY, Ordering::Acquire, Ordering::Acquire).is_err() {
+        while STATE.load(Ordering::Acquire) < SERVING {
+            sys::sched_yield();
+        }
+        return;
+    }
+    Native::prepare();
+    let environment = Environment::of_process();
+    if let Some(description) = environment.get(b"LOCKWORK_TOPOLOGY") {
+        match Topology::synthetic(description) {
+            Ok(topology) => topology::set(topology),
+            Err(error) => refuse(format_args!("LOCKWORK_TOPOLOGY=`{description}`: {error}")),
+        }
+    }
+    let choice = environment.get(b"LOCKWORK_LOCK");
+    let mut default = parse(choice.unwrap_or(catalogue::DEFAULT));
+    if let Some(file) = environment.get_c(b"LOCKWORK_POLICY").filter(|file| !file.is_empty()) {
+        let policy_default = policy::load(file);
+        // A lock named beside a policy is the default of that policy, which may name another.
+        default = policy_default.filter(|_| choice.is_none()).unwrap_or(default);
+    }
+    if environment.get(b"LOCKWORK_NO_FOLLOW").is_some_and(|value| value != "0") {
+        environment.forget_preload();
+    }
+    report::set_verbose(environment.get(b"LOCKWORK_VERBOSE").is_some_and(|value| value != "0"));
+    fork::install();
+    let forwards = default == Choice::Passthrough && !policy::is_loaded();
+    DEFAULT_TAG.store(add(default), Ordering::Relaxed);
+    if forwards {
+        table::forward_undecided();
+    }
+    STATE.store(if forwards { FORWARDING } else { SERVING }, Ordering::Release);
+}
+
+/// Gives a choice a tag.
+pub(crate) fn add(choice: Choice) -> u32 {
+    table::add(choice).unwrap_or_else(|| refuse(format_args!("a policy may name at most 62 different locks")))
+}
+
+fn parse(spec: &str) -> Choice {
+    Choice::parse(spec).unwrap_or_else(|error| refuse(format_args!("LOCKWORK_LOCK=`{spec}`: {error}")))
+}
+
+/// Says why the program is not started, and does not start it.
+pub(crate) fn refuse(reason: core::fmt::Arguments<'_>) -> ! {
+    let _ = writeln!(report::Stderr, "lockwork: {reason}");
+    // SAFETY: ends the process; nothing has run yet that would need an orderly exit.
+    unsafe { _exit(2) }
+}
+
+unsafe extern "C" {
+    fn _exit(status: c_int) -> !;
+    static environ: *mut *mut c_char;
+}
+
+/// The process environment.
+struct Environment(*mut *mut c_char);
+
+impl Environment {
+    fn of_process() -> Self {
+        let given = ENVIRONMENT.load(Ordering::Relaxed);
+        // SAFETY: libc's variable, null before libc has set it.
+        Self(if given.is_null() { unsafe { environ } } else { given })
+    }
+
+    /// All `NAME=value` strings.
+    fn all(&self) -> impl Iterator<Item = *mut c_char> {
+        let mut next = self.0;
+        core::iter::from_fn(move || {
+            if next.is_null() {
+                return None;
+            }
+            // SAFETY: the array ends with a null pointer, and we stop there.
+            let entry = unsafe { *next };
+            if entry.is_null() {
+                return None;
+            }
+            next = next.wrapping_add(1);
+            Some(entry)
+        })
+    }
+
+    /// Where the value of a variable begins.
+    fn find(&self, name: &[u8]) -> Option<*mut c_char> {
+        self.all().find_map(|entry| {
+            // SAFETY: entries are terminated strings.
+            let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+            let is_it = text.starts_with(name) && text.get(name.len()) == Some(&b'=');
+            is_it.then(|| entry.wrapping_add(name.len() + 1))
+        })
+    }
+
+    fn get_c(&self, name: &[u8]) -> Option<&'static CStr> {
+        // SAFETY: terminated; the initial environment stays where it is for the life of the process.
+        self.find(name).map(|value| unsafe { CStr::from_ptr(value) })
+    }
+
+    /// The value of a variable, if it is not empty.
+    fn get(&self, name: &[u8]) -> Option<&'static str> {
+        self.get_c(name)?.to_str().ok().filter(|value| !value.is_empty())
+    }
+
+    /// Takes this library out of `LD_PRELOAD`, so that children run without it.
+    fn forget_preload(&self) {
+        let Some(value) = self.find(b"LD_PRELOAD") else { return };
+        // SAFETY: a terminated string.
+        let length = unsafe { CStr::from_ptr(value) }.count_bytes();
+        // SAFETY: the initial environment is writable, and nobody else runs yet.
+        let text = unsafe { core::slice::from_raw_parts_mut(value.cast::<u8>(), length) };
+        let is_separator = |byte: u8| byte == b':' || byte == b' ';
+        let mut kept = 0;
+        let mut start = 0;
+        while start < length {
+            let end = text[start..].iter().position(|&byte| is_separator(byte)).map_or(length, |at| start + at);
+            if !text[start..end].ends_with(b"liblockwork.so") {
+                let next = (end + 1).min(length);
+                text.copy_within(start..next, kept);
+                kept += next - start;
+            }
+            start = end + 1;
+        }
+        // A separator at the end is as good as none.
+        text[kept..].fill(b':');
+    }
+}
