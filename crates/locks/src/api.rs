@@ -28,6 +28,14 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
     #[must_use = "the token is needed to unlock"]
     fn try_lock(&self) -> Option<Self::Token>;
 
+    /// Acquires if the lock is free, for a caller that expects it to be, and will wait if it is not: unlike
+    /// [`RawLock::try_lock`] it need not spare the holder a transfer of the lock's cache line.
+    #[inline(always)]
+    #[must_use = "the token is needed to unlock"]
+    fn attempt(&self) -> Option<Self::Token> {
+        self.try_lock()
+    }
+
     /// Acquires, or gives up when the deadline has passed. Tries at least once.
     #[must_use = "the token is needed to unlock"]
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token>;

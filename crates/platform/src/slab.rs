@@ -19,7 +19,7 @@ pub const NODE_BYTES: usize = 64;
 /// Nodes moved at once between a thread and the shared list.
 const BATCH: u32 = 32;
 /// A thread keeps at most this many free nodes.
-const KEEP: u32 = 2 * BATCH;
+pub(crate) const KEEP: u32 = 2 * BATCH;
 /// Bytes asked of the kernel at once.
 const REGION_BYTES: usize = 256 * 1024;
 
@@ -45,28 +45,30 @@ struct Region {
 }
 
 /// Takes a node of [`NODE_BYTES`]; its content is undefined but initialised.
-#[inline]
+#[inline(always)]
 pub(crate) fn take() -> NonNull<u8> {
     let block = ThreadBlock::current();
     let node = block.nodes.get();
     if let Some(node) = NonNull::new(node) {
         // SAFETY: a node on this thread's list is owned by it and its links are valid.
         block.nodes.set(unsafe { node.as_ref().next });
-        block.node_count.set(block.node_count.get() - 1);
+        block.room.set(block.room.get() + 1);
         return node.cast();
     }
     take_slow(block)
 }
 
 #[cold]
+#[inline(never)]
 fn take_slow(block: &ThreadBlock) -> NonNull<u8> {
     let batch = pop(&SHARED).unwrap_or_else(cut_batch);
     // SAFETY: the batch is ours.
     let rest = unsafe { batch.as_ref().next };
     if !rest.is_null() {
         if block.may_keep() {
+            // The list was empty, so there is room for a batch.
             block.nodes.set(rest);
-            block.node_count.set(count(rest));
+            block.room.set(KEEP - count(rest));
         } else {
             push(&SHARED, rest, rest);
         }
@@ -79,29 +81,37 @@ fn take_slow(block: &ThreadBlock) -> NonNull<u8> {
 /// # Safety
 ///
 /// `node` came from [`take`] and is not used any more.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn give(node: NonNull<u8>) {
     let block = ThreadBlock::current();
     let node: *mut FreeNode = node.as_ptr().cast();
-    let kept = block.node_count.get();
-    if kept < KEEP && block.may_keep() {
-        // SAFETY: the caller gave the node up, so its memory is ours to link.
-        unsafe { (*node).next = block.nodes.get() };
-        block.nodes.set(node);
-        block.node_count.set(kept + 1);
-    } else {
-        give_slow(block, node);
+    let room = block.room.get();
+    if room == 0 {
+        return give_slow(block, node);
     }
+    // SAFETY: the caller gave the node up, so its memory is ours to link.
+    unsafe { (*node).next = block.nodes.get() };
+    block.nodes.set(node);
+    block.room.set(room - 1);
 }
 
+/// Gives a node back when the thread has no room for it: not registered yet, ending, or full.
 #[cold]
+#[inline(never)]
 fn give_slow(block: &ThreadBlock, node: *mut FreeNode) {
-    // SAFETY: the node is ours.
-    unsafe { (*node).next = ptr::null_mut() };
-    push(&SHARED, node, node);
-    if block.node_count.get() >= KEEP {
+    let keeps = block.may_keep();
+    if keeps && block.room.get() == 0 {
         spill(block);
     }
+    if !keeps {
+        // SAFETY: the node is ours.
+        unsafe { (*node).next = ptr::null_mut() };
+        return push(&SHARED, node, node);
+    }
+    // SAFETY: the node is ours.
+    unsafe { (*node).next = block.nodes.get() };
+    block.nodes.set(node);
+    block.room.set(block.room.get() - 1);
 }
 
 /// Moves one batch from the thread's list to the shared one.
@@ -114,7 +124,7 @@ fn spill(block: &ThreadBlock) {
     }
     // SAFETY: as above.
     block.nodes.set(unsafe { (*last).next });
-    block.node_count.set(block.node_count.get() - BATCH);
+    block.room.set(block.room.get() + BATCH);
     // SAFETY: as above; this ends the batch.
     unsafe { (*last).next = ptr::null_mut() };
     push(&SHARED, first, first);
@@ -123,7 +133,7 @@ fn spill(block: &ThreadBlock) {
 /// Gives back all nodes of an ending thread.
 pub(crate) fn give_back_all(block: &ThreadBlock) {
     let first = block.nodes.replace(ptr::null_mut());
-    block.node_count.set(0);
+    block.room.set(0);
     if !first.is_null() {
         push(&SHARED, first, first);
     }

@@ -18,8 +18,8 @@ pub(crate) struct ThreadBlock {
     pub(crate) slot: Cell<*const Slot>,
     /// Free nodes of this thread, linked.
     pub(crate) nodes: Cell<*mut FreeNode>,
-    /// How many free nodes there are.
-    pub(crate) node_count: Cell<u32>,
+    /// How many more free nodes the thread may keep; 0 until its exit handler is registered, and after it ran.
+    pub(crate) room: Cell<u32>,
     /// The kernel's thread id; 0 until asked for.
     tid: Cell<u32>,
     /// Where the thread is in its life.
@@ -47,7 +47,6 @@ impl ThreadBlock {
     }
 
     /// Whether the thread may keep nodes and a slot: it has an exit handler that gives them back.
-    #[inline(always)]
     pub(crate) fn may_keep(&self) -> bool {
         match self.phase.get() {
             REGISTERED => true,
@@ -63,6 +62,7 @@ impl ThreadBlock {
             unsafe { pthread_setspecific(key, ptr::from_ref(self).cast()) == 0 }
         });
         self.phase.set(if kept { REGISTERED } else { DETACHED });
+        self.room.set(if kept { slab::KEEP } else { 0 });
         kept
     }
 

@@ -6,6 +6,8 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
+use core::marker::PhantomData;
+use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use lockwork_locks::api::Token;
@@ -254,21 +256,37 @@ impl<L: RawLock<Native>> Serve for Plain<L> {
     unsafe fn dispose(_mutex: &Mutex) {}
 }
 
-/// A lock under GCR: the state's pointer takes the word that the lock leaves free.
-struct Wrapped<L>(L);
+/// A lock under GCR, laid over a mutex: the state's pointer takes the word that the lock leaves free.
+#[repr(transparent)]
+struct Wrapped<L> {
+    mutex: Mutex,
+    lock: PhantomData<L>,
+}
 
 impl<L: RawLock<Native>> Wrapped<L> {
     #[inline(always)]
-    unsafe fn parts(mutex: &Mutex) -> Restricted<'_, Native, L> {
+    unsafe fn over(mutex: &Mutex) -> &Self {
         const { assert!(size_of::<L>() <= 8 || !<L::Token as Token>::STORED, "no word left for GCR's state") };
-        let word = if size_of::<L>() <= 8 { &raw const mutex.lock[1] } else { &raw const mutex.token };
-        Restricted {
-            // SAFETY: the mutex is served by `L`.
-            inner: unsafe { inner::<L>(mutex) },
-            // SAFETY: an atomic word seen as an atomic pointer; nothing else uses it.
-            state: unsafe { &*word.cast::<AtomicPtr<Restriction<Native>>>() },
-            knobs: knobs(mutex.tag()),
-        }
+        // SAFETY: transparent over a mutex; the caller says that the mutex is served by this.
+        unsafe { &*ptr::from_ref(mutex).cast::<Self>() }
+    }
+}
+
+impl<L: RawLock<Native>> Restricted<Native> for Wrapped<L> {
+    type Inner = L;
+    #[inline(always)]
+    fn inner(&self) -> &L {
+        // SAFETY: the mutex is served by this.
+        unsafe { inner::<L>(&self.mutex) }
+    }
+    #[inline(always)]
+    fn state(&self) -> &AtomicPtr<Restriction<Native>> {
+        let word = if size_of::<L>() <= 8 { &self.mutex.lock[1] } else { &self.mutex.token };
+        // SAFETY: an atomic word seen as an atomic pointer; nothing else uses it.
+        unsafe { &*ptr::from_ref(word).cast() }
+    }
+    fn knobs(&self) -> &Knobs {
+        knobs(self.mutex.tag())
     }
 }
 
@@ -276,36 +294,36 @@ impl<L: RawLock<Native>> Serve for Wrapped<L> {
     type Token = L::Token;
     #[inline(always)]
     unsafe fn acquire(mutex: &Mutex, deadline: Option<Deadline>) -> Option<L::Token> {
-        // SAFETY: the mutex is served by this.
-        unsafe { Self::parts(mutex) }.acquire(deadline)
+        // SAFETY: the caller's contract.
+        Restricted::acquire(unsafe { Self::over(mutex) }, deadline)
     }
     #[inline(always)]
     unsafe fn try_acquire(mutex: &Mutex) -> Option<L::Token> {
-        // SAFETY: the mutex is served by this.
-        unsafe { Self::parts(mutex) }.try_acquire()
+        // SAFETY: the caller's contract.
+        Restricted::try_acquire(unsafe { Self::over(mutex) })
     }
     #[inline(always)]
     unsafe fn release(mutex: &Mutex, token: L::Token) {
-        // SAFETY: the mutex is served by this.
-        let parts = unsafe { Self::parts(mutex) };
         // SAFETY: the caller's contract.
-        unsafe { parts.release(token) };
+        let lock = unsafe { Self::over(mutex) };
+        // SAFETY: as above.
+        unsafe { Restricted::release(lock, token) };
     }
     unsafe fn is_locked(mutex: &Mutex) -> bool {
-        // SAFETY: the mutex is served by this.
-        unsafe { inner::<L>(mutex) }.is_locked()
+        // SAFETY: the caller's contract.
+        unsafe { Self::over(mutex) }.inner().is_locked()
     }
     unsafe fn forget_waiters(mutex: &Mutex, holder: Option<L::Token>) {
-        // SAFETY: the mutex is served by this.
-        let parts = unsafe { Self::parts(mutex) };
         // SAFETY: the caller's contract.
-        unsafe { parts.forget_waiters(holder) };
+        let lock = unsafe { Self::over(mutex) };
+        // SAFETY: as above.
+        unsafe { lock.forget(holder) };
     }
     unsafe fn dispose(mutex: &Mutex) {
-        // SAFETY: the mutex is served by this.
-        let parts = unsafe { Self::parts(mutex) };
         // SAFETY: the caller's contract.
-        unsafe { parts.dispose() };
+        let lock = unsafe { Self::over(mutex) };
+        // SAFETY: as above.
+        unsafe { Restricted::dispose(lock) };
     }
 }
 

@@ -79,7 +79,7 @@ impl FutexLock<Native> {
 
 impl<P: Platform> FutexLock<P> {
     #[inline(always)]
-    fn attempt(&self) -> bool {
+    fn is_taken_at_once(&self) -> bool {
         // ORDER: Acquire is E1. Failure tells nothing.
         self.word.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_ok()
     }
@@ -112,7 +112,7 @@ impl<P: Platform> FutexLock<P> {
     /// Acquires, known as a waiter for `address`: what this lock is a part of.
     #[inline]
     pub(crate) fn lock_for(&self, address: usize) {
-        if !self.attempt() {
+        if !self.is_taken_at_once() {
             self.lock_slow(address, None);
         }
     }
@@ -140,7 +140,7 @@ unsafe impl<P: Platform> RawLock<P> for FutexLock<P> {
 
     #[inline(always)]
     fn lock(&self) {
-        if !self.attempt() {
+        if !self.is_taken_at_once() {
             self.lock_slow(self.address(), None);
         }
     }
@@ -148,11 +148,16 @@ unsafe impl<P: Platform> RawLock<P> for FutexLock<P> {
     #[inline]
     fn try_lock(&self) -> Option<()> {
         // Read first: a failing CAS would take the line from the holder.
-        (self.word.load(Relaxed) == UNLOCKED && self.attempt()).then_some(())
+        (self.word.load(Relaxed) == UNLOCKED && self.is_taken_at_once()).then_some(())
+    }
+
+    #[inline(always)]
+    fn attempt(&self) -> Option<()> {
+        self.is_taken_at_once().then_some(())
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.attempt() || self.lock_slow(self.address(), Some(deadline))).then_some(())
+        (self.is_taken_at_once() || self.lock_slow(self.address(), Some(deadline))).then_some(())
     }
 
     #[inline(always)]

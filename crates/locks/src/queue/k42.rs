@@ -2,7 +2,7 @@
 //!
 //! Marc A. Auslander, David J. Edelsohn, Orran Y. Krieger, Bryan S. Rosenburg and Robert W. Wisniewski, "Enhancement
 //! to the MCS lock for increased functionality and improved programmability", US patent application 2003/0200457,
-//! 2003; also in Michael L. Scott, "Shared-Memory Synchronization", Morgan & Claypool, 2013, section 4.3. Deviations:
+//! 2003; also in Michael L. Scott, "Shared-Memory Synchronization", Morgan & Claypool, 2013, chapter 4. Deviations:
 //! "held, and nobody waits" is a constant rather than the lock's own address, so that the lock may be moved while
 //! nobody uses it; a waiter enters by a swap, not by a loop of CASes; nodes come from the platform's pool instead of
 //! the stack; waiters can give up at a deadline, and the release skips them; the hand-off is a swap rather than a
@@ -147,7 +147,7 @@ fn await_link<P: Platform>(link: &P::Ptr<K42Node<P>>) -> NonNull<K42Node<P>> {
 
 impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
     #[inline(always)]
-    fn attempt(&self) -> bool {
+    fn is_taken_at_once(&self) -> bool {
         // ORDER: Acquire is E1. Release is not needed: a CAS continues the release sequence of E5.
         self.tail.compare_exchange(ptr::null_mut(), held::<P>(), Acquire, Relaxed).is_ok()
     }
@@ -252,7 +252,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for K42<P, W> {
 
     #[inline(always)]
     fn lock(&self) {
-        if !self.attempt() {
+        if !self.is_taken_at_once() {
             let acquired = self.lock_slow(None);
             debug_assert!(acquired, "a wait without a deadline ends with the lock");
         }
@@ -261,11 +261,16 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for K42<P, W> {
     #[inline]
     fn try_lock(&self) -> Option<()> {
         // Read first: a failing CAS would take the line from the holder.
-        (self.tail.load(Relaxed).is_null() && self.attempt()).then_some(())
+        (self.tail.load(Relaxed).is_null() && self.is_taken_at_once()).then_some(())
+    }
+
+    #[inline(always)]
+    fn attempt(&self) -> Option<()> {
+        self.is_taken_at_once().then_some(())
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.attempt() || self.lock_slow(Some(deadline))).then_some(())
+        (self.is_taken_at_once() || self.lock_slow(Some(deadline))).then_some(())
     }
 
     #[inline(always)]

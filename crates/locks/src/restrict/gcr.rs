@@ -71,117 +71,34 @@ pub const ALGORITHM: Algorithm = Algorithm {
     avoid: "Short-term fairness: a passive thread may wait for thousands of acquisitions of others.",
 };
 
-/// A lock together with its restriction, borrowed: the algorithm, for callers who keep the two parts
-/// apart in memory.
-pub struct Restricted<'a, P: Platform, L> {
+/// A lock with its restriction, wherever the caller keeps the parts: the algorithm is in the provided methods.
+pub trait Restricted<P: Platform>: Sized {
     /// The lock that is wrapped.
-    pub inner: &'a L,
-    /// Null, or the state that the lock got at its first contention.
-    pub state: &'a P::Ptr<Restriction<P>>,
+    type Inner: RawLock<P>;
+
+    /// The lock that is wrapped.
+    fn inner(&self) -> &Self::Inner;
+    /// Null, or the state that the lock got at its first contention. Changed by the provided methods only.
+    fn state(&self) -> &P::Ptr<Restriction<P>>;
     /// What the state is made with.
-    pub knobs: &'a Knobs,
-}
-
-impl<P: Platform, L> core::fmt::Debug for Restricted<'_, P, L> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Restricted").field("knobs", self.knobs).finish_non_exhaustive()
-    }
-}
-
-impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
-    /// What waiters are known by: the address of the lock.
-    fn address(&self) -> usize {
-        ptr::from_ref(self.inner) as usize
-    }
-
-    fn restriction(&self) -> Option<&'a Restriction<P>> {
-        // SAFETY: null or pool memory that stays ours until `dispose`. ORDER: E1.
-        unsafe { self.state.load(Acquire).as_ref() }
-    }
+    fn knobs(&self) -> &Knobs;
 
     /// Acquires; gives up at the deadline if there is one.
     #[inline(always)]
-    pub fn acquire(&self, deadline: Option<Deadline>) -> Option<L::Token> {
-        match self.restriction() {
-            Some(state) if state.is_enabled() => self.acquire_restricted(state, deadline),
-            _ => match self.inner.try_lock() {
+    fn acquire(&self, deadline: Option<Deadline>) -> Option<Token<P, Self>> {
+        match restriction(self) {
+            Some(state) if state.is_enabled() => acquire_restricted(self, state, deadline),
+            _ => match self.inner().attempt() {
                 Some(token) => Some(token),
-                None => self.acquire_contended(deadline),
+                None => acquire_contended(self, deadline),
             },
-        }
-    }
-
-    fn acquire_inner(&self, deadline: Option<Deadline>) -> Option<L::Token> {
-        match deadline {
-            None => Some(self.inner.lock()),
-            Some(deadline) => self.inner.try_lock_until(deadline),
-        }
-    }
-
-    /// Not restricted, and somebody is in the way: is it time to restrict?
-    #[cold]
-    fn acquire_contended(&self, deadline: Option<Deadline>) -> Option<L::Token> {
-        P::set_waiting_on(self.address());
-        if scan_is_due::<P>() && P::waiters_of(self.address()) >= self.knobs.enabling_waiters::<P>() {
-            P::set_waiting_on(0);
-            return self.acquire_restricted(self.enable(), deadline);
-        }
-        let token = self.acquire_inner(deadline);
-        P::set_waiting_on(0);
-        token
-    }
-
-    #[cold]
-    fn acquire_restricted(&self, state: &Restriction<P>, deadline: Option<Deadline>) -> Option<L::Token> {
-        // POSIX: a timed acquisition does not fail on a free lock, even when its deadline has passed.
-        if let Some(token) = deadline.and_then(|_| self.inner.try_lock()) {
-            return Some(token);
-        }
-        if !state.become_active(self.address(), deadline) {
-            return None;
-        }
-        let token = self.acquire_inner(deadline);
-        if token.is_some() {
-            // SAFETY: I1: we hold the lock.
-            unsafe { state.count_holder() };
-        } else {
-            state.give_up();
-        }
-        token
-    }
-
-    /// Turns restriction on, making the state if this is the first time.
-    #[cold]
-    fn enable(&self) -> &'a Restriction<P> {
-        // Contention is here: this thread looks closely again.
-        P::set_thread_word(0);
-        let state = self.restriction().unwrap_or_else(|| self.attach());
-        state.enable();
-        state
-    }
-
-    fn attach(&self) -> &'a Restriction<P> {
-        let fresh = P::alloc_node::<Restriction<P>>();
-        // SAFETY: nobody else knows of `fresh` yet.
-        let state: &'a Restriction<P> = unsafe { fresh.as_ref() };
-        // SAFETY: as above.
-        unsafe { state.configure(self.knobs.settle::<P>()) };
-        // ORDER: Release on success and Acquire on failure are E1.
-        match self.state.compare_exchange(ptr::null_mut(), fresh.as_ptr(), AcqRel, Acquire) {
-            Ok(_) => state,
-            Err(there) => {
-                // SAFETY: never published.
-                unsafe { P::free_node(fresh) };
-                // SAFETY: not null, and published by another thread.
-                unsafe { &*there }
-            }
         }
     }
 
     /// Acquires if the inner lock is free, whoever is passive.
     #[inline(always)]
-    pub fn try_acquire(&self) -> Option<L::Token> {
-        self.inner.try_lock()
+    fn try_acquire(&self) -> Option<Token<P, Self>> {
+        self.inner().try_lock()
     }
 
     /// Releases.
@@ -190,21 +107,13 @@ impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
     ///
     /// As [`RawLock::unlock`].
     #[inline(always)]
-    pub unsafe fn release(&self, token: L::Token) {
-        match self.restriction() {
+    unsafe fn release(&self, token: Token<P, Self>) {
+        match restriction(self) {
             // SAFETY: the caller's contract.
-            None => unsafe { self.inner.unlock(token) },
+            None => unsafe { self.inner().unlock(token) },
             // SAFETY: the caller's contract.
-            Some(state) => unsafe { self.release_counted(state, token) },
+            Some(state) => unsafe { release_counted(self, state, token) },
         }
-    }
-
-    #[cold]
-    unsafe fn release_counted(&self, state: &Restriction<P>, token: L::Token) {
-        let sleeper = state.release();
-        // SAFETY: the caller's contract.
-        unsafe { self.inner.unlock(token) };
-        wake::<P>(sleeper);
     }
 
     /// See [`RawLock::forget_waiters`].
@@ -212,12 +121,12 @@ impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
     /// # Safety
     ///
     /// As there.
-    pub unsafe fn forget_waiters(&self, holder: Option<L::Token>) {
+    unsafe fn forget(&self, holder: Option<Token<P, Self>>) {
         // SAFETY: the caller's contract.
-        unsafe { self.inner.forget_waiters(holder) };
-        if let Some(state) = self.restriction() {
+        unsafe { self.inner().forget_waiters(holder) };
+        if let Some(state) = restriction(self) {
             // SAFETY: as above.
-            unsafe { state.forget_waiters(self.inner.is_locked()) };
+            unsafe { state.forget_waiters(self.inner().is_locked()) };
         }
     }
 
@@ -226,12 +135,108 @@ impl<'a, P: Platform, L: RawLock<P>> Restricted<'a, P, L> {
     /// # Safety
     ///
     /// Nobody uses the lock any more.
-    pub unsafe fn dispose(&self) {
-        if let Some(state) = NonNull::new(self.state.swap(ptr::null_mut(), Acquire)) {
+    unsafe fn dispose(&self) {
+        if let Some(state) = NonNull::new(self.state().swap(ptr::null_mut(), Acquire)) {
             // SAFETY: unlinked, and nobody else knows of it.
             unsafe { P::free_node(state) };
         }
     }
+}
+
+/// The token of the lock inside `S`.
+type Token<P, S> = <<S as Restricted<P>>::Inner as RawLock<P>>::Token;
+
+/// What waiters are known by: the address of the lock.
+fn address<P: Platform, S: Restricted<P>>(lock: &S) -> usize {
+    ptr::from_ref(lock.inner()) as usize
+}
+
+#[inline(always)]
+fn restriction<P: Platform, S: Restricted<P>>(lock: &S) -> Option<&Restriction<P>> {
+    // SAFETY: null or pool memory that stays the lock's until `dispose`. ORDER: E1.
+    unsafe { lock.state().load(Acquire).as_ref() }
+}
+
+fn acquire_inner<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadline>) -> Option<Token<P, S>> {
+    match deadline {
+        None => Some(lock.inner().lock()),
+        Some(deadline) => lock.inner().try_lock_until(deadline),
+    }
+}
+
+/// Not restricted, and somebody is in the way: is it time to restrict?
+#[cold]
+#[inline(never)]
+fn acquire_contended<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadline>) -> Option<Token<P, S>> {
+    P::set_waiting_on(address(lock));
+    if scan_is_due::<P>() && P::waiters_of(address(lock)) >= lock.knobs().enabling_waiters::<P>() {
+        P::set_waiting_on(0);
+        return acquire_restricted(lock, enable(lock), deadline);
+    }
+    let token = acquire_inner(lock, deadline);
+    P::set_waiting_on(0);
+    token
+}
+
+#[cold]
+#[inline(never)]
+fn acquire_restricted<P: Platform, S: Restricted<P>>(
+    lock: &S,
+    state: &Restriction<P>,
+    deadline: Option<Deadline>,
+) -> Option<Token<P, S>> {
+    // POSIX: a timed acquisition does not fail on a free lock, even when its deadline has passed.
+    if let Some(token) = deadline.and_then(|_| lock.inner().try_lock()) {
+        return Some(token);
+    }
+    if !state.become_active(address(lock), deadline) {
+        return None;
+    }
+    let token = acquire_inner(lock, deadline);
+    if token.is_some() {
+        // SAFETY: I1: we hold the lock.
+        unsafe { state.count_holder() };
+    } else {
+        state.give_up();
+    }
+    token
+}
+
+/// Turns restriction on, making the state if this is the first time.
+#[cold]
+fn enable<P: Platform, S: Restricted<P>>(lock: &S) -> &Restriction<P> {
+    // Contention is here: this thread looks closely again.
+    P::set_thread_word(0);
+    let state = restriction(lock).unwrap_or_else(|| attach(lock));
+    state.enable();
+    state
+}
+
+fn attach<P: Platform, S: Restricted<P>>(lock: &S) -> &Restriction<P> {
+    let fresh = P::alloc_node::<Restriction<P>>();
+    // SAFETY: nobody else knows of `fresh` yet.
+    let state = unsafe { fresh.as_ref() };
+    // SAFETY: as above.
+    unsafe { state.configure(lock.knobs().settle::<P>()) };
+    // ORDER: Release on success and Acquire on failure are E1.
+    match lock.state().compare_exchange(ptr::null_mut(), fresh.as_ptr(), AcqRel, Acquire) {
+        Ok(_) => state,
+        Err(there) => {
+            // SAFETY: never published.
+            unsafe { P::free_node(fresh) };
+            // SAFETY: not null, and published by another thread.
+            unsafe { &*there }
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn release_counted<P: Platform, S: Restricted<P>>(lock: &S, state: &Restriction<P>, token: Token<P, S>) {
+    let sleeper = state.release();
+    // SAFETY: the caller's contract.
+    unsafe { lock.inner().unlock(token) };
+    wake::<P>(sleeper);
 }
 
 /// Whether this contended acquisition of the thread shall scan: the intervals double, up to a bound.
@@ -266,16 +271,27 @@ impl<P: Platform, L: RawLock<P>> Gcr<P, L> {
     pub fn with_knobs(knobs: Knobs) -> Self {
         Self { inner: L::new(), state: P::Ptr::new(ptr::null_mut()), knobs, platform: PhantomData }
     }
+}
 
-    fn parts(&self) -> Restricted<'_, P, L> {
-        Restricted { inner: &self.inner, state: &self.state, knobs: &self.knobs }
+impl<P: Platform, L: RawLock<P>> Restricted<P> for Gcr<P, L> {
+    type Inner = L;
+    #[inline(always)]
+    fn inner(&self) -> &L {
+        &self.inner
+    }
+    #[inline(always)]
+    fn state(&self) -> &P::Ptr<Restriction<P>> {
+        &self.state
+    }
+    fn knobs(&self) -> &Knobs {
+        &self.knobs
     }
 }
 
 impl<P: Platform, L: RawLock<P>> Drop for Gcr<P, L> {
     fn drop(&mut self) {
         // SAFETY: `&mut self`: nobody else uses the lock.
-        unsafe { self.parts().dispose() };
+        unsafe { self.dispose() };
     }
 }
 
@@ -289,7 +305,7 @@ unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Gcr<P, L> {
 
     #[inline(always)]
     fn lock(&self) -> L::Token {
-        match self.parts().acquire(None) {
+        match self.acquire(None) {
             Some(token) => token,
             None => unreachable!("an acquisition without a deadline ends with the lock"),
         }
@@ -297,17 +313,17 @@ unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Gcr<P, L> {
 
     #[inline(always)]
     fn try_lock(&self) -> Option<L::Token> {
-        self.parts().try_acquire()
+        self.try_acquire()
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<L::Token> {
-        self.parts().acquire(Some(deadline))
+        self.acquire(Some(deadline))
     }
 
     #[inline(always)]
     unsafe fn unlock(&self, token: L::Token) {
         // SAFETY: the caller's contract.
-        unsafe { self.parts().release(token) };
+        unsafe { self.release(token) };
     }
 
     fn is_locked(&self) -> bool {
@@ -316,6 +332,6 @@ unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Gcr<P, L> {
 
     unsafe fn forget_waiters(&self, holder: Option<L::Token>) {
         // SAFETY: the caller's contract.
-        unsafe { self.parts().forget_waiters(holder) };
+        unsafe { self.forget(holder) };
     }
 }
