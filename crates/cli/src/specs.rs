@@ -12,5 +12,11 @@ pub(crate) fn parse(text: &str) -> Result<Choice, Failure> {
              `lockwork run`, or use `passthrough`",
         ));
     }
-    Choice::parse(text).map_err(|error| Failure::usage(error.to_string()))
+    Choice::parse(text).map_err(|error| match error.offset() {
+        0 => Failure::usage(error),
+        offset => {
+            let column = text.get(..offset).map_or(0, |before| before.chars().count()) + 1;
+            Failure::usage(format!("in `{text}`, column {column}: {error}"))
+        }
+    })
 }

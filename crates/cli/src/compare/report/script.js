@@ -59,3 +59,4 @@ for (const point of document.querySelectorAll(".pt")) {
   point.addEventListener("blur", hide);
 }
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+window.addEventListener("resize", hide);

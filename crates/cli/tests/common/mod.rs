@@ -1,0 +1,62 @@
+//! What the tests of the command share.
+#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The command under test, in an environment of its own. Its library is the C library, which every program has
+/// loaded anyway: these tests are about the command, not about locks.
+pub fn lockwork() -> Command {
+    let mut command = bare_lockwork();
+    command.env("LOCKWORK_SO", harmless_library());
+    command
+}
+
+/// The command without a library.
+pub fn bare_lockwork() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockwork"));
+    let variables = [
+        "LOCKWORK_SO",
+        "LOCKWORK_LOCK",
+        "LOCKWORK_POLICY",
+        "LOCKWORK_TOPOLOGY",
+        "LD_PRELOAD",
+        "COLUMNS",
+        "NO_COLOR",
+    ];
+    for variable in variables {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Where this process has its C library from.
+pub fn harmless_library() -> PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let path = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|path| path.contains("libc.so"));
+    PathBuf::from(path.expect("the tests are linked with libc.so.6"))
+}
+
+/// Runs to the end; every test's command is short.
+pub fn output(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// Writes an executable script.
+pub fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
+    let path = directory.join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}

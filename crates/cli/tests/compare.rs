@@ -1,0 +1,453 @@
+//! `lockwork compare` on programs that are fast, slow, hang, crash or say nothing.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{lockwork, output, script};
+use serde_json::Value;
+
+/// Does what is asked for under the lock it runs under: `program THREADS LOCK=ACTION…`.
+const PROGRAM: &str = r#"#!/bin/sh
+threads=$1; shift
+lock=${LOCKWORK_LOCK:-pthread}
+for rule; do
+    case $rule in
+    "$lock="*|"$lock-$threads="*) action=${rule#*=} ;;
+    esac
+done
+case $action in
+hang) sleep 1000 ;;
+crash) kill -SEGV $$ ;;
+fail) echo "cannot open database" >&2; exit 3 ;;
+mute) echo "no figures today" ;;
+*) echo "threads $threads preload ${LD_PRELOAD:-none}"; echo "P99: 12.5 us"; echo "score: ${action:-100} ops/sec" ;;
+esac
+"#;
+
+struct Bench {
+    directory: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let program = script(directory.path(), "program", PROGRAM);
+        Bench { directory, program }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.directory.path().join("report")
+    }
+
+    /// Compares with `--json`; `rules` are the program's.
+    fn compare(&self, options: &[&str], rules: &[&str]) -> (Option<i32>, Value) {
+        let mut command = lockwork();
+        command
+            .args(["compare", "--json", "--out"])
+            .arg(self.out())
+            .args(options);
+        command.arg("--").arg(&self.program).arg("{threads}").args(rules);
+        let (status, stdout, stderr) = output(&mut command);
+        let document =
+            serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}{stderr}"));
+        (status, document)
+    }
+}
+
+fn cell<'a>(document: &'a Value, lock: &str, threads: u32, metric: &str) -> &'a Value {
+    let cells = document["summary"].as_array().unwrap();
+    cells
+        .iter()
+        .find(|cell| cell["lock"] == lock && cell["threads"] == threads && cell["metric"] == metric)
+        .unwrap_or_else(|| panic!("no {lock} at {threads} of {metric}"))
+}
+
+const SCORE: &str = r"+score=score: (\d+) ops/sec";
+
+#[test]
+fn medians_ratios_and_verdicts() {
+    let bench = Bench::new();
+    let (status, document) = bench.compare(
+        &[
+            "--locks",
+            "pthread,ttas,mcs-stp,gcr(mcs-stp, active=4)",
+            "--threads",
+            "2,8",
+            "--metric",
+            SCORE,
+            "--metric",
+            r"-p99=P99: ([\d.]+)",
+            "--metric",
+            "wall",
+        ],
+        &["ttas-2=50", "ttas-8=200"],
+    );
+    assert_eq!(status, Some(0));
+    assert_eq!(document["baseline"], "pthread");
+    let slower = cell(&document, "ttas", 2, "score");
+    assert_eq!(
+        (&slower["verdict"], &slower["ratio"]["value"]),
+        (&"slower".into(), &0.5.into())
+    );
+    assert_eq!(slower["median"]["low"], 50.0);
+    let faster = cell(&document, "ttas", 8, "score");
+    assert_eq!(
+        (&faster["verdict"], &faster["ratio"]["value"]),
+        (&"faster".into(), &2.0.into())
+    );
+    assert_eq!(cell(&document, "mcs-stp", 8, "score")["verdict"], "no_difference");
+    assert_eq!(
+        cell(&document, "gcr(mcs-stp, active=4)", 8, "score")["verdict"],
+        "no_difference"
+    );
+    assert_eq!(cell(&document, "pthread", 8, "score")["verdict"], "baseline");
+    assert_eq!(cell(&document, "ttas", 8, "p99")["median"]["value"], 12.5);
+    assert!(
+        cell(&document, "ttas", 8, "wall")["median"]["value"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+
+    let runs = document["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4 * 2 * (1 + 5));
+    for run in runs {
+        assert_eq!(run["outcome"], "ok");
+        assert!(run["wall_s"].as_f64().unwrap() > 0.0 && run["max_rss_kib"].as_i64().unwrap() > 0);
+        assert!(
+            run["competing_cpu_s"].is_number() && run["user_s"].is_number() && run["system_s"].is_number()
+        );
+    }
+    for file in ["report.html", "results.json", "runs.csv"] {
+        assert!(bench.out().join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+    let csv = std::fs::read_to_string(bench.out().join("runs.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + runs.len());
+    assert!(
+        csv.lines()
+            .next()
+            .unwrap()
+            .ends_with("reason,metric:score,metric:p99,metric:wall")
+    );
+}
+
+/// Every round has each cell once, whatever the order.
+#[test]
+fn rounds_are_interleaved_and_repeatable() {
+    let bench = Bench::new();
+    let options = [
+        "--locks",
+        "pthread,ttas,ticket",
+        "--threads",
+        "1,2",
+        "--runs",
+        "3",
+        "--seed",
+        "42",
+    ];
+    let order = |document: &Value| -> Vec<String> {
+        let runs = document["runs"].as_array().unwrap();
+        runs.iter()
+            .map(|run| format!("{} {}", run["lock"], run["threads"]))
+            .collect()
+    };
+    let first = order(&bench.compare(&options, &[]).1);
+    assert_eq!(first, order(&bench.compare(&options, &[]).1));
+    let rounds: Vec<&[String]> = first.chunks(6).collect();
+    assert_eq!(rounds.len(), 4);
+    for round in &rounds {
+        let mut cells = round.to_vec();
+        cells.sort();
+        cells.dedup();
+        assert_eq!(cells.len(), 6);
+    }
+    assert!(
+        rounds.iter().any(|round| *round != rounds[0]),
+        "the order never changes"
+    );
+}
+
+#[test]
+fn pthread_runs_without_the_library() {
+    let bench = Bench::new();
+    let out = bench.directory.path().join("seen");
+    let mut command = lockwork();
+    command
+        .env("LD_PRELOAD", common::harmless_library())
+        .env("LOCKWORK_LOCK", "leftover");
+    command.args([
+        "compare",
+        "--locks",
+        "pthread,passthrough",
+        "--no-report",
+        "--runs",
+        "1",
+        "--warmup",
+        "0",
+        "--",
+    ]);
+    command.args([
+        "sh",
+        "-c",
+        &format!(
+            "echo ${{{{LOCKWORK_LOCK-none}}}} ${{{{LD_PRELOAD-none}}}} >> {}",
+            out.display()
+        ),
+    ]);
+    let (status, _, stderr) = output(&mut command);
+    assert_eq!(status, Some(0), "{stderr}");
+    let seen = std::fs::read_to_string(out).unwrap();
+    let mut lines: Vec<&str> = seen.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines[0], "none none");
+    assert!(
+        lines[1].starts_with("passthrough /") && lines[1].contains("libc.so"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn collapse_crash_and_silence_are_never_averaged_away() {
+    let bench = Bench::new();
+    let (status, document) = bench.compare(
+        &[
+            "--locks",
+            "pthread,ticket,ttas,tas,futex",
+            "--threads",
+            "8",
+            "--timeout",
+            "3",
+            "--metric",
+            SCORE,
+        ],
+        &["ticket=hang", "ttas=crash", "tas=fail", "futex=mute"],
+    );
+    assert_eq!(status, Some(0));
+    let collapsed = cell(&document, "ticket", 8, "score");
+    assert_eq!(collapsed["verdict"], "collapsed");
+    // The time-out in the warm-up round was the first of two.
+    assert_eq!(collapsed["note"], "collapsed (1/1 timed out, gave up)");
+    assert!(collapsed["median"].is_null());
+    for (lock, reason) in [
+        ("ttas", "killed by SIGSEGV"),
+        ("tas", "exit status 3; its last line: cannot open database"),
+        (
+            "futex",
+            "no `score` in the output; its last line: no figures today",
+        ),
+    ] {
+        let failed = cell(&document, lock, 8, "score");
+        assert_eq!(
+            (&failed["verdict"], &failed["note"]),
+            (&"failed".into(), &"failed (5/5 runs)".into())
+        );
+        assert!(failed["median"].is_null());
+        let runs = document["runs"].as_array().unwrap();
+        let run = runs.iter().find(|run| run["lock"] == lock).unwrap();
+        assert!(run["reason"].as_str().unwrap().starts_with(reason), "{run}");
+    }
+}
+
+#[test]
+fn a_lock_that_sometimes_collapses_has_collapsed() {
+    let bench = Bench::new();
+    let flaky = script(
+        bench.directory.path(),
+        "flaky",
+        "#!/bin/sh\n[ \"$LOCKWORK_LOCK\" = ttas ] || exit 0\ncd \"$(dirname \"$0\")\"\necho >> count\n\
+         [ $(wc -l < count) -ne 3 ] || sleep 1000\n",
+    );
+    let mut command = lockwork();
+    command
+        .args([
+            "compare",
+            "--json",
+            "--no-report",
+            "--locks",
+            "pthread,ttas",
+            "--timeout",
+            "4",
+            "--",
+        ])
+        .arg(&flaky);
+    let (_, stdout, _) = output(&mut command);
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    let cell = document["summary"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|cell| cell["lock"] == "ttas")
+        .unwrap();
+    assert_eq!(cell["note"], "collapsed (1/5 timed out)");
+    assert_eq!(
+        (&cell["ok"], &cell["timed_out"], cell["median"].is_null()),
+        (&4.into(), &1.into(), true)
+    );
+}
+
+#[test]
+fn without_a_baseline_value_there_is_no_ratio() {
+    let bench = Bench::new();
+    let (_, document) = bench.compare(
+        &["--locks", "pthread,ttas", "--threads", "2", "--metric", SCORE],
+        &["pthread=mute"],
+    );
+    let cell = cell(&document, "ttas", 2, "score");
+    assert_eq!(
+        (&cell["verdict"], cell["ratio"].is_null()),
+        (&"no_baseline".into(), true)
+    );
+}
+
+#[test]
+fn a_hopeless_comparison_stops_after_one_round() {
+    let bench = Bench::new();
+    let (status, document) = bench.compare(
+        &[
+            "--locks",
+            "pthread,ttas",
+            "--threads",
+            "2",
+            "--metric",
+            "nonsense: ([0-9]+)",
+        ],
+        &[],
+    );
+    assert_eq!(status, Some(1));
+    assert_eq!(document["hopeless"], true);
+    assert_eq!(document["runs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn one_run_is_too_few_for_a_verdict() {
+    let bench = Bench::new();
+    let (_, document) = bench.compare(
+        &[
+            "--locks",
+            "pthread,ttas",
+            "--threads",
+            "2",
+            "--runs",
+            "2",
+            "--metric",
+            SCORE,
+        ],
+        &["ttas=50"],
+    );
+    assert_eq!(cell(&document, "ttas", 2, "score")["verdict"], "too_few_runs");
+}
+
+#[test]
+fn the_table_says_it_all() {
+    let bench = Bench::new();
+    let mut command = lockwork();
+    command.args([
+        "compare",
+        "--locks",
+        "pthread,ttas,ticket",
+        "--threads",
+        "2",
+        "--timeout",
+        "3",
+    ]);
+    command
+        .args(["--metric", SCORE, "--out"])
+        .arg(bench.out())
+        .arg("--")
+        .arg(&bench.program);
+    let (_, stdout, stderr) = output(command.args(["{threads}", "ttas=50", "ticket=hang"]));
+    for expected in [
+        "score: median, higher is better",
+        "× pthread",
+        "0.50×",
+        "slower",
+        "collapsed (1/1 timed out, gave up)",
+        "baseline",
+        "ticket at 2 threads (2 runs): still running after 3 s, killed",
+        "Report: ",
+        "report.html",
+    ] {
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
+    }
+    assert!(
+        !stdout.contains('\x1b') && !stderr.contains('\x1b'),
+        "colours are for terminals"
+    );
+    assert!(stderr.contains("seed "), "{stderr}");
+}
+
+/// Waits, for a minute at most, until `condition` holds.
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what} never happened");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Gone, or a zombie whose parent has not looked yet.
+fn has_ended(pid: &str) -> bool {
+    match std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")) {
+        Ok(stat) => stat.contains(") Z") || stat.contains(") X"),
+        Err(_) => true,
+    }
+}
+
+#[test]
+fn ctrl_c_kills_the_run_and_prints_what_is_there() {
+    let bench = Bench::new();
+    let pids = bench.directory.path().join("pids");
+    let slow = script(
+        bench.directory.path(),
+        "slow",
+        &format!(
+            "#!/bin/sh\n[ \"$LOCKWORK_LOCK\" = ttas ] || exit 0\nsleep 1000 &\necho $! $$ > {0}.new\nmv {0}.new {0}\nwait\n",
+            pids.display()
+        ),
+    );
+    let child = lockwork()
+        .args([
+            "compare",
+            "--json",
+            "--locks",
+            "pthread,ttas",
+            "--warmup",
+            "0",
+            "--seed",
+            "1",
+            "--out",
+        ])
+        .arg(bench.out())
+        .arg("--")
+        .arg(&slow)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the slow run", || pids.exists());
+    let lockwork = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(lockwork, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(130),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["interrupted"], true);
+    assert!(
+        document["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|run| run["lock"] == "pthread")
+    );
+    for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
+        eventually("the end of the run's processes", || has_ended(pid));
+    }
+}
