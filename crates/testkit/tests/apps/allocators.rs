@@ -1,7 +1,7 @@
 //! Allocators that are preloaded as well, before or after ours. Their own mutexes are first taken
 //! inside malloc, before any constructor, and are initialised again after a fork.
 
-use crate::programs::{library, lockwork_so, preload, program, succeed, tail};
+use crate::programs::{assert_served, library, lockwork_so, preload, program, succeed, tail};
 use crate::scripts::{PYTHON_OUTPUT, python};
 use crate::under_each_lock;
 use std::path::PathBuf;
@@ -12,11 +12,7 @@ fn programs_run(lock: &str, libraries: &[PathBuf]) {
     let under = |mut command: Command| {
         preload(&mut command, lock, libraries);
         let ended = succeed(command);
-        assert!(
-            ended.stderr.contains("lockwork:"),
-            "the library was not loaded: {}",
-            ended.stderr
-        );
+        assert_served(&ended, lock);
         ended.text()
     };
     let mut script = python();

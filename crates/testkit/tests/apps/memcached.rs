@@ -2,7 +2,7 @@
 //! slab classes, try-locks.
 
 use crate::process::{LIMIT, Running, signal_group};
-use crate::programs::{program, put_under, succeed};
+use crate::programs::{assert_served, program, put_under, succeed};
 use crate::under_each_lock;
 use std::fs;
 use std::path::Path;
@@ -32,15 +32,11 @@ impl Server {
     }
 
     /// Asks for an orderly end, which joins the threads.
-    fn stop(self) {
+    fn stop(self, lock: &str) {
         signal_group(self.process.pid(), "TERM");
         let ended = self.process.wait(LIMIT);
         assert!(ended.status.success(), "{:?}: {}", ended.status, ended.stderr);
-        assert!(
-            ended.stderr.contains("lockwork:"),
-            "the library was not loaded: {}",
-            ended.stderr
-        );
+        assert_served(&ended, lock);
     }
 }
 
@@ -85,7 +81,7 @@ fn memcached_returns_what_was_stored(lock: &str) {
     ] {
         assert!(text.contains(line), "{line:?} is not in {text}");
     }
-    server.stop();
+    server.stop(lock);
 }
 
 under_each_lock!(memcached_returns_what_was_stored:

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -37,10 +37,20 @@ impl Ended {
 }
 
 impl Running {
-    /// Starts `command` without standard input.
+    /// Starts `command` without standard input; it is killed when this thread ends first, as when
+    /// somebody kills the tests.
     pub(crate) fn start(command: &mut Command) -> Self {
         let what = format!("{command:?}");
         let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        let die_with_us = || {
+            // SAFETY: a system call without pointers, which may be made between fork and exec.
+            match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        // SAFETY: the closure neither allocates nor takes a lock.
+        unsafe { command.pre_exec(die_with_us) };
         let child = command
             .stdin(Stdio::null())
             .stdout(stdout.try_clone().unwrap())

@@ -68,12 +68,22 @@ pub(crate) fn preload(command: &mut Command, lock: &str, libraries: &[PathBuf]) 
 pub(crate) fn succeed_under(mut command: Command, lock: &str) -> Ended {
     put_under(&mut command, lock);
     let ended = succeed(command);
-    assert!(
-        ended.stderr.contains("lockwork:"),
-        "the library was not loaded: {}",
-        ended.stderr
-    );
+    assert_served(&ended, lock);
     ended
+}
+
+/// Checks that the library reported at the program's end, and had served mutexes by `lock`.
+pub(crate) fn assert_served(ended: &Ended, lock: &str) {
+    let expected = if lock == "passthrough" {
+        "lockwork: ".to_owned()
+    } else {
+        format!(" mutexes by {lock}")
+    };
+    assert!(
+        ended.stderr.contains(&expected),
+        "no {expected:?} in {}",
+        tail(&ended.stderr)
+    );
 }
 
 /// Runs `command` as it is and checks that it succeeded.
