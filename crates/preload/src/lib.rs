@@ -31,6 +31,17 @@ unsafe extern "C" {
     fn abort() -> !;
 }
 
+// The precompiled core library refers to the unwinder's personality. Nothing unwinds here. Hidden: an exported one
+// would take the place of the real one in a Rust program that links its standard library dynamically.
+core::arch::global_asm!(
+    ".pushsection .text",
+    ".globl rust_eh_personality",
+    ".hidden rust_eh_personality",
+    "rust_eh_personality:",
+    ".byte 0",
+    ".popsection",
+);
+
 // The dynamic loader's symbols and the rest of libc.
 #[link(name = "c")]
 unsafe extern "C" {}

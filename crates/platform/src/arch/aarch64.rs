@@ -4,7 +4,7 @@ use core::arch::{asm, global_asm};
 
 use crate::tls::ThreadBlock;
 
-// See x86_64.rs for why initial-exec, hidden, versioned and weak.
+// See x86_64.rs for why initial-exec, hidden, and versioned.
 global_asm!(
     ".section .tbss.__lockwork_thread_block_0_1,\"awT\",%nobits",
     ".globl __lockwork_thread_block_0_1",
@@ -14,8 +14,6 @@ global_asm!(
     ".p2align 6",
     "__lockwork_thread_block_0_1:",
     ".zero {size}",
-    ".weak __rseq_offset",
-    ".weak __rseq_size",
     ".text",
     size = const size_of::<ThreadBlock>(),
 );
@@ -56,6 +54,8 @@ pub(crate) fn rseq_cpu() -> Option<usize> {
     // SAFETY: loads two GOT entries, null where the weak symbols are undefined.
     unsafe {
         asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
             "adrp {offset}, :got:__rseq_offset",
             "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
             "adrp {size}, :got:__rseq_size",

@@ -6,8 +6,7 @@ use crate::tls::ThreadBlock;
 
 // The per-thread block lives in initial-exec TLS: one load of an offset from the GOT and one addition,
 // where the general-dynamic model of a shared object would call `__tls_get_addr`. The symbol is hidden, and
-// carries the version because two versions of this crate may be linked into one program. The two
-// rseq symbols are weak: glibc before 2.35 lacks them.
+// carries the version because two versions of this crate may be linked into one program.
 global_asm!(
     ".section .tbss.__lockwork_thread_block_0_1,\"awT\",@nobits",
     ".globl __lockwork_thread_block_0_1",
@@ -17,8 +16,6 @@ global_asm!(
     ".p2align 6",
     "__lockwork_thread_block_0_1:",
     ".zero {size}",
-    ".weak __rseq_offset",
-    ".weak __rseq_size",
     ".text",
     size = const size_of::<ThreadBlock>(),
 );
@@ -53,9 +50,12 @@ pub(crate) fn thread_pointer() -> usize {
 pub(crate) fn rseq_cpu() -> Option<usize> {
     let offset: *const isize;
     let size: *const u32;
-    // SAFETY: loads two GOT entries, null where the weak symbols are undefined.
+    // Weak, because glibc before 2.35 lacks the symbols.
+    // SAFETY: loads two GOT entries, null where the symbols are undefined.
     unsafe {
         asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
             "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
             "mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]",
             offset = out(reg) offset,
