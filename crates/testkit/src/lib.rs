@@ -1,1 +1,13 @@
-//! Lockwork.
+//! What checks Lockwork's locks.
+//!
+//! - [`model`] and [`engines`]: loom and shuttle as ordinary [`Platform`](lockwork_platform::Platform)s, so that they run the
+//!   very source that runs natively; [`model::sites`] weakens its orderings one by one.
+//! - [`portable`]: a platform of nothing but the standard library, for Miri.
+//! - [`scenarios`]: the plays that both model checkers perform, for any lock.
+
+pub mod engines;
+pub mod model;
+pub mod mutation;
+pub mod portable;
+pub mod scenarios;
+pub mod watchdog;

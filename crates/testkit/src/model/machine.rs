@@ -1,0 +1,350 @@
+//! The bookkeeping of one execution under a model checker: memory, sleepers, threads, the clock.
+//!
+//! It is plain data: a model checker runs one thread at a time, and what it must see (scheduling points, orderings)
+//! goes through its own words.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::fmt::Write as _;
+use std::panic::resume_unwind;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use super::engine::{Engine, RawCell, RawData};
+
+/// What the modelled machine looks like to a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// CPUs; thread `n` runs on CPU `n % parallelism`.
+    pub parallelism: usize,
+    /// NUMA nodes; CPU `n` belongs to node `n % nodes`.
+    pub nodes: usize,
+    /// Pauses before a spin-then-park waiter parks.
+    pub spin_budget: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { parallelism: 2, nodes: 1, spin_budget: 1 }
+    }
+}
+
+/// The payload with which a thread of the parent unwinds after a modelled `fork`.
+#[derive(Debug)]
+pub struct Ghost;
+
+/// Pool nodes of all types share memory, as they do natively, so that one is recycled as another.
+const BLOCK: Layout = match Layout::from_size_align(2048, 128) {
+    Ok(layout) => layout,
+    Err(_) => panic!("not a layout"),
+};
+
+/// Threads in one execution.
+const MOST_THREADS: usize = 16;
+
+/// Wakes of futexes in different regions do not depend on each other; modulo this many.
+const BUCKETS: usize = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Alive,
+    Dead,
+}
+
+/// Memory with a lifetime: a pool node, or a lock that the scenario registered.
+struct Region<E: Engine> {
+    start: usize,
+    bytes: usize,
+    life: Life,
+    /// Read by every access to the region, written where its lifetime begins and ends: an access that is not
+    /// ordered against those is a causality violation.
+    watch: E::Data<u32>,
+    /// Whether the memory is ours.
+    pooled: bool,
+}
+
+struct Sleeper {
+    thread: usize,
+    word: usize,
+    deadline: Option<u64>,
+    awake: bool,
+}
+
+#[derive(Default)]
+struct ThreadState {
+    free: Vec<usize>,
+    word: u64,
+    waiting_on: usize,
+    ghost: bool,
+}
+
+/// The bookkeeping of one execution.
+pub struct Machine<E: Engine> {
+    config: Config,
+    regions: Vec<Region<E>>,
+    threads: Vec<ThreadState>,
+    sleepers: Vec<Sleeper>,
+    fruitless: u32,
+    time: u64,
+    words: Option<Words<E>>,
+}
+
+/// The words through which the checker sees what the bookkeeping does.
+pub(super) struct Words<E: Engine> {
+    clock: Rc<E::U32>,
+    buckets: Rc<[E::U32; BUCKETS]>,
+}
+
+impl<E: Engine> Clone for Words<E> {
+    fn clone(&self) -> Self {
+        Self { clock: Rc::clone(&self.clock), buckets: Rc::clone(&self.buckets) }
+    }
+}
+
+impl<E: Engine> Words<E> {
+    pub(super) fn clock(&self) -> &E::U32 {
+        &self.clock
+    }
+
+    pub(super) fn bucket(&self, index: usize) -> &E::U32 {
+        &self.buckets[index]
+    }
+}
+
+impl<E: Engine> std::fmt::Debug for Machine<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl<E: Engine> Machine<E> {
+    /// The state before the first execution.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            config: Config { parallelism: 1, nodes: 1, spin_budget: 0 },
+            regions: Vec::new(),
+            threads: Vec::new(),
+            sleepers: Vec::new(),
+            fruitless: 0,
+            time: 0,
+            words: None,
+        }
+    }
+
+    /// Begins an execution. Call it inside the model checker.
+    pub fn begin(&mut self, config: Config) {
+        self.clear();
+        self.config = config;
+        self.threads.resize_with(MOST_THREADS, ThreadState::default);
+        self.words = Some(Words {
+            clock: Rc::new(E::U32::new(0)),
+            buckets: Rc::new(std::array::from_fn(|_| E::U32::new(0))),
+        });
+    }
+
+    /// Ends an execution that went well.
+    ///
+    /// # Panics
+    ///
+    /// If more than `resident` pool nodes were not returned.
+    pub fn end(&mut self, resident: usize) {
+        let kept = self.regions.iter().filter(|region| region.pooled && region.life == Life::Alive).count();
+        self.clear();
+        assert!(kept <= resident, "{kept} pool nodes were not returned ({resident} expected)");
+    }
+
+    /// Forgets an execution.
+    pub fn clear(&mut self) {
+        for region in self.regions.drain(..).filter(|region| region.pooled) {
+            // SAFETY: allocated with this layout by `allocate`, and no thread of the execution is left.
+            unsafe { dealloc(region.start as *mut u8, BLOCK) };
+        }
+        self.threads.clear();
+        self.sleepers.clear();
+        self.words = None;
+        self.fruitless = 0;
+        self.time = 0;
+    }
+
+    pub(super) fn words(&self) -> Words<E> {
+        self.words.clone().expect("an execution has begun")
+    }
+
+    pub(super) fn config(&self) -> Config {
+        self.config
+    }
+
+    fn region(&self, address: usize) -> Option<usize> {
+        self.regions.iter().position(|region| (region.start..region.start + region.bytes).contains(&address))
+    }
+
+    /// An access to the word at `address` is about to happen.
+    pub(super) fn touch(&mut self, address: usize) {
+        self.check_ghost();
+        let Some(index) = self.region(address) else { return };
+        let region = &self.regions[index];
+        assert!(region.life == Life::Alive, "access to region {index} after its end");
+        region.watch.get();
+    }
+
+    /// Something changed that a waiting thread may wait for.
+    pub(super) fn progress(&mut self) {
+        self.fruitless = 0;
+    }
+
+    /// A thread waits in vain once more.
+    pub(crate) fn fruitless(&mut self) {
+        self.check_ghost();
+        self.fruitless += 1;
+        assert!(self.fruitless <= E::STUCK_AFTER, "stuck: {}", self.describe());
+    }
+
+    fn describe(&self) -> String {
+        let mut text = String::from("nothing changes any more;");
+        for sleeper in &self.sleepers {
+            let region = self.region(sleeper.word);
+            let _ = write!(text, " thread {} sleeps on region {region:?},", sleeper.thread);
+        }
+        for (thread, state) in self.threads.iter().enumerate() {
+            if let Some(region) = self.region(state.waiting_on & !1) {
+                let _ = write!(text, " thread {thread} waits for region {region},");
+            }
+        }
+        text.pop();
+        text
+    }
+
+    /// Declares memory that must not be used after [`Machine::retire`].
+    pub fn adopt(&mut self, start: usize, bytes: usize) {
+        let watch = E::Data::new(0);
+        self.regions.push(Region { start, bytes, life: Life::Alive, watch, pooled: false });
+    }
+
+    /// Ends the life of the region at `start`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such region, or another thread's access is not ordered before this end.
+    pub fn retire(&mut self, start: usize) {
+        self.check_ghost();
+        let index = self.region(start).expect("memory that was adopted or allocated");
+        let region = &mut self.regions[index];
+        assert!(region.life == Life::Alive, "region {index} ended twice");
+        region.watch.set(0);
+        region.life = Life::Dead;
+        if region.pooled {
+            self.threads[E::thread()].free.push(index);
+        }
+        self.progress();
+    }
+
+    /// Memory for a pool node: what this thread freed last, else fresh memory.
+    pub(super) fn allocate(&mut self, needed: Layout) -> NonNull<u8> {
+        self.check_ghost();
+        assert!(needed.size() <= BLOCK.size() && needed.align() <= BLOCK.align(), "a node as large as {needed:?}");
+        let index = self.threads[E::thread()].free.pop().unwrap_or_else(|| {
+            // SAFETY: the layout has a size.
+            let Some(fresh) = NonNull::new(unsafe { alloc(BLOCK) }) else { handle_alloc_error(BLOCK) };
+            let start = fresh.as_ptr() as usize;
+            let watch = E::Data::new(0);
+            self.regions.push(Region { start, bytes: BLOCK.size(), life: Life::Dead, watch, pooled: true });
+            self.regions.len() - 1
+        });
+        let region = &mut self.regions[index];
+        region.watch.set(0);
+        region.life = Life::Alive;
+        NonNull::new(region.start as *mut u8).expect("allocated memory")
+    }
+
+    /// Which scheduling word stands for the futex at `address`.
+    pub(super) fn bucket_of(&self, address: usize) -> usize {
+        self.region(address).map_or(0, |index| index % BUCKETS)
+    }
+
+    /// Puts the running thread to sleep on the futex at `word`, unless the deadline has passed.
+    pub(super) fn fall_asleep(&mut self, word: usize, deadline: Option<u64>) -> bool {
+        if deadline.is_some_and(|deadline| deadline <= self.time) {
+            return false;
+        }
+        self.sleepers.push(Sleeper { thread: E::thread(), word, deadline, awake: false });
+        true
+    }
+
+    /// Whether the sleep of the running thread is over: `Some(true)` by a wake, `Some(false)` by its deadline.
+    pub(super) fn woken(&mut self) -> Option<bool> {
+        self.check_ghost();
+        let me = E::thread();
+        let index = self.sleepers.iter().position(|sleeper| sleeper.thread == me).expect("a sleeper");
+        let sleeper = &self.sleepers[index];
+        let expired = sleeper.deadline.is_some_and(|deadline| deadline <= self.time);
+        let awake = sleeper.awake;
+        if awake || expired {
+            self.sleepers.remove(index);
+            self.progress();
+        }
+        (awake || expired).then_some(awake)
+    }
+
+    /// Wakes up to `n` sleepers on the futex at `word`, the oldest first; returns their threads.
+    pub(super) fn wake(&mut self, word: usize, n: u32) -> Vec<usize> {
+        self.progress();
+        let asleep = self.sleepers.iter_mut().filter(|sleeper| sleeper.word == word && !sleeper.awake);
+        asleep
+            .take(n as usize)
+            .map(|sleeper| {
+                sleeper.awake = true;
+                sleeper.thread
+            })
+            .collect()
+    }
+
+    /// Sets the clock; returns the threads whose sleep that ends.
+    pub(super) fn set_time(&mut self, time: u64) -> Vec<usize> {
+        self.progress();
+        self.time = time;
+        let late = |sleeper: &&Sleeper| sleeper.deadline.is_some_and(|deadline| deadline <= time);
+        self.sleepers.iter().filter(late).map(|sleeper| sleeper.thread).collect()
+    }
+
+    /// A modelled `fork`: from here on only the running thread exists. Returns what the others waited for,
+    /// and who of them sleeps.
+    pub(super) fn fork(&mut self) -> (Vec<usize>, Vec<usize>) {
+        let me = E::thread();
+        self.progress();
+        let asleep = self.sleepers.iter().map(|sleeper| sleeper.thread).filter(|thread| *thread != me).collect();
+        let mut waited_for = Vec::new();
+        for (_, state) in self.threads.iter_mut().enumerate().filter(|(thread, _)| *thread != me) {
+            state.ghost = true;
+            waited_for.extend(Some(state.waiting_on).filter(|address| *address != 0));
+        }
+        (waited_for, asleep)
+    }
+
+    fn check_ghost(&self) {
+        if self.threads.get(E::thread()).is_some_and(|thread| thread.ghost) && !std::thread::panicking() {
+            resume_unwind(Box::new(Ghost));
+        }
+    }
+
+    pub(super) fn thread_word(&mut self) -> &mut u64 {
+        &mut self.threads[E::thread()].word
+    }
+
+    pub(super) fn set_waiting_on(&mut self, address: usize) {
+        self.threads[E::thread()].waiting_on = address;
+    }
+
+    pub(super) fn waiters_of(&self, address: usize) -> usize {
+        self.threads.iter().filter(|thread| thread.waiting_on == address).count()
+    }
+
+    pub(super) fn cpu(&self) -> usize {
+        E::thread() % self.config.parallelism
+    }
+}
+
+impl<E: Engine> Default for Machine<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,237 @@
+//! A platform of nothing but the standard library: its nodes are boxes and its futex a mutex and a
+//! condition variable, so that Miri (and any sanitizer) sees every access and every lifetime.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, PoolNode, TimedOut};
+
+/// The standard library's machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Portable;
+
+/// A thread's entry: what it sleeps on, and what it waits for.
+#[derive(Default)]
+struct Sleeper {
+    /// Address of the futex it sleeps on; 0 = awake.
+    asleep_on: AtomicUsize,
+    /// See [`Platform::set_waiting_on`].
+    waiting_on: AtomicUsize,
+}
+
+/// All threads that ever waited and still live. The lock makes compare-and-sleep atomic against wakes.
+static SLEEPERS: Mutex<Vec<Arc<Sleeper>>> = Mutex::new(Vec::new());
+/// Notified when somebody was woken.
+static WOKEN: Condvar = Condvar::new();
+/// The origin of both clocks.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// Nodes in use.
+static NODES: AtomicUsize = AtomicUsize::new(0);
+
+fn sleepers() -> MutexGuard<'static, Vec<Arc<Sleeper>>> {
+    SLEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes a thread's entry when the thread ends.
+struct Registration(Arc<Sleeper>);
+
+impl Registration {
+    fn new() -> Self {
+        let entry = Arc::new(Sleeper::default());
+        sleepers().push(Arc::clone(&entry));
+        Self(entry)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        sleepers().retain(|entry| !Arc::ptr_eq(entry, &self.0));
+    }
+}
+
+thread_local! {
+    static ME: Registration = Registration::new();
+    static THREAD_WORD: Cell<u64> = const { Cell::new(0) };
+}
+
+impl Portable {
+    /// How many nodes are in use, in the whole process.
+    #[must_use]
+    pub fn nodes_in_use() -> usize {
+        NODES.load(Ordering::Relaxed)
+    }
+}
+
+/// A word on which threads can sleep.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct PortableFutex(AtomicU32);
+
+impl AtomicCell<u32> for PortableFutex {
+    fn new(value: u32) -> Self {
+        Self(AtomicU32::new(value))
+    }
+    fn load(&self, order: Ordering) -> u32 {
+        self.0.load(order)
+    }
+    fn store(&self, value: u32, order: Ordering) {
+        self.0.store(value, order);
+    }
+    fn swap(&self, value: u32, order: Ordering) -> u32 {
+        self.0.swap(value, order)
+    }
+    fn compare_exchange(&self, current: u32, new: u32, success: Ordering, failure: Ordering) -> Result<u32, u32> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
+}
+
+impl AtomicInt<u32> for PortableFutex {
+    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_add(value, order)
+    }
+    fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_sub(value, order)
+    }
+    fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_or(value, order)
+    }
+    fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_and(value, order)
+    }
+}
+
+impl FutexCell for PortableFutex {
+    fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        let address = std::ptr::from_ref(self) as usize;
+        let me = ME.with(|me| Arc::clone(&me.0));
+        let mut table = sleepers();
+        if self.0.load(Ordering::Relaxed) != expected {
+            return Ok(());
+        }
+        me.asleep_on.store(address, Ordering::Relaxed);
+        while me.asleep_on.load(Ordering::Relaxed) != 0 {
+            let left = deadline.map(|deadline| deadline.ns.saturating_sub(Portable::now(deadline.clock)));
+            table = match left {
+                None => WOKEN.wait(table).unwrap_or_else(PoisonError::into_inner),
+                Some(0) => {
+                    me.asleep_on.store(0, Ordering::Relaxed);
+                    return Err(TimedOut);
+                }
+                Some(ns) => {
+                    WOKEN.wait_timeout(table, Duration::from_nanos(ns)).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        Ok(())
+    }
+
+    unsafe fn wake(this: *const Self, n: u32) {
+        let table = sleepers();
+        let asleep = table.iter().filter(|entry| entry.asleep_on.load(Ordering::Relaxed) == this as usize);
+        for entry in asleep.take(n as usize) {
+            entry.asleep_on.store(0, Ordering::Relaxed);
+        }
+        WOKEN.notify_all();
+    }
+}
+
+/// Plain data in an `UnsafeCell`: Miri reports races.
+#[derive(Debug)]
+pub struct PortableData<T>(UnsafeCell<T>);
+
+// SAFETY: `get` and `set` are unsafe, and their contracts exclude data races.
+unsafe impl<T: Send> Sync for PortableData<T> {}
+
+impl<T: Copy + Send> DataCell<T> for PortableData<T> {
+    fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+    unsafe fn get(&self) -> T {
+        // SAFETY: no concurrent write, by the caller's contract.
+        unsafe { *self.0.get() }
+    }
+    unsafe fn set(&self, value: T) {
+        // SAFETY: no concurrent access, by the caller's contract.
+        unsafe { *self.0.get() = value };
+    }
+}
+
+// SAFETY: the cells are the standard library's, compare-and-sleep and wake hold the same mutex, and boxes have one owner.
+unsafe impl Platform for Portable {
+    type U32 = AtomicU32;
+    type Usize = AtomicUsize;
+    type Ptr<T: 'static> = AtomicPtr<T>;
+    type Futex = PortableFutex;
+    type Data<T: Copy + Send + 'static> = PortableData<T>;
+
+    fn fence(order: Ordering) {
+        fence(order);
+    }
+
+    fn pause() {
+        // Miri runs one thread at a time.
+        std::thread::yield_now();
+    }
+
+    fn pause_n(_n: u32) {
+        std::thread::yield_now();
+    }
+
+    fn yield_now() {
+        std::thread::yield_now();
+    }
+
+    fn spin_budget() -> u32 {
+        2
+    }
+
+    fn now(_clock: Clock) -> u64 {
+        ORIGIN.elapsed().as_nanos() as u64
+    }
+
+    fn parallelism() -> usize {
+        2
+    }
+
+    fn thread_word() -> u64 {
+        THREAD_WORD.get()
+    }
+
+    fn set_thread_word(word: u64) {
+        THREAD_WORD.set(word);
+    }
+
+    fn cpu() -> usize {
+        0
+    }
+
+    fn node() -> usize {
+        0
+    }
+
+    fn nodes() -> usize {
+        1
+    }
+
+    fn set_waiting_on(address: usize) {
+        ME.with(|me| me.0.waiting_on.store(address, Ordering::Relaxed));
+    }
+
+    fn waiters_of(address: usize) -> usize {
+        sleepers().iter().filter(|entry| entry.waiting_on.load(Ordering::Relaxed) == address).count()
+    }
+
+    fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
+        NODES.fetch_add(1, Ordering::Relaxed);
+        NonNull::from(Box::leak(Box::new(T::new())))
+    }
+
+    unsafe fn free_node<T: PoolNode<Self>>(node: NonNull<T>) {
+        NODES.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: leaked from a box by `alloc_node`, and given up by the caller.
+        drop(unsafe { Box::from_raw(node.as_ptr()) });
+    }
+}

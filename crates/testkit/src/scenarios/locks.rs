@@ -1,0 +1,194 @@
+//! Plays for any lock.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use lockwork_locks::RawLock;
+use lockwork_locks::api::Token;
+use lockwork_platform::AtomicCell;
+
+use super::{Stage, expired, in_time};
+use crate::model::{ModelPlatform, Play};
+
+/// `threads` threads lock `sections` times each.
+pub fn exclusion<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, threads: usize, sections: usize) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let mut play = stage.play(threads * sections, threads * sections);
+    for _ in 0..threads {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || {
+            for _ in 0..sections {
+                stage.locked();
+            }
+        });
+    }
+    play
+}
+
+/// One thread locks while another tries, then locks.
+pub fn attempt<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let (locker, trier) = (Arc::clone(&stage), Arc::clone(&stage));
+    stage.play(2, 3).with(move || _ = locker.locked()).with(move || {
+        let token = trier.lock.try_lock();
+        trier.finish(token);
+        trier.locked();
+    })
+}
+
+/// Two threads try; the lock is free at the start, so one of them at least has it.
+pub fn attempts<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let mut play = stage.play(1, 2);
+    for _ in 0..2 {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || {
+            let token = stage.lock.try_lock();
+            stage.finish(token);
+        });
+    }
+    play
+}
+
+/// One thread locks twice, while another gives up at once, then locks with the same node.
+pub fn give_up<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let (locker, hasty) = (Arc::clone(&stage), Arc::clone(&stage));
+    let locker = move || {
+        locker.locked();
+        locker.locked();
+    };
+    stage.play(3, 4).with(locker).with(move || {
+        let token = hasty.lock.try_lock_until(expired());
+        hasty.finish(token);
+        hasty.locked();
+    })
+}
+
+/// One thread locks, while a second gives up in the middle of the queue and a third waits behind it.
+pub fn give_up_in_the_middle<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let (locker, hasty, patient) = (Arc::clone(&stage), Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(2, 3)
+        .with(move || _ = locker.locked())
+        .with(move || {
+            let token = hasty.lock.try_lock_until(expired());
+            hasty.finish(token);
+        })
+        .with(move || _ = patient.locked())
+}
+
+/// A waiter's deadline passes at any moment while another thread holds the lock and releases it.
+pub fn deadline<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let (locker, waiter) = (Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(1, 2)
+        .with(move || {
+            locker.locked();
+            P::set_time(1);
+        })
+        .with(move || {
+            let token = waiter.lock.try_lock_until(in_time());
+            waiter.finish(token);
+        })
+}
+
+/// As [`deadline`], with time passing in a thread of its own.
+pub fn deadline_any_time<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let (locker, waiter) = (Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(1, 2)
+        .with(move || _ = locker.locked())
+        .with(move || {
+            let token = waiter.lock.try_lock_until(in_time());
+            waiter.finish(token);
+        })
+        .with(|| P::set_time(1))
+}
+
+/// A thread locks and lets another unlock, while a third waits.
+pub fn release_elsewhere<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let mailbox = Arc::new(P::Usize::new(0));
+    let post = Arc::clone(&mailbox);
+    let (locker, releaser, waiter) = (Arc::clone(&stage), Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(2, 2)
+        .with(move || {
+            let token = locker.lock.lock();
+            locker.section();
+            // Odd, so never 0: not even for the token that is nothing.
+            post.store(token.into_word() | 1, Release);
+        })
+        .with(move || {
+            let word = loop {
+                match mailbox.load(Acquire) {
+                    0 => P::pause(),
+                    word => break word & !1,
+                }
+            };
+            // SAFETY: the word of the acquisition in the other thread; aligned, so its lowest bit was free.
+            let token = unsafe { L::Token::from_word(word) };
+            // SAFETY: as above, and used once.
+            unsafe { releaser.lock.unlock(token) };
+        })
+        .with(move || _ = waiter.locked())
+}
+
+/// Two locks, taken in the same order by two threads and released in either order.
+pub fn two_locks<P: ModelPlatform, L: RawLock<P> + 'static>(first: L, second: L) -> Play {
+    let outer = Stage::<P, L>::new(first);
+    let inner = Stage::<P, L>::new(second);
+    let mut play = outer.play(2, 2);
+    for crosswise in [false, true] {
+        let (outer, inner) = (Arc::clone(&outer), Arc::clone(&inner));
+        play = play.with(move || {
+            let held = outer.lock.lock();
+            outer.section();
+            let nested = inner.lock.lock();
+            inner.section();
+            let release_outer = || {
+                // SAFETY: the token of the acquisition above, used once.
+                unsafe { outer.lock.unlock(held) };
+            };
+            let release_inner = || {
+                // SAFETY: as above.
+                unsafe { inner.lock.unlock(nested) };
+            };
+            if crosswise {
+                release_outer();
+                release_inner();
+            } else {
+                release_inner();
+                release_outer();
+            }
+        });
+    }
+    play
+}
+
+/// Whoever comes last destroys the lock right after its unlock, as POSIX allows: no other release may
+/// touch the lock any more.
+pub fn destroy<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, threads: usize) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let mut play = stage.play(threads, threads);
+    for _ in 0..threads {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || {
+            if stage.locked() == threads {
+                P::retire(&*stage.lock);
+            }
+        });
+    }
+    play
+}
+
+/// Who sees the lock unlocked after its own section sees nobody else's half-done section.
+pub fn observed<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let (locker, observer) = (Arc::clone(&stage), Arc::clone(&stage));
+    stage.play(1, 1).with(move || _ = locker.locked()).with(move || _ = observer.lock.is_locked())
+}

@@ -1,0 +1,34 @@
+//! Every lock under loom: one test for each lock and scenario. `BOUNDS.md` lists how far each is explored.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Trial};
+use lockwork_testkit::engines::loom::LoomPlatform;
+use lockwork_testkit::mutation::run;
+use lockwork_testkit::scenarios::{self, Subject};
+use lockwork_testkit::watchdog::watchdog;
+
+/// Far more than any scenario needs.
+const LIMIT: Duration = Duration::from_secs(300);
+
+fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
+    subject.scenarios.into_iter().map(move |scenario| {
+        let name = format!("{}::{}", subject.name, scenario.name);
+        Trial::test(name.clone(), move || {
+            let start = Instant::now();
+            let executions = watchdog(LIMIT, || name.clone(), || run(&scenario));
+            if std::env::var_os("LOCKWORK_BOUNDS").is_some() {
+                eprintln!("{name}: {executions} executions, {:?}", start.elapsed());
+            }
+            Ok(())
+        })
+    })
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut subjects = scenarios::base_locks::<LoomPlatform>();
+    subjects.extend(scenarios::restricted_locks::<LoomPlatform>());
+    let trials = subjects.into_iter().flat_map(trials).collect();
+    libtest_mimic::run(&arguments, trials).exit();
+}

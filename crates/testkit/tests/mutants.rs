@@ -1,0 +1,68 @@
+//! Every ordering of every lock's source, weakened on its own, must be caught by a loom scenario.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lockwork_testkit::engines::loom::LoomPlatform;
+use lockwork_testkit::mutation::{Mutant, Verdict, judge, mutants};
+use lockwork_testkit::scenarios::{self, Subject};
+
+/// A weaker ordering that no scenario catches, and need not.
+struct Allowed {
+    file: &'static str,
+    /// On the line of the site.
+    snippet: &'static str,
+    reason: &'static str,
+}
+
+const ALLOWED: &[Allowed] = &[];
+
+fn source_line(mutant: &Mutant) -> String {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(workspace.join(mutant.site.file)).expect("the source of a site");
+    text.lines().nth(mutant.site.line as usize - 1).unwrap_or_default().trim().to_owned()
+}
+
+/// Judges all mutants of one file.
+fn check(file: &str, subjects: &[Subject]) -> Result<(), Failed> {
+    let mut missed = Vec::new();
+    let mut used: BTreeMap<&str, &str> = BTreeMap::new();
+    for (mutant, witnesses) in mutants(subjects, file) {
+        let line = source_line(&mutant);
+        let verdict = judge(mutant, &witnesses);
+        if std::env::var_os("LOCKWORK_MUTANTS").is_some() {
+            eprintln!("{mutant:?} `{line}`: {verdict:?}");
+        }
+        let allowed = ALLOWED.iter().find(|allowed| file == allowed.file && line.contains(allowed.snippet));
+        match (verdict, allowed) {
+            (Verdict::Caught { .. }, _) => {}
+            (Verdict::Survived, Some(allowed)) => _ = used.insert(allowed.snippet, allowed.reason),
+            (Verdict::Survived, None) => missed.push(format!("{mutant:?} `{line}`")),
+        }
+    }
+    let stale = ALLOWED.iter().filter(|allowed| allowed.file == file && !used.contains_key(allowed.snippet));
+    missed.extend(stale.map(|allowed| format!("allowed but caught: `{}` ({})", allowed.snippet, allowed.reason)));
+    if missed.is_empty() { Ok(()) } else { Err(missed.join("\n").into()) }
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let files = ["competitive/", "queue/ticket.rs", "queue/mcs.rs", "queue/clh.rs", "queue/k42.rs", "blocking/futex.rs", "wait.rs"];
+    let trials = files.map(|file| Trial::test(file, move || check(file, &subjects_of(file)))).into();
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn subjects_of(file: &str) -> Vec<Subject> {
+    let names: &[&str] = match file {
+        "competitive/" => &["tas", "ttas", "backoff"],
+        "queue/ticket.rs" => &["ticket"],
+        "queue/mcs.rs" => &["mcs-spin", "mcs-stp"],
+        "queue/clh.rs" => &["clh-spin", "clh-stp"],
+        "queue/k42.rs" => &["k42-spin", "k42-stp"],
+        "blocking/futex.rs" => &["futex"],
+        _ => &["mcs-spin", "mcs-stp", "clh-spin", "clh-stp", "k42-spin", "k42-stp"],
+    };
+    scenarios::base_locks::<LoomPlatform>().into_iter().filter(|subject| names.contains(&&*subject.name)).collect()
+}
