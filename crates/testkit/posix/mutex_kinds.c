@@ -117,17 +117,9 @@ CASE(mutex_init_null_attr, 10) {
 }
 
 /* glibc marks a mutex whose type was set to NORMAL explicitly by 0x200 (no lock elision). */
-CASE(mutex_explicit_normal, 10) {
-    pthread_mutexattr_t attr;
-    pthread_mutex_t m;
-    must(pthread_mutexattr_init(&attr) == 0);
-    must(pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_NORMAL) == 0);
-    result("init", pthread_mutex_init(&m, &attr), 0);
-    yes("kind is explicit normal", m.__data.__kind == 0x200);
-    result("lock", pthread_mutex_lock(&m), 0);
-    yes("kind after lock", (m.__data.__kind & 0x7f) == 0);
-    result("unlock", pthread_mutex_unlock(&m), 0);
-    result("destroy", pthread_mutex_destroy(&m), 0);
+CASE(mutex_static_explicit_normal, 10) {
+    static pthread_mutex_t m = {.__data.__kind = 0x200};
+    exercise(&m, &NORMAL);
 }
 
 CASE(mutex_bad_attributes, 10) {

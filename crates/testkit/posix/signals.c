@@ -44,7 +44,8 @@ static void bombard(int (*wait)(void), bool rwlock, int deadline_ms) {
     must((rwlock ? pthread_rwlock_wrlock(&rw) : pthread_mutex_lock(&m)) == 0);
     pthread_t thread = start(wait_and_tell, &wait);
     await(&waiting, 1);
-    settle(get(&waiting));
+    if (!deadline_ms)
+        settle(get(&waiting));
     for (int i = 0; i < 50 || (deadline_ms && !get(&done)); i++) {
         pthread_kill(thread, SIGUSR1);
         usleep(200);
@@ -60,13 +61,13 @@ static void bombard(int (*wait)(void), bool rwlock, int deadline_ms) {
 CASE(signals_mutex_lock, 20) { bombard(wait_mutex, false, 0); }
 CASE(signals_mutex_timedlock, 20) { bombard(wait_mutex_timed, false, 0); }
 CASE(signals_mutex_clocklock, 20) { bombard(wait_mutex_clock, false, 0); }
-CASE(signals_mutex_timeout, 20) { bombard(wait_mutex_timed, false, 60); }
+CASE(signals_mutex_timeout, 20) { bombard(wait_mutex_timed, false, 150); }
 CASE(signals_rdlock, 20) { bombard(wait_read, true, 0); }
 CASE(signals_wrlock, 20) { bombard(wait_write, true, 0); }
 CASE(signals_timedrdlock, 20) { bombard(wait_read_timed, true, 0); }
 CASE(signals_timedwrlock, 20) { bombard(wait_write_timed, true, 0); }
-CASE(signals_rdlock_timeout, 20) { bombard(wait_read_timed, true, 60); }
-CASE(signals_wrlock_timeout, 20) { bombard(wait_write_timed, true, 60); }
+CASE(signals_rdlock_timeout, 20) { bombard(wait_read_timed, true, 150); }
+CASE(signals_wrlock_timeout, 20) { bombard(wait_write_timed, true, 150); }
 
 /* A condition wait may end spuriously after a handler ran, but with 0, and with the mutex. */
 static void *wait_cond(void *arg) {
@@ -110,7 +111,7 @@ static void bombard_cond(void *timed, int deadline_ms) {
 
 CASE(signals_cond_wait, 20) { bombard_cond(NULL, 0); }
 CASE(signals_cond_timedwait, 20) { bombard_cond(&m, 0); }
-CASE(signals_cond_timeout, 20) { bombard_cond(&m, 60); }
+CASE(signals_cond_timeout, 20) { bombard_cond(&m, 150); }
 
 /* sem_wait does end with EINTR: not ours, and it must stay so. */
 static void *wait_sem(void *arg) {

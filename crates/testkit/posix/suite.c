@@ -354,8 +354,12 @@ int main(int argc, char **argv) {
             line_out(1, "%s\n", cases[i]->name);
         else if (hangs >= MAX_HANGS)
             line_out(1, "%s: not run after %d hangs\n", cases[i]->name, hangs);
-        else if (!spawn_case(cases[i], &hung))
-            failed++;
+        else {
+            long long began = now_ms();
+            failed += !spawn_case(cases[i], &hung);
+            if (setting("SUITE_TIMES", 0))
+                line_out(2, "%6lld ms %s\n", now_ms() - began, cases[i]->name);
+        }
         hangs += hung;
     }
     return failed ? FAILED : 0;

@@ -8,7 +8,7 @@
  *
  * Environment: SUITE_SCALE (percentage applied to iteration counts, default 100), SUITE_THREADS (ceiling
  * for thread counts), SUITE_PATIENCE (factor on every case's time limit), SUITE_SPIN (set when waiters
- * do not sleep: crowds become small).
+ * do not sleep: crowds become small), SUITE_TIMES (set to print on stderr how long each case took).
  */
 #ifndef SUITE_H
 #define SUITE_H
