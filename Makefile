@@ -1,0 +1,34 @@
+# Two commands do everything: `make demo` and `make test`. Each installs what it needs on Debian (see scripts/setup.sh).
+
+CARGO ?= cargo
+AARCH64 := aarch64-unknown-linux-gnu
+
+.PHONY: demo test build lint docs bench clean
+
+## demo: compare locks on RocksDB, print a table and the path of the report
+demo: build
+	scripts/setup.sh demo
+	scripts/demo.sh
+
+## build: target/release/lockwork and target/release/liblockwork.so
+build:
+	$(CARGO) build --release
+
+## test: everything that can be checked, in under 20 minutes on 2 cores
+test:
+	scripts/setup.sh test
+	$(CARGO) build --release
+	scripts/test.sh
+
+## lint: formatting and clippy
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+
+## bench: the benchmarks whose results are committed under results/
+bench: build
+	scripts/setup.sh demo
+	scripts/bench.sh
+
+clean:
+	$(CARGO) clean
