@@ -228,9 +228,10 @@ impl<P: Platform> Cond<P> {
     }
 
     fn enqueue(&self, waiter: &Waiter<P>) {
+        // Before the guard: a child of another thread's `fork` finds in the registry every condition whose guard a ghost
+        // may have. Under it once more: waiting for the guard is a wait of its own.
+        P::set_waiting_on(self.address());
         self.lock_guard();
-        // Under the guard, so that a fork cannot come between the queue and its registration unless by a thread that
-        // waits for neither.
         P::set_waiting_on(self.address());
         // SAFETY: I1, for this block: we have the guard, and the last node is alive.
         unsafe {

@@ -189,16 +189,19 @@ fn acquire_restricted<P: Platform, S: Restricted<P>>(
     if let Some(token) = deadline.and_then(|_| lock.inner().try_lock()) {
         return Some(token);
     }
-    if !state.become_active(address(lock), deadline) {
-        return None;
-    }
-    let token = acquire_inner(lock, deadline);
-    if token.is_some() {
-        // SAFETY: I1: we hold the lock.
-        unsafe { state.count_holder() };
+    let token = if state.become_active(address(lock), deadline) {
+        let token = acquire_inner(lock, deadline);
+        if token.is_some() {
+            // SAFETY: I1: we hold the lock.
+            unsafe { state.count_holder() };
+        } else {
+            state.give_up();
+        }
+        token
     } else {
-        state.give_up();
-    }
+        None
+    };
+    P::set_waiting_on(0);
     token
 }
 

@@ -116,18 +116,21 @@ impl<P: Platform> Restriction<P> {
     }
 
     /// Makes the calling thread active, after a time as a passive one if there are enough. Returns false
-    /// if the deadline passed first.
+    /// if the deadline passed first. The thread stays registered as a waiter for `address`.
     pub(super) fn become_active(&self, address: usize, deadline: Option<Deadline>) -> bool {
+        // Before this thread counts itself in: a child of another thread's `fork` must find the lock in the registry, or
+        // the count would stay too high there for ever.
+        P::set_waiting_on(address);
         // The check and the increment are not one operation: a few threads too many may become active.
         if self.active() <= self.settings().active {
             self.ingress.0.fetch_add(1, Relaxed);
             return true;
         }
         let queue = &self.passive.0.queue;
+        // Waiting in the queue ends with the registration cleared.
         let Some(top) = queue.acquire_for(address, deadline) else { return false };
         P::set_waiting_on(address);
         let admitted = self.wait_at_top(deadline);
-        P::set_waiting_on(0);
         if admitted {
             self.ingress.0.fetch_add(1, Relaxed);
         }

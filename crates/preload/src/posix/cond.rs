@@ -17,6 +17,7 @@ use super::time::{self, Timespec};
 use super::{EBUSY, EINVAL, EPERM, ETIMEDOUT};
 use crate::counters::{self, Kind};
 use crate::layout::{COND_MONOTONIC, COND_SHARED, CondVar, Mutex, MutexKind};
+use crate::table::PASSTHROUGH_TAG;
 use crate::{fork, real, start};
 
 cancellable_entry! {
@@ -106,8 +107,8 @@ unsafe extern "C" fn clockwait(cond: *mut CondVar, mutex: *mut Mutex, clock: c_i
 fn may_wait_with(mutex: &Mutex) -> bool {
     match mutex.kind() {
         MutexKind::Normal => true,
-        MutexKind::Recursive | MutexKind::ErrorCheck => is_owner(mutex),
-        MutexKind::Forwarded => !mutex.glibc_checks_owner() || mutex.glibc_owner() == Native::tid(),
+        MutexKind::Recursive | MutexKind::ErrorCheck if mutex.tag() != PASSTHROUGH_TAG => is_owner(mutex),
+        _ => !mutex.glibc_checks_owner() || mutex.glibc_owner() == Native::tid(),
     }
 }
 
