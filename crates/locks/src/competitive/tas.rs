@@ -45,7 +45,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
                IEEE TPDS 1(1), 1990",
     },
     summary: "everybody tries to change one word until it works",
-    properties: "The smallest lock and, uncontended, one of the fastest. Every attempt takes the line from the holder.",
+    properties: "Small and, uncontended, one of the fastest. Every attempt takes the cache line from the holder.",
     deviations: "Compare-and-swap instead of swap.",
     avoid: "Contention of any kind: attempts slow the holder down, and a waiter may starve.",
 };

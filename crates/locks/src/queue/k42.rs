@@ -168,7 +168,8 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
         acquired
     }
 
-    /// Links `node` behind `pred` and waits; returns whether the lock was granted. If not, the node is the releaser's.
+    /// Links `node` behind `pred` and waits; returns whether the lock was granted. If not, the node is
+    /// the releaser's.
     fn wait_behind(
         &self,
         pred: *mut K42Node<P>,
