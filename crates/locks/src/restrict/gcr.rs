@@ -15,7 +15,7 @@
 //!   uncontended path therefore writes nothing shared.
 //! - The first passive thread sleeps too, after its spinning time: on a machine with few CPUs its polling would
 //!   take one of them from the active threads. The releases that leave few active threads wake it.
-//! - The thresholds shrink on machines with fewer than five CPUs (see `knobs`).
+//! - The thresholds shrink on machines with fewer than ten CPUs (see `knobs`).
 //! - Timed acquisition: a passive thread leaves the queue, an active one the count.
 //!
 //! # State
@@ -67,7 +67,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     properties: "Adds 8 bytes to a lock, and 256 bytes of state once it has been contended. Disabled, it costs a load \
                  and a branch; it enables itself when enough threads wait.",
     deviations: "Contention is detected on contended acquisitions only; the first passive thread sleeps after \
-                 spinning; the thresholds shrink on machines with fewer than five CPUs.",
+                 spinning; the thresholds shrink on machines with fewer than ten CPUs.",
     avoid: "Short-term fairness: a passive thread may wait for thousands of acquisitions of others.",
 };
 

@@ -46,7 +46,7 @@ pub const KNOBS: &[Knob] = &[
         name: "active",
         low: 0,
         high: 65_535,
-        default: "4, or one less than the CPUs",
+        default: "4; with fewer than 10 CPUs, half of them less one",
         meaning: "a thread that finds more active threads than this becomes passive",
         get: |knobs| knobs.active,
         set: |knobs, value| knobs.active = Some(value),
@@ -73,7 +73,7 @@ pub const KNOBS: &[Knob] = &[
         name: "enable",
         low: 1,
         high: 65_535,
-        default: "4, or one more than the CPUs",
+        default: "4, or two more than `active`",
         meaning: "restriction begins when this many threads hold the lock or wait for it; 1 = at the first contention",
         get: |knobs| knobs.enable,
         set: |knobs, value| knobs.enable = Some(value),
@@ -123,11 +123,16 @@ impl Settings {
 }
 
 impl Knobs {
-    /// The paper's thresholds assume more CPUs than active threads. On a smaller machine its four
-    /// would already be over-subscription, so they shrink to what the CPUs can run at once.
+    /// The paper's thresholds assume many more CPUs than active threads. On a smaller machine its four would
+    /// already be over-subscription: here at most half of the CPUs are spent on one lock, and on two CPUs
+    /// nobody waits inside the lock at all, where a spinning waiter could keep the holder from running.
+    fn active<P: Platform>(&self) -> u32 {
+        let half = (P::parallelism() as u32 / 2).saturating_sub(1);
+        self.active.unwrap_or(half.min(4))
+    }
+
     pub(super) fn settle<P: Platform>(&self) -> Settings {
-        let cpus = P::parallelism() as u32;
-        let active = self.active.unwrap_or_else(|| 4.min(cpus.saturating_sub(1)));
+        let active = self.active::<P>();
         Settings {
             active: active as i32,
             join: self.join.unwrap_or(active / 2) as i32,
@@ -140,7 +145,7 @@ impl Knobs {
 
     /// How many waiters, the holder not counted, make restriction begin.
     pub(super) fn enabling_waiters<P: Platform>(&self) -> usize {
-        let threads = self.enable.unwrap_or_else(|| 4.min(P::parallelism() as u32 + 1));
+        let threads = self.enable.unwrap_or_else(|| 4.min(self.active::<P>() + 2));
         (threads as usize).saturating_sub(1).max(1)
     }
 }
