@@ -26,7 +26,7 @@
 
 use core::fmt::Debug;
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Deadline, FutexCell, Platform, TimedOut};
 
@@ -99,8 +99,8 @@ fn abandon<P: Platform>(word: &P::Futex) -> Result<(), TimedOut> {
             word.load(Acquire);
             return Ok(());
         }
-        // ORDER: Release is E2; Acquire on failure is E1.
-        match word.compare_exchange(seen, ABANDONED, AcqRel, Acquire) {
+        // ORDER: Release is E2. A failure needs nothing: the load above follows a grant.
+        match word.compare_exchange(seen, ABANDONED, Release, Relaxed) {
             Ok(_) => return Err(TimedOut),
             Err(now) => seen = now,
         }
