@@ -109,20 +109,28 @@ impl<W> Mcs<Native, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
+    /// Lines up and waits, known as a waiter for `address`.
     #[cold]
-    fn wait_for_turn(
+    fn queue_up(
+        &self,
         address: usize,
         node: NonNull<McsNode<P>>,
-        pred: NonNull<McsNode<P>>,
         deadline: Option<Deadline>,
     ) -> Option<NonNull<McsNode<P>>> {
+        // Before the swap: a child of `fork` must be able to find every node of a ghost.
         P::set_waiting_on(address);
-        // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
-        unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-        // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
-        let granted = W::wait(&unsafe { node.as_ref() }.word, deadline);
+        // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
+        let granted = match NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
+            None => true, // Released since our first attempt.
+            Some(pred) => {
+                // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
+                unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
+                // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
+                W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
+            }
+        };
         P::set_waiting_on(0);
-        granted.is_ok().then_some(node)
+        granted.then_some(node)
     }
 
     /// Hands the lock over, or frees it, on behalf of `node`, skipping those who gave up.
@@ -161,11 +169,11 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
     #[inline(always)]
     pub(crate) fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<NonNull<McsNode<P>>> {
         let node = P::alloc_node::<McsNode<P>>();
-        // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
-        match NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
-            None => Some(node),
-            Some(pred) => Self::wait_for_turn(address, node, pred, deadline),
+        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
+        if self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok() {
+            return Some(node);
         }
+        self.queue_up(address, node, deadline)
     }
 }
 
