@@ -26,9 +26,7 @@ const API: &str = "
 ";
 
 fn run(command: &mut Command) -> Output {
-    command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
 fn stdout(command: &mut Command) -> String {
@@ -38,32 +36,18 @@ fn stdout(command: &mut Command) -> String {
 }
 
 fn nm(which: &str) -> Vec<String> {
-    let text = stdout(
-        Command::new("nm")
-            .args(["-D", "-P", which])
-            .arg(common::lockwork_so()),
-    );
-    text.lines()
-        .filter_map(|line| line.split(' ').next())
-        .map(str::to_owned)
-        .collect()
+    let text = stdout(Command::new("nm").args(["-D", "-P", which]).arg(common::lockwork_so()));
+    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
 fn dynamic_section() -> String {
-    stdout(
-        Command::new("readelf")
-            .args(["-d", "-W"])
-            .arg(common::lockwork_so()),
-    )
+    stdout(Command::new("readelf").args(["-d", "-W"]).arg(common::lockwork_so()))
 }
 
 #[test]
 fn the_whole_api_is_exported_without_versions() {
     let exported: BTreeSet<String> = nm("--defined-only").into_iter().collect();
-    let missing: Vec<_> = API
-        .split_whitespace()
-        .filter(|name| !exported.contains(*name))
-        .collect();
+    let missing: Vec<_> = API.split_whitespace().filter(|name| !exported.contains(*name)).collect();
     assert!(missing.is_empty(), "not exported, or with a version: {missing:?}");
 }
 
@@ -82,15 +66,7 @@ fn nothing_else_is_exported() {
 
 #[test]
 fn no_allocator_is_imported() {
-    let forbidden = [
-        "malloc",
-        "calloc",
-        "realloc",
-        "free",
-        "posix_memalign",
-        "aligned_alloc",
-        "memalign",
-    ];
+    let forbidden = ["malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "memalign"];
     let imported = nm("--undefined-only");
     assert!(!imported.is_empty());
     for name in imported {
@@ -106,24 +82,15 @@ fn libc_is_the_only_library_it_needs() {
     assert!(!needed.is_empty());
     for line in needed {
         // The loader itself is always there; the linker names it when thread-local storage is looked up.
-        assert!(
-            line.contains("[libc.so.6]") || line.contains("[ld-linux"),
-            "{line}"
-        );
+        assert!(line.contains("[libc.so.6]") || line.contains("[ld-linux"), "{line}");
     }
 }
 
 #[test]
 fn it_starts_first_and_is_never_unloaded() {
     let section = dynamic_section();
-    let flags = section
-        .lines()
-        .find(|line| line.contains("(FLAGS_1)"))
-        .unwrap_or_default();
-    assert!(
-        flags.contains("INITFIRST") && flags.contains("NODELETE"),
-        "flags: {flags}"
-    );
+    let flags = section.lines().find(|line| line.contains("(FLAGS_1)")).unwrap_or_default();
+    assert!(flags.contains("INITFIRST") && flags.contains("NODELETE"), "flags: {flags}");
 }
 
 fn under(lock: &str, program: &str, case: &str) -> Command {
@@ -137,10 +104,7 @@ fn under(lock: &str, program: &str, case: &str) -> Command {
 fn verbose_tells_what_was_served_and_is_silent_otherwise() {
     let output = run(&mut under("mcs-stp", "mutex_many", "contest_normal"));
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    let lines: Vec<_> = stderr
-        .lines()
-        .filter(|line| line.starts_with("lockwork:"))
-        .collect();
+    let lines: Vec<_> = stderr.lines().filter(|line| line.starts_with("lockwork:")).collect();
     assert_eq!(lines.len(), 1, "{stderr}");
     assert!(lines[0].contains("mcs-stp"), "{stderr}");
 
@@ -154,13 +118,8 @@ fn children_are_followed_unless_told_otherwise() {
     let list = |follow: bool| {
         let mut shell = Command::new("sh");
         // The shell's own child prints what it inherited.
-        shell
-            .args(["-c", "env; true"])
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin");
-        shell
-            .env("LD_PRELOAD", common::lockwork_so())
-            .env("LOCKWORK_LOCK", "ttas");
+        shell.args(["-c", "env; true"]).env_clear().env("PATH", "/usr/bin:/bin");
+        shell.env("LD_PRELOAD", common::lockwork_so()).env("LOCKWORK_LOCK", "ttas");
         if !follow {
             shell.env("LOCKWORK_NO_FOLLOW", "1");
         }
@@ -176,10 +135,7 @@ fn only_our_entry_is_removed_from_the_preloads() {
     let other = common::suite().join("bin/libctor.so");
     let both = format!("{}:{}", common::lockwork_so().display(), other.display());
     let mut shell = Command::new("sh");
-    shell
-        .args(["-c", "env; true"])
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin");
+    shell.args(["-c", "env; true"]).env_clear().env("PATH", "/usr/bin:/bin");
     let text = stdout(shell.env("LD_PRELOAD", both).env("LOCKWORK_NO_FOLLOW", "1"));
     assert!(!text.contains("liblockwork.so"), "{text}");
     assert!(text.contains("libctor.so"), "{text}");
@@ -188,16 +144,10 @@ fn only_our_entry_is_removed_from_the_preloads() {
 #[test]
 fn an_empty_environment_gets_the_default_lock() {
     let mut command = Command::new(common::suite().join("bin/mutex_kinds"));
-    command
-        .env_clear()
-        .env("LD_PRELOAD", common::lockwork_so())
-        .env("LOCKWORK_VERBOSE", "1");
+    command.env_clear().env("LD_PRELOAD", common::lockwork_so()).env("LOCKWORK_VERBOSE", "1");
     let output = run(&mut command);
     assert!(output.status.success(), "{}", common::text(&output));
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        common::reference("mutex_kinds")
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), common::reference("mutex_kinds"));
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(stderr.contains(lockwork_locks::catalogue::DEFAULT), "{stderr}");
 }

@@ -47,10 +47,7 @@ pub(crate) fn differences(glibc: &str, ours: &str, allowed: &[&Deviation]) -> Ve
         }
     }
     let lines_of = |text: &str, case: &str| -> Vec<String> {
-        text.lines()
-            .filter(|line| case_of(line) == case)
-            .map(str::to_owned)
-            .collect()
+        text.lines().filter(|line| case_of(line) == case).map(str::to_owned).collect()
     };
     let difference = |case: &str| {
         let (expected, got) = (lines_of(glibc, case), lines_of(ours, case));
@@ -59,10 +56,7 @@ pub(crate) fn differences(glibc: &str, ours: &str, allowed: &[&Deviation]) -> Ve
             .filter(|[expected, got]| expected != got && !is_allowed(expected, got, allowed))
             .map(|[expected, got]| (expected, got))
             .collect();
-        (!lines.is_empty()).then(|| Difference {
-            case: case.to_owned(),
-            lines,
-        })
+        (!lines.is_empty()).then(|| Difference { case: case.to_owned(), lines })
     };
     cases.into_iter().filter_map(difference).collect()
 }

@@ -47,23 +47,14 @@ pub(crate) fn suite() -> &'static Path {
 /// The names of the suite's programs.
 pub(crate) fn programs() -> Vec<String> {
     let command = make(suite());
-    let output = Command::new(&command[0])
-        .args(&command[1..])
-        .arg("list")
-        .output()
-        .expect("make");
+    let output = Command::new(&command[0]).args(&command[1..]).arg("list").output().expect("make");
     assert!(output.status.success(), "make failed:\n{}", text(&output));
-    String::from_utf8_lossy(&output.stdout)
-        .split_whitespace()
-        .map(str::to_owned)
-        .collect()
+    String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect()
 }
 
 fn make(out: &Path) -> Vec<String> {
     let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/posix");
-    ["make", "-s", "-C", sources, &format!("OUT={}", out.display())]
-        .map(str::to_owned)
-        .to_vec()
+    ["make", "-s", "-C", sources, &format!("OUT={}", out.display())].map(str::to_owned).to_vec()
 }
 
 /// What the program prints under plain glibc.
@@ -112,30 +103,16 @@ pub(crate) struct Effort {
     pub(crate) spin: bool,
 }
 
-/// The effort that suits a lock. With more threads than cores, a lock that spins in order of arrival hands
-/// itself to sleeping threads most of the time.
+/// The effort that suits a lock. With more threads than cores, a lock whose waiters spin keeps its holder off
+/// the processor, or is handed to a thread that is. GCR bounds how many do so, but not to the number of cores.
 pub(crate) fn effort(lock: &str) -> Effort {
-    let in_order = lock.ends_with("-spin") || lock == "ticket";
-    let spins = in_order || matches!(lock, "tas" | "ttas" | "backoff");
-    match (spins, in_order) {
-        (_, true) => Effort {
-            scale: 5,
-            threads: 3,
-            patience: 3,
-            spin: true,
-        },
-        (true, _) => Effort {
-            scale: 25,
-            threads: 4,
-            patience: 3,
-            spin: true,
-        },
-        _ => Effort {
-            scale: 100,
-            threads: 64,
-            patience: 2,
-            spin: false,
-        },
+    let base = lock.strip_prefix("gcr(").map_or(lock, |rest| rest.trim_end_matches(')'));
+    if !(base.ends_with("-spin") || matches!(base, "tas" | "ttas" | "backoff" | "ticket")) {
+        Effort { scale: 100, threads: 64, patience: 2, spin: false }
+    } else if base == lock {
+        Effort { scale: 5, threads: 3, patience: 3, spin: true }
+    } else {
+        Effort { scale: 5, threads: 64, patience: 3, spin: false }
     }
 }
 
