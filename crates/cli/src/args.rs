@@ -128,13 +128,7 @@ pub(crate) struct CompareArgs {
     pub(crate) timeout: std::time::Duration,
     /// What to measure: `wall`, or [+|-][NAME=]REGEX for a number in the output (first group, last match; +
     /// means higher is better); repeatable, the first is the primary one
-    #[arg(
-        long,
-        short,
-        value_name = "wall|REGEX",
-        allow_hyphen_values = true,
-        default_value = "wall"
-    )]
+    #[arg(long, short, value_name = "wall|REGEX", allow_hyphen_values = true, default_value = "wall")]
     pub(crate) metric: Vec<String>,
     /// For the primary metric more is better
     #[arg(long)]
@@ -160,9 +154,8 @@ pub(crate) struct CompareArgs {
 }
 
 fn seconds(text: &str) -> Result<std::time::Duration, String> {
-    let value: f64 = text
-        .parse()
-        .map_err(|_| "a number of seconds is expected, such as 60 or 2.5".to_owned())?;
+    let value: f64 =
+        text.parse().map_err(|_| "a number of seconds is expected, such as 60 or 2.5".to_owned())?;
     if !(0.01..=1e7).contains(&value) {
         return Err("between 0.01 and 10,000,000 seconds are possible".to_owned());
     }

@@ -41,9 +41,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Headers>> {
         Some(2) => headers::<elf::FileHeader64<Endianness>>(&cache),
         _ => headers::<elf::FileHeader32<Endianness>>(&cache),
     };
-    headers
-        .map(Some)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{error}")))
+    headers.map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{error}")))
 }
 
 fn headers<H: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>) -> object::read::Result<Headers> {
@@ -111,19 +109,9 @@ mod tests {
 
     #[test]
     fn other_machines_are_told_apart() {
-        let headers = Headers {
-            is_64: true,
-            machine: 243,
-            kind: 3,
-            interpreter: None,
-        };
+        let headers = Headers { is_64: true, machine: 243, kind: 3, interpreter: None };
         assert!(headers.mismatch().unwrap().contains("RISC-V"));
-        let headers = Headers {
-            is_64: false,
-            machine: 3,
-            kind: 2,
-            interpreter: None,
-        };
+        let headers = Headers { is_64: false, machine: 3, kind: 2, interpreter: None };
         assert!(headers.mismatch().unwrap().contains("32-bit"));
     }
 }

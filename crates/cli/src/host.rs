@@ -25,11 +25,7 @@ impl Host {
         let memory = rustix::system::sysinfo();
         Host {
             name: uname.nodename().to_string_lossy().into_owned(),
-            kernel: format!(
-                "{} {}",
-                uname.sysname().to_string_lossy(),
-                uname.release().to_string_lossy()
-            ),
+            kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
             architecture: std::env::consts::ARCH,
             cpu: cpu_model(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
@@ -63,9 +59,7 @@ pub(crate) fn glibc_version() -> String {
 /// The first `model name` of /proc/cpuinfo; absent on some architectures.
 fn cpu_model() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    cpuinfo_field(&text, "model name")
-        .unwrap_or(std::env::consts::ARCH)
-        .to_owned()
+    cpuinfo_field(&text, "model name").unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
 /// The value of the first line `NAME : VALUE`.

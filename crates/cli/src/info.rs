@@ -66,17 +66,11 @@ fn plain(name: &str) -> &'static str {
 
 fn lookup(name: &str) -> Result<Info, Failure> {
     if let Some(wrapper) = catalogue::WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-        let specs = catalogue::LOCKS
-            .iter()
-            .map(|lock| format!("{name}({})", lock.name))
-            .collect();
+        let specs = catalogue::LOCKS.iter().map(|lock| format!("{name}({})", lock.name)).collect();
         let entry = Entry::new(name.to_owned(), wrapper, vec![]);
         return Ok(info(entry, wrapper, specs, &gcr::Knobs::default()));
     }
-    let variants: Vec<_> = catalogue::LOCKS
-        .iter()
-        .filter(|lock| lock.algorithm.name == name)
-        .collect();
+    let variants: Vec<_> = catalogue::LOCKS.iter().filter(|lock| lock.algorithm.name == name).collect();
     if let Some(first) = variants.first() {
         let specs = variants.iter().map(|lock| lock.name.to_owned()).collect();
         let waiting = variants.iter().map(|lock| lock.waiting).collect();
@@ -87,12 +81,7 @@ fn lookup(name: &str) -> Result<Info, Failure> {
         return Err(Failure::usage("`passthrough` is no lock of its own"));
     };
     let lock = spec.base.info();
-    let base = info(
-        Entry::base(lock),
-        lock.algorithm,
-        vec![lock.name.to_owned()],
-        &gcr::Knobs::default(),
-    );
+    let base = info(Entry::base(lock), lock.algorithm, vec![lock.name.to_owned()], &gcr::Knobs::default());
     Ok(match &spec.gcr {
         None => base,
         Some(knobs) => {
@@ -105,11 +94,7 @@ fn lookup(name: &str) -> Result<Info, Failure> {
 }
 
 fn info(entry: Entry, algorithm: &'static Algorithm, specs: Vec<String>, given: &gcr::Knobs) -> Info {
-    let knobs = if algorithm.name == gcr::ALGORITHM.name {
-        gcr::KNOBS
-    } else {
-        &[]
-    };
+    let knobs = if algorithm.name == gcr::ALGORITHM.name { gcr::KNOBS } else { &[] };
     Info {
         entry,
         specs,
@@ -142,11 +127,7 @@ fn text(info: &Info) -> String {
         "{} bytes a lock, {} more for each waiter{}",
         entry.bytes,
         entry.bytes_per_waiter,
-        if entry.holder_node {
-            " and for the holder"
-        } else {
-            ""
-        }
+        if entry.holder_node { " and for the holder" } else { "" }
     );
     let try_lock = yes(entry.try_lock);
     let mut fields: Vec<(&str, &str)> = vec![("family", &entry.family)];

@@ -66,11 +66,7 @@ impl Entry {
             bytes: wrapper.bytes + lock.algorithm.bytes,
             bytes_per_waiter: wrapper.bytes_per_waiter.max(lock.algorithm.bytes_per_waiter),
             holder_node: lock.algorithm.holder_node,
-            ..Entry::new(
-                format!("{}({})", wrapper.name, lock.name),
-                wrapper,
-                vec![lock.waiting],
-            )
+            ..Entry::new(format!("{}({})", wrapper.name, lock.name), wrapper, vec![lock.waiting])
         }
     }
 }
@@ -90,7 +86,7 @@ pub(crate) fn main(args: &ListArgs) -> Result<ExitCode, Failure> {
 }
 
 fn table() -> String {
-    let mut table = terminal::table();
+    let mut table = terminal::wrapping_table();
     table.set_header([
         "lock", "family", "waiting", "fairness", "bytes", "+ waiter", "try", "timed", "citation",
     ]);
@@ -136,11 +132,13 @@ fn first_clause(text: &str) -> &str {
 
 /// `Dice, Kogan 2019`
 fn short_citation(text: &str) -> String {
-    let authors = text.split(':').next().unwrap_or(text);
-    let year = text
-        .rsplit(|c: char| !c.is_ascii_digit())
-        .find(|digits| digits.len() == 4)
-        .unwrap_or_default();
+    let all = text.split(':').next().unwrap_or(text);
+    let authors = match all.split_once(',') {
+        Some((first, rest)) if rest.contains(',') => format!("{first} et al."),
+        _ => all.to_owned(),
+    };
+    let year =
+        text.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| digits.len() == 4).unwrap_or_default();
     format!("{authors} {year}").trim_end().to_owned()
 }
 
@@ -164,6 +162,10 @@ mod tests {
         assert_eq!(
             short_citation("Dice, Kogan: Avoiding scalability collapse. EuroSys 2019"),
             "Dice, Kogan 2019"
+        );
+        assert_eq!(
+            short_citation("Magnusson, Landin, Hagersten: Queue locks. IPPS 1994"),
+            "Magnusson et al. 1994"
         );
         assert_eq!(short_citation("folklore"), "folklore");
     }

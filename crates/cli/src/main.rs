@@ -78,11 +78,7 @@ fn one_line(message: &str) -> String {
         if line.starts_with("tip: to pass") {
             continue;
         }
-        parts.push(
-            line.trim_start_matches("error: ")
-                .trim_start_matches("tip: ")
-                .to_owned(),
-        );
+        parts.push(line.trim_start_matches("error: ").trim_start_matches("tip: ").to_owned());
     }
     let last = parts.pop().unwrap_or_default();
     let last = last.replace("For more information, try '--help'.", "see --help");

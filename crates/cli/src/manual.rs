@@ -24,11 +24,7 @@ pub(crate) fn pages(directory: Option<&Path>) -> Result<ExitCode, Failure> {
     match directory {
         Some(directory) => {
             write_all(directory).map_err(|error| {
-                Failure::usage(format!(
-                    "cannot write to `{}`: {}",
-                    directory.display(),
-                    describe(&error)
-                ))
+                Failure::usage(format!("cannot write to `{}`: {}", directory.display(), describe(&error)))
             })?;
         }
         None => {

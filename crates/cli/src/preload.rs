@@ -13,12 +13,7 @@ use crate::program::describe;
 const FILE_NAME: &str = "liblockwork.so";
 
 /// Every variable the library reads; a program that is to run without it gets none of them.
-const VARIABLES: [&str; 4] = [
-    "LOCKWORK_LOCK",
-    "LOCKWORK_POLICY",
-    "LOCKWORK_VERBOSE",
-    "LOCKWORK_NO_FOLLOW",
-];
+const VARIABLES: [&str; 4] = ["LOCKWORK_LOCK", "LOCKWORK_POLICY", "LOCKWORK_VERBOSE", "LOCKWORK_NO_FOLLOW"];
 
 /// The library, found and checked.
 #[derive(Debug, Clone)]
@@ -37,24 +32,16 @@ impl Library {
             let mend = "run `cargo build --release`, or set LOCKWORK_SO to its path";
             Failure::usage(format!("library `{}`{origin} {why}; {mend}", path.display()))
         };
-        let absolute = path
-            .canonicalize()
-            .map_err(|error| refuse(&format!("cannot be used: {}", describe(&error))))?;
+        let absolute =
+            path.canonicalize().map_err(|error| refuse(&format!("cannot be used: {}", describe(&error))))?;
         match elf::read(&absolute) {
             Err(error) => return Err(refuse(&format!("cannot be read: {}", describe(&error)))),
             Ok(Some(headers)) if headers.kind == ET_DYN.0 && headers.mismatch().is_none() => {}
             Ok(_) => return Err(refuse("is no shared library of this machine")),
         }
         // The loader splits LD_PRELOAD at these and knows no quoting.
-        if absolute
-            .as_os_str()
-            .as_bytes()
-            .iter()
-            .any(|byte| b" :".contains(byte))
-        {
-            return Err(refuse(
-                "has a blank or colon in its path, which LD_PRELOAD cannot express",
-            ));
+        if absolute.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
+            return Err(refuse("has a blank or colon in its path, which LD_PRELOAD cannot express"));
         }
         Ok(Library { path: absolute })
     }
@@ -67,9 +54,7 @@ impl Library {
 
 fn installed() -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(|error| {
-        Failure::usage(format!(
-            "where this program is is unknown: {error}; set LOCKWORK_SO"
-        ))
+        Failure::usage(format!("where this program is is unknown: {error}; set LOCKWORK_SO"))
     })?;
     let directory = own.parent().unwrap_or(Path::new("/"));
     let candidates =
@@ -108,10 +93,7 @@ pub(crate) fn with_library(library: &Library, request: &Request) -> Changes {
     vec![
         ("LD_PRELOAD", Some(preload)),
         ("LOCKWORK_LOCK", request.lock.as_ref().map(OsString::from)),
-        (
-            "LOCKWORK_POLICY",
-            request.policy.clone().map(PathBuf::into_os_string),
-        ),
+        ("LOCKWORK_POLICY", request.policy.clone().map(PathBuf::into_os_string)),
         ("LOCKWORK_VERBOSE", flag(request.verbose)),
         ("LOCKWORK_NO_FOLLOW", flag(request.no_follow)),
     ]

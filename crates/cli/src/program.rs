@@ -36,11 +36,8 @@ pub(crate) fn resolve(name: &OsStr) -> Result<PathBuf, Failure> {
     let search = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
     let mut obstacle = None;
     for directory in std::env::split_paths(&search) {
-        let path = if directory.as_os_str().is_empty() {
-            Path::new(".").join(name)
-        } else {
-            directory.join(name)
-        };
+        let path =
+            if directory.as_os_str().is_empty() { Path::new(".").join(name) } else { directory.join(name) };
         match executable(&path) {
             Ok(()) => return Ok(path),
             Err(Obstacle::Absent) => {}
@@ -51,19 +48,15 @@ pub(crate) fn resolve(name: &OsStr) -> Result<PathBuf, Failure> {
     }
     match obstacle {
         Some((path, why)) => Err(not_executable(&path, &why)),
-        None if Path::new(name).exists() => Err(not_found(&format!(
-            " in PATH; for the one here write `./{}`",
-            name.to_string_lossy()
-        ))),
+        None if Path::new(name).exists() => {
+            Err(not_found(&format!(" in PATH; for the one here write `./{}`", name.to_string_lossy())))
+        }
         None => Err(not_found(" in PATH; check the spelling, or give its path")),
     }
 }
 
 fn not_executable(path: &Path, why: &str) -> Failure {
-    Failure::with_status(
-        NOT_EXECUTABLE,
-        format!("`{}` cannot be executed: {why}", path.display()),
-    )
+    Failure::with_status(NOT_EXECUTABLE, format!("`{}` cannot be executed: {why}", path.display()))
 }
 
 enum Obstacle {
@@ -80,9 +73,7 @@ fn executable(path: &Path) -> Result<(), Obstacle> {
         return Err(Obstacle::NotExecutable("it is a directory".to_owned()));
     }
     if metadata.permissions().mode() & 0o111 == 0 {
-        return Err(Obstacle::NotExecutable(
-            "it is not executable; chmod +x it".to_owned(),
-        ));
+        return Err(Obstacle::NotExecutable("it is not executable; chmod +x it".to_owned()));
     }
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK)
         .map_err(|error| Obstacle::NotExecutable(describe(&error.into())))
@@ -93,10 +84,7 @@ pub(crate) fn describe(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();
-    chars
-        .next()
-        .map(|first| first.to_lowercase().chain(chars).collect())
-        .unwrap_or_default()
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// Refuses a program that would run without our library although it was asked for.
@@ -107,15 +95,9 @@ pub(crate) fn check_preloadable(path: &Path) -> Result<(), Failure> {
 
 fn check(program: &Path, path: &Path, depth: usize) -> Result<(), Failure> {
     let refuse = |why: String| {
-        let through = if program == path {
-            String::new()
-        } else {
-            format!(" (its interpreter `{}`)", path.display())
-        };
-        Failure::usage(format!(
-            "`{}`{through} cannot run under another lock: {why}",
-            program.display()
-        ))
+        let through =
+            if program == path { String::new() } else { format!(" (its interpreter `{}`)", path.display()) };
+        Failure::usage(format!("`{}`{through} cannot run under another lock: {why}", program.display()))
     };
     if let Some(why) = privileges(path) {
         return Err(refuse(why));
@@ -127,25 +109,21 @@ fn check(program: &Path, path: &Path, depth: usize) -> Result<(), Failure> {
     let Some(headers) = headers else {
         let next = interpreter_of_script(path).map_err(|error| refuse(describe(&error)))?;
         if depth == MAX_SCRIPT_DEPTH {
-            return Err(refuse(
-                "its interpreters are scripts, more than five deep".to_owned(),
-            ));
+            return Err(refuse("its interpreters are scripts, more than five deep".to_owned()));
         }
         return check(program, &next, depth + 1);
     };
     if let Some(why) = headers.mismatch() {
-        return Err(refuse(format!(
-            "{why}, and the library is not; build Lockwork for it"
-        )));
+        return Err(refuse(format!("{why}, and the library is not; build Lockwork for it")));
     }
     match headers.interpreter {
         None => Err(refuse(
             "it is statically linked, and the dynamic loader alone can load the library; link it dynamically"
                 .to_owned(),
         )),
-        Some(loader) if loader.contains("ld-musl") => Err(refuse(
-            "it is linked with musl, and the library needs glibc; build it with glibc".to_owned(),
-        )),
+        Some(loader) if loader.contains("ld-musl") => {
+            Err(refuse("it is linked with musl, and the library needs glibc; build it with glibc".to_owned()))
+        }
         Some(_) => Ok(()),
     }
 }
@@ -153,9 +131,7 @@ fn check(program: &Path, path: &Path, depth: usize) -> Result<(), Failure> {
 /// How a program gains privileges, which makes the loader ignore `LD_PRELOAD`.
 fn privileges(path: &Path) -> Option<String> {
     let mend = "the dynamic loader then ignores LD_PRELOAD; run a copy without it";
-    let mode = fs::metadata(path)
-        .map(|metadata| metadata.mode())
-        .unwrap_or_default();
+    let mode = fs::metadata(path).map(|metadata| metadata.mode()).unwrap_or_default();
     if mode & 0o4000 != 0 {
         return Some(format!("it is setuid, and {mend}"));
     }
@@ -177,17 +153,9 @@ fn interpreter_of_script(path: &Path) -> io::Result<PathBuf> {
     let Some(rest) = line.strip_prefix(b"#!") else {
         return Ok(PathBuf::from("/bin/sh"));
     };
-    let rest = rest
-        .split(|&byte| byte == b'\n')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
-    let mut words = rest
-        .split(|byte| byte.is_ascii_whitespace())
-        .filter(|word| !word.is_empty());
-    let interpreter = words
-        .next()
-        .map(|word| PathBuf::from(OsString::from_vec(word.to_vec())));
+    let rest = rest.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+    let mut words = rest.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    let interpreter = words.next().map(|word| PathBuf::from(OsString::from_vec(word.to_vec())));
     let interpreter = interpreter.ok_or_else(|| io::Error::other("its `#!` line names no interpreter"))?;
     if interpreter.file_name() == Some(OsStr::new("env")) {
         let named = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
@@ -196,10 +164,7 @@ fn interpreter_of_script(path: &Path) -> io::Result<PathBuf> {
         }
     }
     if !interpreter.exists() {
-        return Err(io::Error::other(format!(
-            "its interpreter `{}` does not exist",
-            interpreter.display()
-        )));
+        return Err(io::Error::other(format!("its interpreter `{}` does not exist", interpreter.display())));
     }
     Ok(interpreter)
 }
@@ -218,12 +183,7 @@ mod tests {
     #[test]
     fn statuses_are_a_shells() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(
-            resolve(OsStr::new("no-such-program-anywhere"))
-                .unwrap_err()
-                .status,
-            NOT_FOUND
-        );
+        assert_eq!(resolve(OsStr::new("no-such-program-anywhere")).unwrap_err().status, NOT_FOUND);
         assert_eq!(resolve(OsStr::new("")).unwrap_err().status, NOT_FOUND);
         assert_eq!(resolve(OsStr::new("/no/such")).unwrap_err().status, NOT_FOUND);
         assert_eq!(resolve(OsStr::new("/tmp")).unwrap_err().status, NOT_EXECUTABLE);
@@ -235,31 +195,19 @@ mod tests {
     #[test]
     fn scripts_are_followed() {
         let directory = tempfile::tempdir().unwrap();
-        for (name, text) in [
-            ("sh", "#!/bin/sh\n"),
-            ("env", "#! /usr/bin/env -S FOO=1 sh -e\n"),
-            ("none", "echo\n"),
-        ] {
+        for (name, text) in
+            [("sh", "#!/bin/sh\n"), ("env", "#! /usr/bin/env -S FOO=1 sh -e\n"), ("none", "echo\n")]
+        {
             let path = script(directory.path(), name, text, 0o755);
             let interpreter = interpreter_of_script(&path).unwrap();
             assert_eq!(interpreter.file_name(), Some(OsStr::new("sh")), "{name}");
             check_preloadable(&path).unwrap();
         }
         let path = script(directory.path(), "missing", "#!/no/such/interpreter\n", 0o755);
-        assert!(
-            check_preloadable(&path)
-                .unwrap_err()
-                .to_string()
-                .contains("does not exist")
-        );
+        assert!(check_preloadable(&path).unwrap_err().to_string().contains("does not exist"));
         let own = directory.path().join("loop");
         let path = script(directory.path(), "loop", &format!("#!{}\n", own.display()), 0o755);
-        assert!(
-            check_preloadable(&path)
-                .unwrap_err()
-                .to_string()
-                .contains("five deep")
-        );
+        assert!(check_preloadable(&path).unwrap_err().to_string().contains("five deep"));
     }
 
     #[test]

@@ -23,10 +23,8 @@ pub(crate) fn main(args: &RunArgs) -> Result<ExitCode, Failure> {
         no_follow: args.no_follow,
     };
     check_topology()?;
-    let (name, arguments) = args
-        .command
-        .split_first()
-        .ok_or_else(|| Failure::usage("no command is given"))?;
+    let (name, arguments) =
+        args.command.split_first().ok_or_else(|| Failure::usage("no command is given"))?;
     let program = program::resolve(name)?;
     let library = Library::find()?;
     program::check_preloadable(&program)?;
@@ -62,11 +60,7 @@ pub(crate) fn read_policy(path: &Path) -> Result<Policy, Failure> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::usage(format!(
-        "policy `{}` cannot be read: {}; check the path",
-        path.display(),
-        describe(error)
-    ))
+    Failure::usage(format!("policy `{}` cannot be read: {}; check the path", path.display(), describe(error)))
 }
 
 /// The library ignores a virtual topology it cannot read; here one can still be told.

@@ -32,7 +32,7 @@ pub(crate) fn table() -> Table {
 
 /// A table for sentences, which wrap at the terminal's width or, where there is no terminal, at a book's.
 pub(crate) fn wrapping_table() -> Table {
-    const WIDTH_ELSEWHERE: u16 = 120;
+    const WIDTH_ELSEWHERE: u16 = 132;
     let mut table = table();
     table.set_content_arrangement(ContentArrangement::Dynamic);
     if !io::stdout().is_terminal() {
@@ -44,18 +44,13 @@ pub(crate) fn wrapping_table() -> Table {
 /// Writes to stdout; a reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| {
-        if text.ends_with('\n') {
-            Ok(())
-        } else {
-            stdout.write_all(b"\n")
-        }
-    });
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { stdout.write_all(b"\n") });
     match written.and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::with_status(
-            1,
-            format!("cannot write to stdout: {error}"),
-        )),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::with_status(1, format!("cannot write to stdout: {error}")))
+        }
         _ => Ok(()),
     }
 }

@@ -46,10 +46,7 @@ impl Bench {
     /// Compares with `--json`; `rules` are the program's.
     fn compare(&self, options: &[&str], rules: &[&str]) -> (Option<i32>, Value) {
         let mut command = lockwork();
-        command
-            .args(["compare", "--json", "--out"])
-            .arg(self.out())
-            .args(options);
+        command.args(["compare", "--json", "--out"]).arg(self.out()).args(options);
         command.arg("--").arg(&self.program).arg("{threads}").args(rules);
         let (status, stdout, stderr) = output(&mut command);
         let document =
@@ -89,29 +86,15 @@ fn medians_ratios_and_verdicts() {
     assert_eq!(status, Some(0));
     assert_eq!(document["baseline"], "pthread");
     let slower = cell(&document, "ttas", 2, "score");
-    assert_eq!(
-        (&slower["verdict"], &slower["ratio"]["value"]),
-        (&"slower".into(), &0.5.into())
-    );
+    assert_eq!((&slower["verdict"], &slower["ratio"]["value"]), (&"slower".into(), &0.5.into()));
     assert_eq!(slower["median"]["low"], 50.0);
     let faster = cell(&document, "ttas", 8, "score");
-    assert_eq!(
-        (&faster["verdict"], &faster["ratio"]["value"]),
-        (&"faster".into(), &2.0.into())
-    );
+    assert_eq!((&faster["verdict"], &faster["ratio"]["value"]), (&"faster".into(), &2.0.into()));
     assert_eq!(cell(&document, "mcs-stp", 8, "score")["verdict"], "no_difference");
-    assert_eq!(
-        cell(&document, "gcr(mcs-stp, active=4)", 8, "score")["verdict"],
-        "no_difference"
-    );
+    assert_eq!(cell(&document, "gcr(mcs-stp, active=4)", 8, "score")["verdict"], "no_difference");
     assert_eq!(cell(&document, "pthread", 8, "score")["verdict"], "baseline");
     assert_eq!(cell(&document, "ttas", 8, "p99")["median"]["value"], 12.5);
-    assert!(
-        cell(&document, "ttas", 8, "wall")["median"]["value"]
-            .as_f64()
-            .unwrap()
-            > 0.0
-    );
+    assert!(cell(&document, "ttas", 8, "wall")["median"]["value"].as_f64().unwrap() > 0.0);
 
     let runs = document["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 4 * 2 * (1 + 5));
@@ -127,33 +110,17 @@ fn medians_ratios_and_verdicts() {
     }
     let csv = std::fs::read_to_string(bench.out().join("runs.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + runs.len());
-    assert!(
-        csv.lines()
-            .next()
-            .unwrap()
-            .ends_with("reason,metric:score,metric:p99,metric:wall")
-    );
+    assert!(csv.lines().next().unwrap().ends_with("reason,metric:score,metric:p99,metric:wall"));
 }
 
 /// Every round has each cell once, whatever the order.
 #[test]
 fn rounds_are_interleaved_and_repeatable() {
     let bench = Bench::new();
-    let options = [
-        "--locks",
-        "pthread,ttas,ticket",
-        "--threads",
-        "1,2",
-        "--runs",
-        "3",
-        "--seed",
-        "42",
-    ];
+    let options = ["--locks", "pthread,ttas,ticket", "--threads", "1,2", "--runs", "3", "--seed", "42"];
     let order = |document: &Value| -> Vec<String> {
         let runs = document["runs"].as_array().unwrap();
-        runs.iter()
-            .map(|run| format!("{} {}", run["lock"], run["threads"]))
-            .collect()
+        runs.iter().map(|run| format!("{} {}", run["lock"], run["threads"])).collect()
     };
     let first = order(&bench.compare(&options, &[]).1);
     assert_eq!(first, order(&bench.compare(&options, &[]).1));
@@ -165,10 +132,7 @@ fn rounds_are_interleaved_and_repeatable() {
         cells.dedup();
         assert_eq!(cells.len(), 6);
     }
-    assert!(
-        rounds.iter().any(|round| *round != rounds[0]),
-        "the order never changes"
-    );
+    assert!(rounds.iter().any(|round| *round != rounds[0]), "the order never changes");
 }
 
 #[test]
@@ -176,9 +140,7 @@ fn pthread_runs_without_the_library() {
     let bench = Bench::new();
     let out = bench.directory.path().join("seen");
     let mut command = lockwork();
-    command
-        .env("LD_PRELOAD", common::harmless_library())
-        .env("LOCKWORK_LOCK", "leftover");
+    command.env("LD_PRELOAD", common::harmless_library()).env("LOCKWORK_LOCK", "leftover");
     command.args([
         "compare",
         "--locks",
@@ -193,10 +155,7 @@ fn pthread_runs_without_the_library() {
     command.args([
         "sh",
         "-c",
-        &format!(
-            "echo ${{{{LOCKWORK_LOCK-none}}}} ${{{{LD_PRELOAD-none}}}} >> {}",
-            out.display()
-        ),
+        &format!("echo ${{{{LOCKWORK_LOCK-none}}}} ${{{{LD_PRELOAD-none}}}} >> {}", out.display()),
     ]);
     let (status, _, stderr) = output(&mut command);
     assert_eq!(status, Some(0), "{stderr}");
@@ -204,26 +163,14 @@ fn pthread_runs_without_the_library() {
     let mut lines: Vec<&str> = seen.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines[0], "none none");
-    assert!(
-        lines[1].starts_with("passthrough /") && lines[1].contains("libc.so"),
-        "{seen}"
-    );
+    assert!(lines[1].starts_with("passthrough /") && lines[1].contains("libc.so"), "{seen}");
 }
 
 #[test]
 fn collapse_crash_and_silence_are_never_averaged_away() {
     let bench = Bench::new();
     let (status, document) = bench.compare(
-        &[
-            "--locks",
-            "pthread,ticket,ttas,tas,futex",
-            "--threads",
-            "8",
-            "--timeout",
-            "3",
-            "--metric",
-            SCORE,
-        ],
+        &["--locks", "pthread,ticket,ttas,tas,futex", "--threads", "8", "--timeout", "3", "--metric", SCORE],
         &["ticket=hang", "ttas=crash", "tas=fail", "futex=mute"],
     );
     assert_eq!(status, Some(0));
@@ -235,16 +182,10 @@ fn collapse_crash_and_silence_are_never_averaged_away() {
     for (lock, reason) in [
         ("ttas", "killed by SIGSEGV"),
         ("tas", "exit status 3; its last line: cannot open database"),
-        (
-            "futex",
-            "no `score` in the output; its last line: no figures today",
-        ),
+        ("futex", "no `score` in the output; its last line: no figures today"),
     ] {
         let failed = cell(&document, lock, 8, "score");
-        assert_eq!(
-            (&failed["verdict"], &failed["note"]),
-            (&"failed".into(), &"failed (5/5 runs)".into())
-        );
+        assert_eq!((&failed["verdict"], &failed["note"]), (&"failed".into(), &"failed (5/5 runs)".into()));
         assert!(failed["median"].is_null());
         let runs = document["runs"].as_array().unwrap();
         let run = runs.iter().find(|run| run["lock"] == lock).unwrap();
@@ -263,60 +204,29 @@ fn a_lock_that_sometimes_collapses_has_collapsed() {
     );
     let mut command = lockwork();
     command
-        .args([
-            "compare",
-            "--json",
-            "--no-report",
-            "--locks",
-            "pthread,ttas",
-            "--timeout",
-            "4",
-            "--",
-        ])
+        .args(["compare", "--json", "--no-report", "--locks", "pthread,ttas", "--timeout", "4", "--"])
         .arg(&flaky);
     let (_, stdout, _) = output(&mut command);
     let document: Value = serde_json::from_str(&stdout).unwrap();
-    let cell = document["summary"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|cell| cell["lock"] == "ttas")
-        .unwrap();
+    let cell = document["summary"].as_array().unwrap().iter().find(|cell| cell["lock"] == "ttas").unwrap();
     assert_eq!(cell["note"], "collapsed (1/5 timed out)");
-    assert_eq!(
-        (&cell["ok"], &cell["timed_out"], cell["median"].is_null()),
-        (&4.into(), &1.into(), true)
-    );
+    assert_eq!((&cell["ok"], &cell["timed_out"], cell["median"].is_null()), (&4.into(), &1.into(), true));
 }
 
 #[test]
 fn without_a_baseline_value_there_is_no_ratio() {
     let bench = Bench::new();
-    let (_, document) = bench.compare(
-        &["--locks", "pthread,ttas", "--threads", "2", "--metric", SCORE],
-        &["pthread=mute"],
-    );
+    let (_, document) =
+        bench.compare(&["--locks", "pthread,ttas", "--threads", "2", "--metric", SCORE], &["pthread=mute"]);
     let cell = cell(&document, "ttas", 2, "score");
-    assert_eq!(
-        (&cell["verdict"], cell["ratio"].is_null()),
-        (&"no_baseline".into(), true)
-    );
+    assert_eq!((&cell["verdict"], cell["ratio"].is_null()), (&"no_baseline".into(), true));
 }
 
 #[test]
 fn a_hopeless_comparison_stops_after_one_round() {
     let bench = Bench::new();
-    let (status, document) = bench.compare(
-        &[
-            "--locks",
-            "pthread,ttas",
-            "--threads",
-            "2",
-            "--metric",
-            "nonsense: ([0-9]+)",
-        ],
-        &[],
-    );
+    let (status, document) =
+        bench.compare(&["--locks", "pthread,ttas", "--threads", "2", "--metric", "nonsense: ([0-9]+)"], &[]);
     assert_eq!(status, Some(1));
     assert_eq!(document["hopeless"], true);
     assert_eq!(document["runs"].as_array().unwrap().len(), 2);
@@ -326,16 +236,7 @@ fn a_hopeless_comparison_stops_after_one_round() {
 fn one_run_is_too_few_for_a_verdict() {
     let bench = Bench::new();
     let (_, document) = bench.compare(
-        &[
-            "--locks",
-            "pthread,ttas",
-            "--threads",
-            "2",
-            "--runs",
-            "2",
-            "--metric",
-            SCORE,
-        ],
+        &["--locks", "pthread,ttas", "--threads", "2", "--runs", "2", "--metric", SCORE],
         &["ttas=50"],
     );
     assert_eq!(cell(&document, "ttas", 2, "score")["verdict"], "too_few_runs");
@@ -345,20 +246,8 @@ fn one_run_is_too_few_for_a_verdict() {
 fn the_table_says_it_all() {
     let bench = Bench::new();
     let mut command = lockwork();
-    command.args([
-        "compare",
-        "--locks",
-        "pthread,ttas,ticket",
-        "--threads",
-        "2",
-        "--timeout",
-        "3",
-    ]);
-    command
-        .args(["--metric", SCORE, "--out"])
-        .arg(bench.out())
-        .arg("--")
-        .arg(&bench.program);
+    command.args(["compare", "--locks", "pthread,ttas,ticket", "--threads", "2", "--timeout", "3"]);
+    command.args(["--metric", SCORE, "--out"]).arg(bench.out()).arg("--").arg(&bench.program);
     let (_, stdout, stderr) = output(command.args(["{threads}", "ttas=50", "ticket=hang"]));
     for expected in [
         "score: median, higher is better",
@@ -373,10 +262,7 @@ fn the_table_says_it_all() {
     ] {
         assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
-    assert!(
-        !stdout.contains('\x1b') && !stderr.contains('\x1b'),
-        "colours are for terminals"
-    );
+    assert!(!stdout.contains('\x1b') && !stderr.contains('\x1b'), "colours are for terminals");
     assert!(stderr.contains("seed "), "{stderr}");
 }
 
@@ -410,17 +296,7 @@ fn ctrl_c_kills_the_run_and_prints_what_is_there() {
         ),
     );
     let child = lockwork()
-        .args([
-            "compare",
-            "--json",
-            "--locks",
-            "pthread,ttas",
-            "--warmup",
-            "0",
-            "--seed",
-            "1",
-            "--out",
-        ])
+        .args(["compare", "--json", "--locks", "pthread,ttas", "--warmup", "0", "--seed", "1", "--out"])
         .arg(bench.out())
         .arg("--")
         .arg(&slow)
@@ -432,21 +308,10 @@ fn ctrl_c_kills_the_run_and_prints_what_is_there() {
     let lockwork = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
     rustix::process::kill_process(lockwork, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(
-        output.status.code(),
-        Some(130),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["interrupted"], true);
-    assert!(
-        document["runs"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|run| run["lock"] == "pthread")
-    );
+    assert!(document["runs"].as_array().unwrap().iter().all(|run| run["lock"] == "pthread"));
     for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
         eventually("the end of the run's processes", || has_ended(pid));
     }

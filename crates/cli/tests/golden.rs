@@ -20,16 +20,7 @@ fn transcript(arguments: &[&str]) -> String {
 #[test]
 fn help_of_every_command() {
     insta::assert_snapshot!("help", transcript(&["--help"]));
-    for command in [
-        "run",
-        "compare",
-        "list",
-        "info",
-        "doctor",
-        "policy",
-        "completions",
-        "man",
-    ] {
+    for command in ["run", "compare", "list", "info", "doctor", "policy", "completions", "man"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_policy_check", transcript(&["policy", "check", "--help"]));
@@ -67,26 +58,21 @@ fn the_list_as_json() {
         "futex",
         "gcr(mcs-stp)",
     ] {
-        let entry = entries
-            .iter()
-            .find(|entry| entry["name"] == name)
-            .unwrap_or_else(|| panic!("{name}"));
+        let entry = entries.iter().find(|entry| entry["name"] == name).unwrap_or_else(|| panic!("{name}"));
         assert!(entry["bytes"].is_u64() && entry["citation"].is_string() && entry["fairness"].is_string());
     }
 }
 
 #[test]
 fn what_is_known_of_a_lock() {
-    for lock in [
-        "mcs-stp",
-        "mcs",
-        "gcr",
-        "gcr(ticket, active=3)",
-        "passthrough",
-        "pthread",
-    ] {
+    for lock in ["mcs-stp", "gcr(ticket, active=3)", "passthrough", "pthread"] {
         insta::assert_snapshot!(format!("info_{lock}"), transcript(&["info", lock]));
     }
+    assert!(
+        transcript(&["info", "mcs"]).contains("mcs-spin, mcs-stp"),
+        "an algorithm is known by its name, too"
+    );
+    assert!(transcript(&["info", "gcr"]).contains("promote"));
     let (_, stdout, _) = output(lockwork().args(["info", "gcr(ticket, active=3)", "--json"]));
     let info: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(info["inner"]["name"], "ticket");
@@ -137,16 +123,10 @@ fn bad_command_lines() {
         let (status, stdout, stderr) = output(lockwork().args(&arguments));
         if !line.is_empty() {
             assert_eq!(stdout, "", "{line}");
-            assert!(
-                stderr.starts_with("lockwork: ") && stderr.lines().count() == 1,
-                "{line}: {stderr}"
-            );
+            assert!(stderr.starts_with("lockwork: ") && stderr.lines().count() == 1, "{line}: {stderr}");
         }
         assert_ne!(status, Some(0), "{line}");
-        text.push_str(&format!(
-            "$ lockwork {line}\n{stderr}exit status {}\n\n",
-            status.unwrap()
-        ));
+        text.push_str(&format!("$ lockwork {line}\n{stderr}exit status {}\n\n", status.unwrap()));
     }
     insta::assert_snapshot!(text);
 }
@@ -168,11 +148,7 @@ fn policies() {
     assert_eq!(policy["rules"][1]["kind"], "mutex");
 
     let bad = directory.path().join("bad.toml");
-    std::fs::write(
-        &bad,
-        "default = \"ttas\"\n\n[[rule]]\nkind = \"recursiv\"\nlock = \"ttas\"\n",
-    )
-    .unwrap();
+    std::fs::write(&bad, "default = \"ttas\"\n\n[[rule]]\nkind = \"recursiv\"\nlock = \"ttas\"\n").unwrap();
     for command in [["policy", "check"].as_slice(), &["run", "--policy"]] {
         let mut lockwork = lockwork();
         lockwork.args(command).arg(&bad);
@@ -182,10 +158,7 @@ fn policies() {
         let (status, _, stderr) = output(&mut lockwork);
         assert_eq!(status, Some(2));
         let expected = "line 4, column 8: unknown kind `recursiv`: did you mean `recursive`?";
-        assert!(
-            stderr.contains(expected) && stderr.contains("bad.toml"),
-            "{stderr}"
-        );
+        assert!(stderr.contains(expected) && stderr.contains("bad.toml"), "{stderr}");
     }
 }
 
@@ -194,25 +167,13 @@ fn a_missing_or_bad_library_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let text_file = script(directory.path(), "liblockwork.so", "not a library");
     for (library, expected) in [
-        (
-            "/nonexistent/liblockwork.so",
-            "cannot be used: no such file or directory",
-        ),
-        (
-            text_file.to_str().unwrap(),
-            "is no shared library of this machine",
-        ),
+        ("/nonexistent/liblockwork.so", "cannot be used: no such file or directory"),
+        (text_file.to_str().unwrap(), "is no shared library of this machine"),
     ] {
-        let (status, stdout, stderr) = output(
-            bare_lockwork()
-                .env("LOCKWORK_SO", library)
-                .args(["run", "--", "echo", "started"]),
-        );
+        let (status, stdout, stderr) =
+            output(bare_lockwork().env("LOCKWORK_SO", library).args(["run", "--", "echo", "started"]));
         assert_eq!((status, stdout.as_str()), (Some(2), ""));
-        assert!(
-            stderr.contains(expected) && stderr.contains("LOCKWORK_SO"),
-            "{stderr}"
-        );
+        assert!(stderr.contains(expected) && stderr.contains("LOCKWORK_SO"), "{stderr}");
         assert_eq!(stderr.lines().count(), 1);
     }
 }
@@ -226,9 +187,7 @@ fn the_library_is_found_beside_the_program_or_in_lib() {
     std::fs::copy(env!("CARGO_BIN_EXE_lockwork"), &program).unwrap();
     let run = || {
         let mut command = std::process::Command::new(&program);
-        command
-            .env_remove("LOCKWORK_SO")
-            .args(["run", "--", "sh", "-c", "echo $LD_PRELOAD"]);
+        command.env_remove("LOCKWORK_SO").args(["run", "--", "sh", "-c", "echo $LD_PRELOAD"]);
         output(&mut command)
     };
     let (status, _, stderr) = run();
@@ -247,11 +206,8 @@ fn the_library_is_found_beside_the_program_or_in_lib() {
 
 #[test]
 fn a_bad_topology_is_refused() {
-    let (status, _, stderr) = output(
-        lockwork()
-            .env("LOCKWORK_TOPOLOGY", "nodes:4")
-            .args(["run", "--", "true"]),
-    );
+    let (status, _, stderr) =
+        output(lockwork().env("LOCKWORK_TOPOLOGY", "nodes:4").args(["run", "--", "true"]));
     assert_eq!(status, Some(2));
     assert!(stderr.contains("LOCKWORK_TOPOLOGY `nodes:4`"), "{stderr}");
 }
@@ -268,20 +224,12 @@ fn completions_and_pages_are_made() {
     for shell in ["bash", "zsh", "fish"] {
         let (status, stdout, _) = output(lockwork().args(["completions", shell]));
         assert_eq!(status, Some(0));
-        assert!(
-            stdout.contains("lockwork") && stdout.contains("no-follow"),
-            "{shell}"
-        );
+        assert!(stdout.contains("lockwork") && stdout.contains("no-follow"), "{shell}");
     }
     let directory = tempfile::tempdir().unwrap();
     let (status, _, stderr) = output(lockwork().args(["man", "--out"]).arg(directory.path()));
     assert_eq!(status, Some(0), "{stderr}");
-    for page in [
-        "lockwork.1",
-        "lockwork-run.1",
-        "lockwork-compare.1",
-        "lockwork-policy-check.1",
-    ] {
+    for page in ["lockwork.1", "lockwork-run.1", "lockwork-compare.1", "lockwork-policy-check.1"] {
         let text = std::fs::read_to_string(directory.path().join(page)).unwrap();
         assert!(text.contains(".SH NAME"), "{page}");
     }
@@ -305,15 +253,8 @@ fn the_doctor_looks_at_machine_and_program() {
         "perf",
         "BPF",
     ] {
-        let check = checks
-            .iter()
-            .find(|check| check["name"] == name)
-            .unwrap_or_else(|| panic!("{name}"));
-        assert!(
-            ["ok", "warn", "fail"]
-                .iter()
-                .any(|status| check["status"] == *status)
-        );
+        let check = checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("{name}"));
+        assert!(["ok", "warn", "fail"].iter().any(|status| check["status"] == *status));
         assert!(!check["consequence"].as_str().unwrap().is_empty());
     }
     let failed = checks.iter().any(|check| check["status"] == "fail");

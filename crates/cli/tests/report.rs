@@ -33,20 +33,9 @@ echo "<p99 & \"more\">: $((5000 / score)) us"
     );
     let out = directory.join("report");
     let mut command = lockwork();
-    command.args([
-        "compare",
-        "--locks",
-        "pthread,ttas,ticket,mcs-stp,gcr(mcs-stp, active=4)",
-    ]);
-    command
-        .args(["--threads", threads, "--timeout", "4", "--out"])
-        .arg(&out);
-    command.args([
-        "--metric",
-        r"+score=(\d+) ops/sec",
-        "--metric",
-        r#"<p99 & "more">: (\d+)"#,
-    ]);
+    command.args(["compare", "--locks", "pthread,ttas,ticket,mcs-stp,gcr(mcs-stp, active=4)"]);
+    command.args(["--threads", threads, "--timeout", "4", "--out"]).arg(&out);
+    command.args(["--metric", r"+score=(\d+) ops/sec", "--metric", r#"<p99 & "more">: (\d+)"#]);
     let (status, _, stderr) = output(command.arg("--").arg(program).arg("{threads}"));
     assert_eq!(status, Some(0), "{stderr}");
     out.join("report.html")
@@ -54,14 +43,10 @@ echo "<p99 & \"more\">: $((5000 / score)) us"
 
 /// Everything a page can complain about.
 fn complaints(browser: &Browser) -> Vec<&Value> {
-    [
-        "Runtime.consoleAPICalled",
-        "Runtime.exceptionThrown",
-        "Log.entryAdded",
-    ]
-    .into_iter()
-    .flat_map(|method| browser.events_of(method))
-    .collect()
+    ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"]
+        .into_iter()
+        .flat_map(|method| browser.events_of(method))
+        .collect()
 }
 
 /// Only the page itself was asked for.
@@ -71,11 +56,7 @@ fn assert_no_request_leaves(browser: &Browser, url: &str) {
         .filter_map(|event| event["request"]["url"].as_str())
         .collect();
     assert!(urls.contains(&url), "{urls:?}");
-    assert!(
-        urls.iter()
-            .all(|asked| *asked == url || asked.starts_with("data:")),
-        "{urls:?}"
-    );
+    assert!(urls.iter().all(|asked| *asked == url || asked.starts_with("data:")), "{urls:?}");
 }
 
 #[test]
@@ -102,10 +83,7 @@ fn the_report_in_a_browser() {
 
 fn charts_are_drawn(browser: &mut Browser) {
     // Lines and ratios for each of two metrics.
-    assert_eq!(
-        browser.evaluate("document.querySelectorAll('svg.chart').length"),
-        4
-    );
+    assert_eq!(browser.evaluate("document.querySelectorAll('svg.chart').length"), 4);
     let drawn = browser.evaluate(
         "[...document.querySelectorAll('svg.chart')].map((chart) => {
             const box = chart.getBoundingClientRect();
@@ -177,28 +155,19 @@ fn the_keyboard_reaches_the_points(browser: &mut Browser) {
         ring: getComputedStyle(document.activeElement.querySelector('.hit') ?? document.activeElement).stroke,
         tip: document.querySelector('.tip').hidden ? null : document.querySelector('.tip').textContent })";
     let first = browser.evaluate(focused);
-    assert!(
-        first["label"]
-            .as_str()
-            .is_some_and(|label| label.starts_with("pthread, 2 threads")),
-        "{first}"
-    );
+    assert!(first["label"].as_str().is_some_and(|label| label.starts_with("pthread, 2 threads")), "{first}");
     assert_ne!(first["ring"], "none", "the focus is visible");
     assert_eq!(first["tip"], first["label"], "focus shows what hovering shows");
     browser.press("ArrowRight", 39);
     let second = browser.evaluate(focused);
     assert!(
-        second["label"]
-            .as_str()
-            .is_some_and(|label| label.starts_with("pthread, 8 threads")),
+        second["label"].as_str().is_some_and(|label| label.starts_with("pthread, 8 threads")),
         "{second}"
     );
     browser.press("End", 35);
     let last = browser.evaluate(focused);
     assert!(
-        last["label"]
-            .as_str()
-            .is_some_and(|label| label.starts_with("gcr(mcs-stp, active=4), 32")),
+        last["label"].as_str().is_some_and(|label| label.starts_with("gcr(mcs-stp, active=4), 32")),
         "{last}"
     );
     browser.press("Escape", 27);
@@ -217,10 +186,7 @@ fn the_legend_hides_and_shows(browser: &mut Browser) {
     browser.evaluate("document.querySelector('.legend [data-series=\"1\"] button').click()");
     // Gone from all four charts, and said so in both legends.
     assert_eq!(browser.evaluate(visible), all - 4 * THREADS as u64);
-    assert_eq!(
-        browser.evaluate("document.querySelectorAll('.legend [aria-pressed=\"false\"]').length"),
-        2
-    );
+    assert_eq!(browser.evaluate("document.querySelectorAll('.legend [aria-pressed=\"false\"]').length"), 2);
     browser.evaluate("document.querySelector('.legend [data-series=\"1\"] button').click()");
     assert_eq!(browser.evaluate(visible), all);
 }
@@ -304,10 +270,7 @@ fn narrow_screens(browser: &mut Browser) {
                 && e.getBoundingClientRect().right > window.innerWidth).map((e) => e.outerHTML.slice(0, 80)),
         }))))",
     );
-    assert!(
-        overflow["by"].as_i64().unwrap() <= 0,
-        "the page scrolls sideways: {overflow}"
-    );
+    assert!(overflow["by"].as_i64().unwrap() <= 0, "the page scrolls sideways: {overflow}");
 }
 
 #[test]

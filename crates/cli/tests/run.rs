@@ -26,29 +26,16 @@ fn environment(arguments: &[&str], preload: Option<&str>) -> Vec<String> {
 }
 
 fn library() -> String {
-    harmless_library()
-        .canonicalize()
-        .unwrap()
-        .to_str()
-        .unwrap()
-        .to_owned()
+    harmless_library().canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
 #[test]
 fn the_environment_tells_the_library_what_to_do() {
     let preload = format!("LD_PRELOAD={}", library());
-    assert_eq!(
-        environment(&["--lock", "mcs_stp"], None),
-        [preload.as_str(), "LOCKWORK_LOCK=mcs-stp"]
-    );
+    assert_eq!(environment(&["--lock", "mcs_stp"], None), [preload.as_str(), "LOCKWORK_LOCK=mcs-stp"]);
     assert_eq!(
         environment(&["--lock", "passthrough", "-v", "--no-follow"], None),
-        [
-            &preload,
-            "LOCKWORK_LOCK=passthrough",
-            "LOCKWORK_NO_FOLLOW=1",
-            "LOCKWORK_VERBOSE=1"
-        ]
+        [&preload, "LOCKWORK_LOCK=passthrough", "LOCKWORK_NO_FOLLOW=1", "LOCKWORK_VERBOSE=1"]
     );
     let default = format!("LOCKWORK_LOCK={}", lockwork_locks::catalogue::DEFAULT);
     assert_eq!(environment(&[], None), [preload, default]);
@@ -59,28 +46,17 @@ fn a_policy_is_passed_by_its_absolute_path() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("p.toml"), "default = \"ttas\"\n").unwrap();
     let mut command = lockwork();
-    command
-        .current_dir(directory.path())
-        .args(["run", "--policy", "p.toml", "--", "env"]);
+    command.current_dir(directory.path()).args(["run", "--policy", "p.toml", "--", "env"]);
     let (_, stdout, _) = output(&mut command);
     let path = directory.path().canonicalize().unwrap().join("p.toml");
-    assert!(
-        stdout.contains(&format!("LOCKWORK_POLICY={}\n", path.display())),
-        "{stdout}"
-    );
-    assert!(
-        !stdout.contains("LOCKWORK_LOCK="),
-        "the policy has a default of its own"
-    );
+    assert!(stdout.contains(&format!("LOCKWORK_POLICY={}\n", path.display())), "{stdout}");
+    assert!(!stdout.contains("LOCKWORK_LOCK="), "the policy has a default of its own");
 }
 
 #[test]
 fn other_preloaded_libraries_are_kept_behind_ours() {
     let other = library().replace("libc.so", "libm.so");
-    assert_eq!(
-        environment(&[], Some(&other))[0],
-        format!("LD_PRELOAD={}:{other}", library())
-    );
+    assert_eq!(environment(&[], Some(&other))[0], format!("LD_PRELOAD={}:{other}", library()));
     // Ours is not loaded twice.
     let both = format!("{}:{other}", library());
     assert_eq!(environment(&[], Some(&both))[0], format!("LD_PRELOAD={both}"));
@@ -107,10 +83,7 @@ fn arguments_and_streams_are_the_programs() {
 fn exit_status_and_signals_are_the_programs() {
     let (status, ..) = output(lockwork().args(["run", "--", "sh", "-c", "exit 7"]));
     assert_eq!(status, Some(7));
-    let output = lockwork()
-        .args(["run", "--", "sh", "-c", "kill -TERM $$"])
-        .output()
-        .unwrap();
+    let output = lockwork().args(["run", "--", "sh", "-c", "kill -TERM $$"]).output().unwrap();
     assert_eq!(output.status.signal(), Some(15));
 }
 
@@ -123,16 +96,10 @@ fn the_program_keeps_its_name() {
 
 /// Exit status 2, one line, and nothing ran.
 fn refused(program: &Path, expected: &str) {
-    for command in [
-        vec!["run", "--"],
-        vec!["compare", "--locks", "pthread,ttas", "--no-report", "--"],
-    ] {
+    for command in [vec!["run", "--"], vec!["compare", "--locks", "pthread,ttas", "--no-report", "--"]] {
         let (status, stdout, stderr) = output(lockwork().args(&command).arg(program));
         assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
-        assert!(
-            stderr.contains(expected) && stderr.lines().count() == 1,
-            "{stderr}"
-        );
+        assert!(stderr.contains(expected) && stderr.lines().count() == 1, "{stderr}");
     }
 }
 
@@ -150,10 +117,7 @@ fn static_programs_are_refused() {
             .arg(&program)
             .status()
             .unwrap();
-        assert!(
-            status.success(),
-            "gcc and libc6-dev are needed: see scripts/setup.sh"
-        );
+        assert!(status.success(), "gcc and libc6-dev are needed: see scripts/setup.sh");
         refused(&program, "statically linked");
         // A script is as its interpreter.
         refused(
@@ -203,12 +167,7 @@ fn what_is_no_program_has_a_shells_status() {
     let directory = tempfile::tempdir().unwrap();
     let plain = script(directory.path(), "plain", "echo\n");
     std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o644)).unwrap();
-    for (program, expected) in [
-        ("no-such-program", 127),
-        ("/no/such", 127),
-        ("", 127),
-        ("/tmp", 126),
-    ] {
+    for (program, expected) in [("no-such-program", 127), ("/no/such", 127), ("", 127), ("/tmp", 126)] {
         let (status, _, stderr) = output(lockwork().args(["run", "--", program]));
         assert_eq!(status, Some(expected), "{program}: {stderr}");
     }

@@ -20,11 +20,7 @@ impl PolicyError {
         let before = text.get(..offset).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        PolicyError {
-            line,
-            column,
-            message: message.into(),
-        }
+        PolicyError { line, column, message: message.into() }
     }
 }
 

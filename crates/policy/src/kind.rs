@@ -48,10 +48,7 @@ impl KindPattern {
     pub fn matches(self, kind: Kind) -> bool {
         match self {
             KindPattern::Mutex => {
-                matches!(
-                    kind,
-                    Kind::Normal | Kind::Adaptive | Kind::Recursive | Kind::Errorcheck
-                )
+                matches!(kind, Kind::Normal | Kind::Adaptive | Kind::Recursive | Kind::Errorcheck)
             }
             KindPattern::Only(only) => only == kind,
         }
@@ -60,10 +57,7 @@ impl KindPattern {
 
 impl fmt::Display for KindPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = NAMES
-            .iter()
-            .find(|(_, pattern)| pattern == self)
-            .map_or("", |(name, _)| name);
+        let name = NAMES.iter().find(|(_, pattern)| pattern == self).map_or("", |(name, _)| name);
         f.pad(name)
     }
 }

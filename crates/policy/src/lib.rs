@@ -112,17 +112,13 @@ impl Policy {
     /// Whether any rule asks for the symbol of the function around the code, which is costly to find.
     #[must_use]
     pub fn needs_function(&self) -> bool {
-        self.rules
-            .iter()
-            .any(|rule| matches!(rule.init, Some(Init::Function(_))))
+        self.rules.iter().any(|rule| matches!(rule.init, Some(Init::Function(_))))
     }
 
     /// Whether any rule asks for the module and offset of the code.
     #[must_use]
     pub fn needs_location(&self) -> bool {
-        self.rules
-            .iter()
-            .any(|rule| matches!(rule.init, Some(Init::Location(_))))
+        self.rules.iter().any(|rule| matches!(rule.init, Some(Init::Location(_))))
     }
 
     /// Whether any rule asks for the symbol of the lock, which is costly to find.
@@ -148,9 +144,9 @@ impl Rule {
 impl Init {
     fn matches(&self, site: &Site<'_>) -> bool {
         match self {
-            Init::Location(location) => site
-                .module
-                .is_some_and(|module| location.matches(module, site.offset)),
+            Init::Location(location) => {
+                site.module.is_some_and(|module| location.matches(module, site.offset))
+            }
             Init::Function(symbol) => site.symbol.is_some_and(|name| symbol.matches(name)),
         }
     }

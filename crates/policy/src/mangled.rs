@@ -25,20 +25,13 @@ pub(crate) fn components(symbol: &str) -> Option<Components<'_>> {
         Some(rest) => (true, rest.trim_start_matches(['r', 'V', 'K', 'R', 'O'])),
         None => (false, rest),
     };
-    Some(Components {
-        rest,
-        nested,
-        started: false,
-        ended: false,
-    })
+    Some(Components { rest, nested, started: false, ended: false })
 }
 
 /// Whether `name` is the hash that ends Rust's older symbols.
 pub(crate) fn is_rust_hash(name: &str) -> bool {
     name.len() == 17
-        && name
-            .strip_prefix('h')
-            .is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        && name.strip_prefix('h').is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Reads a name from the left.
@@ -110,12 +103,7 @@ impl<'a> Components<'a> {
 
     /// `C1`, `D2` and the like after a class's name.
     fn is_structor(&self) -> bool {
-        self.started
-            && self
-                .rest
-                .as_bytes()
-                .get(1)
-                .is_some_and(|byte| byte.is_ascii_digit())
+        self.started && self.rest.as_bytes().get(1).is_some_and(|byte| byte.is_ascii_digit())
     }
 
     fn skip(&mut self, bytes: usize) {

@@ -27,10 +27,7 @@ pub(crate) fn policy(text: &str) -> Result<Policy, PolicyError> {
         PolicyError::at(text, offset, error.message().replace('\n', ", "))
     })?;
     let file = File { text };
-    let mut policy = Policy {
-        default: Choice::Passthrough,
-        rules: Vec::new(),
-    };
+    let mut policy = Policy { default: Choice::Passthrough, rules: Vec::new() };
     for (key, value) in table.get_ref() {
         match key.get_ref().as_ref() {
             "default" => policy.default = file.lock(value)?,
@@ -63,10 +60,7 @@ impl File<'_> {
     fn string<'v>(&self, value: &'v Value<'_>, what: &str) -> Result<&'v str, PolicyError> {
         value.get_ref().as_str().ok_or_else(|| {
             let found = value.get_ref().type_str();
-            self.error(
-                value.span().start,
-                format!("expected {what} in quotes, found {found}"),
-            )
+            self.error(value.span().start, format!("expected {what} in quotes, found {found}"))
         })
     }
 
@@ -119,13 +113,7 @@ impl File<'_> {
         let lock = lock
             .ok_or_else(|| self.error(start, "the rule has no lock: add for example lock = \"mcs-stp\""))?;
         let line = self.error(start, "").line;
-        Ok(Rule {
-            init,
-            symbol,
-            kind,
-            lock,
-            line,
-        })
+        Ok(Rule { init, symbol, kind, lock, line })
     }
 
     fn init(&self, value: &Value<'_>) -> Result<Init, PolicyError> {
@@ -143,10 +131,7 @@ impl File<'_> {
                     "the module is missing: write for example libfoo.so.1+0x1a2b",
                 ));
             }
-            return Ok(Init::Location(Location {
-                module: module.to_string(),
-                offset,
-            }));
+            return Ok(Init::Location(Location { module: module.to_string(), offset }));
         }
         self.symbol(value).map(Init::Function)
     }

@@ -37,10 +37,7 @@ impl SymbolPattern {
         if path.split("::").any(str::is_empty) {
             return Err("a part of the name is empty");
         }
-        Ok(SymbolPattern {
-            text: text.to_owned(),
-            path,
-        })
+        Ok(SymbolPattern { text: text.to_owned(), path })
     }
 
     /// Whether `symbol`, as the linker sees it, is meant; parameters, template arguments, versions and the suffixes
@@ -102,10 +99,7 @@ mod tests {
             ("work", "_ZL4worki"),
             ("work(int)", "_Z4worki"),
             ("_Z4worki", "_Z4worki"),
-            (
-                "rocksdb::LRUCache::Insert",
-                "_ZN7rocksdb8LRUCache6InsertERKNS_5SliceEPvm",
-            ),
+            ("rocksdb::LRUCache::Insert", "_ZN7rocksdb8LRUCache6InsertERKNS_5SliceEPvm"),
             ("rocksdb::LRUCache::Get", "_ZNK7rocksdb8LRUCache3GetEv"),
             ("ns::Class::Class", "_ZN2ns5ClassC2Ev"),
             ("ns::Class::~Class", "_ZN2ns5ClassD1Ev"),
@@ -148,17 +142,9 @@ mod tests {
 
     #[test]
     fn impossible_patterns() {
-        for text in [
-            "",
-            " ",
-            "(",
-            "a::",
-            "::a",
-            "Box<int>::put",
-            "operator<<",
-            "ns::operator()",
-            "void work(int)",
-        ] {
+        for text in
+            ["", " ", "(", "a::", "::a", "Box<int>::put", "operator<<", "ns::operator()", "void work(int)"]
+        {
             assert!(SymbolPattern::new(text).is_err(), "{text}");
         }
     }

@@ -25,13 +25,7 @@ lock = "passthrough"
 "#;
 
 fn site(kind: Kind) -> Site<'static> {
-    Site {
-        module: None,
-        offset: 0,
-        symbol: None,
-        lock_symbol: None,
-        kind,
-    }
+    Site { module: None, offset: 0, symbol: None, lock_symbol: None, kind }
 }
 
 fn chosen(policy: &Policy, site: &Site<'_>) -> String {
@@ -42,52 +36,21 @@ fn chosen(policy: &Policy, site: &Site<'_>) -> String {
 fn the_first_matching_rule_decides() {
     let policy = Policy::parse(EXAMPLE).unwrap();
     assert_eq!(policy.rules.len(), 4);
-    assert_eq!(
-        policy.rules.iter().map(|rule| rule.line).collect::<Vec<_>>(),
-        [4, 8, 13, 17]
-    );
+    assert_eq!(policy.rules.iter().map(|rule| rule.line).collect::<Vec<_>>(), [4, 8, 13, 17]);
     assert_eq!(chosen(&policy, &site(Kind::Normal)), "gcr(mcs-stp)");
     assert_eq!(chosen(&policy, &site(Kind::Recursive)), "passthrough");
 
     let rocksdb = Some("/usr/lib/x86_64-linux-gnu/librocksdb.so.7.8.3");
-    let at = Site {
-        module: rocksdb,
-        offset: 0x1a2b3c,
-        ..site(Kind::Recursive)
-    };
+    let at = Site { module: rocksdb, offset: 0x1a2b3c, ..site(Kind::Recursive) };
     assert_eq!(chosen(&policy, &at), "mcs-stp");
-    assert_eq!(
-        chosen(
-            &policy,
-            &Site {
-                offset: 0x1a2b3d,
-                ..at
-            }
-        ),
-        "passthrough"
-    );
+    assert_eq!(chosen(&policy, &Site { offset: 0x1a2b3d, ..at }), "passthrough");
 
     let insert = Some("_ZN7rocksdb8LRUCache6InsertERKNS_5SliceE");
-    let within = Site {
-        symbol: insert,
-        ..site(Kind::Normal)
-    };
+    let within = Site { symbol: insert, ..site(Kind::Normal) };
     assert_eq!(chosen(&policy, &within), "ticket");
-    assert_eq!(
-        chosen(
-            &policy,
-            &Site {
-                kind: Kind::Rwlock,
-                ..within
-            }
-        ),
-        "gcr(mcs-stp)"
-    );
+    assert_eq!(chosen(&policy, &Site { kind: Kind::Rwlock, ..within }), "gcr(mcs-stp)");
 
-    let global = Site {
-        lock_symbol: Some("global_mutex"),
-        ..site(Kind::Recursive)
-    };
+    let global = Site { lock_symbol: Some("global_mutex"), ..site(Kind::Recursive) };
     assert_eq!(chosen(&policy, &global), "ttas");
     assert_eq!(policy.choose(&global).unwrap().line, 13);
 }
@@ -108,43 +71,19 @@ fn without_a_default_nothing_changes() {
 #[test]
 fn errors_have_a_place_and_a_mend() {
     for (text, expected) in [
-        (
-            "default = \"mcs-stpp\"",
-            "line 1, column 12: unknown lock `mcs-stpp`: did you mean `mcs-stp`?",
-        ),
+        ("default = \"mcs-stpp\"", "line 1, column 12: unknown lock `mcs-stpp`: did you mean `mcs-stp`?"),
         (
             "default = \"gcr(mcs-stp, activ=3)\"",
             "line 1, column 25: `gcr` has no knob `activ`: did you mean `active`?",
         ),
         ("default = 'gcr('", "line 1, column 16: "),
-        (
-            "default = 3",
-            "line 1, column 11: expected a lock such as \"mcs-stp\" in quotes, found integer",
-        ),
-        (
-            "defualt = \"ttas\"",
-            "line 1, column 1: a policy has no key `defualt`: did you mean `default`?",
-        ),
-        (
-            "rule = 3",
-            "line 1, column 8: rules are written as tables headed [[rule]]",
-        ),
-        (
-            "[rule]\nlock = \"ttas\"",
-            "rules are written as tables headed [[rule]]",
-        ),
-        (
-            "[[rule]]\nlock = \"ttas\"",
-            "line 1, column 1: the rule has no condition",
-        ),
-        (
-            "\n[[rule]]\nkind = \"spin\"",
-            "line 2, column 1: the rule has no lock",
-        ),
-        (
-            "[[rule]]\nkid = \"spin\"",
-            "line 2, column 1: a rule has no key `kid`: did you mean `kind`?",
-        ),
+        ("default = 3", "line 1, column 11: expected a lock such as \"mcs-stp\" in quotes, found integer"),
+        ("defualt = \"ttas\"", "line 1, column 1: a policy has no key `defualt`: did you mean `default`?"),
+        ("rule = 3", "line 1, column 8: rules are written as tables headed [[rule]]"),
+        ("[rule]\nlock = \"ttas\"", "rules are written as tables headed [[rule]]"),
+        ("[[rule]]\nlock = \"ttas\"", "line 1, column 1: the rule has no condition"),
+        ("\n[[rule]]\nkind = \"spin\"", "line 2, column 1: the rule has no lock"),
+        ("[[rule]]\nkid = \"spin\"", "line 2, column 1: a rule has no key `kid`: did you mean `kind`?"),
         (
             "[[rule]]\nwhatever = 1",
             "a rule has no key `whatever`: it has `init`, `symbol`, `kind` and `lock`",
@@ -153,23 +92,11 @@ fn errors_have_a_place_and_a_mend() {
             "[[rule]]\nkind = \"recursiv\"",
             "line 2, column 8: unknown kind `recursiv`: did you mean `recursive`?",
         ),
-        (
-            "[[rule]]\ninit = \"libfoo.so+0xzz\"",
-            "line 2, column 8: `0xzz` is no offset",
-        ),
-        (
-            "[[rule]]\ninit = \"+0x12\"",
-            "line 2, column 8: the module is missing",
-        ),
-        (
-            "[[rule]]\ninit = \"a::\"",
-            "line 2, column 8: `a::` is no symbol: a part of the name is empty",
-        ),
+        ("[[rule]]\ninit = \"libfoo.so+0xzz\"", "line 2, column 8: `0xzz` is no offset"),
+        ("[[rule]]\ninit = \"+0x12\"", "line 2, column 8: the module is missing"),
+        ("[[rule]]\ninit = \"a::\"", "line 2, column 8: `a::` is no symbol: a part of the name is empty"),
         ("[[rule]]\nsymbol = \"\"", "line 2, column 10: `` is no symbol"),
-        (
-            "default = \"ttas\"\ndefault = \"tas\"",
-            "line 2, column 1: duplicate key",
-        ),
+        ("default = \"ttas\"\ndefault = \"tas\"", "line 2, column 1: duplicate key"),
         ("default = ", "line 1, column 11: "),
         ("'ä' = 'ö' x", "line 1, column 11: "),
     ] {

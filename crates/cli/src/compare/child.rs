@@ -46,11 +46,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 
 /// Runs `command` to its end, or kills its process group after `timeout`.
 pub(crate) fn run(mut command: Command, timeout: Duration) -> io::Result<Finished> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     die_with_parent(&mut command);
     let busy_before = busy_cpu_seconds();
     let start = Instant::now();
@@ -60,18 +56,12 @@ pub(crate) fn run(mut command: Command, timeout: Duration) -> io::Result<Finishe
     let waiter = Waiter::start(child);
 
     let mut end = None;
-    let exited_at = match waiter
-        .exited
-        .recv_timeout(timeout.saturating_sub(start.elapsed()))
-    {
+    let exited_at = match waiter.exited.recv_timeout(timeout.saturating_sub(start.elapsed())) {
         Ok(at) => at,
         Err(_) => {
             end = Some(End::TimedOut);
             interrupt::kill_group();
-            waiter
-                .exited
-                .recv()
-                .map_err(|_| io::Error::other("lost sight of the child"))?
+            waiter.exited.recv().map_err(|_| io::Error::other("lost sight of the child"))?
         }
     };
     // Whatever of the group outlived its leader would disturb the next run.
@@ -210,17 +200,9 @@ impl Captured {
 
     /// The last line that is not blank.
     pub(crate) fn last_line(&self) -> Option<String> {
-        let bytes = if self.tail.is_empty() {
-            &self.head
-        } else {
-            &self.tail
-        };
+        let bytes = if self.tail.is_empty() { &self.head } else { &self.tail };
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
-        text.lines()
-            .rev()
-            .map(str::trim)
-            .find(|line| !line.is_empty())
-            .map(str::to_owned)
+        text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
     }
 }
 
@@ -273,14 +255,8 @@ fn busy_cpu_seconds() -> Option<f64> {
 /// are left out.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    let fields: Vec<u64> = line
-        .split_whitespace()
-        .map_while(|field| field.parse().ok())
-        .collect();
-    [0, 1, 2, 5, 6, 7]
-        .iter()
-        .map(|&index| fields.get(index).copied())
-        .sum()
+    let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    [0, 1, 2, 5, 6, 7].iter().map(|&index| fields.get(index).copied()).sum()
 }
 
 #[cfg(test)]
@@ -316,10 +292,7 @@ mod tests {
         let pid: i32 = finished.stdout.last_line().unwrap().parse().unwrap();
         // The grandchild is init's to reap now; until then it is a zombie.
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        assert!(
-            state.is_empty() || state.contains(") Z") || state.contains(") X"),
-            "{state}"
-        );
+        assert!(state.is_empty() || state.contains(") Z") || state.contains(") X"), "{state}");
     }
 
     #[test]

@@ -25,15 +25,10 @@ pub(crate) struct Measured {
 
 /// Runs everything, or until Ctrl-C.
 pub(crate) fn measure(plan: &Plan) -> Measured {
-    let mut measured = Measured {
-        runs: Vec::new(),
-        interrupted: false,
-        hopeless: false,
-    };
+    let mut measured = Measured { runs: Vec::new(), interrupted: false, hopeless: false };
     let mut order = fastrand::Rng::with_seed(plan.seed);
-    let mut cells: Vec<(usize, usize)> = (0..plan.threads.len())
-        .flat_map(|t| (0..plan.locks.len()).map(move |l| (l, t)))
-        .collect();
+    let mut cells: Vec<(usize, usize)> =
+        (0..plan.threads.len()).flat_map(|t| (0..plan.locks.len()).map(move |l| (l, t))).collect();
     let rounds = plan.warmup + plan.runs;
     let progress = progress_bar(u64::from(rounds) * cells.len() as u64);
     for round in 0..rounds {
@@ -67,8 +62,7 @@ pub(crate) fn given_up(runs: &[Run], lock: usize, threads: usize) -> bool {
 
 /// Whether nothing but crashes and missing metrics has been seen: the command or the metric is wrong.
 fn hopeless(runs: &[Run]) -> bool {
-    runs.iter()
-        .all(|run| matches!(run.outcome, Outcome::Crashed | Outcome::NoMetric))
+    runs.iter().all(|run| matches!(run.outcome, Outcome::Crashed | Outcome::NoMetric))
 }
 
 fn label(plan: &Plan, lock: usize, threads: usize) -> String {
@@ -133,25 +127,15 @@ fn fill(plan: &Plan, run: &mut Run, finished: &Finished) {
         End::Exited(0) => (Outcome::Ok, None),
         End::Exited(status) => {
             run.exit_status = Some(status);
-            (
-                Outcome::Crashed,
-                Some(with_hint(format!("exit status {status}"), finished)),
-            )
+            (Outcome::Crashed, Some(with_hint(format!("exit status {status}"), finished)))
         }
         End::Signalled(signal) => {
             run.signal = Some(signal);
-            (
-                Outcome::Crashed,
-                Some(with_hint(format!("killed by {}", signal_name(signal)), finished)),
-            )
+            (Outcome::Crashed, Some(with_hint(format!("killed by {}", signal_name(signal)), finished)))
         }
-        End::TimedOut => (
-            Outcome::TimedOut,
-            Some(format!(
-                "still running after {} s, killed",
-                plan.timeout.as_secs_f64()
-            )),
-        ),
+        End::TimedOut => {
+            (Outcome::TimedOut, Some(format!("still running after {} s, killed", plan.timeout.as_secs_f64())))
+        }
         End::Interrupted => (Outcome::Interrupted, None),
     };
     run.outcome = outcome;
@@ -163,12 +147,7 @@ fn fill(plan: &Plan, run: &mut Run, finished: &Finished) {
 }
 
 fn read_metrics(plan: &Plan, run: &mut Run, finished: &Finished) {
-    let texts: Vec<String> = finished
-        .stdout
-        .texts()
-        .into_iter()
-        .chain(finished.stderr.texts())
-        .collect();
+    let texts: Vec<String> = finished.stdout.texts().into_iter().chain(finished.stderr.texts()).collect();
     for (metric, value) in plan.metrics.iter().zip(&mut run.values) {
         *value = metric.value(finished.wall_s, texts.iter().map(String::as_str));
         if value.is_none() && run.outcome == Outcome::Ok {
@@ -181,11 +160,7 @@ fn read_metrics(plan: &Plan, run: &mut Run, finished: &Finished) {
 /// Adds the last line of output, which mostly says why.
 fn with_hint(reason: String, finished: &Finished) -> String {
     const LONGEST: usize = 160;
-    match finished
-        .stderr
-        .last_line()
-        .or_else(|| finished.stdout.last_line())
-    {
+    match finished.stderr.last_line().or_else(|| finished.stdout.last_line()) {
         Some(line) if line.chars().count() > LONGEST => {
             let line: String = line.chars().take(LONGEST).collect();
             format!("{reason}; its last line: {line}…")

@@ -20,9 +20,7 @@ pub(crate) fn prepare(directory: &Path) -> Result<(), Failure> {
     };
     fs::create_dir_all(directory).map_err(|error| refuse(&error))?;
     let probe = directory.join(".lockwork-probe");
-    fs::write(&probe, b"")
-        .and_then(|()| fs::remove_file(&probe))
-        .map_err(|error| refuse(&error))
+    fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).map_err(|error| refuse(&error))
 }
 
 /// Writes all files; returns the path of the report.
@@ -34,10 +32,7 @@ pub(crate) fn write(document: &Document, directory: &Path) -> Result<PathBuf, Fa
         .and_then(|json| fs::write(directory.join("results.json"), json))
         .and_then(|()| fs::write(&report, report::page(document)));
     result.map_err(|error| {
-        Failure::with_status(
-            1,
-            format!("cannot write to `{}`: {}", directory.display(), describe(&error)),
-        )
+        Failure::with_status(1, format!("cannot write to `{}`: {}", directory.display(), describe(&error)))
     })?;
     Ok(report.canonicalize().unwrap_or(report))
 }
@@ -62,26 +57,19 @@ fn csv_of(document: &Document) -> io::Result<Vec<u8>> {
         "reason",
     ];
     // A metric may be called like a fixed column.
-    let metrics = document
-        .metrics
-        .iter()
-        .map(|metric| format!("metric:{}", metric.name));
+    let metrics = document.metrics.iter().map(|metric| format!("metric:{}", metric.name));
     writer.write_record(fixed.into_iter().map(str::to_owned).chain(metrics))?;
     for run in &document.runs {
         writer.write_record(record(run))?;
     }
-    writer
-        .into_inner()
-        .map_err(|error| io::Error::other(error.to_string()))
+    writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
 }
 
 fn record(run: &Run) -> Vec<String> {
     fn text<T: ToString>(value: Option<T>) -> String {
         value.map(|value| value.to_string()).unwrap_or_default()
     }
-    let outcome = serde_json::to_value(run.outcome)
-        .ok()
-        .and_then(|value| value.as_str().map(str::to_owned));
+    let outcome = serde_json::to_value(run.outcome).ok().and_then(|value| value.as_str().map(str::to_owned));
     let mut fields = vec![
         run.started.clone(),
         run.round.to_string(),

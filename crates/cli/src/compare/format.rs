@@ -12,11 +12,7 @@ pub(crate) fn value(value: f64) -> String {
     if magnitude != 0.0 && !(1e-4..1e15).contains(&magnitude) {
         return format!("{value:.3e}");
     }
-    let exponent = if magnitude == 0.0 {
-        0
-    } else {
-        magnitude.log10().floor() as i32
-    };
+    let exponent = if magnitude == 0.0 { 0 } else { magnitude.log10().floor() as i32 };
     let decimals = (3 - exponent).max(0) as usize;
     format!("{value:.decimals$}")
 }
@@ -35,11 +31,7 @@ fn with_commas(value: f64) -> String {
 
 /// A value with its metric's unit.
 pub(crate) fn with_unit(number: f64, metric: &MetricInfo) -> String {
-    if metric.unit.is_empty() {
-        value(number)
-    } else {
-        format!("{} {}", value(number), metric.unit)
-    }
+    if metric.unit.is_empty() { value(number) } else { format!("{} {}", value(number), metric.unit) }
 }
 
 /// ` in seconds`, or nothing for a metric without a unit.
@@ -78,11 +70,7 @@ pub(crate) fn ratio_interval(estimate: &Estimate) -> String {
 
 /// `lower is better`
 pub(crate) fn direction(metric: &MetricInfo) -> &'static str {
-    if metric.higher_is_better {
-        "higher is better"
-    } else {
-        "lower is better"
-    }
+    if metric.higher_is_better { "higher is better" } else { "lower is better" }
 }
 
 /// `8 threads`
@@ -96,11 +84,7 @@ pub(crate) fn threads(count: Option<u32>) -> String {
 
 /// Runs made, and the good ones among them when not all are.
 pub(crate) fn runs(cell: &Cell) -> String {
-    if cell.ok == cell.runs {
-        cell.runs.to_string()
-    } else {
-        format!("{} of {}", cell.ok, cell.runs)
-    }
+    if cell.ok == cell.runs { cell.runs.to_string() } else { format!("{} of {}", cell.ok, cell.runs) }
 }
 
 /// The command line, quoted as a shell needs it.
@@ -177,13 +161,9 @@ mod tests {
 
     #[test]
     fn ratios() {
-        for (number, text) in [
-            (0.5449, "0.54×"),
-            (12.34, "12.3×"),
-            (123.4, "123×"),
-            (12345.0, "12,345×"),
-            (0.0012, "0.0012×"),
-        ] {
+        for (number, text) in
+            [(0.5449, "0.54×"), (12.34, "12.3×"), (123.4, "123×"), (12345.0, "12,345×"), (0.0012, "0.0012×")]
+        {
             assert_eq!(ratio(number), text);
         }
     }
@@ -191,9 +171,6 @@ mod tests {
     #[test]
     fn commands_are_quoted_only_where_needed() {
         let words = ["db_bench", "--reads={800000/threads}", "a b", "it's", ""].map(str::to_owned);
-        assert_eq!(
-            command(&words),
-            r"db_bench --reads={800000/threads} 'a b' 'it'\''s' ''"
-        );
+        assert_eq!(command(&words), r"db_bench --reads={800000/threads} 'a b' 'it'\''s' ''");
     }
 }

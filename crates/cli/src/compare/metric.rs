@@ -23,12 +23,7 @@ enum Source {
 impl Metric {
     /// The wall-clock time of a run, in seconds.
     pub(crate) fn wall() -> Self {
-        Metric {
-            name: "wall".to_owned(),
-            unit: "s",
-            higher_is_better: false,
-            source: Source::Wall,
-        }
+        Metric { name: "wall".to_owned(), unit: "s", higher_is_better: false, source: Source::Wall }
     }
 
     /// `wall`, or `[+|-][NAME=]REGEX`. `+`: higher is better. A regex that has a name's look up to its first
@@ -53,20 +48,11 @@ impl Metric {
         }
         let regex = Regex::new(pattern).map_err(|error| {
             let message = error.to_string();
-            let last = message
-                .lines()
-                .last()
-                .unwrap_or_default()
-                .trim_start_matches("error: ");
+            let last = message.lines().last().unwrap_or_default().trim_start_matches("error: ");
             format!("metric `{text}`: `{pattern}` is no regular expression: {last}")
         })?;
         let name = name.unwrap_or(pattern).to_owned();
-        Ok(Metric {
-            name,
-            unit: "",
-            higher_is_better: sign == Some(true),
-            source: Source::Output(regex),
-        })
+        Ok(Metric { name, unit: "", higher_is_better: sign == Some(true), source: Source::Output(regex) })
     }
 
     /// Whether the metric is the wall-clock time.
@@ -156,21 +142,12 @@ fn scale(suffix: &str) -> f64 {
         _ => return 1.0,
     };
     let rest = chars.as_str();
-    let unit = rest
-        .split(|c: char| !c.is_alphabetic())
-        .next()
-        .unwrap_or_default();
-    let known = [
-        "", "B", "b", "iB", "i", "bit", "bits", "ops", "op", "req", "tps", "qps", "iops",
-    ];
+    let unit = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    let known = ["", "B", "b", "iB", "i", "bit", "bits", "ops", "op", "req", "tps", "qps", "iops"];
     if !attached && !known.contains(&unit) {
         return 1.0;
     }
-    let base: f64 = if unit.starts_with('i') && unit != "iops" {
-        1024.0
-    } else {
-        1000.0
-    };
+    let base: f64 = if unit.starts_with('i') && unit != "iops" { 1024.0 } else { 1000.0 };
     base.powi(power)
 }
 
@@ -195,11 +172,7 @@ mod tests {
         assert_eq!(value(r"[\d,]+ ops/sec", text), Some(1_234_567.0));
         assert_eq!(value(r"(?:foo: (\d+))|([\d.]+) micros", text), Some(0.9));
         assert_eq!(value("absent (.*)", text), None);
-        assert_eq!(
-            value("readrandom", text),
-            None,
-            "a match without a number is no value"
-        );
+        assert_eq!(value("readrandom", text), None, "a match without a number is no value");
     }
 
     #[test]
@@ -224,29 +197,18 @@ mod tests {
         ] {
             assert_eq!(number_in(text, ""), Some(expected), "{text}");
         }
-        assert_eq!(
-            value(r"([\d.]+)[kM]", "1.5M"),
-            Some(1_500_000.0),
-            "the suffix may follow the group"
-        );
+        assert_eq!(value(r"([\d.]+)[kM]", "1.5M"), Some(1_500_000.0), "the suffix may follow the group");
     }
 
     #[test]
     fn names_and_directions() {
         let metric = Metric::parse(r"+throughput=(\d+) ops/sec").unwrap();
-        assert_eq!(
-            (metric.name.as_str(), metric.higher_is_better),
-            ("throughput", true)
-        );
+        assert_eq!((metric.name.as_str(), metric.higher_is_better), ("throughput", true));
         let metric = Metric::parse(r"-p99=P99: ([\d.]+)").unwrap();
         assert_eq!((metric.name.as_str(), metric.higher_is_better), ("p99", false));
         let metric = Metric::parse(r"=time=(\d+)").unwrap();
         assert_eq!(metric.name, r"time=(\d+)");
-        assert!(
-            Metric::parse("x=(")
-                .unwrap_err()
-                .contains("no regular expression")
-        );
+        assert!(Metric::parse("x=(").unwrap_err().contains("no regular expression"));
         assert!(Metric::parse("+").is_err());
     }
 

@@ -76,10 +76,7 @@ impl Plan {
             .map(|name| {
                 let environment = match &library {
                     Some(library) if name != NO_PRELOAD => {
-                        let request = Request {
-                            lock: Some(name.clone()),
-                            ..Request::default()
-                        };
+                        let request = Request { lock: Some(name.clone()), ..Request::default() };
                         preload::with_library(library, &request)
                     }
                     _ => preload::without_library(library.as_ref()),
@@ -136,9 +133,7 @@ fn parse_locks(text: &str) -> Result<Vec<String>, Failure> {
         }
         let name = canonical(part)?;
         if names.contains(&name) {
-            return Err(Failure::usage(format!(
-                "lock `{name}` is named twice in --locks; leave one out"
-            )));
+            return Err(Failure::usage(format!("lock `{name}` is named twice in --locks; leave one out")));
         }
         names.push(name);
     }
@@ -171,10 +166,7 @@ fn choose_baseline(names: &[String], asked: Option<&str>) -> Result<usize, Failu
     };
     let asked = canonical(asked)?;
     names.iter().position(|name| *name == asked).ok_or_else(|| {
-        Failure::usage(format!(
-            "baseline `{asked}` is not among --locks {}; add it there",
-            names.join(",")
-        ))
+        Failure::usage(format!("baseline `{asked}` is not among --locks {}; add it there", names.join(",")))
     })
 }
 
@@ -206,9 +198,7 @@ fn choose_threads(asked: &[u32], words: &[Template]) -> Result<Vec<Option<u32>>,
     let used = words.iter().any(Template::uses_threads);
     match (asked, used) {
         ([], false) => Ok(vec![None]),
-        ([], true) => Err(Failure::usage(
-            "the command uses {threads}; say which with --threads 2,8,32",
-        )),
+        ([], true) => Err(Failure::usage("the command uses {threads}; say which with --threads 2,8,32")),
         (_, false) => Err(Failure::usage(
             "--threads has no effect: put {threads} where the command takes its number of threads",
         )),
@@ -244,10 +234,7 @@ mod tests {
         assert_eq!(choose_baseline(&names[2..], None).unwrap(), 0);
         assert_eq!(choose_baseline(&names, Some("ticket")).unwrap(), 2);
         assert!(
-            choose_baseline(&names[..2], Some("ticket"))
-                .unwrap_err()
-                .to_string()
-                .contains("add it there")
+            choose_baseline(&names[..2], Some("ticket")).unwrap_err().to_string().contains("add it there")
         );
     }
 }

@@ -127,9 +127,8 @@ impl Document {
     /// Summarises what was measured.
     pub(crate) fn new(plan: &Plan, measured: Measured, date: String) -> Self {
         let host = Host::read();
-        let summary = (0..plan.metrics.len())
-            .flat_map(|metric| summarise(plan, &measured.runs, metric))
-            .collect();
+        let summary =
+            (0..plan.metrics.len()).flat_map(|metric| summarise(plan, &measured.runs, metric)).collect();
         let metrics = plan
             .metrics
             .iter()
@@ -197,22 +196,12 @@ fn summarise(plan: &Plan, runs: &[Run], metric: usize) -> Vec<Cell> {
             .map(|lock| {
                 // Every cell's own stream of random numbers, whatever else is compared.
                 let cell = (metric * 1000 + threads) * 1000 + lock;
-                count(
-                    plan,
-                    runs,
-                    metric,
-                    lock,
-                    threads,
-                    plan.seed.wrapping_add(cell as u64),
-                )
+                count(plan, runs, metric, lock, threads, plan.seed.wrapping_add(cell as u64))
             })
             .collect();
         let baseline = row[plan.baseline].clone();
         for cell in &mut row {
-            let seed = plan
-                .seed
-                .wrapping_add(0x5eed)
-                .wrapping_add(cell.lock_index as u64);
+            let seed = plan.seed.wrapping_add(0x5eed).wrapping_add(cell.lock_index as u64);
             conclude(cell, &baseline, plan.metrics[metric].higher_is_better, seed);
         }
         cells.extend(row);
@@ -222,15 +211,9 @@ fn summarise(plan: &Plan, runs: &[Run], metric: usize) -> Vec<Cell> {
 
 /// Counts a cell's runs and takes their median.
 fn count(plan: &Plan, runs: &[Run], metric: usize, lock: usize, threads: usize, seed: u64) -> Cell {
-    let counted: Vec<&Run> = runs
-        .iter()
-        .filter(|run| run.is_of(lock, threads) && !run.warmup)
-        .collect();
+    let counted: Vec<&Run> = runs.iter().filter(|run| run.is_of(lock, threads) && !run.warmup).collect();
     let values: Vec<f64> = counted.iter().filter_map(|run| run.values[metric]).collect();
-    let timed_out = counted
-        .iter()
-        .filter(|run| run.outcome == Outcome::TimedOut)
-        .count();
+    let timed_out = counted.iter().filter(|run| run.outcome == Outcome::TimedOut).count();
     let clean = values.len() == counted.len();
     Cell {
         metric: plan.metrics[metric].name.clone(),
@@ -243,11 +226,7 @@ fn count(plan: &Plan, runs: &[Run], metric: usize, lock: usize, threads: usize, 
         timed_out,
         failed: counted.len() - values.len() - timed_out,
         gave_up: counted.len() < plan.runs as usize && given_up(runs, lock, threads),
-        median: if clean {
-            stats::estimate(&values, seed)
-        } else {
-            None
-        },
+        median: if clean { stats::estimate(&values, seed) } else { None },
         values,
         ratio: None,
         verdict: Verdict::NotRun,
@@ -285,15 +264,8 @@ fn note(cell: &Cell) -> String {
         Verdict::Collapsed if cell.runs == 0 => format!("{verdict} (timed out in warm-up, gave up)"),
         Verdict::Collapsed => {
             let gave_up = if cell.gave_up { ", gave up" } else { "" };
-            let failed = if cell.failed > 0 {
-                format!(", {} failed", cell.failed)
-            } else {
-                String::new()
-            };
-            format!(
-                "{verdict} ({}/{} timed out{failed}{gave_up})",
-                cell.timed_out, cell.runs
-            )
+            let failed = if cell.failed > 0 { format!(", {} failed", cell.failed) } else { String::new() };
+            format!("{verdict} ({}/{} timed out{failed}{gave_up})", cell.timed_out, cell.runs)
         }
         Verdict::Failed => format!("{verdict} ({}/{} runs)", cell.failed, cell.runs),
         _ => verdict.to_owned(),

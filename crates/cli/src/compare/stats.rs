@@ -72,18 +72,12 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 fn median_in_place(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
-    if values.len() % 2 == 1 {
-        values[middle]
-    } else {
-        f64::midpoint(values[middle - 1], values[middle])
-    }
+    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
 }
 
 /// The median with its interval; `None` without values.
 pub(crate) fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
-    bootstrap(median(non_empty(values)?), seed, |random, scratch| {
-        resampled_median(values, random, scratch)
-    })
+    bootstrap(median(non_empty(values)?), seed, |random, scratch| resampled_median(values, random, scratch))
 }
 
 /// The ratio of the medians of `values` to `baseline` with its interval; `None` when either is empty or the
@@ -204,12 +198,8 @@ mod tests {
     fn equal_distributions_are_rarely_told_apart() {
         let mut random = fastrand::Rng::with_seed(11);
         let mut sample = || -> Vec<f64> { (0..5).map(|_| 1.0 + random.f64()).collect() };
-        let claims = (0..40)
-            .filter(|_| verdict(&sample(), &sample(), false) != Verdict::NoDifference)
-            .count();
-        assert!(
-            claims <= 4,
-            "{claims} of 40 comparisons of equals claimed a difference"
-        );
+        let claims =
+            (0..40).filter(|_| verdict(&sample(), &sample(), false) != Verdict::NoDifference).count();
+        assert!(claims <= 4, "{claims} of 40 comparisons of equals claimed a difference");
     }
 }

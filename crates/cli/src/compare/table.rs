@@ -42,15 +42,7 @@ pub(crate) fn render(document: &Document) -> String {
 fn table(document: &Document, metric: &MetricInfo) -> Table {
     let mut table = terminal::table();
     let with_threads = document.threads != [None];
-    let mut header = vec![
-        "lock",
-        "median",
-        "95% interval",
-        "ratio",
-        "95% interval",
-        "verdict",
-        "runs",
-    ];
+    let mut header = vec!["lock", "median", "95% interval", "ratio", "95% interval", "verdict", "runs"];
     let ratio = format!("× {}", document.baseline);
     header[3] = &ratio;
     if with_threads {
@@ -63,21 +55,13 @@ fn table(document: &Document, metric: &MetricInfo) -> Table {
         if with_threads {
             // The count is said once for its group.
             let count = cell.threads.map(|count| count.to_string()).unwrap_or_default();
-            let shown = if previous == Some(cell.threads_index) {
-                String::new()
-            } else {
-                count
-            };
+            let shown = if previous == Some(cell.threads_index) { String::new() } else { count };
             row.insert(0, TableCell::new(shown).add_attribute(Attribute::Bold));
         }
         previous = Some(cell.threads_index);
         table.add_row(row);
     }
-    let numeric = if with_threads {
-        [0, 2, 3, 4, 5, 7]
-    } else {
-        [1, 2, 3, 4, 6, 6]
-    };
+    let numeric = if with_threads { [0, 2, 3, 4, 5, 7] } else { [1, 2, 3, 4, 6, 6] };
     for index in numeric {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -118,10 +102,7 @@ fn reasons(document: &Document) -> Vec<String> {
             None => reasons.push((reason, vec![run])),
         }
     }
-    reasons
-        .into_iter()
-        .map(|(reason, runs)| format!("{}: {reason}", whose(document, &runs)))
-        .collect()
+    reasons.into_iter().map(|(reason, runs)| format!("{}: {reason}", whose(document, &runs))).collect()
 }
 
 /// `ticket at 8 and 32 threads, mcs-spin at 8 threads (6 runs)`

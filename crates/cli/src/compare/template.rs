@@ -76,10 +76,7 @@ impl Template {
         if !literal.is_empty() {
             parts.push(Part::Literal(literal));
         }
-        Ok(Template {
-            source: word.to_owned(),
-            parts,
-        })
+        Ok(Template { source: word.to_owned(), parts })
     }
 
     /// Whether the word changes with the number of threads.
@@ -92,9 +89,7 @@ impl Template {
                 Expr::Negate(inner, _) => in_expr(inner),
             }
         }
-        self.parts
-            .iter()
-            .any(|part| matches!(part, Part::Expression(expr) if in_expr(expr)))
+        self.parts.iter().any(|part| matches!(part, Part::Expression(expr) if in_expr(expr)))
     }
 
     /// The word for `threads` threads.
@@ -117,26 +112,19 @@ impl Template {
 impl TemplateError {
     fn new(word: &str, at: usize, reason: impl Into<String>) -> Self {
         let column = word[..at].chars().count() + 1;
-        TemplateError {
-            word: word.to_owned(),
-            column,
-            reason: reason.into(),
-        }
+        TemplateError { word: word.to_owned(), column, reason: reason.into() }
     }
 }
 
 fn evaluate(expr: &Expr, threads: Option<u32>) -> Result<i64, (usize, String)> {
     match expr {
         Expr::Number(value) => Ok(*value),
-        Expr::Threads => threads.map(i64::from).ok_or_else(|| {
-            (
-                0,
-                "`threads` has no value: say which with --threads 2,8,32".to_owned(),
-            )
-        }),
-        Expr::Negate(inner, at) => evaluate(inner, threads)?
-            .checked_neg()
-            .ok_or_else(|| (*at, too_large().to_owned())),
+        Expr::Threads => threads
+            .map(i64::from)
+            .ok_or_else(|| (0, "`threads` has no value: say which with --threads 2,8,32".to_owned())),
+        Expr::Negate(inner, at) => {
+            evaluate(inner, threads)?.checked_neg().ok_or_else(|| (*at, too_large().to_owned()))
+        }
         Expr::Call(function, left, right, at) => {
             let (left, right) = (evaluate(left, threads)?, evaluate(right, threads)?);
             let value = match function {
@@ -181,19 +169,11 @@ impl Parser<'_> {
     }
 
     fn sum(&mut self, depth: usize) -> Result<Expr, TemplateError> {
-        self.chain(
-            depth,
-            &[('+', Function::Add), ('-', Function::Subtract)],
-            Self::product,
-        )
+        self.chain(depth, &[('+', Function::Add), ('-', Function::Subtract)], Self::product)
     }
 
     fn product(&mut self, depth: usize) -> Result<Expr, TemplateError> {
-        self.chain(
-            depth,
-            &[('*', Function::Multiply), ('/', Function::Divide)],
-            Self::operand,
-        )
+        self.chain(depth, &[('*', Function::Multiply), ('/', Function::Divide)], Self::operand)
     }
 
     /// Left-associative operators of one precedence.
@@ -244,13 +224,8 @@ impl Parser<'_> {
 
     fn number(&mut self) -> Result<Expr, TemplateError> {
         let start = self.at;
-        let digits = self
-            .take_while(|c| c.is_ascii_digit() || c == '_')
-            .replace('_', "");
-        digits
-            .parse()
-            .map(Expr::Number)
-            .map_err(|_| TemplateError::new(self.word, start, too_large()))
+        let digits = self.take_while(|c| c.is_ascii_digit() || c == '_').replace('_', "");
+        digits.parse().map(Expr::Number).map_err(|_| TemplateError::new(self.word, start, too_large()))
     }
 
     fn name(&mut self, depth: usize) -> Result<Expr, TemplateError> {
@@ -311,9 +286,7 @@ mod tests {
     use super::*;
 
     fn expand(word: &str, threads: u32) -> Result<String, String> {
-        Template::parse(word)
-            .and_then(|t| t.expand(Some(threads)))
-            .map_err(|e| e.to_string())
+        Template::parse(word).and_then(|t| t.expand(Some(threads))).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -361,13 +334,7 @@ mod tests {
     fn threads_without_a_value_is_an_error() {
         let template = Template::parse("{threads}").unwrap();
         assert!(template.uses_threads());
-        assert!(
-            template
-                .expand(None)
-                .unwrap_err()
-                .to_string()
-                .contains("--threads")
-        );
+        assert!(template.expand(None).unwrap_err().to_string().contains("--threads"));
         assert!(!Template::parse("{1+1}").unwrap().uses_threads());
     }
 

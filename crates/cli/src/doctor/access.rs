@@ -14,10 +14,7 @@ pub(super) fn checks(checks: &mut Vec<Check>) {
 
 fn counters() -> Check {
     let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").map(|text| text.trim().to_owned());
-    let level = level.map_or_else(
-        |_| "not there".to_owned(),
-        |level| format!("perf_event_paranoid {level}"),
-    );
+    let level = level.map_or_else(|_| "not there".to_owned(), |level| format!("perf_event_paranoid {level}"));
     match (open_counter(Counter::Hardware), open_counter(Counter::Software)) {
         (Ok(_), _) => Check::ok(
             "perf",
@@ -26,10 +23,7 @@ fn counters() -> Check {
         ),
         (Err(hardware), Ok(_)) => Check::warn(
             "perf",
-            format!(
-                "{level}; software events only ({})",
-                crate::program::describe(&hardware)
-            ),
+            format!("{level}; software events only ({})", crate::program::describe(&hardware)),
             "context switches can be counted; cycles and cache misses cannot (usual in virtual machines)",
         ),
         (_, Err(error)) => Check::warn(
@@ -85,28 +79,14 @@ fn bpf() -> Check {
     let allowed = effective_capabilities(&status) & (CAP_SYS_ADMIN | CAP_BPF) != 0;
     let finding = format!(
         "{}; {}",
-        if btf {
-            "kernel types (BTF) readable"
-        } else {
-            "no kernel types (BTF)"
-        },
-        if allowed {
-            "this user may load programs"
-        } else {
-            "this user may not load programs"
-        }
+        if btf { "kernel types (BTF) readable" } else { "no kernel types (BTF)" },
+        if allowed { "this user may load programs" } else { "this user may not load programs" }
     );
     match (btf, allowed) {
-        (true, true) => Check::ok(
-            "BPF",
-            finding,
-            "tracing tools such as bpftrace can watch futexes and the scheduler",
-        ),
-        (true, false) => Check::warn(
-            "BPF",
-            finding,
-            "tracing tools need root or CAP_BPF and CAP_PERFMON",
-        ),
+        (true, true) => {
+            Check::ok("BPF", finding, "tracing tools such as bpftrace can watch futexes and the scheduler")
+        }
+        (true, false) => Check::warn("BPF", finding, "tracing tools need root or CAP_BPF and CAP_PERFMON"),
         (false, _) => Check::warn(
             "BPF",
             finding,
@@ -116,10 +96,7 @@ fn bpf() -> Check {
 }
 
 fn effective_capabilities(status: &str) -> u64 {
-    let hex = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .unwrap_or_default();
+    let hex = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
     u64::from_str_radix(hex.trim(), 16).unwrap_or_default()
 }
 
@@ -129,10 +106,7 @@ mod tests {
 
     #[test]
     fn capabilities() {
-        assert_eq!(
-            effective_capabilities("Name:\tx\nCapEff:\t0000000000200000\n"),
-            CAP_SYS_ADMIN
-        );
+        assert_eq!(effective_capabilities("Name:\tx\nCapEff:\t0000000000200000\n"), CAP_SYS_ADMIN);
         assert_eq!(effective_capabilities(""), 0);
     }
 }

@@ -42,11 +42,7 @@ fn kernel() -> Check {
         Some(version) if version < (4, 14) => {
             Check::fail("kernel", release, "4.14 or later is needed (MADV_WIPEONFORK)")
         }
-        _ => Check::ok(
-            "kernel",
-            release,
-            "has what the locks need: private futexes, MADV_WIPEONFORK",
-        ),
+        _ => Check::ok("kernel", release, "has what the locks need: private futexes, MADV_WIPEONFORK"),
     }
 }
 
@@ -108,11 +104,7 @@ fn numa() -> Check {
         None => Topology::discover(),
     };
     let nodes = topology.nodes();
-    let origin = if topology.is_virtual() {
-        ", virtual (LOCKWORK_TOPOLOGY)"
-    } else {
-        ""
-    };
+    let origin = if topology.is_virtual() { ", virtual (LOCKWORK_TOPOLOGY)" } else { "" };
     if nodes == 1 {
         return Check::ok(
             "NUMA",
@@ -122,10 +114,7 @@ fn numa() -> Check {
     }
     let distances: Vec<String> = (0..nodes)
         .map(|from| {
-            (0..nodes)
-                .map(|to| topology.distance(from, to).to_string())
-                .collect::<Vec<_>>()
-                .join(" ")
+            (0..nodes).map(|to| topology.distance(from, to).to_string()).collect::<Vec<_>>().join(" ")
         })
         .collect();
     Check::ok(
@@ -155,27 +144,17 @@ fn rseq() -> Check {
             "a thread asks for its CPU by getcpu, some 10 ns more",
         );
     }
-    Check::ok(
-        "rseq",
-        format!("registered, {size} bytes"),
-        "a thread reads its CPU and node with one load",
-    )
+    Check::ok("rseq", format!("registered, {size} bytes"), "a thread reads its CPU and node with one load")
 }
 
 fn has(cpuinfo: &str, flags: &[&str]) -> bool {
     let field = cpuinfo_field(cpuinfo, "flags").unwrap_or_default();
-    flags
-        .iter()
-        .all(|flag| field.split_whitespace().any(|word| word == *flag))
+    flags.iter().all(|flag| field.split_whitespace().any(|word| word == *flag))
 }
 
 fn clock(cpuinfo: &str) -> Check {
     if cfg!(not(target_arch = "x86_64")) {
-        return Check::ok(
-            "clock",
-            "architectural counter",
-            "short delays are measured by it",
-        );
+        return Check::ok("clock", "architectural counter", "short delays are measured by it");
     }
     if has(cpuinfo, &["constant_tsc", "nonstop_tsc"]) {
         Check::ok(
@@ -200,10 +179,7 @@ fn waiting(cpuinfo: &str) -> Check {
             "spinning leaves the core to its sibling",
         );
     }
-    let found: Vec<&str> = ["waitpkg", "monitor"]
-        .into_iter()
-        .filter(|flag| has(cpuinfo, &[flag]))
-        .collect();
+    let found: Vec<&str> = ["waitpkg", "monitor"].into_iter().filter(|flag| has(cpuinfo, &[flag])).collect();
     if found.contains(&"waitpkg") {
         Check::ok(
             "spin waiting",
@@ -223,11 +199,7 @@ fn time_slice() -> Check {
     let consequence = "a lock holder preempted at a bad moment stops spinning waiters for about so long";
     match slice_ms() {
         Some(ms) if ms > 0.0 => Check::ok("time slice", format!("{ms:.1} ms"), consequence),
-        Some(_) => Check::ok(
-            "time slice",
-            "less than a tick of the kernel's clock",
-            consequence,
-        ),
+        Some(_) => Check::ok("time slice", "less than a tick of the kernel's clock", consequence),
         None => Check::warn(
             "time slice",
             "the kernel does not say",
@@ -243,10 +215,7 @@ fn slice_ms() -> Option<f64> {
     {
         return Some(ns / 1e6);
     }
-    let mut slice = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut slice = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `slice` is valid for writes; 0 is this process.
     let result = unsafe { libc::sched_rr_get_interval(0, &raw mut slice) };
     (result == 0).then(|| slice.tv_sec as f64 * 1e3 + slice.tv_nsec as f64 / 1e6)

@@ -42,12 +42,7 @@ impl Check {
         finding: impl Into<String>,
         consequence: impl Into<String>,
     ) -> Self {
-        Check {
-            name,
-            status,
-            finding: finding.into(),
-            consequence: consequence.into(),
-        }
+        Check { name, status, finding: finding.into(), consequence: consequence.into() }
     }
 
     fn ok(name: &'static str, finding: impl Into<String>, consequence: impl Into<String>) -> Self {
@@ -78,21 +73,14 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     }
     machine::checks(&mut checks);
     access::checks(&mut checks);
-    let findings = Findings {
-        host: Host::read(),
-        checks,
-    };
+    let findings = Findings { host: Host::read(), checks };
     if args.json {
         terminal::print_json(&findings)?;
     } else {
         terminal::print(&text(&findings))?;
     }
     let failed = findings.checks.iter().any(|check| check.status == Status::Fail);
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn text(findings: &Findings) -> String {
@@ -111,13 +99,7 @@ fn text(findings: &Findings) -> String {
             Cell::new(&check.consequence),
         ]);
     }
-    let count = |status| {
-        findings
-            .checks
-            .iter()
-            .filter(|check| check.status == status)
-            .count()
-    };
+    let count = |status| findings.checks.iter().filter(|check| check.status == status).count();
     format!(
         "{}\n{}\n{} ok, {} to know about, {} in the way\n",
         findings.host.line(),

@@ -28,10 +28,7 @@ pub(super) fn library(checks: &mut Vec<Check>) -> Option<Library> {
 fn try_loading(library: &Library) -> Check {
     let path = library.path().display().to_string();
     let mut command = Command::new("/bin/true");
-    let request = Request {
-        lock: Some("passthrough".to_owned()),
-        ..Request::default()
-    };
+    let request = Request { lock: Some("passthrough".to_owned()), ..Request::default() };
     preload::apply(&preload::with_library(library, &request), &mut command);
     match command.stdin(Stdio::null()).output() {
         // The loader complains on stderr and goes on.
@@ -62,11 +59,7 @@ pub(super) fn program(name: &OsStr, library: Option<&Library>, checks: &mut Vec<
     };
     match program::check_preloadable(&path) {
         Err(failure) => {
-            checks.push(Check::fail(
-                "program",
-                failure.to_string(),
-                "`lockwork run` refuses it",
-            ));
+            checks.push(Check::fail("program", failure.to_string(), "`lockwork run` refuses it"));
         }
         Ok(()) => {
             let finding = format!("{} can be preloaded into", path.display());

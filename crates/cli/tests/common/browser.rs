@@ -49,22 +49,11 @@ impl Browser {
         let (browser_reads, to) = std::io::pipe().unwrap();
         let (from, browser_writes) = std::io::pipe().unwrap();
         let mut command = Command::new("chromium");
+        command.arg(format!("--user-data-dir={}", profile.path().display())).args(FLAGS);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mapping = |fd: OwnedFd, child_fd| FdMapping { parent_fd: fd, child_fd };
         command
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .args(FLAGS);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let mapping = |fd: OwnedFd, child_fd| FdMapping {
-            parent_fd: fd,
-            child_fd,
-        };
-        command
-            .fd_mappings(vec![
-                mapping(browser_reads.into(), 3),
-                mapping(browser_writes.into(), 4),
-            ])
+            .fd_mappings(vec![mapping(browser_reads.into(), 3), mapping(browser_writes.into(), 4)])
             .unwrap();
         let child = command
             .spawn()
@@ -82,10 +71,8 @@ impl Browser {
             _profile: profile,
         };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
-        let attached = browser.call(
-            "Target.attachToTarget",
-            json!({ "targetId": target["targetId"], "flatten": true }),
-        );
+        let attached =
+            browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
         browser.session = attached["sessionId"].as_str().unwrap().to_owned();
         for domain in ["Page", "Runtime", "Log", "Network", "Accessibility"] {
             browser.call(&format!("{domain}.enable"), json!({}));
@@ -124,10 +111,7 @@ impl Browser {
         let url = format!("file://{}", file.canonicalize().unwrap().display());
         let seen = self.events.len();
         self.call("Page.navigate", json!({ "url": url }));
-        while !self.events[seen..]
-            .iter()
-            .any(|event| event["method"] == "Page.loadEventFired")
-        {
+        while !self.events[seen..].iter().any(|event| event["method"] == "Page.loadEventFired") {
             let event = self.receive("the page");
             self.events.push(event);
         }
@@ -138,11 +122,7 @@ impl Browser {
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let result = self.call("Runtime.evaluate", parameters);
-        assert!(
-            result["exceptionDetails"].is_null(),
-            "{expression}: {}",
-            result["exceptionDetails"]
-        );
+        assert!(result["exceptionDetails"].is_null(), "{expression}: {}", result["exceptionDetails"]);
         result["result"]["value"].clone()
     }
 
@@ -172,10 +152,7 @@ impl Browser {
 
     /// The parameters of all events of this name so far.
     pub fn events_of<'a>(&'a self, method: &'a str) -> impl Iterator<Item = &'a Value> + 'a {
-        self.events
-            .iter()
-            .filter(move |event| event["method"] == method)
-            .map(|event| &event["params"])
+        self.events.iter().filter(move |event| event["method"] == method).map(|event| &event["params"])
     }
 }
 

@@ -35,20 +35,14 @@ pub fn bare_lockwork() -> Command {
 /// Where this process has its C library from.
 pub fn harmless_library() -> PathBuf {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let path = maps
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(5))
-        .find(|path| path.contains("libc.so"));
+    let path =
+        maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains("libc.so"));
     PathBuf::from(path.expect("the tests are linked with libc.so.6"))
 }
 
 /// Runs to the end; every test's command is short.
 pub fn output(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
+    let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }

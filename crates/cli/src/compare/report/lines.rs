@@ -21,17 +21,9 @@ const BAND_GAP: f64 = 6.0;
 pub(crate) fn chart(document: &Document, metric: &MetricInfo, baseline: usize, id: &str) -> Markup {
     let cells: Vec<&Cell> = document.cells(metric).collect();
     let frame = Frame::new(document, metric, &cells);
-    let scale_word = if frame.scale.is_logarithmic() {
-        " (logarithmic)"
-    } else {
-        ""
-    };
-    let axis = format!(
-        "{}{}, {}{scale_word}",
-        metric.name,
-        format::in_unit(metric),
-        format::direction(metric)
-    );
+    let scale_word = if frame.scale.is_logarithmic() { " (logarithmic)" } else { "" };
+    let axis =
+        format!("{}{}, {}{scale_word}", metric.name, format::in_unit(metric), format::direction(metric));
     html! {
         svg.chart viewBox={ "0 0 " (WIDTH) " " (px(frame.height)) } role="group"
             aria-labelledby={ (id) "-title " (id) "-desc" } {
@@ -72,11 +64,8 @@ impl Frame {
         let room = bands.len() as f64 * (BAND + BAND_GAP);
         // What is bad lies above when lower is better, else below.
         let top = 30.0 + if metric.higher_is_better { 0.0 } else { room };
-        let values: Vec<f64> = cells
-            .iter()
-            .filter_map(|cell| cell.median)
-            .flat_map(|m| [m.low, m.high])
-            .collect();
+        let values: Vec<f64> =
+            cells.iter().filter_map(|cell| cell.median).flat_map(|m| [m.low, m.high]).collect();
         let step = (WIDTH - LEFT - RIGHT) / document.threads.len() as f64;
         Frame {
             scale: Scale::fitting(&values, top + PLOT_HEIGHT, top),
@@ -221,11 +210,7 @@ fn description(document: &Document, metric: &MetricInfo, cells: &[&Cell]) -> Str
             .map(|cell| format!("{} at {}", cell.lock, format::threads(cell.threads)))
             .collect();
         if !names.is_empty() {
-            text.push_str(&format!(
-                "{}: {}. ",
-                capitalised(verdict.text()),
-                names.join(", ")
-            ));
+            text.push_str(&format!("{}: {}. ", capitalised(verdict.text()), names.join(", ")));
         }
     }
     text.push_str("The table below the chart has the same figures.");
@@ -234,8 +219,5 @@ fn description(document: &Document, metric: &MetricInfo, cells: &[&Cell]) -> Str
 
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
-    chars
-        .next()
-        .map(|first| first.to_uppercase().chain(chars).collect())
-        .unwrap_or_default()
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

@@ -22,11 +22,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; scr
 
 /// The whole page.
 pub(crate) fn page(document: &Document) -> String {
-    let baseline = document
-        .locks
-        .iter()
-        .position(|lock| *lock == document.baseline)
-        .unwrap_or_default();
+    let baseline = document.locks.iter().position(|lock| *lock == document.baseline).unwrap_or_default();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -254,18 +250,11 @@ fn table_row(cell: &Cell, with_threads: bool, baseline: usize) -> Markup {
 
 /// What a point says to a screen reader, and in its tooltip.
 fn cell_label(cell: &Cell, metric: &MetricInfo) -> String {
-    let at = cell
-        .threads
-        .map(|_| format!(", {}", format::threads(cell.threads)))
-        .unwrap_or_default();
+    let at = cell.threads.map(|_| format!(", {}", format::threads(cell.threads))).unwrap_or_default();
     let mut label = format!("{}{at}: ", cell.lock);
     if let Some(median) = &cell.median {
         let value = format::with_unit(median.value, metric);
-        label.push_str(&format!(
-            "{} {value} (95% interval {}); ",
-            metric.name,
-            format::interval(median)
-        ));
+        label.push_str(&format!("{} {value} (95% interval {}); ", metric.name, format::interval(median)));
     }
     if let Some(ratio) = &cell.ratio {
         let (value, interval) = (format::ratio(ratio.value), format::ratio_interval(ratio));
@@ -319,11 +308,7 @@ fn bad_runs(document: &Document) -> Markup {
 }
 
 fn round(run: &Run) -> String {
-    if run.warmup {
-        "warm-up".to_owned()
-    } else {
-        (run.round + 1).to_string()
-    }
+    if run.warmup { "warm-up".to_owned() } else { (run.round + 1).to_string() }
 }
 
 fn how_to_read(document: &Document) -> Markup {

@@ -43,19 +43,11 @@ pub(crate) fn chart(
     let (title, axis) = match show {
         Show::Ratios => (
             format!("{}: ratio to {}", metric.name, document.baseline),
-            format!(
-                "× {} (logarithmic), {}",
-                document.baseline,
-                format::direction(metric)
-            ),
+            format!("× {} (logarithmic), {}", document.baseline, format::direction(metric)),
         ),
         Show::Values => {
             let unit = format::in_unit(metric);
-            let scale = if frame.scale.is_logarithmic() {
-                " (logarithmic)"
-            } else {
-                ""
-            };
+            let scale = if frame.scale.is_logarithmic() { " (logarithmic)" } else { "" };
             (
                 format!("{} by lock", metric.name),
                 format!("{}{unit}, {}{scale}", metric.name, format::direction(metric)),
@@ -92,25 +84,13 @@ struct Frame {
 
 impl Frame {
     fn new(document: &Document, cells: &[&Cell], show: Show) -> Self {
-        let longest = document
-            .locks
-            .iter()
-            .map(|name| name.chars().count())
-            .max()
-            .unwrap_or_default();
+        let longest = document.locks.iter().map(|name| name.chars().count()).max().unwrap_or_default();
         let left = (longest as f64 * 7.4 + 24.0).clamp(90.0, 300.0);
         let mut values: Vec<f64> = cells
             .iter()
             .flat_map(|cell| {
-                let runs = if show == Show::Values {
-                    cell.values.as_slice()
-                } else {
-                    &[]
-                };
-                estimate(cell, show)
-                    .into_iter()
-                    .flat_map(|e| [e.low, e.high])
-                    .chain(runs.iter().copied())
+                let runs = if show == Show::Values { cell.values.as_slice() } else { &[] };
+                estimate(cell, show).into_iter().flat_map(|e| [e.low, e.high]).chain(runs.iter().copied())
             })
             .collect();
         let scale = match show {
@@ -134,13 +114,7 @@ impl Frame {
             rows.push(y + ROW / 2.0);
             y += ROW;
         }
-        Frame {
-            scale,
-            left,
-            height: y + 34.0,
-            rows,
-            headings,
-        }
+        Frame { scale, left, height: y + 34.0, rows, headings }
     }
 
     fn grid(&self, axis: &str, show: Show) -> Markup {

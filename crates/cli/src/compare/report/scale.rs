@@ -25,13 +25,7 @@ impl Scale {
         let low = low.min(0.0);
         let step = linear_step(high - low);
         let (low, high) = ((low / step).floor() * step, (high / step * 1.02).ceil() * step);
-        Scale {
-            logarithmic: false,
-            low,
-            high,
-            start,
-            end,
-        }
+        Scale { logarithmic: false, low, high, start, end }
     }
 
     /// A logarithmic axis for positive `values`.
@@ -41,13 +35,7 @@ impl Scale {
         let high = high.max(low * 1.01);
         // A little room at both ends, so that no mark sits on the frame.
         let room = (high / low).powf(0.06).max(1.04);
-        Scale {
-            logarithmic: true,
-            low: low / room,
-            high: high * room,
-            start,
-            end,
-        }
+        Scale { logarithmic: true, low: low / room, high: high * room, start, end }
     }
 
     /// Whether the axis is logarithmic.
@@ -67,20 +55,14 @@ impl Scale {
 
     /// Round numbers within the axis, with their labels.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
-        let ticks = if self.logarithmic {
-            self.logarithmic_ticks()
-        } else {
-            self.linear_ticks()
-        };
+        let ticks = if self.logarithmic { self.logarithmic_ticks() } else { self.linear_ticks() };
         ticks.into_iter().map(|tick| (tick, label(tick))).collect()
     }
 
     fn linear_ticks(&self) -> Vec<f64> {
         let step = linear_step(self.high - self.low);
         let count = ((self.high - self.low) / step).round() as i32;
-        (0..=count)
-            .map(|index| self.low + f64::from(index) * step)
-            .collect()
+        (0..=count).map(|index| self.low + f64::from(index) * step).collect()
     }
 
     fn logarithmic_ticks(&self) -> Vec<f64> {
@@ -90,9 +72,7 @@ impl Scale {
             d if d > 2.2 => &[1.0, 3.0],
             d if d > 0.95 => &[1.0, 2.0, 5.0],
             d if d > 0.3 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
-            _ => &[
-                1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 9.5,
-            ],
+            _ => &[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 9.5],
         };
         let first = self.low.log10().floor() as i32;
         let last = self.high.log10().ceil() as i32;
@@ -100,11 +80,7 @@ impl Scale {
         let stride = ((last - first) / 8 + 1).max(1);
         (first..=last)
             .filter(|exponent| exponent.rem_euclid(stride) == 0)
-            .flat_map(|exponent| {
-                multiples
-                    .iter()
-                    .map(move |multiple| multiple * 10f64.powi(exponent))
-            })
+            .flat_map(|exponent| multiples.iter().map(move |multiple| multiple * 10f64.powi(exponent)))
             .filter(|tick| (self.low..=self.high).contains(tick))
             .collect()
     }
@@ -113,20 +89,14 @@ impl Scale {
 fn extremes(values: &[f64]) -> (f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if low.is_finite() && high.is_finite() {
-        (low, high)
-    } else {
-        (0.0, 1.0)
-    }
+    if low.is_finite() && high.is_finite() { (low, high) } else { (0.0, 1.0) }
 }
 
 /// 1, 2 or 5 times a power of ten, for about five steps.
 fn linear_step(range: f64) -> f64 {
     let raw = range / 5.0;
     let power = 10f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|multiple| multiple * power >= raw * 0.999);
+    let step = [1.0, 2.0, 5.0].into_iter().find(|multiple| multiple * power >= raw * 0.999);
     step.unwrap_or(10.0) * power
 }
 
@@ -174,19 +144,8 @@ mod tests {
 
     #[test]
     fn every_axis_has_ticks() {
-        for values in [
-            &[][..],
-            &[0.0],
-            &[1.0],
-            &[5e8, 6e8],
-            &[1e-9, 1e9],
-            &[0.98, 1.01],
-            &[-3.0, 2.0],
-        ] {
-            for scale in [
-                Scale::fitting(values, 0.0, 1.0),
-                Scale::logarithmic(values, 0.0, 1.0),
-            ] {
+        for values in [&[][..], &[0.0], &[1.0], &[5e8, 6e8], &[1e-9, 1e9], &[0.98, 1.01], &[-3.0, 2.0]] {
+            for scale in [Scale::fitting(values, 0.0, 1.0), Scale::logarithmic(values, 0.0, 1.0)] {
                 let ticks = scale.ticks();
                 assert!(!ticks.is_empty() && ticks.len() < 20, "{values:?}: {ticks:?}");
                 assert!(ticks.iter().all(|(tick, _)| scale.at(*tick).is_finite()));
@@ -196,13 +155,9 @@ mod tests {
 
     #[test]
     fn labels_are_short() {
-        for (tick, text) in [
-            (0.1 + 0.2, "0.3"),
-            (40_000.0, "40k"),
-            (1.2e6, "1.2M"),
-            (2e-5, "2e-5"),
-            (0.0, "0"),
-        ] {
+        for (tick, text) in
+            [(0.1 + 0.2, "0.3"), (40_000.0, "40k"), (1.2e6, "1.2M"), (2e-5, "2e-5"), (0.0, "0")]
+        {
             assert_eq!(label(tick), text);
         }
     }

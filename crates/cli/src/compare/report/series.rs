@@ -29,21 +29,13 @@ impl Look {
 
     /// The class that colours an element and lets the legend hide it.
     pub(crate) fn class(self) -> String {
-        let colour = if self.is_baseline {
-            "cb".to_owned()
-        } else {
-            format!("c{}", self.place % COLOURS)
-        };
+        let colour = if self.is_baseline { "cb".to_owned() } else { format!("c{}", self.place % COLOURS) };
         format!("s{} {colour}", self.index)
     }
 
     /// The dash pattern of its line.
     pub(crate) fn dash(self) -> &'static str {
-        if self.is_baseline {
-            "none"
-        } else {
-            DASHES[(self.place + 1) % DASHES.len()]
-        }
+        if self.is_baseline { "none" } else { DASHES[(self.place + 1) % DASHES.len()] }
     }
 
     /// The width of its line, in pixels.
@@ -53,16 +45,10 @@ impl Look {
 
     /// Its marker around a point.
     pub(crate) fn marker(self, x: f64, y: f64) -> Markup {
-        let shape = if self.is_baseline {
-            0
-        } else {
-            1 + self.place % (MARKERS - 1)
-        };
+        let shape = if self.is_baseline { 0 } else { 1 + self.place % (MARKERS - 1) };
         let polygon = |points: &[(f64, f64)]| {
-            let points: Vec<String> = points
-                .iter()
-                .map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy))
-                .collect();
+            let points: Vec<String> =
+                points.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
             html! { polygon class="mark" points=(points.join(" ")) {} }
         };
         match shape {
