@@ -1,7 +1,7 @@
 //! How many locks were served and forwarded, for the report. Counted where a lock is initialised or
 //! first used, never on the paths that follow.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::table::TAGS;
 
@@ -14,12 +14,29 @@ pub(crate) enum Kind {
     RwLock,
     ForwardedRwLock,
     SpinLock,
+    ForwardedSpinLock,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 static MUTEXES: [AtomicU64; TAGS] = [const { AtomicU64::new(0) }; TAGS];
 static OTHERS: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
+
+/// Whether a lock was used that nobody counted, because all are glibc's.
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// A lock is used that is glibc's, as all are.
+pub(crate) fn uncounted() {
+    if !USED.load(Ordering::Relaxed) {
+        USED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether any lock was served or forwarded.
+pub(crate) fn any() -> bool {
+    let is_counted = |count: &AtomicU64| count.load(Ordering::Relaxed) != 0;
+    USED.load(Ordering::Relaxed) || MUTEXES.iter().chain(&OTHERS).any(is_counted)
+}
 
 /// A mutex was given this tag.
 pub(crate) fn mutex(tag: u32) {

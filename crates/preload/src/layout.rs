@@ -10,6 +10,9 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use lockwork_locks::cond::Cond;
 use lockwork_locks::rw::futex::RwState;
 use lockwork_platform::Native;
+use lockwork_policy::Kind;
+
+use crate::table::PASSTHROUGH_TAG;
 
 /// `pthread_mutex_t`: 40 bytes on x86_64, 48 on aarch64.
 #[repr(C)]
@@ -71,6 +74,16 @@ impl Mutex {
 
     pub(crate) fn kind(&self) -> MutexKind {
         classify(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// What a policy calls a mutex of this kind.
+    pub(crate) fn sort(&self) -> Kind {
+        sort(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// Whether glibc serves a mutex that has been used, by its kind or by a policy.
+    pub(crate) fn is_glibcs(&self) -> bool {
+        self.tag() == PASSTHROUGH_TAG || self.kind() == MutexKind::Forwarded
     }
 
     /// Whether glibc's kind says that only the owner may unlock.
@@ -147,6 +160,26 @@ pub(crate) fn classify(kind: u32) -> MutexKind {
     }
 }
 
+/// What a policy calls a mutex of this kind, or with the same bits in its attribute.
+fn sort(kind: u32) -> Kind {
+    match kind & TYPE_MASK {
+        RECURSIVE => Kind::Recursive,
+        ERRORCHECK => Kind::Errorcheck,
+        ADAPTIVE => Kind::Adaptive,
+        _ => Kind::Normal,
+    }
+}
+
+/// What a policy calls a mutex with this attribute.
+///
+/// # Safety
+///
+/// As [`attribute_kind`].
+pub(crate) unsafe fn attribute_sort(attributes: *const u32) -> Kind {
+    // SAFETY: the caller's contract.
+    unsafe { attributes.as_ref() }.map_or(Kind::Normal, |bits| sort(*bits))
+}
+
 /// `pthread_mutexattr_t`, as glibc packs it: type in the low bits, flags high.
 ///
 /// # Safety
@@ -171,7 +204,8 @@ const _: u32 = PRIO_PROTECT | PSHARED;
 pub(crate) struct CondVar {
     pub(crate) cond: Cond<Native>,
     _unused: [u8; 36 - size_of::<Cond<Native>>()],
-    /// glibc's `__wrefs`: bit 0 = process-shared, bit 1 = monotonic clock.
+    /// glibc's `__wrefs`: bit 0 = process-shared, bit 1 = monotonic clock, bits from 3 = its waiters. The
+    /// highest bits, which that many waiters never reach, say who serves the condition.
     pub(crate) flags: AtomicU32,
     _tail: AtomicU64,
 }
@@ -180,6 +214,12 @@ const _: () = assert!(size_of::<CondVar>() == 48);
 
 pub(crate) const COND_SHARED: u32 = 1;
 pub(crate) const COND_MONOTONIC: u32 = 2;
+/// A policy leaves it to glibc, if its mutex is glibc's too; the first wait tells.
+pub(crate) const COND_WANTS_GLIBC: u32 = 1 << 29;
+/// Decided: ours.
+pub(crate) const COND_OURS: u32 = 1 << 30;
+/// Decided: glibc's, by a policy.
+pub(crate) const COND_GLIBC: u32 = 1 << 31;
 
 impl CondVar {
     /// # Safety
@@ -190,8 +230,9 @@ impl CondVar {
         unsafe { &*cond }
     }
 
-    pub(crate) fn is_shared(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & COND_SHARED != 0
+    /// Whether glibc serves it, for its sharing or by a policy.
+    pub(crate) fn is_glibcs(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & (COND_SHARED | COND_GLIBC) != 0
     }
 }
 
@@ -207,8 +248,12 @@ pub(crate) struct RwLock {
     _middle: [u64; 2],
     /// glibc's `__flags`: the preference.
     pub(crate) preference: AtomicU32,
-    _tail: u32,
+    /// Who serves it: 0 = first use decides, [`RWLOCK_OURS`] or [`RWLOCK_GLIBC`]. glibc leaves this word alone.
+    pub(crate) server: AtomicU32,
 }
+
+pub(crate) const RWLOCK_OURS: u32 = 1;
+pub(crate) const RWLOCK_GLIBC: u32 = 2;
 
 const _: () = assert!(size_of::<RwLock>() == 56);
 const _: () = assert!(core::mem::offset_of!(RwLock, preference) == 48);
@@ -227,6 +272,15 @@ impl RwLock {
 
     pub(crate) fn is_shared(&self) -> bool {
         self.shared != 0
+    }
+
+    /// Decides who serves this lock; returns the decision, which may be another thread's. The second value
+    /// says whether this call made it.
+    pub(crate) fn decide(&self, server: u32) -> (u32, bool) {
+        match self.server.compare_exchange(0, server, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => (server, true),
+            Err(there) => (there, false),
+        }
     }
 
     pub(crate) fn prefers_writers(&self) -> bool {

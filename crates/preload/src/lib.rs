@@ -5,8 +5,11 @@
 //! allocation. What it cannot serve (robust, priority-aware and process-shared locks) goes to glibc.
 //!
 //! Rooms: `start` (constructor, choice of locks), `table` (from a lock's tag to code), `layout` (where things are in
-//! glibc's types), `posix` (the API), `fork`, `real` (glibc's own functions), `report` (`LOCKWORK_VERBOSE`).
+//! glibc's types), `policy` (`LOCKWORK_POLICY`), `posix` (the API), `fork`, `real` (glibc's own functions), `report`
+//! (`LOCKWORK_VERBOSE`).
 #![no_std]
+
+extern crate alloc;
 
 mod counters;
 mod fork;
@@ -31,13 +34,16 @@ unsafe extern "C" {
     fn abort() -> !;
 }
 
-// The precompiled core library refers to the unwinder's personality. Nothing unwinds here. Hidden: an exported one
-// would take the place of the real one in a Rust program that links its standard library dynamically.
+// The precompiled core and alloc libraries refer to the unwinder and its personality. Nothing unwinds here. Hidden:
+// exported ones would take the place of the real ones in a Rust program that links its standard library dynamically.
 core::arch::global_asm!(
     ".pushsection .text",
     ".globl rust_eh_personality",
     ".hidden rust_eh_personality",
     "rust_eh_personality:",
+    ".globl _Unwind_Resume",
+    ".hidden _Unwind_Resume",
+    "_Unwind_Resume:",
     ".byte 0",
     ".popsection",
 );

@@ -14,10 +14,10 @@ unsafe extern "C" {
 
 const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
 
-/// The address of glibc's function.
-fn find(name: &CStr) -> usize {
+/// The address of glibc's function, 0 if it has none of that name.
+fn look_up(name: &CStr) -> usize {
     // `dlsym` starts its search behind the library that its return address lies in: these calls must not become tail
-    // calls, hence the comparison after each.
+    // calls, hence the use of each result.
     let mut address = core::ptr::null_mut();
     if name.to_bytes().starts_with(b"pthread_cond_") {
         // x86_64 has two generations of conditions; a plain lookup may find the older.
@@ -28,10 +28,21 @@ fn find(name: &CStr) -> usize {
         // SAFETY: a terminated string.
         address = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) };
     }
-    if address.is_null() {
-        report::missing(name);
+    // Not a tail call.
+    core::hint::black_box(address) as usize
+}
+
+/// The address of a function that every glibc has.
+fn find(name: &CStr) -> usize {
+    match look_up(name) {
+        0 => report::missing(name),
+        address => address,
     }
-    address as usize
+}
+
+/// The address of a function that newer versions of glibc have.
+pub(crate) fn find_optional(name: &CStr) -> Option<usize> {
+    Some(look_up(name)).filter(|&address| address != 0)
 }
 
 macro_rules! real {
@@ -88,12 +99,11 @@ real! {
     pthread_rwlock_timedwrlock(lock: *mut RwLock, time: *const Timespec) -> c_int;
     pthread_rwlock_clockwrlock(lock: *mut RwLock, clock: c_int, time: *const Timespec) -> c_int;
     pthread_rwlock_unlock(lock: *mut RwLock) -> c_int;
+    pthread_spin_lock(lock: *mut u32) -> c_int;
     pthread_cancel(thread: usize) -> c_int;
 }
 
 /// The address of a function that is jumped to rather than called.
 pub(crate) fn address_of(name: &CStr) -> usize {
-    let address = find(name);
-    // Not a tail call: see `find`.
-    core::hint::black_box(address)
+    find(name)
 }

@@ -1,13 +1,33 @@
-//! What `LOCKWORK_VERBOSE` makes the library say when the process ends.
+//! What `LOCKWORK_VERBOSE` makes the library say on the standard error stream when the process ends.
+//!
+//! - Unset, empty or `0`: nothing.
+//! - The process's own id: the report, even if no lock was used. `lockwork run -v` sets this before it becomes the program,
+//!   so that the program always reports.
+//! - Anything else, as `1`, and in children of such a program: the report, if any lock was served or forwarded.
+//!
+//! The report is one line, and with a policy one more for each rule, in the file's order, and one for the default:
+//!
+//! ```text
+//! lockwork: db_bench[4242]: served 3 mutexes by mcs-stp, 12 mutexes by ticket, 2 conditions; forwarded to glibc 1 mutexes, 0 conditions, 0 rwlocks, 0 spin locks
+//! lockwork: db_bench[4242]: policy.toml:4: ticket for 12 locks
+//! lockwork: db_bench[4242]: policy.toml:8: passthrough for 0 locks
+//! lockwork: db_bench[4242]: policy.toml: default: mcs-stp for 6 locks
+//! ```
+//!
+//! A lock counts each time it is initialised, or when it is first used if it never was; conditions that were not initialised
+//! when they are first waited on. Where all locks are glibc's (`passthrough` without a policy), initialised ones are counted
+//! only, and the line begins `served nothing; forwarded to glibc all locks, of which it initialised`.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use lockwork_platform::sys;
+use syscalls::{Sysno, syscall};
 
 use crate::counters::{self, Kind};
 use crate::table::{self, TAGS};
+use crate::{policy, start};
 
 /// The standard error stream.
 pub(crate) struct Stderr;
@@ -19,10 +39,24 @@ impl Write for Stderr {
     }
 }
 
-/// A line that is written at once, so that lines of several processes do not mix.
+/// A line that is written at once, so that lines of several processes do not mix. What does not fit is lost.
 struct Line {
     text: [u8; 1024],
     length: usize,
+}
+
+impl Line {
+    /// Writes a line; the text need not end with a line break.
+    fn print(write: impl FnOnce(&mut Self) -> fmt::Result) {
+        let mut line = Line {
+            text: [0; 1024],
+            length: 0,
+        };
+        let _ = write(&mut line);
+        let length = line.length.min(line.text.len() - 1);
+        line.text[length] = b'\n';
+        sys::write_stderr(&line.text[..=length]);
+    }
 }
 
 impl Write for Line {
@@ -35,16 +69,31 @@ impl Write for Line {
     }
 }
 
-static VERBOSE: AtomicBool = AtomicBool::new(false);
+/// When to report.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Verbosity {
+    /// Never.
+    Silent,
+    /// If any lock was served or forwarded.
+    IfUsed,
+    /// In any case.
+    Always,
+}
 
-/// Whether to report.
-pub(crate) fn set_verbose(verbose: bool) {
-    VERBOSE.store(verbose, Ordering::Relaxed);
+static VERBOSITY: AtomicU8 = AtomicU8::new(Verbosity::Silent as u8);
+
+/// When to report.
+pub(crate) fn set_verbosity(verbosity: Verbosity) {
+    VERBOSITY.store(verbosity as u8, Ordering::Relaxed);
 }
 
 /// Ends the process: glibc lacks a function that every glibc has.
 pub(crate) fn missing(name: &CStr) -> ! {
-    panic!("the C library has no `{}`: run the program without lockwork", name.to_str().unwrap_or("?"))
+    panic!(
+        "the C library has no `{}`: run the program without lockwork",
+        name.to_str().unwrap_or("?")
+    )
 }
 
 #[used]
@@ -52,17 +101,56 @@ pub(crate) fn missing(name: &CStr) -> ! {
 static DESTRUCTOR: unsafe extern "C" fn() = destructor;
 
 unsafe extern "C" fn destructor() {
-    if VERBOSE.load(Ordering::Relaxed) {
-        let mut line = Line { text: [0; 1024], length: 0 };
-        let _ = describe(&mut line);
-        sys::write_stderr(&line.text[..line.length]);
+    let verbosity = VERBOSITY.load(Ordering::Relaxed);
+    if verbosity == Verbosity::Always as u8 || verbosity == Verbosity::IfUsed as u8 && counters::any() {
+        report();
     }
 }
 
-fn describe(line: &mut Line) -> fmt::Result {
+/// What the lines begin with: the process.
+struct Process<'a> {
+    name: &'a str,
+    id: usize,
+}
+
+impl fmt::Display for Process<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lockwork: {}[{}]", self.name, self.id)
+    }
+}
+
+fn report() {
     let mut buffer = [0_u8; 64];
-    let name = sys::read_file(c"/proc/self/comm", &mut buffer).and_then(|name| core::str::from_utf8(name).ok());
-    write!(line, "lockwork: {}: served", name.unwrap_or("?").trim_end())?;
+    let name =
+        sys::read_file(c"/proc/self/comm", &mut buffer).and_then(|name| core::str::from_utf8(name).ok());
+    // SAFETY: no memory is involved.
+    let id = unsafe { syscall!(Sysno::getpid) }.unwrap_or(0);
+    let process = Process {
+        name: name.unwrap_or("?").trim_end(),
+        id,
+    };
+    Line::print(|line| {
+        write!(line, "{process}: ")?;
+        served(line)?;
+        forwarded(line)
+    });
+    let Some((file, decisions)) = policy::decisions() else {
+        return;
+    };
+    for (rule, lock, count) in decisions {
+        Line::print(|line| {
+            write!(line, "{process}: {file}:")?;
+            match rule {
+                Some(number) => write!(line, "{number}: ")?,
+                None => line.write_str(" default: ")?,
+            }
+            write!(line, "{lock} for {count} locks")
+        });
+    }
+}
+
+fn served(line: &mut Line) -> fmt::Result {
+    line.write_str("served")?;
     let mut separator = " ";
     for tag in 1..TAGS as u32 - 1 {
         let mutexes = counters::mutexes(tag);
@@ -71,7 +159,11 @@ fn describe(line: &mut Line) -> fmt::Result {
             separator = ", ";
         }
     }
-    for (kind, noun) in [(Kind::Cond, "conditions"), (Kind::RwLock, "rwlocks"), (Kind::SpinLock, "spin locks")] {
+    for (kind, noun) in [
+        (Kind::Cond, "conditions"),
+        (Kind::RwLock, "rwlocks"),
+        (Kind::SpinLock, "spin locks"),
+    ] {
         let count = counters::others(kind);
         if count != 0 {
             write!(line, "{separator}{count} {noun}")?;
@@ -81,11 +173,20 @@ fn describe(line: &mut Line) -> fmt::Result {
     if separator == " " {
         line.write_str(" nothing")?;
     }
-    let forwarded = counters::others(Kind::ForwardedMutex) + counters::mutexes(table::PASSTHROUGH_TAG);
-    writeln!(
+    Ok(())
+}
+
+fn forwarded(line: &mut Line) -> fmt::Result {
+    line.write_str("; forwarded to glibc ")?;
+    if start::forwards_everything() {
+        line.write_str("all locks, of which it initialised ")?;
+    }
+    let mutexes = counters::others(Kind::ForwardedMutex) + counters::mutexes(table::PASSTHROUGH_TAG);
+    write!(
         line,
-        "; forwarded to glibc {forwarded} mutexes, {} conditions, {} rwlocks",
+        "{mutexes} mutexes, {} conditions, {} rwlocks, {} spin locks",
         counters::others(Kind::ForwardedCond),
-        counters::others(Kind::ForwardedRwLock)
+        counters::others(Kind::ForwardedRwLock),
+        counters::others(Kind::ForwardedSpinLock),
     )
 }

@@ -12,9 +12,11 @@ use lockwork_locks::catalogue;
 use lockwork_locks::spec::Choice;
 use lockwork_platform::topology::{self, Topology};
 use lockwork_platform::{Native, sys};
+use lockwork_policy::Kind;
 
-use crate::layout::MutexKind;
-use crate::{fork, policy, report, table};
+use crate::policy::Chosen;
+use crate::report::{self, Verbosity};
+use crate::{fork, policy, table};
 
 /// Nobody has initialised yet.
 const FRESH: u32 = 0;
@@ -61,10 +63,12 @@ pub(crate) fn forwards_everything() -> bool {
     }
 }
 
-/// The tag of the lock at `address`, which the code at `caller` initialises or uses for the first time.
-pub(crate) fn choose(address: usize, caller: usize, kind: MutexKind) -> u32 {
+/// The choice for the lock at `address`, which the code before the return address `caller` initialises or uses for the
+/// first time.
+pub(crate) fn choose(address: usize, caller: usize, kind: Kind) -> Chosen {
     ensure();
-    policy::choose(address, caller, kind).unwrap_or_else(|| DEFAULT_TAG.load(Ordering::Relaxed))
+    let default = DEFAULT_TAG.load(Ordering::Relaxed);
+    policy::choose(address, caller, kind, default).unwrap_or(Chosen::without_policy(default))
 }
 
 #[cold]
@@ -83,17 +87,21 @@ fn initialise() {
             Err(error) => refuse(format_args!("LOCKWORK_TOPOLOGY=`{description}`: {error}")),
         }
     }
-    let choice = environment.get(b"LOCKWORK_LOCK");
-    let mut default = parse(choice.unwrap_or(catalogue::DEFAULT));
-    if let Some(file) = environment.get_c(b"LOCKWORK_POLICY").filter(|file| !file.is_empty()) {
-        let policy_default = policy::load(file);
-        // A lock named beside a policy is the default of that policy, which may name another.
-        default = policy_default.filter(|_| choice.is_none()).unwrap_or(default);
-    }
+    let choice = environment.get(b"LOCKWORK_LOCK").map(parse);
+    let default = match environment.get_c(b"LOCKWORK_POLICY").filter(|file| !file.is_empty()) {
+        // A lock named beside a policy takes the place of the policy's own default.
+        Some(file) => policy::load(file, choice),
+        None => choice.unwrap_or_else(|| parse(catalogue::DEFAULT)),
+    };
     if environment.get(b"LOCKWORK_NO_FOLLOW").is_some_and(|value| value != "0") {
         environment.forget_preload();
     }
-    report::set_verbose(environment.get(b"LOCKWORK_VERBOSE").is_some_and(|value| value != "0"));
+    report::set_verbosity(match environment.get(b"LOCKWORK_VERBOSE") {
+        None | Some("0") => Verbosity::Silent,
+        // The program's first thread, so that its id is that of the process.
+        Some(value) if value.parse() == Ok(sys::gettid()) => Verbosity::Always,
+        Some(_) => Verbosity::IfUsed,
+    });
     fork::install();
     let forwards = default == Choice::Passthrough && !policy::is_loaded();
     DEFAULT_TAG.store(add(default), Ordering::Relaxed);

@@ -19,7 +19,7 @@ use lockwork_platform::{Deadline, Native};
 
 use crate::layout::Mutex;
 use crate::posix::mutex::{first_use_lock, first_use_trylock, first_use_unlock};
-use crate::real;
+use crate::{counters, real};
 
 /// Number of tags. A tag is masked to this range, so that garbage does not become a wild jump.
 pub(crate) const TAGS: usize = 64;
@@ -96,9 +96,25 @@ pub(crate) const PASSTHROUGH_TAG: u32 = TAGS as u32 - 1;
 
 /// Makes undecided mutexes glibc's, without a decision.
 pub(crate) fn forward_undecided() {
-    LOCK.0[0].store(forward_lock as *const () as *mut (), Ordering::Relaxed);
-    TRYLOCK.0[0].store(forward_trylock as *const () as *mut (), Ordering::Relaxed);
+    LOCK.0[0].store(first_forward_lock as *const () as *mut (), Ordering::Relaxed);
+    TRYLOCK.0[0].store(first_forward_trylock as *const () as *mut (), Ordering::Relaxed);
     UNLOCK.0[0].store(forward_unlock as *const () as *mut (), Ordering::Relaxed);
+}
+
+/// Takes itself out of the way of all later calls.
+unsafe extern "C" fn first_forward_lock(mutex: *mut Mutex) -> c_int {
+    counters::uncounted();
+    LOCK.0[0].store(forward_lock as *const () as *mut (), Ordering::Relaxed);
+    // SAFETY: the entry point's contract.
+    unsafe { forward_lock(mutex) }
+}
+
+/// As [`first_forward_lock`].
+unsafe extern "C" fn first_forward_trylock(mutex: *mut Mutex) -> c_int {
+    counters::uncounted();
+    TRYLOCK.0[0].store(forward_trylock as *const () as *mut (), Ordering::Relaxed);
+    // SAFETY: the entry point's contract.
+    unsafe { forward_trylock(mutex) }
 }
 
 /// Adds a choice, or finds the entry it already has. Only called by initialisation, which is

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use lockwork_platform::Clock;
 
 use super::cancel::CANCELLED;
-use super::cond::{prepare, pthread_cond_broadcast, pthread_cond_destroy, pthread_cond_signal, wait_until};
+use super::cond::{self, prepare, pthread_cond_broadcast, pthread_cond_destroy, pthread_cond_signal, wait_until};
 use super::entry::cancellable_entry;
 use super::mutex::{
     initialise_as, pthread_mutex_destroy, pthread_mutex_lock, pthread_mutex_trylock, pthread_mutex_unlock,
@@ -93,11 +93,18 @@ unsafe extern "C" fn mtx_unlock(mutex: *mut Mutex) -> c_int {
 }
 
 /// C11.
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cnd_init(cond: *mut CondVar) -> c_int {
-    // SAFETY: the program's condition, which nobody uses before it is initialised; zero is a valid one.
-    unsafe { cond.cast::<u8>().write_bytes(0, size_of::<CondVar>()) };
-    THRD_SUCCESS
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!("mov rsi, qword ptr [rsp]", "jmp {}", sym initialise_cond);
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!("mov x1, x30", "b {}", sym initialise_cond);
+}
+
+unsafe extern "C" fn initialise_cond(cond: *mut CondVar, caller: usize) -> c_int {
+    // SAFETY: the program's condition; no attributes.
+    result(unsafe { cond::initialise(cond, core::ptr::null(), caller) })
 }
 
 /// C11.

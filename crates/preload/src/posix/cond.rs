@@ -1,7 +1,8 @@
 //! `pthread_cond_*`.
 //!
-//! A wait is a cancellation point; its entry points are in assembly (see `entry`). Conditions shared
-//! between processes are glibc's.
+//! A wait is a cancellation point; its entry points are in assembly (see `entry`). Conditions shared between processes are
+//! glibc's, and those that a policy leaves to it and that are first waited on with a mutex of glibc's: its conditions
+//! release and acquire mutexes by its own functions, whereas ours work with any mutex.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::AtomicUsize;
@@ -9,6 +10,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_locks::cond::Outcome;
 use lockwork_platform::{Clock, Deadline, Native};
+use lockwork_policy::Kind as Sort;
 
 use super::cancel::{CANCELLED, Cancellation, make_reachable};
 use super::entry::cancellable_entry;
@@ -16,8 +18,10 @@ use super::mutex::{is_owner, lock_checked, pthread_mutex_lock, pthread_mutex_unl
 use super::time::{self, Timespec};
 use super::{EBUSY, EINVAL, EPERM, ETIMEDOUT};
 use crate::counters::{self, Kind};
-use crate::layout::{COND_MONOTONIC, COND_SHARED, CondVar, Mutex, MutexKind};
-use crate::table::PASSTHROUGH_TAG;
+use crate::layout::{
+    COND_GLIBC, COND_MONOTONIC, COND_OURS, COND_SHARED, COND_WANTS_GLIBC, CondVar, Mutex, MutexKind,
+};
+use crate::policy::Chosen;
 use crate::{fork, real, start};
 
 cancellable_entry! {
@@ -33,18 +37,18 @@ cancellable_entry! {
     pthread_cond_clockwait, prepare_clockwait, clockwait
 }
 
-/// Whether glibc serves this condition.
+/// Whether glibc serves this condition, as far as that is decided. Nobody waits on one before it is.
 fn is_forwarded(cond: &CondVar) -> bool {
-    cond.is_shared() || start::forwards_everything()
+    cond.is_glibcs() || start::forwards_everything()
 }
 
 macro_rules! prepare {
     ($name:ident, $symbol:literal) => {
         /// Where to jump instead: glibc's function for conditions that are glibc's, else 0.
-        unsafe extern "C" fn $name(cond: *mut CondVar) -> usize {
+        unsafe extern "C" fn $name(cond: *mut CondVar, mutex: *mut Mutex, caller: usize) -> usize {
             static REAL: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
-            // SAFETY: the program's condition.
-            unsafe { $crate::posix::cond::instead(cond, &REAL, $symbol) }
+            // SAFETY: the program's condition and mutex.
+            unsafe { $crate::posix::cond::instead(cond, mutex, caller, &REAL, $symbol) }
         }
     };
 }
@@ -55,12 +59,24 @@ pub(super) use prepare;
 ///
 /// # Safety
 ///
-/// `cond` is the program's condition.
-pub(super) unsafe fn instead(cond: *mut CondVar, known: &AtomicUsize, symbol: &CStr) -> usize {
+/// `cond` and `mutex` are the program's.
+pub(super) unsafe fn instead(
+    cond: *mut CondVar,
+    mutex: *mut Mutex,
+    caller: usize,
+    known: &AtomicUsize,
+    symbol: &CStr,
+) -> usize {
     // SAFETY: the caller's contract.
-    if !is_forwarded(unsafe { CondVar::at(cond) }) {
+    let (cond, mutex) = unsafe { (CondVar::at(cond), Mutex::at(mutex)) };
+    let everything = start::forwards_everything();
+    if everything {
+        counters::uncounted();
+    } else if !decide(cond, mutex, caller) {
         make_reachable();
         return 0;
+    } else if !mutex.is_glibcs() {
+        return refuse as *const () as usize;
     }
     match known.load(Relaxed) {
         0 => {
@@ -70,6 +86,33 @@ pub(super) unsafe fn instead(cond: *mut CondVar, known: &AtomicUsize, symbol: &C
         }
         address => address,
     }
+}
+
+/// What waiting on a condition of glibc's with a mutex of ours gives.
+unsafe extern "C" fn refuse() -> c_int {
+    EINVAL
+}
+
+/// Whether glibc serves this condition; decided now if it was not.
+fn decide(cond: &CondVar, mutex: &Mutex, caller: usize) -> bool {
+    let flags = cond.flags.load(Relaxed);
+    if flags & (COND_OURS | COND_SHARED | COND_GLIBC) != 0 {
+        return cond.is_glibcs();
+    }
+    let chosen = (flags & COND_WANTS_GLIBC == 0)
+        .then(|| start::choose(core::ptr::from_ref(cond) as usize, caller, Sort::Cond));
+    // One that a policy left to glibc when it was initialised, or does now.
+    let wants_glibc = chosen.is_none_or(Chosen::is_glibcs);
+    let decision = if wants_glibc && mutex.is_glibcs() { COND_GLIBC } else { COND_OURS };
+    let decided = flags & !COND_WANTS_GLIBC | decision;
+    if cond.flags.compare_exchange(flags, decided, Relaxed, Relaxed).is_err() {
+        return cond.is_glibcs();
+    }
+    if let Some(chosen) = chosen {
+        chosen.count();
+    }
+    counters::other(if decision == COND_GLIBC { Kind::ForwardedCond } else { Kind::Cond });
+    decision == COND_GLIBC
 }
 
 prepare!(prepare_wait, c"pthread_cond_wait");
@@ -106,9 +149,9 @@ unsafe extern "C" fn clockwait(cond: *mut CondVar, mutex: *mut Mutex, clock: c_i
 /// Whether the caller may wait with this mutex: kinds that check their owner must be its own.
 fn may_wait_with(mutex: &Mutex) -> bool {
     match mutex.kind() {
-        MutexKind::Normal => true,
-        MutexKind::Recursive | MutexKind::ErrorCheck if mutex.tag() != PASSTHROUGH_TAG => is_owner(mutex),
-        _ => !mutex.glibc_checks_owner() || mutex.glibc_owner() == Native::tid(),
+        _ if mutex.is_glibcs() => !mutex.glibc_checks_owner() || mutex.glibc_owner() == Native::tid(),
+        MutexKind::Recursive | MutexKind::ErrorCheck => is_owner(mutex),
+        _ => true,
     }
 }
 
@@ -122,7 +165,7 @@ pub(super) unsafe fn wait_until(cond: *mut CondVar, mutex: *mut Mutex, deadline:
         return EPERM;
     }
     fork::purge_if_child();
-    let ours = it.kind() != MutexKind::Forwarded;
+    let ours = !it.is_glibcs();
     if ours {
         it.waiters.fetch_add(1, Relaxed);
     }
@@ -168,25 +211,45 @@ unsafe fn relock(mutex: *mut Mutex) -> c_int {
     }
 }
 
-/// POSIX.
+/// POSIX. The code location that initialises a condition may decide who serves it.
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_cond_init(cond: *mut CondVar, attributes: *const u32) -> c_int {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!("mov rdx, qword ptr [rsp]", "jmp {}", sym initialise);
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!("mov x2, x30", "b {}", sym initialise);
+}
+
+/// Initialises a condition; `caller` is the return address of the call.
+///
+/// # Safety
+///
+/// As `pthread_cond_init`.
+pub(super) unsafe extern "C" fn initialise(cond: *mut CondVar, attributes: *const u32, caller: usize) -> c_int {
     start::ensure();
     fork::purge_if_child();
     // glibc's `pthread_condattr_t`: bit 0 = process-shared, bits from 1 = clock.
     // SAFETY: null, or the program's attributes.
     let attributes_bits = unsafe { attributes.as_ref() }.copied().unwrap_or(0);
     let flags = attributes_bits & (COND_SHARED | COND_MONOTONIC);
-    let forwarded = flags & COND_SHARED != 0 || start::forwards_everything();
-    counters::other(if forwarded { Kind::ForwardedCond } else { Kind::Cond });
-    if forwarded {
+    if flags & COND_SHARED != 0 || start::forwards_everything() {
+        counters::other(Kind::ForwardedCond);
         // SAFETY: the program's arguments.
         return unsafe { real::pthread_cond_init(cond, attributes) };
     }
+    let chosen = start::choose(cond as usize, caller, Sort::Cond);
+    chosen.count();
+    let decision = if chosen.is_glibcs() {
+        COND_WANTS_GLIBC
+    } else {
+        counters::other(Kind::Cond);
+        COND_OURS
+    };
     // SAFETY: the program's condition, which nobody uses before it is initialised; zero is a valid one.
     unsafe { cond.cast::<c_void>().write_bytes(0, size_of::<CondVar>()) };
     // SAFETY: as above.
-    unsafe { CondVar::at(cond) }.flags.store(flags, Relaxed);
+    unsafe { CondVar::at(cond) }.flags.store(flags | decision, Relaxed);
     0
 }
 
@@ -197,6 +260,8 @@ pub(super) unsafe extern "C" fn pthread_cond_destroy(cond: *mut CondVar) -> c_in
     let it = unsafe { CondVar::at(cond) };
     fork::purge_if_child();
     if is_forwarded(it) {
+        // glibc waits until the word that this is in counts no waiter.
+        it.flags.fetch_and(!COND_GLIBC, Relaxed);
         // SAFETY: as above.
         return unsafe { real::pthread_cond_destroy(cond) };
     }

@@ -63,6 +63,45 @@ macro_rules! with_caller {
     };
 }
 
+/// Entry of an operation on a reader-writer lock: straight to `$ours` where that is decided, else to `$decide` with the
+/// return address as the fourth argument.
+macro_rules! rwlock_entry {
+    ($(#[$doc:meta])* $name:ident, $ours:path, $decide:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub(super) unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                "cmp dword ptr [rdi + {server}], {is_ours}",
+                "jne 2f",
+                "jmp {ours}",
+                "2:",
+                "mov rcx, qword ptr [rsp]",
+                "jmp {decide}",
+                server = const core::mem::offset_of!($crate::layout::RwLock, server),
+                is_ours = const $crate::layout::RWLOCK_OURS,
+                ours = sym $ours,
+                decide = sym $decide,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                "ldr w9, [x0, #{server}]",
+                "cmp w9, #{is_ours}",
+                "b.ne 2f",
+                "b {ours}",
+                "2:",
+                "mov x3, x30",
+                "b {decide}",
+                server = const core::mem::offset_of!($crate::layout::RwLock, server),
+                is_ours = const $crate::layout::RWLOCK_OURS,
+                ours = sym $ours,
+                decide = sym $decide,
+            );
+        }
+    };
+}
+
 /// Another name for an entry point.
 macro_rules! alias {
     ($($name:ident = $target:path;)*) => {
@@ -80,7 +119,7 @@ macro_rules! alias {
     };
 }
 
-/// A cancellable wait. `$prepare(condition)` returns 0, or glibc's function to jump to instead;
+/// A cancellable wait. `$prepare(condition, mutex, return address)` returns 0, or glibc's function to jump to instead;
 /// `$wait` returns [`CANCELLED`](super::cancel::CANCELLED) when the thread shall act on a cancellation request, which it
 /// does here, with no Rust frame on the stack: unwinding through one would abort.
 macro_rules! cancellable_entry {
@@ -102,6 +141,7 @@ macro_rules! cancellable_entry {
                 ".cfi_adjust_cfa_offset 8",
                 "sub rsp, 8",
                 ".cfi_adjust_cfa_offset 8",
+                "mov rdx, qword ptr [rsp + 40]",
                 "call {prepare}",
                 "test rax, rax",
                 "jne 3f",
@@ -148,6 +188,7 @@ macro_rules! cancellable_entry {
                 "mov x29, sp",
                 "stp x0, x1, [sp, #16]",
                 "stp x2, x3, [sp, #32]",
+                "mov x2, x30",
                 "bl {prepare}",
                 "cbnz x0, 3f",
                 "bl {testcancel}",
@@ -185,4 +226,4 @@ macro_rules! cancellable_entry {
     };
 }
 
-pub(crate) use {alias, cancellable_entry, mutex_entry, with_caller};
+pub(crate) use {alias, cancellable_entry, mutex_entry, rwlock_entry, with_caller};

@@ -8,7 +8,7 @@ use lockwork_platform::Native;
 use super::entry::{mutex_entry, with_caller};
 use super::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM};
 use crate::counters::{self, Kind};
-use crate::layout::{Mutex, MutexKind, attribute_kind};
+use crate::layout::{Mutex, MutexKind, attribute_kind, attribute_sort};
 use crate::table::{self, LOCK, PASSTHROUGH_TAG, TRYLOCK, UNLOCK};
 use crate::{fork, real, start};
 
@@ -54,10 +54,10 @@ with_caller! {
 pub(super) fn decided(mutex: &Mutex, caller: usize) -> u32 {
     match mutex.tag() {
         0 => {
-            let kind = mutex.kind();
-            let tag = start::choose(core::ptr::from_ref(mutex) as usize, caller, kind);
-            let (tag, first) = mutex.decide(tag);
+            let chosen = start::choose(core::ptr::from_ref(mutex) as usize, caller, mutex.sort());
+            let (tag, first) = mutex.decide(chosen.tag);
             if first {
+                chosen.count();
                 counters::mutex(tag);
             }
             tag
@@ -227,7 +227,15 @@ pub(super) unsafe fn initialise_as(
 ) -> c_int {
     fork::purge_if_child();
     let forwarded = kind == MutexKind::Forwarded;
-    let tag = if forwarded { PASSTHROUGH_TAG } else { start::choose(mutex as usize, caller, kind) };
+    let tag = if forwarded {
+        PASSTHROUGH_TAG
+    } else {
+        // SAFETY: the caller's contract.
+        let sort = unsafe { attribute_sort(attributes) };
+        let chosen = start::choose(mutex as usize, caller, sort);
+        chosen.count();
+        chosen.tag
+    };
     if tag == PASSTHROUGH_TAG {
         counters::other(Kind::ForwardedMutex);
         // SAFETY: the caller's contract.

@@ -1,29 +1,131 @@
-//! `pthread_rwlock_*`: the in-place futex lock, or glibc's where processes share it.
+//! `pthread_rwlock_*`: the in-place futex lock, or glibc's where processes share it or a policy says so.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_locks::rw::{Preference, ReadRefused};
-use lockwork_platform::{Clock, Native};
+use lockwork_platform::{Clock, Deadline, Native};
+use lockwork_policy::Kind as Sort;
 
+use super::entry::rwlock_entry;
 use super::time::{self, Timespec};
 use super::{EAGAIN, EBUSY, EDEADLK, EINVAL, ETIMEDOUT};
 use crate::counters::{self, Kind};
-use crate::layout::RwLock;
+use crate::layout::{RWLOCK_GLIBC, RWLOCK_OURS, RwLock};
+use crate::policy::Chosen;
 use crate::{fork, real, start};
 
-/// Whether glibc serves this lock.
-fn is_forwarded(lock: &RwLock) -> bool {
-    lock.is_shared() || start::forwards_everything()
+/// Whether glibc serves this lock; decided now if it was not, by the code before the return address `caller`.
+fn is_forwarded(lock: &RwLock, caller: usize) -> bool {
+    if start::forwards_everything() {
+        counters::uncounted();
+        return true;
+    }
+    if lock.is_shared() {
+        return true;
+    }
+    match lock.server.load(Relaxed) {
+        RWLOCK_OURS => false,
+        RWLOCK_GLIBC => true,
+        _ => {
+            let chosen = start::choose(core::ptr::from_ref(lock) as usize, caller, Sort::Rwlock);
+            let (server, first) = lock.decide(server(chosen));
+            if first {
+                count(chosen);
+            }
+            server == RWLOCK_GLIBC
+        }
+    }
+}
+
+fn server(chosen: Chosen) -> u32 {
+    if chosen.is_glibcs() {
+        RWLOCK_GLIBC
+    } else {
+        RWLOCK_OURS
+    }
+}
+
+fn count(chosen: Chosen) {
+    chosen.count();
+    counters::other(if chosen.is_glibcs() {
+        Kind::ForwardedRwLock
+    } else {
+        Kind::RwLock
+    });
 }
 
 fn preference(lock: &RwLock) -> Preference {
-    if lock.prefers_writers() { Preference::Writers } else { Preference::Readers }
+    if lock.prefers_writers() {
+        Preference::Writers
+    } else {
+        Preference::Readers
+    }
 }
 
 /// Whether the calling thread is the writer.
 fn is_writer(lock: &RwLock) -> bool {
     lock.writer.load(Relaxed) == Native::tid()
+}
+
+/// An operation: `$name` is its entry, `$ours` serves it, and `$decide` does so for locks that are not known to be ours.
+macro_rules! operation {
+    ($(#[$doc:meta])* $name:ident, $ours:ident, $decide:ident($($argument:ident: $type:ty),*; $($unused:ty),*)) => {
+        rwlock_entry! { $(#[$doc])* $name, $ours, $decide }
+
+        unsafe extern "C" fn $decide(
+            lock: *mut RwLock,
+            $($argument: $type,)*
+            $(_: $unused,)*
+            caller: usize,
+        ) -> c_int {
+            // SAFETY: the program's lock.
+            if is_forwarded(unsafe { RwLock::at(lock) }, caller) {
+                // SAFETY: the program's arguments.
+                unsafe { real::$name(lock, $($argument),*) }
+            } else {
+                // SAFETY: as above.
+                unsafe { $ours(lock, $($argument),*) }
+            }
+        }
+    };
+}
+
+operation! {
+    /// POSIX. A thread that has it for writing gets `EDEADLK`.
+    pthread_rwlock_rdlock, read, decide_and_read(; usize, usize)
+}
+operation! {
+    /// POSIX.
+    pthread_rwlock_tryrdlock, try_read, decide_and_try_read(; usize, usize)
+}
+operation! {
+    /// POSIX.
+    pthread_rwlock_timedrdlock, timed_read, decide_and_timed_read(time: *const Timespec; usize)
+}
+operation! {
+    /// POSIX 2024.
+    pthread_rwlock_clockrdlock, clock_read, decide_and_clock_read(clock: c_int, time: *const Timespec;)
+}
+operation! {
+    /// POSIX. A thread that has it for writing gets `EDEADLK`.
+    pthread_rwlock_wrlock, write, decide_and_write(; usize, usize)
+}
+operation! {
+    /// POSIX.
+    pthread_rwlock_trywrlock, try_write, decide_and_try_write(; usize, usize)
+}
+operation! {
+    /// POSIX.
+    pthread_rwlock_timedwrlock, timed_write, decide_and_timed_write(time: *const Timespec; usize)
+}
+operation! {
+    /// POSIX 2024.
+    pthread_rwlock_clockwrlock, clock_write, decide_and_clock_write(clock: c_int, time: *const Timespec;)
+}
+operation! {
+    /// POSIX.
+    pthread_rwlock_unlock, unlock, decide_and_unlock(; usize, usize)
 }
 
 /// `pthread_rwlockattr_t`, as glibc lays it out.
@@ -33,32 +135,52 @@ struct Attributes {
     shared: c_int,
 }
 
-/// POSIX.
+/// POSIX. The code location that initialises a lock may decide who serves it.
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn pthread_rwlock_init(lock: *mut RwLock, attributes: *const c_void) -> c_int {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!("mov rdx, qword ptr [rsp]", "jmp {}", sym initialise);
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!("mov x2, x30", "b {}", sym initialise);
+}
+
+unsafe extern "C" fn initialise(lock: *mut RwLock, attributes: *const c_void, caller: usize) -> c_int {
     start::ensure();
     fork::purge_if_child();
     // SAFETY: null, or the program's attributes.
     let attr = unsafe { attributes.cast::<Attributes>().as_ref() };
-    let forwarded = attr.is_some_and(|attr| attr.shared != 0) || start::forwards_everything();
-    counters::other(if forwarded { Kind::ForwardedRwLock } else { Kind::RwLock });
-    if forwarded {
+    if attr.is_some_and(|attr| attr.shared != 0) || start::forwards_everything() {
+        counters::other(Kind::ForwardedRwLock);
         // SAFETY: the program's arguments.
         return unsafe { real::pthread_rwlock_init(lock, attributes) };
     }
-    // SAFETY: the program's lock, which nobody uses before it is initialised; zero is a valid one.
-    unsafe { lock.cast::<c_void>().write_bytes(0, size_of::<RwLock>()) };
+    let chosen = start::choose(lock as usize, caller, Sort::Rwlock);
+    count(chosen);
+    if chosen.is_glibcs() {
+        // SAFETY: the program's arguments.
+        let result = unsafe { real::pthread_rwlock_init(lock, attributes) };
+        if result != 0 {
+            return result;
+        }
+    } else {
+        // SAFETY: the program's lock, which nobody uses before it is initialised; zero is a valid one.
+        unsafe { lock.cast::<c_void>().write_bytes(0, size_of::<RwLock>()) };
+    }
     // SAFETY: as above.
     let it = unsafe { RwLock::at(lock) };
-    it.preference.store(attr.map_or(0, |attr| attr.preference as u32), Relaxed);
+    it.preference
+        .store(attr.map_or(0, |attr| attr.preference as u32), Relaxed);
+    it.server.store(server(chosen), Relaxed);
     0
 }
 
-/// POSIX. `EBUSY` while it is locked.
+/// POSIX.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn pthread_rwlock_destroy(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
-    if is_forwarded(unsafe { RwLock::at(lock) }) {
+    let it = unsafe { RwLock::at(lock) };
+    if start::forwards_everything() || it.is_shared() || it.server.load(Relaxed) == RWLOCK_GLIBC {
         // SAFETY: as above.
         return unsafe { real::pthread_rwlock_destroy(lock) };
     }
@@ -66,30 +188,18 @@ pub(super) unsafe extern "C" fn pthread_rwlock_destroy(lock: *mut RwLock) -> c_i
     0
 }
 
-/// POSIX. A thread that has it for writing gets `EDEADLK`.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut RwLock) -> c_int {
+unsafe extern "C" fn read(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
     let it = unsafe { RwLock::at(lock) };
-    if is_forwarded(it) {
-        // SAFETY: as above.
-        return unsafe { real::pthread_rwlock_rdlock(lock) };
-    }
     if is_writer(it) {
         return EDEADLK;
     }
     read_result(it.lock.lock_shared(preference(it), None))
 }
 
-/// POSIX.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: *mut RwLock) -> c_int {
+unsafe extern "C" fn try_read(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
     let it = unsafe { RwLock::at(lock) };
-    if is_forwarded(it) {
-        // SAFETY: as above.
-        return unsafe { real::pthread_rwlock_tryrdlock(lock) };
-    }
     match it.lock.try_lock_shared(preference(it)) {
         Ok(()) => 0,
         Err(ReadRefused::Busy) => EBUSY,
@@ -106,42 +216,28 @@ fn read_result(result: Result<(), ReadRefused>) -> c_int {
     }
 }
 
-/// POSIX.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_timedrdlock(lock: *mut RwLock, time: *const Timespec) -> c_int {
-    // SAFETY: the program's arguments.
-    match unsafe { read_until(lock, Clock::Realtime, time) } {
-        Some(result) => result,
-        // SAFETY: as above.
-        None => unsafe { real::pthread_rwlock_timedrdlock(lock, time) },
-    }
-}
-
-/// POSIX 2024.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_clockrdlock(lock: *mut RwLock, id: c_int, time: *const Timespec) -> c_int {
-    let Some(clock) = time::clock(id) else { return EINVAL };
-    // SAFETY: the program's arguments.
-    match unsafe { read_until(lock, clock, time) } {
-        Some(result) => result,
-        // SAFETY: as above.
-        None => unsafe { real::pthread_rwlock_clockrdlock(lock, id, time) },
-    }
-}
-
-/// Acquires for reading until a time; `None` if the lock is glibc's.
-unsafe fn read_until(lock: *mut RwLock, clock: Clock, time: *const Timespec) -> Option<c_int> {
+unsafe extern "C" fn timed_read(lock: *mut RwLock, time: *const Timespec) -> c_int {
+    // SAFETY: the program's time.
+    let deadline = unsafe { time::deadline(Clock::Realtime, time) };
     // SAFETY: the program's lock.
-    let it = unsafe { RwLock::at(lock) };
-    if is_forwarded(it) {
-        return None;
-    }
-    // SAFETY: the program's time. glibc refuses a bad one even where it would not wait.
-    let Some(deadline) = (unsafe { time::deadline(clock, time) }) else { return Some(EINVAL) };
+    read_until(unsafe { RwLock::at(lock) }, deadline)
+}
+
+unsafe extern "C" fn clock_read(lock: *mut RwLock, clock: c_int, time: *const Timespec) -> c_int {
+    // SAFETY: the program's time.
+    let deadline = time::clock(clock).and_then(|clock| unsafe { time::deadline(clock, time) });
+    // SAFETY: the program's lock.
+    read_until(unsafe { RwLock::at(lock) }, deadline)
+}
+
+/// Acquires for reading until a deadline; there is none where the program's clock or time was bad, which glibc refuses
+/// even where it would not wait.
+fn read_until(it: &RwLock, deadline: Option<Deadline>) -> c_int {
+    let Some(deadline) = deadline else { return EINVAL };
     if is_writer(it) {
-        return Some(EDEADLK);
+        return EDEADLK;
     }
-    Some(read_result(it.lock.lock_shared(preference(it), Some(deadline))))
+    read_result(it.lock.lock_shared(preference(it), Some(deadline)))
 }
 
 /// Notes the calling thread as the writer.
@@ -150,15 +246,9 @@ fn own(lock: &RwLock) -> c_int {
     0
 }
 
-/// POSIX. A thread that has it for writing gets `EDEADLK`.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut RwLock) -> c_int {
+unsafe extern "C" fn write(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
     let it = unsafe { RwLock::at(lock) };
-    if is_forwarded(it) {
-        // SAFETY: as above.
-        return unsafe { real::pthread_rwlock_wrlock(lock) };
-    }
     if is_writer(it) {
         return EDEADLK;
     }
@@ -166,65 +256,46 @@ pub(super) unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut RwLock) -> c_in
     own(it)
 }
 
-/// POSIX.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn pthread_rwlock_trywrlock(lock: *mut RwLock) -> c_int {
+unsafe extern "C" fn try_write(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
     let it = unsafe { RwLock::at(lock) };
-    if is_forwarded(it) {
-        // SAFETY: as above.
-        return unsafe { real::pthread_rwlock_trywrlock(lock) };
-    }
-    if it.lock.try_lock_exclusive() { own(it) } else { EBUSY }
-}
-
-/// POSIX.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_timedwrlock(lock: *mut RwLock, time: *const Timespec) -> c_int {
-    // SAFETY: the program's arguments.
-    match unsafe { write_until(lock, Clock::Realtime, time) } {
-        Some(result) => result,
-        // SAFETY: as above.
-        None => unsafe { real::pthread_rwlock_timedwrlock(lock, time) },
+    if it.lock.try_lock_exclusive() {
+        own(it)
+    } else {
+        EBUSY
     }
 }
 
-/// POSIX 2024.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_clockwrlock(lock: *mut RwLock, id: c_int, time: *const Timespec) -> c_int {
-    let Some(clock) = time::clock(id) else { return EINVAL };
-    // SAFETY: the program's arguments.
-    match unsafe { write_until(lock, clock, time) } {
-        Some(result) => result,
-        // SAFETY: as above.
-        None => unsafe { real::pthread_rwlock_clockwrlock(lock, id, time) },
-    }
-}
-
-/// Acquires for writing until a time; `None` if the lock is glibc's.
-unsafe fn write_until(lock: *mut RwLock, clock: Clock, time: *const Timespec) -> Option<c_int> {
-    // SAFETY: the program's lock.
-    let it = unsafe { RwLock::at(lock) };
-    if is_forwarded(it) {
-        return None;
-    }
+unsafe extern "C" fn timed_write(lock: *mut RwLock, time: *const Timespec) -> c_int {
     // SAFETY: the program's time.
-    let Some(deadline) = (unsafe { time::deadline(clock, time) }) else { return Some(EINVAL) };
-    if is_writer(it) {
-        return Some(EDEADLK);
-    }
-    Some(if it.lock.lock_exclusive(Some(deadline)) { own(it) } else { ETIMEDOUT })
+    let deadline = unsafe { time::deadline(Clock::Realtime, time) };
+    // SAFETY: the program's lock.
+    write_until(unsafe { RwLock::at(lock) }, deadline)
 }
 
-/// POSIX.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut RwLock) -> c_int {
+unsafe extern "C" fn clock_write(lock: *mut RwLock, clock: c_int, time: *const Timespec) -> c_int {
+    // SAFETY: the program's time.
+    let deadline = time::clock(clock).and_then(|clock| unsafe { time::deadline(clock, time) });
+    // SAFETY: the program's lock.
+    write_until(unsafe { RwLock::at(lock) }, deadline)
+}
+
+/// Acquires for writing until a deadline; see [`read_until`].
+fn write_until(it: &RwLock, deadline: Option<Deadline>) -> c_int {
+    let Some(deadline) = deadline else { return EINVAL };
+    if is_writer(it) {
+        return EDEADLK;
+    }
+    if it.lock.lock_exclusive(Some(deadline)) {
+        own(it)
+    } else {
+        ETIMEDOUT
+    }
+}
+
+unsafe extern "C" fn unlock(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
     let it = unsafe { RwLock::at(lock) };
-    if is_forwarded(it) {
-        // SAFETY: as above.
-        return unsafe { real::pthread_rwlock_unlock(lock) };
-    }
     let preference = preference(it);
     if it.lock.is_write_locked() {
         it.writer.store(0, Relaxed);

@@ -1,7 +1,7 @@
 //! `pthread_spin_*`: test-and-test-and-set on the one word there is, giving up the CPU after a while.
 //!
 //! The values are glibc's, so that a lock may be used by code that has glibc's functions inlined or bound otherwise,
-//! and by other processes.
+//! and by other processes. Where glibc is to serve spin locks, it therefore does no more than wait for them.
 
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
@@ -11,6 +11,7 @@ use lockwork_platform::{Native, Platform};
 
 use super::EBUSY;
 use crate::counters::{self, Kind};
+use crate::{policy, real, start};
 
 #[cfg(target_arch = "x86_64")]
 const FREE: u32 = 1;
@@ -27,6 +28,10 @@ unsafe fn at<'a>(lock: *mut u32) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(lock) }
 }
 
+fn is_forwarded() -> bool {
+    start::forwards_everything() || policy::forwards_spin_locks()
+}
+
 fn attempt(lock: &AtomicU32) -> bool {
     // glibc's x86_64 lock decrements, so that its waiters leave other values than 0 behind.
     lock.load(Relaxed) == FREE && lock.compare_exchange(FREE, LOCKED, Acquire, Relaxed).is_ok()
@@ -35,7 +40,10 @@ fn attempt(lock: &AtomicU32) -> bool {
 /// POSIX.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_spin_init(lock: *mut u32, _shared: c_int) -> c_int {
-    counters::other(Kind::SpinLock);
+    start::ensure();
+    let chosen = start::choose(lock as usize, 0, lockwork_policy::Kind::Spin);
+    chosen.count();
+    counters::other(if is_forwarded() { Kind::ForwardedSpinLock } else { Kind::SpinLock });
     // SAFETY: the program's lock.
     unsafe { at(lock) }.store(FREE, Relaxed);
     0
@@ -51,19 +59,20 @@ unsafe extern "C" fn pthread_spin_destroy(_lock: *mut u32) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_spin_lock(lock: *mut u32) -> c_int {
     // SAFETY: the program's lock.
-    let lock = unsafe { at(lock) };
-    if !attempt(lock) {
-        wait(lock);
+    let it = unsafe { at(lock) };
+    if attempt(it) {
+        return 0;
     }
-    0
+    // SAFETY: as above.
+    if is_forwarded() { unsafe { real::pthread_spin_lock(lock) } } else { wait(it) }
 }
 
 #[cold]
-fn wait(lock: &AtomicU32) {
+fn wait(lock: &AtomicU32) -> c_int {
     loop {
         for _ in 0..Native::spin_budget() {
             if attempt(lock) {
-                return;
+                return 0;
             }
             Native::pause();
         }
