@@ -4,7 +4,9 @@
 //!   very source that runs natively; [`model::sites`] weakens its orderings one by one.
 //! - [`portable`]: a platform of nothing but the standard library, for Miri.
 //! - [`scenarios`]: the plays that both model checkers perform, for any lock.
+//! - [`conformance`]: what every lock must do, on the real machine.
 
+pub mod conformance;
 pub mod engines;
 pub mod model;
 pub mod mutation;

@@ -144,6 +144,10 @@ impl Engine for Loom {
 
     fn rouse(_thread: usize) {}
 
+    fn prune() {
+        loom::skip_branch();
+    }
+
     fn fence(order: Ordering) {
         loom::sync::atomic::fence(order);
     }

@@ -140,6 +140,9 @@ impl Engine for Shuttle {
         });
     }
 
+    /// Chance ends unfair schedules.
+    fn prune() {}
+
     fn fence(_order: Ordering) {}
 }
 

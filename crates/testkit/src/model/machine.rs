@@ -38,6 +38,9 @@ const BLOCK: Layout = match Layout::from_size_align(2048, 128) {
     Err(_) => panic!("not a layout"),
 };
 
+/// Waiting threads that run in turn this often, while another could do something, make a schedule unfair.
+const MOST_TURNS: u32 = 4;
+
 /// Threads in one execution.
 const MOST_THREADS: usize = 16;
 
@@ -75,6 +78,8 @@ struct ThreadState {
     word: u64,
     waiting_on: usize,
     ghost: bool,
+    /// Pauses to come that do not let others run first.
+    hurry: u32,
 }
 
 /// The bookkeeping of one execution.
@@ -84,6 +89,8 @@ pub struct Machine<E: Engine> {
     threads: Vec<ThreadState>,
     sleepers: Vec<Sleeper>,
     fruitless: u32,
+    /// The thread that waited in vain last, and how often that changed since something happened.
+    turns: (usize, u32),
     time: u64,
     words: Option<Words<E>>,
 }
@@ -126,6 +133,7 @@ impl<E: Engine> Machine<E> {
             threads: Vec::new(),
             sleepers: Vec::new(),
             fruitless: 0,
+            turns: (0, 0),
             time: 0,
             words: None,
         }
@@ -162,7 +170,7 @@ impl<E: Engine> Machine<E> {
         self.threads.clear();
         self.sleepers.clear();
         self.words = None;
-        self.fruitless = 0;
+        self.progress();
         self.time = 0;
     }
 
@@ -190,12 +198,36 @@ impl<E: Engine> Machine<E> {
     /// Something changed that a waiting thread may wait for.
     pub(super) fn progress(&mut self) {
         self.fruitless = 0;
+        self.turns.1 = 0;
+    }
+
+    /// Lets the next `pauses` pauses of the running thread be no more than that.
+    pub(super) fn hurry(&mut self, pauses: u32) {
+        self.threads[E::thread()].hurry = pauses;
+    }
+
+    /// Whether the running thread, which pauses, lets others run first.
+    pub(super) fn pause(&mut self) -> bool {
+        let hurry = &mut self.threads[E::thread()].hurry;
+        let patient = *hurry == 0;
+        *hurry = hurry.saturating_sub(1);
+        if patient {
+            self.fruitless();
+        }
+        patient
     }
 
     /// A thread waits in vain once more.
     pub(crate) fn fruitless(&mut self) {
         self.check_ghost();
         self.fruitless += 1;
+        let me = E::thread();
+        if self.turns.0 != me {
+            self.turns = (me, self.turns.1 + 1);
+        }
+        if self.turns.1 >= MOST_TURNS {
+            E::prune();
+        }
         assert!(self.fruitless <= E::STUCK_AFTER, "stuck: {}", self.describe());
     }
 

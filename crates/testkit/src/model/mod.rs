@@ -37,6 +37,9 @@ pub trait ModelPlatform: Platform {
     fn switch();
     /// Sets the clock to `time` nanoseconds.
     fn set_time(time: u64);
+    /// Lets the next `pauses` pauses of the running thread be no more than that. Otherwise every pause lets others run
+    /// first, and a waiter whose deadline has passed would give up only when nobody else can run.
+    fn hurry(pauses: u32);
     /// Makes the running thread the only one, as in a child after `fork`. Returns the addresses the others waited on.
     fn fork() -> Vec<usize>;
 }
@@ -63,6 +66,10 @@ impl<E: Engine> ModelPlatform for Model<E> {
         for thread in E::machine(|machine| machine.set_time(time)) {
             E::rouse(thread);
         }
+    }
+
+    fn hurry(pauses: u32) {
+        E::machine(|machine| machine.hurry(pauses));
     }
 
     fn fork() -> Vec<usize> {
@@ -92,8 +99,9 @@ unsafe impl<E: Engine> Platform for Model<E> {
     }
 
     fn pause() {
-        E::machine(Machine::fruitless);
-        E::yield_now();
+        if E::machine(Machine::pause) {
+            E::yield_now();
+        }
     }
 
     fn pause_n(n: u32) {

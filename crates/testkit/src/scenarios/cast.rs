@@ -77,6 +77,16 @@ impl<P: ModelPlatform, L: RawLock<P> + 'static> Stage<P, L> {
         number
     }
 
+    /// Tries until a deadline, looking at the clock soon; enters a section if that succeeds. Whether it did.
+    #[track_caller]
+    pub fn timed(&self, deadline: Deadline) -> bool {
+        // Spinning waiters look at the clock every 16 pauses.
+        P::hurry(20);
+        let token = self.lock.try_lock_until(deadline);
+        P::hurry(0);
+        self.finish(token)
+    }
+
     /// Enters a section if there is a token, and unlocks. Whether there was.
     #[track_caller]
     pub fn finish(&self, token: Option<L::Token>) -> bool {

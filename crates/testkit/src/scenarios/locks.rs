@@ -59,8 +59,7 @@ pub fn give_up<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
         locker.locked();
     };
     stage.play(3, 4).with(locker).with(move || {
-        let token = hasty.lock.try_lock_until(expired());
-        hasty.finish(token);
+        hasty.timed(expired());
         hasty.locked();
     })
 }
@@ -73,8 +72,7 @@ pub fn give_up_in_the_middle<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L)
         .play(2, 3)
         .with(move || _ = locker.locked())
         .with(move || {
-            let token = hasty.lock.try_lock_until(expired());
-            hasty.finish(token);
+            hasty.timed(expired());
         })
         .with(move || _ = patient.locked())
 }
@@ -90,8 +88,7 @@ pub fn deadline<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
             P::set_time(1);
         })
         .with(move || {
-            let token = waiter.lock.try_lock_until(in_time());
-            waiter.finish(token);
+            waiter.timed(in_time());
         })
 }
 
@@ -103,8 +100,7 @@ pub fn deadline_any_time<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> 
         .play(1, 2)
         .with(move || _ = locker.locked())
         .with(move || {
-            let token = waiter.lock.try_lock_until(in_time());
-            waiter.finish(token);
+            waiter.timed(in_time());
         })
         .with(|| P::set_time(1))
 }

@@ -1,0 +1,114 @@
+//! `fork`: the child has the lock's memory, but not the threads that wait for it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockwork_locks::RawLock;
+use lockwork_platform::{Native, slots};
+
+use super::shop::{A_WHILE, PASSED};
+use super::{Shop, Traits};
+
+/// Runs `child` in a child process, which must not allocate; whether it returned true in time.
+fn in_a_child(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child uses locks and system calls only, then ends without running destructors.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let code = i32::from(!child());
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(code) };
+    }
+    assert!(pid > 0, "fork: {}", io::Error::last_os_error());
+    let start = Instant::now();
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a valid place for the result.
+        match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } {
+            0 if start.elapsed() < Duration::from_secs(120) => thread::sleep(Duration::from_millis(1)),
+            0 => {
+                // SAFETY: our own child, not yet waited for.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+                // SAFETY: as above.
+                unsafe { libc::waitpid(pid, &raw mut status, 0) };
+                return false;
+            }
+            _ => return status == 0,
+        }
+    }
+}
+
+/// Uses a lock that only this thread knows.
+fn works<L: RawLock<Native>>(lock: &L) -> bool {
+    (0..100).all(|_| {
+        let token = lock.lock();
+        let excluded = lock.try_lock().is_none() && lock.try_lock_until(PASSED).is_none();
+        // SAFETY: the token of the acquisition above.
+        unsafe { lock.unlock(token) };
+        excluded && !lock.is_locked()
+    })
+}
+
+/// The thread that forks holds the lock; others wait, some of them give up.
+pub(super) fn a_child_forgets_the_waiters<L: RawLock<Native>>(traits: &Traits) {
+    const WAITERS: usize = 4;
+    let mut shop = Shop::<L>::new();
+    shop.watch(&traits.name, || {
+        let token = shop.lock.lock();
+        thread::scope(|scope| {
+            for _ in 0..WAITERS {
+                scope.spawn(|| {
+                    shop.arriving.fetch_add(1, Relaxed);
+                    shop.locked();
+                });
+            }
+            while shop.arriving.load(Relaxed) != WAITERS {
+                thread::yield_now();
+            }
+            assert!(shop.lock.try_lock_until(PASSED).is_none());
+            thread::sleep(A_WHILE);
+            let done = in_a_child(|| {
+                slots::purge_ghosts(|_| {});
+                // SAFETY: no other thread exists in the child.
+                unsafe { shop.lock.forget_waiters(Some(token)) };
+                let held = shop.lock.is_locked() && shop.lock.try_lock().is_none();
+                // SAFETY: held by the thread that forked, which is this one.
+                unsafe { shop.lock.unlock(token) };
+                held && works(&shop.lock)
+            });
+            assert!(done, "the child could not use the lock");
+            shop.finish(Some(token));
+        });
+    });
+    shop.close(WAITERS as u64 + 1);
+}
+
+/// A lock that nobody holds when a thread forks stays free, whatever its queue has been through.
+pub(super) fn a_child_of_a_waiter_takes_over<L: RawLock<Native>>(traits: &Traits) {
+    let mut shop = Shop::<L>::new();
+    let over = AtomicBool::new(false);
+    shop.watch(&traits.name, || {
+        let token = shop.lock.lock();
+        thread::scope(|scope| {
+            // Leaves its marks in the queue.
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    let _ = shop.finish(shop.lock.try_lock_until(PASSED));
+                }
+            });
+            thread::sleep(A_WHILE);
+            shop.unlock(token);
+            over.store(true, Relaxed);
+        });
+        let done = in_a_child(|| {
+            slots::purge_ghosts(|_| {});
+            // SAFETY: no other thread exists in the child.
+            unsafe { shop.lock.forget_waiters(None) };
+            works(&shop.lock)
+        });
+        assert!(done, "the child could not use the lock");
+    });
+    let sections = shop.sections();
+    shop.close(sections);
+}
