@@ -53,8 +53,8 @@
 //!   which are RMWs and continue the release sequence: what the reader read.
 //! - E3: the change of `turn` (Release) → a writer's load of `turn` (Acquire): who sees the new `turn` sees `WAKING`, or what
 //!   came after (I4).
-//! - E4: the CAS that sets `WRITERS_WAITING` (Release) → the CAS that sets `WAKING`, and the load of the state before a
-//!   registered writer's acquisition (Acquire): the registration in `writers`.
+//! - E4: the CAS that sets `WRITERS_WAITING` (Release) → the CAS that sets `WAKING`, and the acquiring CAS of a registered
+//!   writer (Acquire): the registration in `writers`.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -371,16 +371,17 @@ impl<P: Platform> RwState<P> {
         loop {
             // ORDER: Acquire is E3: before the state, so that a change of `turn` after it ends our sleep.
             let turn = self.turn.load(Acquire);
-            // ORDER: Acquire is E4.
-            let seen = self.state.load(Acquire);
+            let seen = self.state.load(Relaxed);
             if is_free(seen) {
-                // I3: the bit stays for the others, and only for them.
-                let others = if self.writers.load(Relaxed) > 1 { WRITERS_WAITING } else { 0 };
-                let mine = seen & !WRITERS_WAITING | WRITER | others;
-                // ORDER: E1, E2.
-                if self.state.compare_exchange(seen, mine, Acquire, Relaxed).is_ok() {
-                    // ORDER: Relaxed: who gives up and still counts us leaves a bit that our release removes.
-                    self.writers.fetch_sub(1, Relaxed);
+                // ORDER: E1, E2, E4.
+                if self.state.compare_exchange(seen, seen | WRITER, Acquire, Relaxed).is_ok() {
+                    // ORDER: Relaxed: E4 has been acquired. Who gives up and still counts us leaves a bit behind that our
+                    // release removes.
+                    let others = self.writers.fetch_sub(1, Relaxed) > 1;
+                    if others && seen & WRITERS_WAITING == 0 {
+                        // I3: who woke us cleared it.
+                        self.state.fetch_or(WRITERS_WAITING, Relaxed);
+                    }
                     return true;
                 }
             } else if expired {
@@ -467,12 +468,12 @@ impl<P: Platform> RwState<P> {
         // ORDER: Release is E3.
         self.turn.fetch_add(1, Release);
         let mut seen = self.state.load(Relaxed);
+        let mut waiting;
         let wake_all = loop {
-            // Readers stay behind the writer that wakes up: it takes the bit away with the lock. A bit without a
-            // registered writer is a leftover. ORDER: Relaxed: E4 has been acquired.
-            let bars = preference == Preference::Writers
-                && seen & WRITERS_WAITING != 0
-                && self.writers.load(Relaxed) != 0;
+            // A bit without a registered writer is a leftover: see `wait_exclusive`. ORDER: Relaxed: E4 has been acquired.
+            waiting = self.writers.load(Relaxed) != 0;
+            // Readers stay behind the writer that wakes up, until it has had the lock.
+            let bars = preference == Preference::Writers && waiting && seen & WRITERS_WAITING != 0;
             let next = match (bars, seen & LATE != 0) {
                 (false, _) => 0,
                 (true, false) => seen & (WRITERS_WAITING | READERS_WAITING),
@@ -484,8 +485,10 @@ impl<P: Platform> RwState<P> {
                 Err(now) => seen = now,
             }
         };
-        // SAFETY: the cell was alive at the exchange (I5).
-        unsafe { FutexCell::wake(turn, 1) };
+        if waiting {
+            // SAFETY: the cell was alive at the exchange (I5).
+            unsafe { FutexCell::wake(turn, 1) };
+        }
         if wake_all {
             // SAFETY: as above.
             unsafe { FutexCell::wake(state, u32::MAX) };
