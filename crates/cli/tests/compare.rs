@@ -100,6 +100,7 @@ fn medians_ratios_and_verdicts() {
     assert_eq!(runs.len(), 4 * 2 * (1 + 5));
     for run in runs {
         assert_eq!(run["outcome"], "ok");
+        assert!(run["values"]["score"].is_number() && run["values"]["wall"] == run["wall_s"]);
         assert!(run["wall_s"].as_f64().unwrap() > 0.0 && run["max_rss_kib"].as_i64().unwrap() > 0);
         assert!(
             run["competing_cpu_s"].is_number() && run["user_s"].is_number() && run["system_s"].is_number()

@@ -1,6 +1,7 @@
 //! Runs the rounds: every lock and thread count once a round, in an order shuffled anew each time, so that
 //! whatever else the machine does falls on all of them alike.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::child::{self, End, Finished};
 use super::interrupt;
 use super::plan::Plan;
-use super::results::{Outcome, Run};
+use super::results::{Outcome, Run, Values};
 
 /// After so many time-outs a cell is not run again.
 pub(crate) const TIME_OUTS_BEFORE_GIVING_UP: usize = 2;
@@ -104,7 +105,7 @@ fn one_run(plan: &Plan, round: u32, lock: usize, threads: usize) -> Run {
         system_s: 0.0,
         max_rss_kib: 0,
         competing_cpu_s: None,
-        values: vec![None; plan.metrics.len()],
+        values: Values::missing(Arc::clone(&plan.metric_names)),
     };
     match result {
         Ok(finished) => fill(plan, &mut run, &finished),
@@ -148,8 +149,9 @@ fn fill(plan: &Plan, run: &mut Run, finished: &Finished) {
 
 fn read_metrics(plan: &Plan, run: &mut Run, finished: &Finished) {
     let texts: Vec<String> = finished.stdout.texts().into_iter().chain(finished.stderr.texts()).collect();
-    for (metric, value) in plan.metrics.iter().zip(&mut run.values) {
-        *value = metric.value(finished.wall_s, texts.iter().map(String::as_str));
+    for (index, metric) in plan.metrics.iter().enumerate() {
+        let value = metric.value(finished.wall_s, texts.iter().map(String::as_str));
+        run.values.set(index, value);
         if value.is_none() && run.outcome == Outcome::Ok {
             run.outcome = Outcome::NoMetric;
             run.reason = Some(with_hint(format!("no `{}` in the output", metric.name), finished));

@@ -86,6 +86,6 @@ fn record(run: &Run) -> Vec<String> {
         text(run.competing_cpu_s),
         text(run.reason.as_deref()),
     ];
-    fields.extend(run.values.iter().map(|value| text(*value)));
+    fields.extend(run.values.iter().map(text));
     fields
 }

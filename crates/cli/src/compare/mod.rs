@@ -58,10 +58,11 @@ fn announce(plan: &Plan) {
     let cells = plan.locks.len() * plan.threads.len();
     let rounds = plan.runs + plan.warmup;
     let runs = cells as u64 * u64::from(rounds);
+    let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     eprintln!(
-        "{runs} runs ({} locks × {} thread counts × {rounds} rounds, {} of them warm-up), each at most {} s; seed {}",
-        plan.locks.len(),
-        plan.threads.len(),
+        "{runs} runs ({} × {} × {rounds} rounds, {} of them warm-up), each at most {} s; seed {}",
+        many(plan.locks.len(), "lock"),
+        many(plan.threads.len(), "thread count"),
         plan.warmup,
         plan.timeout.as_secs_f64(),
         plan.seed

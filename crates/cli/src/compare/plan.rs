@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::metric::Metric;
@@ -21,6 +22,7 @@ pub(crate) struct Plan {
     pub(crate) threads: Vec<Option<u32>>,
     /// The first is the primary one.
     pub(crate) metrics: Vec<Metric>,
+    pub(crate) metric_names: Arc<[String]>,
     pub(crate) runs: u32,
     pub(crate) warmup: u32,
     pub(crate) timeout: Duration,
@@ -88,6 +90,7 @@ impl Plan {
             locks,
             baseline,
             threads,
+            metric_names: metrics.iter().map(|metric| metric.name.clone()).collect(),
             metrics,
             runs: args.runs,
             warmup: args.warmup,

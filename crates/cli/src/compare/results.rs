@@ -1,5 +1,7 @@
 //! The data of a comparison: every run, and the summary of every cell (a lock at a thread count).
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::engine::{Measured, given_up};
@@ -46,8 +48,42 @@ pub(crate) struct Run {
     pub(crate) max_rss_kib: i64,
     /// CPU time of everything else on the machine meanwhile.
     pub(crate) competing_cpu_s: Option<f64>,
-    /// One for each metric, in their order.
-    pub(crate) values: Vec<Option<f64>>,
+    pub(crate) values: Values,
+}
+
+/// A run's figures, one for each metric in their order; files show them by name.
+#[derive(Debug, Clone)]
+pub(crate) struct Values {
+    names: Arc<[String]>,
+    numbers: Vec<Option<f64>>,
+}
+
+impl Values {
+    /// None yet.
+    pub(crate) fn missing(names: Arc<[String]>) -> Self {
+        Values { numbers: vec![None; names.len()], names }
+    }
+
+    /// The figure of a metric, by its place.
+    pub(crate) fn get(&self, metric: usize) -> Option<f64> {
+        self.numbers[metric]
+    }
+
+    /// Sets the figure of a metric, by its place.
+    pub(crate) fn set(&mut self, metric: usize, value: Option<f64>) {
+        self.numbers[metric] = value;
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Option<f64>> {
+        self.numbers.iter().copied()
+    }
+}
+
+impl Serialize for Values {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.names.iter().zip(&self.numbers))
+    }
 }
 
 impl Run {
@@ -212,7 +248,7 @@ fn summarise(plan: &Plan, runs: &[Run], metric: usize) -> Vec<Cell> {
 /// Counts a cell's runs and takes their median.
 fn count(plan: &Plan, runs: &[Run], metric: usize, lock: usize, threads: usize, seed: u64) -> Cell {
     let counted: Vec<&Run> = runs.iter().filter(|run| run.is_of(lock, threads) && !run.warmup).collect();
-    let values: Vec<f64> = counted.iter().filter_map(|run| run.values[metric]).collect();
+    let values: Vec<f64> = counted.iter().filter_map(|run| run.values.get(metric)).collect();
     let timed_out = counted.iter().filter(|run| run.outcome == Outcome::TimedOut).count();
     let clean = values.len() == counted.len();
     Cell {

@@ -394,7 +394,7 @@ fn run_row(run: &Run) -> Markup {
             td.num { (run.threads.map_or_else(|| "–".to_owned(), |count| count.to_string())) }
             td { (round(run)) }
             td { (outcome) }
-            @for value in &run.values { td.num { (value.map_or_else(|| "–".to_owned(), format::value)) } }
+            @for value in run.values.iter() { td.num { (value.map_or_else(|| "–".to_owned(), format::value)) } }
             td.num { (format!("{:.3}", run.wall_s)) }
             td.num { (format!("{:.2}", run.user_s)) }
             td.num { (format!("{:.2}", run.system_s)) }
