@@ -136,6 +136,15 @@ fn privileged_programs_are_refused() {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
         refused(&program, expected);
     }
+    // CAP_NET_RAW, permitted and effective, as setcap(8) stores it.
+    let mut capability = [0; 20];
+    capability[..8].copy_from_slice(&[1, 0, 0, 2, 0, 0x20, 0, 0]);
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    match rustix::fs::setxattr(&program, "security.capability", &capability, flags) {
+        Ok(()) => refused(&program, "file capabilities"),
+        Err(error) => eprintln!("file capabilities are not tested here: {error}"),
+    }
 }
 
 /// An ELF header and no more.

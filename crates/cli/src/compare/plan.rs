@@ -71,6 +71,7 @@ impl Plan {
         let needs_library = names.iter().any(|name| name != NO_PRELOAD);
         let library = needs_library.then(Library::find).transpose()?;
         if needs_library {
+            crate::run::check_topology()?;
             program::check_preloadable(&program)?;
         }
         let locks = names
