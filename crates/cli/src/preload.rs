@@ -94,7 +94,8 @@ pub(crate) fn with_library(library: &Library, request: &Request) -> Changes {
         ("LD_PRELOAD", Some(preload)),
         ("LOCKWORK_LOCK", request.lock.as_ref().map(OsString::from)),
         ("LOCKWORK_POLICY", request.policy.clone().map(PathBuf::into_os_string)),
-        ("LOCKWORK_VERBOSE", flag(request.verbose)),
+        // `run` becomes the program, which then finds its own id here: it reports even if it used no lock.
+        ("LOCKWORK_VERBOSE", request.verbose.then(|| std::process::id().to_string().into())),
         ("LOCKWORK_NO_FOLLOW", flag(request.no_follow)),
     ]
 }
