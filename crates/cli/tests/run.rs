@@ -34,11 +34,20 @@ fn the_environment_tells_the_library_what_to_do() {
     let preload = format!("LD_PRELOAD={}", library());
     assert_eq!(environment(&["--lock", "mcs_stp"], None), [preload.as_str(), "LOCKWORK_LOCK=mcs-stp"]);
     assert_eq!(
-        environment(&["--lock", "passthrough", "-v", "--no-follow"], None),
-        [&preload, "LOCKWORK_LOCK=passthrough", "LOCKWORK_NO_FOLLOW=1", "LOCKWORK_VERBOSE=1"]
+        environment(&["--lock", "passthrough", "--no-follow"], None),
+        [&preload, "LOCKWORK_LOCK=passthrough", "LOCKWORK_NO_FOLLOW=1"]
     );
     let default = format!("LOCKWORK_LOCK={}", lockwork_locks::catalogue::DEFAULT);
     assert_eq!(environment(&[], None), [preload, default]);
+}
+
+#[test]
+fn a_verbose_run_tells_the_program_its_own_id() {
+    let (status, stdout, _) =
+        output(lockwork().args(["run", "-v", "--", "sh", "-c", "echo $$ $LOCKWORK_VERBOSE"]));
+    assert_eq!(status, Some(0));
+    let ids: Vec<&str> = stdout.split_whitespace().collect();
+    assert!(ids.len() == 2 && ids[0] == ids[1], "{stdout}");
 }
 
 #[test]
