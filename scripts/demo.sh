@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 readonly LOCKS='pthread,ttas,ticket,mcs-spin,mcs-stp,gcr(ticket),gcr(mcs-stp)'
 readonly THREADS=2,8,32
-readonly RUNS=5 RUN_SECONDS=1.2 TIMEOUT=10
+readonly RUNS=5 RUN_SECONDS=1 TIMEOUT=8
 readonly KEYS=1000000
 readonly DIRECTORY=target/demo
 readonly LOCKWORK=${LOCKWORK_BIN:-target/release/lockwork}
