@@ -11,6 +11,8 @@ use lockwork_testkit::watchdog::watchdog;
 /// Far more than any scenario needs.
 const LIMIT: Duration = Duration::from_secs(300);
 
+const GCR_AROUND: [&str; 3] = ["gcr(tas)", "gcr(futex)", "gcr(mcs-stp)"];
+
 fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
     subject.scenarios.into_iter().map(move |scenario| {
         let name = format!("{}::{}", subject.name, scenario.name);
@@ -27,8 +29,11 @@ fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut subjects = scenarios::base_locks::<LoomPlatform>();
-    subjects.extend(scenarios::restricted_locks::<LoomPlatform>());
+    let mut subjects = scenarios::base_locks::<LoomPlatform>(false);
+    subjects.extend(scenarios::conditions::<LoomPlatform>(false));
+    let restricted = scenarios::restricted_locks::<LoomPlatform>(false);
+    // GCR is the same around every lock: one that spins, one that sleeps, one that queues.
+    subjects.extend(restricted.into_iter().filter(|subject| GCR_AROUND.contains(&&*subject.name)));
     let trials = subjects.into_iter().flat_map(trials).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }

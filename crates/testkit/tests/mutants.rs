@@ -49,11 +49,13 @@ fn check(file: &str, subjects: &[Subject]) -> Result<(), Failed> {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let files = ["competitive/", "queue/ticket.rs", "queue/mcs.rs", "queue/clh.rs", "queue/k42.rs", "blocking/futex.rs", "wait.rs"];
+    let files = ["competitive/", "queue/ticket.rs", "queue/mcs.rs", "queue/clh.rs", "queue/k42.rs", "blocking/futex.rs", "/wait.rs",
+        "restrict/", "cond/"];
     let trials = files.map(|file| Trial::test(file, move || check(file, &subjects_of(file)))).into();
     libtest_mimic::run(&arguments, trials).exit();
 }
 
+/// The locks whose source it is.
 fn subjects_of(file: &str) -> Vec<Subject> {
     let names: &[&str] = match file {
         "competitive/" => &["tas", "ttas", "backoff"],
@@ -62,7 +64,12 @@ fn subjects_of(file: &str) -> Vec<Subject> {
         "queue/clh.rs" => &["clh-spin", "clh-stp"],
         "queue/k42.rs" => &["k42-spin", "k42-stp"],
         "blocking/futex.rs" => &["futex"],
-        _ => &["mcs-spin", "mcs-stp", "clh-spin", "clh-stp", "k42-spin", "k42-stp"],
+        "restrict/" => &["gcr(futex)", "gcr(tas)"],
+        "cond/" => &["cond(futex)"],
+        _ => &["mcs-stp", "mcs-spin", "clh-stp", "clh-spin", "k42-stp", "k42-spin"],
     };
-    scenarios::base_locks::<LoomPlatform>().into_iter().filter(|subject| names.contains(&&*subject.name)).collect()
+    let mut all = scenarios::base_locks::<LoomPlatform>(false);
+    all.extend(scenarios::restricted_locks::<LoomPlatform>(false));
+    all.extend(scenarios::conditions::<LoomPlatform>(false));
+    all.into_iter().filter(|subject| names.contains(&&*subject.name)).collect()
 }

@@ -110,9 +110,9 @@ pub(crate) fn effort(lock: &str) -> Effort {
     if !(base.ends_with("-spin") || matches!(base, "tas" | "ttas" | "backoff" | "ticket")) {
         Effort { scale: 100, threads: 64, patience: 2, spin: false }
     } else if base == lock {
-        Effort { scale: 5, threads: 3, patience: 3, spin: true }
+        Effort { scale: 2, threads: 3, patience: 3, spin: true }
     } else {
-        Effort { scale: 5, threads: 64, patience: 3, spin: false }
+        Effort { scale: 2, threads: 64, patience: 3, spin: false }
     }
 }
 
