@@ -19,18 +19,18 @@ use crate::table::PASSTHROUGH_TAG;
 pub(crate) struct Mutex {
     /// The lock: 8 or 16 bytes. Where it is 8, the second word is the pointer to GCR's state.
     pub(crate) lock: [AtomicUsize; 2],
-    /// glibc's kind, never moved, and our tag in one word.
+    /// glibc's kind, never moved; the entry points load it together with the tag.
     kind: AtomicU32,
     /// 0 = first use decides; else the index of the lock's table entry.
-    tag: AtomicU32,
+    tag: AtomicU16,
+    /// Threads that wait on a condition with this mutex.
+    pub(crate) waiters: AtomicU16,
     /// The holder's token, or GCR's state where the lock has no token and needs both words above.
     pub(crate) token: AtomicUsize,
     /// The owner's thread id, for recursive and error-checking mutexes.
     pub(crate) owner: AtomicU32,
     /// How often the owner of a recursive mutex has it.
-    pub(crate) depth: AtomicU16,
-    /// Threads that wait on a condition with this mutex.
-    pub(crate) waiters: AtomicU16,
+    pub(crate) depth: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Mutex>() == 40);
@@ -116,15 +116,15 @@ impl Mutex {
 
     #[inline(always)]
     pub(crate) fn tag(&self) -> u32 {
-        self.tag.load(Ordering::Relaxed)
+        u32::from(self.tag.load(Ordering::Relaxed))
     }
 
     /// Decides who serves this mutex; returns the decision, which may be another thread's. The second
     /// value says whether this call made it.
     pub(crate) fn decide(&self, tag: u32) -> (u32, bool) {
-        match self.tag.compare_exchange(0, tag, Ordering::Relaxed, Ordering::Relaxed) {
+        match self.tag.compare_exchange(0, tag as u16, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => (tag, true),
-            Err(there) => (there, false),
+            Err(there) => (u32::from(there), false),
         }
     }
 
@@ -134,7 +134,7 @@ impl Mutex {
             // glibc's adaptive mutex counts spins where our tag is; a normal one leaves the word alone.
             self.settle_kind(kind);
         }
-        self.tag.store(tag, Ordering::Relaxed);
+        self.tag.store(tag as u16, Ordering::Relaxed);
     }
 
     /// Zeroes the whole mutex and gives it a kind and a tag.
@@ -146,7 +146,7 @@ impl Mutex {
         self.depth.store(0, Ordering::Relaxed);
         self.waiters.store(0, Ordering::Relaxed);
         self.settle_kind(kind);
-        self.tag.store(tag, Ordering::Relaxed);
+        self.tag.store(tag as u16, Ordering::Relaxed);
     }
 }
 

@@ -109,7 +109,7 @@ fn reacquire(mutex: &Mutex, kind: MutexKind, if_owned: c_int) -> Option<c_int> {
         return Some(if_owned);
     }
     let depth = mutex.depth.load(Relaxed);
-    if depth == u16::MAX {
+    if depth == u32::MAX {
         return Some(EAGAIN);
     }
     mutex.depth.store(depth + 1, Relaxed);
