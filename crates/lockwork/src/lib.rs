@@ -1,1 +1,85 @@
-//! Lockwork.
+//! Mutexes, reader-writer locks and condition variables over the lock algorithms of the literature, for Linux on x86_64 and
+//! aarch64: the same code that `lockwork run` puts under a program nobody recompiled.
+//!
+//! ```
+//! use lockwork::Mutex;
+//! use std::thread;
+//!
+//! static HITS: Mutex<u64> = Mutex::new(0);
+//!
+//! thread::scope(|scope| {
+//!     for _ in 0..4 {
+//!         scope.spawn(|| *HITS.lock() += 1);
+//!     }
+//! });
+//! assert_eq!(*HITS.lock(), 4);
+//! ```
+//!
+//! # Choosing a lock
+//!
+//! [`Mutex<T>`] uses [`DefaultLock`], made to hold up with more threads than CPUs. Any other lock is named by its type, from
+//! [`locks`], or is your own implementation of [`RawLock`]:
+//!
+//! ```
+//! use lockwork::Mutex;
+//! use lockwork::locks::Ticket;
+//!
+//! static QUEUE: Mutex<Vec<u32>, Ticket> = Mutex::unlocked(Vec::new());
+//!
+//! QUEUE.lock().push(1);
+//! ```
+//!
+//! or at run time, by the specs that the `lockwork` command takes:
+//!
+//! ```
+//! use lockwork::DynMutex;
+//!
+//! # fn main() -> Result<(), lockwork::SpecError> {
+//! let spec = std::env::var("QUEUE_LOCK").unwrap_or_else(|_| "gcr(mcs-stp)".into());
+//! let queue = DynMutex::with_spec(&spec, vec![1, 2, 3])?;
+//! queue.lock().push(4);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Which lock suits which program: `lockwork compare` measures it, `lockwork list` says what is known of each.
+//!
+//! # What is different from `std::sync`
+//!
+//! - No poisoning: a thread that panics with a guard unlocks on its way out, and others see the value as it was left.
+//! - Guards may be sent to another thread, and dropped there, if the value may.
+//! - [`Mutex::try_lock`] may fail while the lock is being released by somebody; it succeeds on a lock at rest.
+//! - [`Mutex::try_lock_for`] and [`Mutex::try_lock_until`] give up in the queue, on every lock.
+//! - No lock allocates memory when locked or unlocked; queue nodes come from a pool of pages that is never returned.
+//!
+//! Locking a mutex again that the thread holds deadlocks, as everywhere.
+//!
+//! # Features
+//!
+//! - `lock_api`: the traits of lock_api 0.5 (Rust 1.95), so that its wrappers work over every lock.
+//! - `lock_api_0_4`: the same for lock_api 0.4, which most other crates use.
+
+mod condvar;
+mod dynamic;
+mod lock;
+#[cfg(feature = "lock_api_0_4")]
+mod lock_api_0_4;
+#[cfg(feature = "lock_api")]
+mod lock_api_0_5;
+pub mod locks;
+mod mutex;
+mod rwlock;
+mod time;
+
+pub use condvar::{Condvar, Wakeup};
+pub use dynamic::{DynLock, DynMutex, SpecError};
+pub use lock::Lock;
+#[cfg(feature = "lock_api_0_4")]
+pub use lock_api_0_4::RawMutex as RawMutex04;
+#[cfg(feature = "lock_api")]
+pub use lock_api_0_5::{Held, RawMutex};
+pub use locks::DefaultLock;
+pub use lockwork_locks::{RawLock, RawRwLock};
+pub use lockwork_platform::{Clock, Deadline, Native};
+pub use mutex::{Mutex, MutexGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -422,7 +422,10 @@ fn readers_wait_behind_a_waiting_writer_if_writers_are_preferred() {
                 shelf.read();
                 thread::yield_now();
             }
-            assert!(!shelf.lock.lock_shared(Some(soon(Clock::Monotonic, 1_000_000))), "EBUSY, then ETIMEDOUT");
+            assert!(
+                !shelf.lock.lock_shared(Some(soon(Clock::Monotonic, 1_000_000))),
+                "EBUSY, then ETIMEDOUT"
+            );
             scope.spawn(|| {
                 assert!(shelf.lock.lock_shared(None));
                 assert_eq!(order.fetch_add(1, Relaxed), 1, "the reader passed the writer");

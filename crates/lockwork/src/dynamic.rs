@@ -1,0 +1,181 @@
+//! Locks chosen at run time.
+
+use std::fmt;
+
+use lockwork_locks::RawLock;
+use lockwork_locks::api::Token;
+use lockwork_locks::catalogue::{Visitor, dispatch};
+use lockwork_locks::restrict::gcr::{Gcr, Knobs};
+use lockwork_locks::spec::LockSpec;
+use lockwork_platform::{Deadline, Native};
+
+use crate::lock::Lock;
+use crate::mutex::Mutex;
+
+/// A lock spec that names no lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    message: String,
+    offset: usize,
+}
+
+impl SpecError {
+    /// Byte offset in the spec at which the problem is.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+/// A [`RawLock`] without its type: tokens are words.
+///
+/// # Safety
+///
+/// As for [`RawLock`].
+unsafe trait AnyLock: Send + Sync {
+    fn lock(&self) -> usize;
+    fn try_lock(&self) -> Option<usize>;
+    fn try_lock_until(&self, deadline: Deadline) -> Option<usize>;
+    /// # Safety
+    ///
+    /// As for [`RawLock::unlock`].
+    unsafe fn unlock(&self, token: usize);
+    fn is_locked(&self) -> bool;
+}
+
+struct Erased<L>(L);
+
+// SAFETY: the lock's own guarantees; a token is the same after its way through a word.
+unsafe impl<L: RawLock<Native>> AnyLock for Erased<L> {
+    fn lock(&self) -> usize {
+        self.0.lock().into_word()
+    }
+
+    fn try_lock(&self) -> Option<usize> {
+        self.0.try_lock().map(Token::into_word)
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<usize> {
+        self.0.try_lock_until(deadline).map(Token::into_word)
+    }
+
+    unsafe fn unlock(&self, token: usize) {
+        // SAFETY: the word of one of our tokens, by the caller's contract.
+        let token = unsafe { L::Token::from_word(token) };
+        // SAFETY: the caller's contract.
+        unsafe { self.0.unlock(token) };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+}
+
+/// Builds the lock of a spec.
+struct Build(Option<Knobs>);
+
+impl Visitor<Native> for Build {
+    type Output = Box<dyn AnyLock>;
+
+    fn visit<L: RawLock<Native> + 'static>(self) -> Self::Output {
+        match self.0 {
+            None => Box::new(Erased(L::new())),
+            Some(knobs) => Box::new(Erased(Gcr::<Native, L>::with_knobs(knobs))),
+        }
+    }
+}
+
+/// A lock that is chosen at run time, by a lock spec such as `ticket` or `gcr(mcs-stp, active=4)`.
+///
+/// It costs an indirect call more than a lock whose type is known.
+pub struct DynLock {
+    spec: LockSpec,
+    lock: Box<dyn AnyLock>,
+}
+
+impl DynLock {
+    /// An unlocked lock of the kind that `spec` describes.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`], which says what is wrong with the spec and what to write instead.
+    pub fn new(spec: &str) -> Result<Self, SpecError> {
+        let parsed = LockSpec::parse(spec);
+        let spec =
+            parsed.map_err(|error| SpecError { message: error.to_string(), offset: error.offset() })?;
+        Ok(Self { spec, lock: dispatch(spec.base, Build(spec.gcr)) })
+    }
+}
+
+/// Shows the spec.
+impl fmt::Display for DynLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spec.fmt(f)
+    }
+}
+
+impl fmt::Debug for DynLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DynLock").field(&format_args!("{}", self.spec)).finish()
+    }
+}
+
+// SAFETY: the boxed lock's guarantees, which is what all calls go to.
+unsafe impl Lock for DynLock {
+    type Token = usize;
+
+    fn lock(&self) -> usize {
+        self.lock.lock()
+    }
+
+    fn try_lock(&self) -> Option<usize> {
+        self.lock.try_lock()
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<usize> {
+        self.lock.try_lock_until(deadline)
+    }
+
+    unsafe fn unlock(&self, token: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.unlock(token) };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.lock.is_locked()
+    }
+}
+
+/// A [`Mutex`] whose lock is chosen at run time.
+pub type DynMutex<T> = Mutex<T, DynLock>;
+
+impl<T> DynMutex<T> {
+    /// An unlocked mutex with the lock that `spec` describes.
+    ///
+    /// ```
+    /// use lockwork::DynMutex;
+    ///
+    /// let count = DynMutex::with_spec("gcr(mcs-stp, active=2)", 0)?;
+    /// *count.lock() += 1;
+    /// assert_eq!(count.lock_ref().to_string(), "gcr(mcs-stp, active=2)");
+    ///
+    /// let error = DynMutex::with_spec("tiket", 0).unwrap_err();
+    /// assert_eq!(error.to_string(), "unknown lock `tiket`: did you mean `ticket`?");
+    /// # Ok::<(), lockwork::SpecError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`], which says what is wrong with the spec and what to write instead.
+    pub fn with_spec(spec: &str, value: T) -> Result<Self, SpecError> {
+        Ok(Self::from_lock(DynLock::new(spec)?, value))
+    }
+}

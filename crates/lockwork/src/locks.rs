@@ -1,0 +1,48 @@
+//! All locks, as types.
+//!
+//! Their properties and publications: `lockwork info NAME`, or the modules of the crate `lockwork-locks`.
+
+use lockwork_locks::blocking::futex::FutexLock;
+use lockwork_locks::competitive::{backoff, tas, ttas};
+use lockwork_locks::queue::{clh, k42, mcs, ticket};
+use lockwork_locks::restrict::gcr;
+use lockwork_locks::rw::{RwFutex, RwFutexWriters};
+use lockwork_locks::wait::{Spin, SpinThenPark};
+use lockwork_platform::Native;
+
+pub use lockwork_locks::restrict::gcr::Knobs as GcrKnobs;
+
+/// `tas`: test-and-set.
+pub type Tas = tas::Tas<Native>;
+/// `ttas`: test-and-test-and-set.
+pub type Ttas = ttas::Ttas<Native>;
+/// `backoff`: test-and-test-and-set with randomised exponential back-off.
+pub type Backoff = backoff::Backoff<Native>;
+/// `ticket`: FIFO, everybody polls one word.
+pub type Ticket = ticket::Ticket<Native>;
+/// `clh-spin`: FIFO, each waiter polls its predecessor's node.
+pub type ClhSpin = clh::Clh<Native, Spin>;
+/// `clh-stp`: FIFO, each waiter waits on its predecessor's node, spins and then sleeps.
+pub type ClhStp = clh::Clh<Native, SpinThenPark>;
+/// `mcs-spin`: FIFO, each waiter polls a node of its own.
+pub type McsSpin = mcs::Mcs<Native, Spin>;
+/// `mcs-stp`: FIFO, each waiter has a node of its own, spins and then sleeps.
+pub type McsStp = mcs::Mcs<Native, SpinThenPark>;
+/// `k42-spin`: MCS without a node for the holder, polling.
+pub type K42Spin = k42::K42<Native, Spin>;
+/// `k42-stp`: MCS without a node for the holder, spinning and then sleeping.
+pub type K42Stp = k42::K42<Native, SpinThenPark>;
+/// `futex`: waiters sleep in the kernel, whoever comes first gets the lock.
+pub type Futex = FutexLock<Native>;
+/// `gcr(…)`: restricts how many threads compete for the lock `L`; the others sleep in a queue.
+pub type Gcr<L> = gcr::Gcr<Native, L>;
+
+/// The reader-writer lock in which readers pass waiting writers: a reader may lock again, and writers may
+/// starve.
+pub type RwPreferReaders = RwFutex<Native>;
+/// The reader-writer lock in which readers wait behind waiting writers: a reader that locks again may
+/// deadlock, and readers may starve.
+pub type RwPreferWriters = RwFutexWriters<Native>;
+
+/// The lock that [`Mutex`](crate::Mutex) uses unless another is named: `gcr(mcs-stp)`, the default of `lockwork run`.
+pub type DefaultLock = Gcr<McsStp>;
