@@ -12,12 +12,6 @@ use crate::engines::loom::{Bounds, explore};
 use crate::model::sites::{Site, record, weakened};
 use crate::scenarios::{Scenario, Subject};
 
-/// How far loom explores a scenario with this many threads.
-#[must_use]
-pub fn bounds(threads: usize) -> Bounds {
-    Bounds::preemptions(if threads <= 2 { 3 } else { 2 })
-}
-
 /// Explores a scenario; returns the number of executions.
 ///
 /// # Panics
@@ -25,7 +19,7 @@ pub fn bounds(threads: usize) -> Bounds {
 /// If an execution fails.
 pub fn run(scenario: &Scenario) -> u64 {
     let play = scenario.play.clone();
-    explore(bounds(scenario.threads), scenario.config, scenario.resident, move || play())
+    explore(Bounds::preemptions(scenario.preemptions), scenario.config, scenario.resident, move || play())
 }
 
 /// What became of a mutant.

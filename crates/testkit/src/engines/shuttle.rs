@@ -133,11 +133,11 @@ impl Engine for Shuttle {
     }
 
     fn rouse(thread: usize) {
-        HANDLES.with_borrow(|handles| {
-            if let Some(handle) = &handles[thread] {
-                handle.unpark();
-            }
-        });
+        let handle = HANDLES.with_borrow(|handles| handles[thread].clone());
+        // Not inside the closure: another thread may run now.
+        if let Some(handle) = handle {
+            handle.unpark();
+        }
     }
 
     /// Chance ends unfair schedules.

@@ -188,3 +188,80 @@ pub fn observed<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
     let (locker, observer) = (Arc::clone(&stage), Arc::clone(&stage));
     stage.play(1, 1).with(move || _ = locker.locked()).with(move || _ = observer.lock.is_locked())
 }
+
+/// The holder forks while others come, wait, give up or go; in the child it forgets them if the registry of waiters
+/// names the lock, releases, and goes on.
+pub fn forked<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, others: usize) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let forker = Arc::clone(&stage);
+    let mut play = Play::new(|| {}).with(move || {
+        forker.locked();
+        let token = forker.lock.lock();
+        P::switch();
+        let waited_for = P::fork();
+        if waited_for.contains(&(std::ptr::from_ref(&*forker.lock) as usize)) {
+            // SAFETY: only this thread is left.
+            unsafe { forker.lock.forget_waiters(Some(token)) };
+        }
+        assert!(forker.lock.is_locked(), "held by the thread that forked");
+        assert!(forker.lock.try_lock().is_none(), "held by the thread that forked");
+        forker.finish(Some(token));
+        for _ in 0..2 {
+            forker.locked();
+            assert!(forker.timed(expired()), "nobody else is here");
+        }
+    });
+    for number in 0..others {
+        let other = Arc::clone(&stage);
+        play = play.with(move || {
+            if number % 2 == 1 {
+                other.timed(expired());
+            }
+            other.locked();
+            other.locked();
+        });
+    }
+    play
+}
+
+/// A mixture: threads that lock, that try, whose deadline has passed, and whose deadline passes.
+pub fn mixture<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, threads: usize) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let lockers = threads.div_ceil(4);
+    let mut play = stage.play(2 * lockers, 2 * threads);
+    for number in 0..threads {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || match number % 4 {
+            0 => {
+                stage.locked();
+                stage.locked();
+            }
+            1 => {
+                stage.timed(expired());
+                stage.timed(in_time());
+            }
+            2 => {
+                P::set_time(1);
+                let token = stage.lock.try_lock();
+                stage.finish(token);
+            }
+            _ => _ = stage.timed(in_time()),
+        });
+    }
+    play
+}
+
+/// Many give up in one queue, at its end one who does not.
+pub fn exodus<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, leavers: usize) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let (locker, patient) = (Arc::clone(&stage), Arc::clone(&stage));
+    let mut play = stage.play(3, 3 + leavers).with(move || {
+        locker.locked();
+        locker.locked();
+    });
+    for _ in 0..leavers {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || _ = stage.timed(expired()));
+    }
+    play.with(move || _ = patient.locked())
+}

@@ -1,14 +1,19 @@
 //! Plays for the model checkers, generic over platform and lock.
 
 mod cast;
+pub mod cond;
 mod gcr;
 pub mod locks;
 
 use std::fmt;
 use std::sync::Arc;
 
+use lockwork_locks::RawLock;
+use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch};
-use lockwork_locks::{RawLock, restrict::gcr::Gcr};
+use lockwork_locks::queue::mcs::Mcs;
+use lockwork_locks::restrict::gcr::Gcr;
+use lockwork_locks::wait::SpinThenPark;
 
 pub use cast::{Stage, expired, in_time};
 
@@ -23,6 +28,8 @@ pub struct Scenario {
     pub threads: usize,
     /// The machine it runs on.
     pub config: Config,
+    /// Involuntary switches in one execution, where they are bounded.
+    pub preemptions: usize,
     /// Pool nodes that may be in use at its end: state that belongs to a lock.
     pub resident: usize,
     /// Makes an execution.
@@ -36,9 +43,32 @@ impl fmt::Debug for Scenario {
 }
 
 impl Scenario {
-    /// A scenario on the default machine, without resident nodes.
+    /// A scenario on the default machine, without resident nodes, with three involuntary switches (two if
+    /// there are more than two threads).
     pub fn new(name: &'static str, threads: usize, play: impl Fn() -> Play + Send + Sync + 'static) -> Self {
-        Self { name, threads, config: Config::default(), resident: 0, play: Arc::new(play) }
+        let preemptions = if threads <= 2 { 3 } else { 2 };
+        Self { name, threads, config: Config::default(), preemptions, resident: 0, play: Arc::new(play) }
+    }
+
+    /// With this many involuntary switches.
+    #[must_use]
+    pub fn within(mut self, preemptions: usize) -> Self {
+        self.preemptions = preemptions;
+        self
+    }
+
+    /// On a machine with this many CPUs.
+    #[must_use]
+    pub fn on_cpus(mut self, cpus: usize) -> Self {
+        self.config.parallelism = cpus;
+        self
+    }
+
+    /// With this many more pool nodes that may be in use at the end.
+    #[must_use]
+    pub fn keeping(mut self, resident: usize) -> Self {
+        self.resident += resident;
+        self
     }
 }
 
@@ -51,14 +81,14 @@ pub struct Subject {
     pub scenarios: Vec<Scenario>,
 }
 
-/// The scenarios for a lock that `make` makes, in 2 to 4 threads: small enough for exhaustive exploration.
+/// The scenarios for a lock that `make` makes, in 2 or 3 threads: small enough for exhaustive exploration.
 pub fn small<P: ModelPlatform, L: RawLock<P> + 'static>(make: fn() -> L) -> Vec<Scenario> {
     vec![
         Scenario::new("exclusion", 2, move || locks::exclusion(make(), 2, 2)),
         Scenario::new("exclusion-of-three", 3, move || locks::exclusion(make(), 3, 1)),
         Scenario::new("attempt", 2, move || locks::attempt(make())),
         Scenario::new("attempts", 2, move || locks::attempts(make())),
-        Scenario::new("give-up", 2, move || locks::give_up(make())),
+        Scenario::new("give-up", 2, move || locks::give_up(make())).within(2),
         Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(make())),
         Scenario::new("deadline", 2, move || locks::deadline(make())),
         Scenario::new("deadline-any-time", 3, move || locks::deadline_any_time(make())),
@@ -70,46 +100,120 @@ pub fn small<P: ModelPlatform, L: RawLock<P> + 'static>(make: fn() -> L) -> Vec<
     ]
 }
 
-struct Small;
+/// The scenarios for a lock that `make` makes, in 4 to 8 threads: for random exploration.
+pub fn large<P: ModelPlatform, L: RawLock<P> + 'static>(make: fn() -> L) -> Vec<Scenario> {
+    vec![
+        Scenario::new("crowd", 8, move || locks::exclusion(make(), 8, 2)),
+        Scenario::new("rounds", 3, move || locks::exclusion(make(), 3, 6)),
+        Scenario::new("mixture", 8, move || locks::mixture(make(), 8)),
+        Scenario::new("exodus", 6, move || locks::exodus(make(), 4)),
+        Scenario::new("release-elsewhere", 3, move || locks::release_elsewhere(make())),
+        Scenario::new("two-locks", 2, move || locks::two_locks(make(), make())),
+        Scenario::new("destroy", 5, move || locks::destroy(make(), 5)),
+        Scenario::new("fork", 4, move || locks::forked(make(), 3)).keeping(8),
+    ]
+}
 
-impl<P: ModelPlatform> Visitor<P> for Small {
+/// The scenarios of every lock, plain.
+struct Plain {
+    large: bool,
+}
+
+impl<P: ModelPlatform> Visitor<P> for Plain {
     type Output = Vec<Scenario>;
 
     fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        small::<P, L>(L::new)
+        if self.large { large::<P, L>(L::new) } else { small::<P, L>(L::new) }
     }
 }
 
-/// Every lock of the catalogue, each with the small scenarios.
+/// Every lock of the catalogue, with the small or the large scenarios.
 #[must_use]
-pub fn base_locks<P: ModelPlatform>() -> Vec<Subject> {
-    let subject = |lock: &LockInfo| Subject { name: lock.name.to_owned(), scenarios: dispatch::<P, _>(lock.id, Small) };
+pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
+    let subject = |lock: &LockInfo| Subject {
+        name: lock.name.to_owned(),
+        scenarios: dispatch::<P, _>(lock.id, Plain { large }),
+    };
     LOCKS.iter().map(subject).collect()
 }
 
-struct SmallGcr;
+/// The scenarios of GCR around every lock, with knobs that make a few threads too many.
+struct Restricted {
+    large: bool,
+}
 
-impl<P: ModelPlatform> Visitor<P> for SmallGcr {
+impl<P: ModelPlatform> Visitor<P> for Restricted {
     type Output = Vec<Scenario>;
 
     fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        let strictest = || Gcr::<P, L>::with_knobs(gcr::STRICTEST);
-        let patient = || Gcr::<P, L>::with_knobs(gcr::PATIENT);
-        let mut scenarios = small::<P, _>(strictest);
-        scenarios.push(Scenario::new("patient", 3, move || locks::exclusion(patient(), 3, 1)));
-        scenarios.push(Scenario::new("patient-give-up", 3, move || locks::give_up_in_the_middle(patient())));
-        for scenario in &mut scenarios {
-            // Each lock keeps its restriction.
-            scenario.resident = 2;
-        }
-        scenarios
+        let strictest: fn() -> _ = || Gcr::<P, L>::with_knobs(gcr::STRICTEST);
+        let patient: fn() -> _ = || Gcr::<P, L>::with_knobs(gcr::PATIENT);
+        let scenarios = if self.large {
+            let mut all = large(strictest);
+            all.push(Scenario::new("patient-crowd", 6, move || locks::exclusion(patient(), 6, 3)));
+            all.push(Scenario::new("patient-mixture", 8, move || locks::mixture(patient(), 8)));
+            all
+        } else {
+            vec![
+                Scenario::new("exclusion", 2, move || locks::exclusion(strictest(), 2, 2)).within(2),
+                Scenario::new("exclusion-of-three", 3, move || locks::exclusion(strictest(), 3, 1)).within(1),
+                Scenario::new("give-up", 2, move || locks::give_up(strictest())).within(2),
+                Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(strictest())).within(1),
+                Scenario::new("destroy", 2, move || locks::destroy(strictest(), 2)).within(2),
+                Scenario::new("patient", 3, move || locks::exclusion(patient(), 3, 1)).within(1),
+            ]
+        };
+        // Each lock keeps its restriction.
+        scenarios.into_iter().map(|scenario| scenario.keeping(2)).collect()
     }
 }
 
-/// GCR around every lock of the catalogue.
+/// GCR around every lock of the catalogue, with the small or the large scenarios.
 #[must_use]
-pub fn restricted_locks<P: ModelPlatform>() -> Vec<Subject> {
-    let subject =
-        |lock: &LockInfo| Subject { name: format!("gcr({})", lock.name), scenarios: dispatch::<P, _>(lock.id, SmallGcr) };
+pub fn restricted_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
+    let subject = |lock: &LockInfo| Subject {
+        name: format!("gcr({})", lock.name),
+        scenarios: dispatch::<P, _>(lock.id, Restricted { large }),
+    };
     LOCKS.iter().map(subject).collect()
+}
+
+/// The condition variable with a lock of one kind.
+fn conditions_with<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large: bool) -> Subject {
+    let scenarios = if large {
+        vec![
+            Scenario::new("signals", 6, || cond::signals::<P, L>(3)),
+            Scenario::new("signal-or-deadline", 3, || cond::signal_or_deadline::<P, L>(true)),
+            Scenario::new("broadcast", 6, || cond::broadcast::<P, L>(5, false)).on_cpus(2),
+            Scenario::new("broadcast-one-leaves", 5, || cond::broadcast::<P, L>(4, true)).on_cpus(1),
+            Scenario::new("interruption", 3, || cond::interruption::<P, L>(true)),
+            Scenario::new("destroy", 4, || cond::destroy::<P, L>(3)).on_cpus(1),
+            Scenario::new("destroy-or-deadline", 2, cond::destroy_or_deadline::<P, L>),
+            Scenario::new("fork", 4, || cond::forked::<P, L>(3)).keeping(8),
+        ]
+    } else {
+        vec![
+            Scenario::new("signal-under-lock", 2, || cond::signal::<P, L>(true)),
+            Scenario::new("signal-after-lock", 2, || cond::signal::<P, L>(false)),
+            Scenario::new("two-signals", 3, cond::two_signals::<P, L>).within(1),
+            Scenario::new("signal-or-deadline", 2, || cond::signal_or_deadline::<P, L>(false)),
+            Scenario::new("signal-or-deadline-of-three", 3, || cond::signal_or_deadline::<P, L>(true)).within(1),
+            Scenario::new("broadcast", 3, || cond::broadcast::<P, L>(2, false)).on_cpus(1).within(1),
+            Scenario::new("broadcast-one-leaves", 3, || cond::broadcast::<P, L>(2, true)).on_cpus(1).within(1),
+            Scenario::new("interruption", 2, || cond::interruption::<P, L>(false)).within(2),
+            Scenario::new("interruption-and-signal", 3, || cond::interruption::<P, L>(true)).within(1),
+            Scenario::new("destroy", 2, || cond::destroy::<P, L>(1)).within(2),
+            Scenario::new("destroy-or-deadline", 2, cond::destroy_or_deadline::<P, L>).within(2),
+        ]
+    };
+    Subject { name: format!("cond({name})"), scenarios }
+}
+
+/// The condition variable, with a lock that keeps nothing for its holder and with one that keeps a node.
+#[must_use]
+pub fn conditions<P: ModelPlatform>(large: bool) -> Vec<Subject> {
+    vec![
+        conditions_with::<P, FutexLock<P>>("futex", large),
+        conditions_with::<P, Mcs<P, SpinThenPark>>("mcs-stp", large),
+    ]
 }

@@ -1,0 +1,48 @@
+//! Every lock, GCR around each of them, and the condition variable under shuttle: one test for each subject and
+//! scenario. A failing schedule is printed, to be replayed; `LOCKWORK_SEED` chooses other schedules,
+//! `LOCKWORK_SCHEDULES` how many.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Trial};
+use lockwork_testkit::engines::shuttle::{Schedules, ShuttlePlatform, explore};
+use lockwork_testkit::scenarios::{self, Scenario, Subject};
+use lockwork_testkit::watchdog::watchdog;
+
+/// Far more than any scenario needs.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Schedules of each kind.
+fn schedules() -> usize {
+    std::env::var("LOCKWORK_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(150)
+}
+
+fn run(scenario: &Scenario) {
+    let n = schedules();
+    for kind in [Schedules::Random(n), Schedules::Pct(n / 4)] {
+        let play = scenario.play.clone();
+        explore(kind, scenario.config, scenario.resident, move || play());
+    }
+}
+
+fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
+    subject.scenarios.into_iter().map(move |scenario| {
+        let name = format!("{}::{}", subject.name, scenario.name);
+        Trial::test(name.clone(), move || {
+            let start = Instant::now();
+            watchdog(LIMIT, || name.clone(), || run(&scenario));
+            if std::env::var_os("LOCKWORK_BOUNDS").is_some() {
+                eprintln!("{name}: {:?}", start.elapsed());
+            }
+            Ok(())
+        })
+    })
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut subjects = scenarios::base_locks::<ShuttlePlatform>(true);
+    subjects.extend(scenarios::restricted_locks::<ShuttlePlatform>(true));
+    subjects.extend(scenarios::conditions::<ShuttlePlatform>(true));
+    libtest_mimic::run(&arguments, subjects.into_iter().flat_map(trials).collect()).exit();
+}
