@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# The benchmarks whose results are committed: the cost of an uncontended pair, and whether locks
+# collapse when threads outnumber CPUs. Run it on an otherwise idle machine.
+#
+#   scripts/bench.sh [pairs|startup|avl|rocksdb]...     (default: all)
+#
+# Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
+# compared is interleaved within one run of `lockwork compare`. Takes about half an hour.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly BIN=target/release
+readonly BASES=(ttas ticket clh-spin clh-stp mcs-spin mcs-stp k42-spin k42-stp futex)
+readonly KEYS=1000000
+RESULTS=results/$(date +%F)-${BENCH_HOST:-$(uname -n)}
+readonly RESULTS
+
+# The arguments joined by commas, each as `gcr(...)` too.
+with_gcr() {
+    local list=pthread base
+    for base in "$@"; do list+=",$base,gcr($base)"; done
+    echo "$list"
+}
+
+# Compares; the first argument is the name of the result.
+compare() {
+    local out=$RESULTS/$1
+    shift
+    mkdir -p "$out"
+    "$BIN/lockwork" compare --seed 1 --out "$out" "$@" | tee "$out/table.txt"
+}
+
+# Uncontended lock and unlock through the preload, in a process with two threads.
+pairs() {
+    compare pairs --locks "$(with_gcr tas backoff "${BASES[@]}"),passthrough" --runs 11 --metric 'ns=ns: ([\d.]+)' \
+        -- "$BIN/lockwork-pairs"
+}
+
+# Starting a program two hundred times, with and without the library: microseconds for one start.
+startup() {
+    compare startup --locks pthread,passthrough,futex --runs 21 --metric 'us=us: ([\d.]+)' \
+        -- "$BIN/lockwork-starts"
+}
+
+avl() {
+    compare avl --locks "$(with_gcr "${BASES[@]}")" --threads 1,2,8,32 --runs 3 --timeout 12 \
+        --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
+}
+
+rocksdb() {
+    local db=target/bench-db
+    if [[ ! -d $db ]]; then
+        db_bench "--db=$db" --benchmarks=fillseq "--num=$KEYS" --compression_type=none >/dev/null 2>&1
+    fi
+    compare rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 1,2,8,32 --runs 3 --timeout 12 \
+        --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
+        -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
+        "--num=$KEYS" '--reads={200000/threads}' --seed=1 --histogram=1 \
+        --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
+}
+
+for name in "${@:-pairs startup avl rocksdb}"; do
+    for benchmark in $name; do
+        "$benchmark"
+    done
+done
