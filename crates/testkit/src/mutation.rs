@@ -81,7 +81,7 @@ thread_local! {
 }
 
 /// Runs `f`; the message if it panics. Prints nothing.
-fn failure(f: impl FnOnce()) -> Option<String> {
+pub fn failure(f: impl FnOnce()) -> Option<String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let loud = take_hook();

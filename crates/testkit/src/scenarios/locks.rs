@@ -25,6 +25,24 @@ pub fn exclusion<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, threads: us
     play
 }
 
+/// The lock is held from the start; two threads come before or after its release.
+pub fn contended<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let held = stage.lock.lock().into_word();
+    let releaser = Arc::clone(&stage);
+    let mut play = stage.play(3, 3).with(move || {
+        P::yield_now();
+        // SAFETY: the word of the acquisition above.
+        let token = unsafe { L::Token::from_word(held) };
+        releaser.finish(Some(token));
+    });
+    for _ in 0..2 {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || _ = stage.locked());
+    }
+    play
+}
+
 /// One thread locks while another tries, then locks.
 pub fn attempt<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
     let stage = Stage::<P, L>::new(lock);

@@ -86,6 +86,7 @@ pub fn small<P: ModelPlatform, L: RawLock<P> + 'static>(make: fn() -> L) -> Vec<
     vec![
         Scenario::new("exclusion", 2, move || locks::exclusion(make(), 2, 2)),
         Scenario::new("exclusion-of-three", 3, move || locks::exclusion(make(), 3, 1)),
+        Scenario::new("contended", 3, move || locks::contended(make())),
         Scenario::new("attempt", 2, move || locks::attempt(make())),
         Scenario::new("attempts", 2, move || locks::attempts(make())),
         Scenario::new("give-up", 2, move || locks::give_up(make())).within(2),
@@ -157,6 +158,7 @@ impl<P: ModelPlatform> Visitor<P> for Restricted {
             vec![
                 Scenario::new("exclusion", 2, move || locks::exclusion(strictest(), 2, 2)).within(2),
                 Scenario::new("exclusion-of-three", 3, move || locks::exclusion(strictest(), 3, 1)).within(1),
+                Scenario::new("contended", 3, move || locks::contended(strictest())).within(1),
                 Scenario::new("give-up", 2, move || locks::give_up(strictest())).within(2),
                 Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(strictest())).within(1),
                 Scenario::new("destroy", 2, move || locks::destroy(strictest(), 2)).within(2),
