@@ -6,7 +6,7 @@
 //!
 //! Rooms: `start` (constructor, choice of locks), `table` (from a lock's tag to code), `layout` (where things are in
 //! glibc's types), `policy` (`LOCKWORK_POLICY`), `posix` (the API), `fork`, `real` (glibc's own functions), `report`
-//! (`LOCKWORK_VERBOSE`).
+//! (`LOCKWORK_VERBOSE`) to `output`.
 #![no_std]
 
 extern crate alloc;
@@ -14,6 +14,7 @@ extern crate alloc;
 mod counters;
 mod fork;
 mod layout;
+mod output;
 mod policy;
 mod posix;
 mod real;

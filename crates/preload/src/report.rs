@@ -14,6 +14,8 @@
 //! lockwork: db_bench[4242]: policy.toml: default: mcs-stp for 6 locks
 //! ```
 //!
+//! A process that is killed, or ends by `_exit` as some shells do, says nothing.
+//!
 //! A lock counts each time it is initialised, or when it is first used if it never was; conditions that were not initialised
 //! when they are first waited on. Where all locks are glibc's (`passthrough` without a policy), initialised ones are counted
 //! only, and the line begins `served nothing; forwarded to glibc all locks, of which it initialised`.
@@ -27,7 +29,7 @@ use syscalls::{Sysno, syscall};
 
 use crate::counters::{self, Kind};
 use crate::table::{self, TAGS};
-use crate::{policy, start};
+use crate::{output, policy, start};
 
 /// The standard error stream.
 pub(crate) struct Stderr;
@@ -55,7 +57,7 @@ impl Line {
         let _ = write(&mut line);
         let length = line.length.min(line.text.len() - 1);
         line.text[length] = b'\n';
-        sys::write_stderr(&line.text[..=length]);
+        output::write(&line.text[..=length]);
     }
 }
 
@@ -85,6 +87,9 @@ static VERBOSITY: AtomicU8 = AtomicU8::new(Verbosity::Silent as u8);
 
 /// When to report.
 pub(crate) fn set_verbosity(verbosity: Verbosity) {
+    if verbosity != Verbosity::Silent {
+        output::keep();
+    }
     VERBOSITY.store(verbosity as u8, Ordering::Relaxed);
 }
 
