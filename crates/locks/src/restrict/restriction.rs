@@ -121,9 +121,7 @@ impl<P: Platform> Restriction<P> {
         // Before this thread counts itself in: a child of another thread's `fork` must find the lock in the registry, or
         // the count would stay too high there for ever.
         P::set_waiting_on(address);
-        // The check and the increment are not one operation: a few threads too many may become active.
-        if self.active() <= self.settings().active {
-            self.ingress.0.fetch_add(1, Relaxed);
+        if self.join_active() {
             return true;
         }
         let queue = &self.passive.0.queue;
@@ -137,6 +135,21 @@ impl<P: Platform> Restriction<P> {
         // SAFETY: the token of the acquisition above.
         unsafe { queue.unlock(top) };
         admitted
+    }
+
+    /// Makes the calling thread active if few enough are, now or within a short spin: on a machine with few CPUs most
+    /// collisions are with a holder that runs and is about to leave, and sleeping would cost more.
+    fn join_active(&self) -> bool {
+        let Settings { active, spin, .. } = self.settings();
+        for _ in 0..=spin {
+            // The check and the increment are not one operation: a few threads too many may become active.
+            if self.active() <= active {
+                self.ingress.0.fetch_add(1, Relaxed);
+                return true;
+            }
+            P::pause();
+        }
+        false
     }
 
     /// Notes that the new holder counted itself in.
