@@ -177,10 +177,10 @@ const PAIRS: &[&str] = &[
 ];
 
 /// Plays of three threads.
-const TRIOS: &[&str] = &[
-    "w w w", "r w w", "r r w", "r w W", "w r W", "w w W", "w R w", "w r R", "r T w", "w t w", "w T r",
-    "w T c",
-];
+const TRIOS: &[&str] = &["r r w", "w r W", "w R w", "w r R", "w T c", "w t c", "wc t w", "wc T r"];
+
+/// Plays of three threads with tens of thousands of executions each.
+const LARGE_TRIOS: &[&str] = &["r w w", "w w w", "r w W", "w w W", "wc T w", "rc T w"];
 
 /// Plays for random schedules.
 const CROWDS: &[&str] = &[
@@ -195,22 +195,31 @@ const CROWDS: &[&str] = &[
     "rwTt rwTt c wr",
 ];
 
-/// All plays as scenarios for loom.
-fn subject<const W: bool>() -> Subject {
-    // A thread that reads again deadlocks where writers are preferred.
-    let possible = |parts: &&'static str| !(W && parts.contains('a'));
-    let scenario = |spin_budget, parts: &'static str| Scenario {
+/// A play as a scenario for loom.
+fn scenario<const W: bool>(spin_budget: u32, parts: &'static str) -> Scenario {
+    Scenario {
         config: Config { spin_budget, ..Config::default() },
         ..Scenario::new(parts, parts.split(' ').count(), move || play::<LoomPlatform, W>(parts))
-    };
-    let small = PAIRS.iter().chain(TRIOS).copied().filter(possible).map(|parts| scenario(0, parts));
-    let spinning_first = PAIRS.iter().copied().filter(possible).map(|parts| scenario(1, parts));
-    let destroyed = [(2, "destroy"), (3, "destroy-of-three")].map(|(threads, name)| Scenario {
+    }
+}
+
+/// Plays as scenarios for loom, without spinning.
+fn subject<const W: bool>(plays: &[&[&'static str]]) -> Subject {
+    // A thread that reads again deadlocks where writers are preferred.
+    let possible = plays.iter().copied().flatten().copied().filter(|parts| !(W && parts.contains('a')));
+    let name = if W { "prefer-writers" } else { "prefer-readers" };
+    Subject { name: name.to_owned(), scenarios: possible.map(|parts| scenario::<W>(0, parts)).collect() }
+}
+
+/// All scenarios for loom.
+fn everything<const W: bool>() -> Subject {
+    let mut subject = subject::<W>(&[PAIRS, TRIOS, LARGE_TRIOS]);
+    subject.scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario::<W>(1, parts)));
+    subject.scenarios.extend([(2, "destroy"), (3, "destroy-of-three")].map(|(threads, name)| Scenario {
         config: Config { spin_budget: 0, ..Config::default() },
         ..Scenario::new(name, threads, move || destroy::<LoomPlatform, W>(threads))
-    });
-    let name = if W { "prefer-writers" } else { "prefer-readers" };
-    Subject { name: name.to_owned(), scenarios: small.chain(spinning_first).chain(destroyed).collect() }
+    }));
+    subject
 }
 
 fn explore_loom(subject: &Subject) {
@@ -229,27 +238,37 @@ fn explore_loom(subject: &Subject) {
 
 #[test]
 fn loom_prefer_readers() {
-    explore_loom(&subject::<false>());
+    explore_loom(&everything::<false>());
 }
 
 #[test]
 fn loom_prefer_writers() {
-    explore_loom(&subject::<true>());
+    explore_loom(&everything::<true>());
 }
+
+/// Weaker orderings that loom cannot catch, because it runs loads and stores in the order of the source:
+/// part of the line, and why it is needed.
+const UNDECIDABLE: &[(&str, &str)] = &[(
+    "self.state.fetch_and(!(WRITERS_WAITING | READERS_WAITING), Acquire)",
+    "a load of `turn` by the writer whose bit is cleared must not return what is written to it afterwards",
+)];
 
 #[test]
 fn loom_catches_every_weakened_ordering() {
-    let subjects = [subject::<false>(), subject::<true>()];
+    let source = include_str!("../../locks/src/rw/futex.rs");
+    let subjects = [subject::<false>(&[PAIRS, TRIOS]), subject::<true>(&[PAIRS, TRIOS])];
     let mut missed = Vec::new();
     for (mutant, mut witnesses) in mutants(&subjects, "rw/futex.rs") {
-        witnesses.sort_by_key(|(_, scenario)| (scenario.threads, scenario.config.spin_budget));
+        witnesses.sort_by_key(|(_, scenario)| scenario.threads);
+        let line = source.lines().nth(mutant.site.line as usize - 1).unwrap_or_default();
+        let undecidable = UNDECIDABLE.iter().any(|(part, _)| line.contains(part));
         let verdict = judge(mutant, &witnesses);
         println!("{mutant:?}: {verdict:?}");
-        if matches!(verdict, Verdict::Survived) {
+        if matches!(verdict, Verdict::Survived) != undecidable {
             missed.push(mutant);
         }
     }
-    assert!(missed.is_empty(), "not caught: {missed:#?}");
+    assert!(missed.is_empty(), "not caught, or caught against expectation: {missed:#?}");
 }
 
 fn explore_shuttle<const W: bool>() {

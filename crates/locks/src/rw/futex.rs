@@ -51,13 +51,13 @@
 //! - E1: the release of a writer, or its end of `WAKING` (Release) → the acquiring CAS (Acquire): the critical section.
 //! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through the other readers' releases,
 //!   which are RMWs and continue the release sequence: what the reader read.
-//! - E3: the change of `turn` (Release) → a writer's load of `turn` (Acquire): who sees the new `turn` sees `WAKING`, or what
-//!   came after (I4).
-//! - E4: the CAS that sets `WRITERS_WAITING` (Release) → the CAS that sets `WAKING`, and the acquiring CAS of a registered
-//!   writer (Acquire): the registration in `writers`.
+//! - E3: the CAS that sets `WRITERS_WAITING` (Release) → the CAS that sets `WAKING`, the acquiring CAS of a registered
+//!   writer, and the clearing of the bit by a writer that gives up (Acquire): the registration in `writers`. It also
+//!   orders the load of `turn` that comes before the bit ahead of the change of `turn` that comes after it, so
+//!   that the change ends the sleep.
 
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, FutexCell, Platform};
 
@@ -355,7 +355,7 @@ impl<P: Platform> RwState<P> {
             return true;
         }
         P::set_waiting_on(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK);
-        // ORDER: Relaxed: E4 publishes it.
+        // ORDER: Relaxed: E3 publishes it.
         self.writers.fetch_add(1, Relaxed);
         let acquired = self.wait_exclusive(deadline);
         if !acquired {
@@ -369,13 +369,13 @@ impl<P: Platform> RwState<P> {
     fn wait_exclusive(&self, deadline: Option<Deadline>) -> bool {
         let mut expired = false;
         loop {
-            // ORDER: Acquire is E3: before the state, so that a change of `turn` after it ends our sleep.
-            let turn = self.turn.load(Acquire);
+            // ORDER: Relaxed: the CAS that sets our bit shows whether the state is still the same, and E3 does the rest.
+            let turn = self.turn.load(Relaxed);
             let seen = self.state.load(Relaxed);
             if is_free(seen) {
-                // ORDER: E1, E2, E4.
+                // ORDER: E1, E2, E3.
                 if self.state.compare_exchange(seen, seen | WRITER, Acquire, Relaxed).is_ok() {
-                    // ORDER: Relaxed: E4 has been acquired. Who gives up and still counts us leaves a bit behind that our
+                    // ORDER: Relaxed: E3 has been acquired. Who gives up and still counts us leaves a bit behind that our
                     // release removes.
                     let others = self.writers.fetch_sub(1, Relaxed) > 1;
                     if others && seen & WRITERS_WAITING == 0 {
@@ -392,7 +392,7 @@ impl<P: Platform> RwState<P> {
                 if seen == late || self.state.compare_exchange(seen, late, Relaxed, Relaxed).is_ok() {
                     expired = self.state.wait(late, deadline).is_err();
                 }
-            // ORDER: Release is E4, which is why the bit is set even if it is there.
+            // ORDER: Release is E3, which is why the bit is set even if it is there.
             } else if self.state.compare_exchange(seen, seen | WRITERS_WAITING, Release, Relaxed).is_ok() {
                 expired = self.turn.wait(turn, deadline).is_err();
                 self.spin(|state| !is_free(state));
@@ -404,16 +404,16 @@ impl<P: Platform> RwState<P> {
     fn give_up_exclusive(&self) {
         // ORDER: Relaxed: a release that still counts us bars readers only until the next line is done.
         if self.writers.fetch_sub(1, Relaxed) == 1 {
-            // Nobody is left for readers to wait behind. ORDER: Relaxed: nothing is published.
-            let seen = self.state.fetch_and(!(WRITERS_WAITING | READERS_WAITING), Relaxed);
+            // Nobody is left for readers to wait behind. ORDER: Acquire is E3.
+            let seen = self.state.fetch_and(!(WRITERS_WAITING | READERS_WAITING), Acquire);
             if seen & READERS_WAITING != 0 {
                 // SAFETY: the caller uses the lock, so the cell is alive. I2.
                 unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
             }
         }
         // I3: a wake may have been spent on us, and a writer that came meanwhile may miss its bit: it had loaded
-        // `turn` before it set the bit. ORDER: as E3.
-        self.turn.fetch_add(1, Release);
+        // `turn` before it set the bit. ORDER: Relaxed: E3.
+        self.turn.fetch_add(1, Relaxed);
         // SAFETY: as above.
         unsafe { FutexCell::wake(&raw const self.turn, 1) };
     }
@@ -424,8 +424,8 @@ impl<P: Platform> RwState<P> {
             let last = seen & (READERS | WRITERS_WAITING) == READER | WRITERS_WAITING;
             if last {
                 let waking = (seen - READER) | WRITER | WAKING;
-                // I5: the lock stays ours until `turn` has changed. ORDER: Release is E2, Acquire is E4.
-                match self.state.compare_exchange(seen, waking, AcqRel, Relaxed) {
+                // I5: the lock stays ours until `turn` has changed. ORDER: Acquire is E3; E2 comes with the end of `WAKING`.
+                match self.state.compare_exchange(seen, waking, Acquire, Relaxed) {
                     Ok(_) => return self.wake_writer(preference),
                     Err(now) => seen = now,
                 }
@@ -453,7 +453,7 @@ impl<P: Platform> RwState<P> {
                     Err(now) => seen = now,
                 }
             } else {
-                // ORDER: Acquire is E4.
+                // ORDER: Acquire is E3.
                 match self.state.compare_exchange(seen, seen | WAKING, Acquire, Relaxed) {
                     Ok(_) => return self.wake_writer(preference),
                     Err(now) => seen = now,
@@ -465,12 +465,12 @@ impl<P: Platform> RwState<P> {
     /// Frees the lock, which the caller holds as `WRITER | WAKING`, and wakes a writer.
     fn wake_writer(&self, preference: Preference) {
         let (state, turn) = (&raw const self.state, &raw const self.turn);
-        // ORDER: Release is E3.
-        self.turn.fetch_add(1, Release);
+        // ORDER: Relaxed: E3.
+        self.turn.fetch_add(1, Relaxed);
         let mut seen = self.state.load(Relaxed);
         let mut waiting;
         let wake_all = loop {
-            // A bit without a registered writer is a leftover: see `wait_exclusive`. ORDER: Relaxed: E4 has been acquired.
+            // A bit without a registered writer is a leftover: see `wait_exclusive`. ORDER: Relaxed: E3 has been acquired.
             waiting = self.writers.load(Relaxed) != 0;
             // Readers stay behind the writer that wakes up, until it has had the lock.
             let bars = preference == Preference::Writers && waiting && seen & WRITERS_WAITING != 0;
