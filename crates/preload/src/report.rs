@@ -50,10 +50,7 @@ struct Line {
 impl Line {
     /// Writes a line; the text need not end with a line break.
     fn print(write: impl FnOnce(&mut Self) -> fmt::Result) {
-        let mut line = Line {
-            text: [0; 1024],
-            length: 0,
-        };
+        let mut line = Line { text: [0; 1024], length: 0 };
         let _ = write(&mut line);
         let length = line.length.min(line.text.len() - 1);
         line.text[length] = b'\n';
@@ -95,10 +92,7 @@ pub(crate) fn set_verbosity(verbosity: Verbosity) {
 
 /// Ends the process: glibc lacks a function that every glibc has.
 pub(crate) fn missing(name: &CStr) -> ! {
-    panic!(
-        "the C library has no `{}`: run the program without lockwork",
-        name.to_str().unwrap_or("?")
-    )
+    panic!("the C library has no `{}`: run the program without lockwork", name.to_str().unwrap_or("?"))
 }
 
 #[used]
@@ -130,26 +124,20 @@ fn report() {
         sys::read_file(c"/proc/self/comm", &mut buffer).and_then(|name| core::str::from_utf8(name).ok());
     // SAFETY: no memory is involved.
     let id = unsafe { syscall!(Sysno::getpid) }.unwrap_or(0);
-    let process = Process {
-        name: name.unwrap_or("?").trim_end(),
-        id,
-    };
+    let process = Process { name: name.unwrap_or("?").trim_end(), id };
     Line::print(|line| {
         write!(line, "{process}: ")?;
         served(line)?;
         forwarded(line)
     });
-    let Some((file, decisions)) = policy::decisions() else {
-        return;
-    };
-    for (rule, lock, count) in decisions {
+    for decided in policy::decisions() {
         Line::print(|line| {
-            write!(line, "{process}: {file}:")?;
-            match rule {
+            write!(line, "{process}: {}:", decided.file)?;
+            match decided.line {
                 Some(number) => write!(line, "{number}: ")?,
                 None => line.write_str(" default: ")?,
             }
-            write!(line, "{lock} for {count} locks")
+            write!(line, "{} for {} locks", decided.lock, decided.count)
         });
     }
 }
@@ -164,11 +152,9 @@ fn served(line: &mut Line) -> fmt::Result {
             separator = ", ";
         }
     }
-    for (kind, noun) in [
-        (Kind::Cond, "conditions"),
-        (Kind::RwLock, "rwlocks"),
-        (Kind::SpinLock, "spin locks"),
-    ] {
+    for (kind, noun) in
+        [(Kind::Cond, "conditions"), (Kind::RwLock, "rwlocks"), (Kind::SpinLock, "spin locks")]
+    {
         let count = counters::others(kind);
         if count != 0 {
             write!(line, "{separator}{count} {noun}")?;

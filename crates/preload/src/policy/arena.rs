@@ -13,10 +13,7 @@ use crate::start;
 const CHUNK: usize = 256 << 10;
 
 #[global_allocator]
-static ARENA: Arena = Arena {
-    open: AtomicBool::new(false),
-    free: UnsafeCell::new((0, 0)),
-};
+static ARENA: Arena = Arena { open: AtomicBool::new(false), free: UnsafeCell::new((0, 0)) };
 
 struct Arena {
     open: AtomicBool,
@@ -81,8 +78,10 @@ unsafe impl GlobalAlloc for Arena {
             *from = start + size;
             return block;
         }
-        // SAFETY: the caller's contract: not zero, and not too large for a layout.
-        let grown = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
+        // SAFETY: the caller's contract: not too large for a layout.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        // SAFETY: not zero, being larger than the block was.
+        let grown = unsafe { self.alloc(wanted) };
         // SAFETY: two blocks, of which the new one is longer.
         unsafe { ptr::copy_nonoverlapping(block, grown, layout.size()) };
         grown

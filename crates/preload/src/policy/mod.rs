@@ -95,10 +95,7 @@ impl Chosen {
 pub(crate) fn choose(address: usize, caller: usize, kind: Kind, default: u32) -> Option<Chosen> {
     let loaded = loaded()?;
     let rule = place::rule(&loaded.policy, address, caller, kind).unwrap_or(loaded.tags.len() as u16);
-    Some(Chosen {
-        tag: loaded.tags.get(usize::from(rule)).copied().unwrap_or(default),
-        rule,
-    })
+    Some(Chosen { tag: loaded.tags.get(usize::from(rule)).copied().unwrap_or(default), rule })
 }
 
 /// Whether there is a policy.
@@ -111,20 +108,29 @@ pub(crate) fn forwards_spin_locks() -> bool {
     SPIN_FORWARDED.load(Ordering::Relaxed)
 }
 
-/// What to say of the policy when the process ends: its file, and for each rule its line, its lock and the number of locks it
-/// decided, with no line for the default.
-pub(crate) fn decisions() -> Option<(&'static str, impl Iterator<Item = (Option<usize>, Choice, u64)>)> {
-    let loaded = loaded()?;
-    let rules = loaded
-        .policy
-        .rules
-        .iter()
-        .map(|rule| (Some(rule.line), rule.lock));
-    let all = rules.chain([(None, loaded.policy.default)]);
-    let with_counts = all
-        .zip(&loaded.decided)
-        .map(|((line, lock), count)| (line, lock, count.load(Ordering::Relaxed)));
-    Some((loaded.file, with_counts))
+/// What a rule decided.
+pub(crate) struct Decided {
+    /// The policy's file.
+    pub(crate) file: &'static str,
+    /// The rule's line in it; `None` for the default.
+    pub(crate) line: Option<usize>,
+    pub(crate) lock: Choice,
+    /// How many locks got it by this rule.
+    pub(crate) count: u64,
+}
+
+/// What each rule of the policy decided so far, and at last the default.
+pub(crate) fn decisions() -> impl Iterator<Item = Decided> {
+    loaded().into_iter().flat_map(|Loaded { file, policy, decided, .. }| {
+        let rules = policy.rules.iter().map(|rule| (Some(rule.line), rule.lock));
+        let all = rules.chain([(None, policy.default)]).zip(decided);
+        all.map(move |((line, lock), count)| Decided {
+            file,
+            line,
+            lock,
+            count: count.load(Ordering::Relaxed),
+        })
+    })
 }
 
 /// Reads the policy file and gives every rule's lock a tag. Returns the policy's default, or `default` where that is given.
@@ -137,21 +143,14 @@ pub(crate) fn load(path: &'static CStr, default: Option<Choice>) -> Choice {
         let default = policy.default;
         let places = policy.needs_function() || policy.needs_location() || policy.needs_lock_symbol();
         if places && !modules::prepare() {
-            start::refuse(format_args!(
-                "`{file}`: rules with `init` or `symbol` need glibc 2.35 or later"
-            ));
+            start::refuse(format_args!("`{file}`: rules with `init` or `symbol` need glibc 2.35 or later"));
         }
         let tags: Vec<u32> = policy.rules.iter().map(|rule| start::add(rule.lock)).collect();
         let decided = (0..=tags.len()).map(|_| AtomicU64::new(0)).collect();
         let spin =
             place::by_kind(&policy, Kind::Spin).map_or(default, |rule| policy.rules[usize::from(rule)].lock);
         SPIN_FORWARDED.store(spin == Choice::Passthrough, Ordering::Relaxed);
-        let loaded = Box::leak(Box::new(Loaded {
-            file,
-            policy,
-            tags,
-            decided,
-        }));
+        let loaded = Box::leak(Box::new(Loaded { file, policy, tags, decided }));
         LOADED.store(loaded, Ordering::Release);
         default
     })
@@ -162,9 +161,7 @@ fn read(file: &str, path: &CStr) -> Vec<u8> {
     let read = File::open(path).and_then(|opened| Ok(opened.read(&mut text)?.len()));
     match read {
         Ok(length) if length <= LARGEST => text.truncate(length),
-        Ok(_) => start::refuse(format_args!(
-            "policy `{file}` is larger than 1 MiB, which no policy needs"
-        )),
+        Ok(_) => start::refuse(format_args!("policy `{file}` is larger than 1 MiB, which no policy needs")),
         Err(error) => {
             let why = match error {
                 Errno::ENOENT => "no such file or directory",
@@ -172,9 +169,7 @@ fn read(file: &str, path: &CStr) -> Vec<u8> {
                 Errno::EISDIR => "it is a directory",
                 _ => "an input or output error",
             };
-            start::refuse(format_args!(
-                "policy `{file}` cannot be read: {why}; check the path"
-            ))
+            start::refuse(format_args!("policy `{file}` cannot be read: {why}; check the path"))
         }
     }
     text
@@ -182,11 +177,7 @@ fn read(file: &str, path: &CStr) -> Vec<u8> {
 
 fn parse(file: &str, text: &[u8]) -> Policy {
     let refuse = |error: &PolicyError| -> ! {
-        let PolicyError {
-            line,
-            column,
-            message,
-        } = error;
+        let PolicyError { line, column, message } = error;
         start::refuse(format_args!("{file}:{line}:{column}: {message}"))
     };
     let text = match core::str::from_utf8(text) {
@@ -196,28 +187,16 @@ fn parse(file: &str, text: &[u8]) -> Policy {
             let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
             let last = before.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
             let column = core::str::from_utf8(last).map_or(0, |last| last.chars().count()) + 1;
-            refuse(&PolicyError {
-                line,
-                column,
-                message: "the file is not UTF-8".into(),
-            })
+            refuse(&PolicyError { line, column, message: "the file is not UTF-8".into() })
         }
     };
     let policy = Policy::parse(text).unwrap_or_else(|error| refuse(&error));
     if let Some(rule) = policy.rules.get(usize::from(u16::MAX)) {
-        refuse(&PolicyError {
-            line: rule.line,
-            column: 1,
-            message: "too many rules".into(),
-        });
+        refuse(&PolicyError { line: rule.line, column: 1, message: "too many rules".into() });
     }
     if let Some(rule) = policy.rules.iter().find(|rule| place::is_spin_by_place(rule)) {
         let message = "a rule for spin locks cannot have `init` or `symbol`: leave them out".into();
-        refuse(&PolicyError {
-            line: rule.line,
-            column: 1,
-            message,
-        });
+        refuse(&PolicyError { line: rule.line, column: 1, message });
     }
     policy
 }

@@ -81,11 +81,7 @@ pub(super) fn find(address: usize) -> Option<Loaded> {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     hash.write_usize(map.bias);
     hash.write(name.to_bytes());
-    Some(Loaded {
-        bias: map.bias,
-        name,
-        identity: hash.finish(),
-    })
+    Some(Loaded { bias: map.bias, name, identity: hash.finish() })
 }
 
 impl Loaded {
@@ -117,22 +113,16 @@ impl Loaded {
         /// Linux has no longer path.
         const LONGEST_PATH: usize = 4096;
         let is_program = self.name.is_empty();
-        let (loaded, path) = if is_program {
-            (program_name(), c"/proc/self/exe")
-        } else {
-            (self.name, self.name)
-        };
+        let (loaded, path) =
+            if is_program { (program_name(), c"/proc/self/exe") } else { (self.name, self.name) };
         let file = File::open(path).ok();
 
         let bytes = size_of::<Module>() + loaded.count_bytes() + LONGEST_PATH;
         let pages = sys::map_pages(bytes)?;
-        // SAFETY: behind the module, within the pages, ours alone and zeroed.
-        let room = unsafe {
-            core::slice::from_raw_parts_mut(
-                pages.as_ptr().add(size_of::<Module>()),
-                bytes - size_of::<Module>(),
-            )
-        };
+        // SAFETY: within the pages.
+        let behind = unsafe { pages.add(size_of::<Module>()) };
+        // SAFETY: up to the end of the pages, which are zeroed and ours alone.
+        let room = unsafe { core::slice::from_raw_parts_mut(behind.as_ptr(), bytes - size_of::<Module>()) };
         let (copy, room) = room.split_at_mut(loaded.count_bytes());
         // The loader frees its own copy when it unloads the module.
         copy.copy_from_slice(loaded.to_bytes());
@@ -140,15 +130,8 @@ impl Loaded {
         let module = Module {
             next: AtomicPtr::new(ptr::null_mut()),
             identity: self.identity,
-            names: [
-                as_loaded,
-                file.as_ref()
-                    .and_then(|file| file.path(room))
-                    .unwrap_or(as_loaded),
-            ],
-            symbols: file
-                .filter(|_| with_symbols)
-                .and_then(|file| Symbols::read(file.map()?)),
+            names: [as_loaded, file.as_ref().and_then(|file| file.path(room)).unwrap_or(as_loaded)],
+            symbols: file.filter(|_| with_symbols).and_then(|file| Symbols::read(file.map()?)),
         };
         let place = pages.cast::<Module>();
         // SAFETY: page-aligned, large enough, ours alone.

@@ -53,11 +53,8 @@ impl Symbols {
             .take(NESTED)
             .find(|range| contains(range))
             .map(|range| range.start);
-        let same = self.ranges[..end]
-            .iter()
-            .rev()
-            .skip_while(move |range| Some(range.start) != start);
-        let names = self.names.clone();
+        let same = self.ranges[..end].iter().rev().skip_while(move |range| Some(range.start) != start);
+        let names = self.names;
         same.take_while(move |range| Some(range.start) == start)
             .filter(move |range| contains(range))
             .filter_map(move |range| names.get(range.name as usize).ok())

@@ -68,7 +68,9 @@ pub(super) unsafe fn instead(
     symbol: &CStr,
 ) -> usize {
     // SAFETY: the caller's contract.
-    let (cond, mutex) = unsafe { (CondVar::at(cond), Mutex::at(mutex)) };
+    let cond = unsafe { CondVar::at(cond) };
+    // SAFETY: as above.
+    let mutex = unsafe { Mutex::at(mutex) };
     let everything = start::forwards_everything();
     if everything {
         counters::uncounted();
