@@ -354,8 +354,9 @@ unsafe extern "C" fn lock_leaf<S: Serve>(mutex: *mut Mutex) -> c_int {
     // SAFETY: the entry point's contract.
     let mutex = unsafe { Mutex::at(mutex) };
     // SAFETY: the mutex has this choice's tag.
-    if let Some(token) = unsafe { S::acquire(mutex, None) } {
-        keep::<S>(mutex, token);
+    match unsafe { S::acquire(mutex, None) } {
+        Some(token) => keep::<S>(mutex, token),
+        None => unreachable!("an acquisition without a deadline ends with the lock"),
     }
     0
 }
