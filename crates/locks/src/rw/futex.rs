@@ -143,8 +143,13 @@ impl<P: Platform> RwState<P> {
     /// [`ReadRefused::Busy`]: the deadline passed. [`ReadRefused::TooManyReaders`].
     #[inline(always)]
     pub fn lock_shared(&self, preference: Preference, deadline: Option<Deadline>) -> Result<(), ReadRefused> {
-        // ORDER: E1. Guessing that the lock is free saves the transfer of the line that a load before would cost.
-        match self.state.compare_exchange(0, READER, Acquire, Relaxed) {
+        // A look first: readers overlap, and a guess that is wrong costs as much again.
+        let seen = self.state.load(Relaxed);
+        if seen >= READERS {
+            return self.lock_shared_slow(seen, preference, deadline);
+        }
+        // ORDER: E1.
+        match self.state.compare_exchange(seen, seen + READER, Acquire, Relaxed) {
             Ok(_) => Ok(()),
             Err(seen) => self.lock_shared_slow(seen, preference, deadline),
         }
@@ -180,10 +185,7 @@ impl<P: Platform> RwState<P> {
     /// The caller is a reader of this lock.
     #[inline(always)]
     pub unsafe fn unlock_shared(&self, preference: Preference) {
-        // ORDER: Release is E2.
-        if let Err(seen) = self.state.compare_exchange(READER, 0, Release, Relaxed) {
-            self.unlock_shared_slow(seen, preference);
-        }
+        self.unlock_shared_from(self.state.load(Relaxed), preference);
     }
 
     /// Releases the writer.
@@ -207,12 +209,12 @@ impl<P: Platform> RwState<P> {
     #[inline(always)]
     pub unsafe fn unlock(&self, preference: Preference) {
         // A reader's lock cannot become a writer's before the reader unlocks (I1), nor the other way round.
-        if self.is_write_locked() {
+        let seen = self.state.load(Relaxed);
+        if seen & WRITER != 0 {
             // SAFETY: not a reader, hence the writer.
             unsafe { self.unlock_exclusive(preference) };
         } else {
-            // SAFETY: not the writer, hence a reader.
-            unsafe { self.unlock_shared(preference) };
+            self.unlock_shared_from(seen, preference);
         }
     }
 
@@ -416,6 +418,18 @@ impl<P: Platform> RwState<P> {
         self.turn.fetch_add(1, Relaxed);
         // SAFETY: as above.
         unsafe { FutexCell::wake(&raw const self.turn, 1) };
+    }
+
+    /// Releases one reader, who last saw this state.
+    #[inline(always)]
+    fn unlock_shared_from(&self, seen: u32, preference: Preference) {
+        if seen > READERS {
+            return self.unlock_shared_slow(seen, preference);
+        }
+        // ORDER: Release is E2.
+        if let Err(seen) = self.state.compare_exchange(seen, seen - READER, Release, Relaxed) {
+            self.unlock_shared_slow(seen, preference);
+        }
     }
 
     #[inline(never)]

@@ -1,23 +1,16 @@
-//! The reader-writer lock under model checkers: loom with two and three threads, every ordering edge weakened and
-//! caught; shuttle with up to six.
+//! Plays with the reader-writer lock for both model checkers.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 use lockwork_locks::RawRwLock;
 use lockwork_locks::rw::RwFutex;
 use lockwork_platform::{DataCell, Deadline};
-use lockwork_testkit::engines::loom::LoomPlatform;
-use lockwork_testkit::engines::shuttle::{self, Schedules, ShuttlePlatform};
-use lockwork_testkit::model::{Config, ModelPlatform, Play};
-use lockwork_testkit::mutation::{Verdict, judge, mutants, run};
-use lockwork_testkit::scenarios::{Scenario, Subject, expired, in_time};
-use lockwork_testkit::watchdog::watchdog;
-
-/// Far more than any scenario needs.
-const LIMIT: Duration = Duration::from_secs(300);
+use lockwork_testkit::model::{ModelPlatform, Play};
+use lockwork_testkit::scenarios::{expired, in_time};
 
 /// A lock and what it protects.
 struct Shelf<P: ModelPlatform, const W: bool> {
@@ -117,7 +110,7 @@ fn perform<P: ModelPlatform, const W: bool>(shelf: &Shelf<P, W>, part: u8) {
 }
 
 /// A play in short: the parts of each thread, threads separated by spaces.
-fn play<P: ModelPlatform, const W: bool>(parts: &'static str) -> Play {
+pub(crate) fn play<P: ModelPlatform, const W: bool>(parts: &'static str) -> Play {
     let shelf = Shelf::<P, W>::new();
     let sections = |sure: bool| -> usize {
         let of = |part| match part {
@@ -136,7 +129,7 @@ fn play<P: ModelPlatform, const W: bool>(parts: &'static str) -> Play {
 
 /// Every thread reads and then writes; whose write is the last destroys the lock after it, as programs do that count
 /// references under the lock: no other release may touch the lock any more.
-fn destroy<P: ModelPlatform, const W: bool>(threads: usize) -> Play {
+pub(crate) fn destroy<P: ModelPlatform, const W: bool>(threads: usize) -> Play {
     let shelf = Shelf::<P, W>::new();
     (0..threads).fold(shelf.play(2 * threads - 1, 2 * threads - 1), |play, number| {
         let shelf = Arc::clone(&shelf);
@@ -152,7 +145,7 @@ fn destroy<P: ModelPlatform, const W: bool>(threads: usize) -> Play {
 }
 
 /// While a writer holds the lock and others wait or give up, its thread forks: in the child it is alone.
-fn fork<P: ModelPlatform, const W: bool>() -> Play {
+pub(crate) fn fork<P: ModelPlatform, const W: bool>() -> Play {
     let shelf = Shelf::<P, W>::new();
     let (parent, reader, writer) = (Arc::clone(&shelf), Arc::clone(&shelf), Arc::clone(&shelf));
     shelf
@@ -168,129 +161,4 @@ fn fork<P: ModelPlatform, const W: bool>() -> Play {
         })
         .with(move || _ = reader.read(None))
         .with(move || _ = writer.write(None))
-}
-
-/// Plays of two threads.
-const PAIRS: &[&str] = &[
-    "w w", "ww w", "r w", "rw w", "wr w", "r rw", "w W", "rw W", "w R", "wr R", "wc T", "wc t", "rc T",
-    "a w", "aw w",
-];
-
-/// Plays of three threads.
-const TRIOS: &[&str] = &["r r w", "w r W", "w R w", "w r R", "w T c", "w t c", "wc t w", "wc T r"];
-
-/// Plays of three threads with tens of thousands of executions each.
-const LARGE_TRIOS: &[&str] = &["r w w", "w w w", "r w W", "w w W", "wc T w", "rc T w"];
-
-/// Plays for random schedules.
-const CROWDS: &[&str] = &[
-    "rwr wrw rrw",
-    "wW rR wr RW",
-    "w w w w w",
-    "r r w w",
-    "rw rw wr wr rr",
-    "rT wT rT c w",
-    "rt wt rw c w",
-    "wT wT wt wt c r",
-    "rwTt rwTt c wr",
-];
-
-/// A play as a scenario for loom.
-fn scenario<const W: bool>(spin_budget: u32, parts: &'static str) -> Scenario {
-    Scenario {
-        config: Config { spin_budget, ..Config::default() },
-        ..Scenario::new(parts, parts.split(' ').count(), move || play::<LoomPlatform, W>(parts))
-    }
-}
-
-/// Plays as scenarios for loom, without spinning.
-fn subject<const W: bool>(plays: &[&[&'static str]]) -> Subject {
-    // A thread that reads again deadlocks where writers are preferred.
-    let possible = plays.iter().copied().flatten().copied().filter(|parts| !(W && parts.contains('a')));
-    let name = if W { "prefer-writers" } else { "prefer-readers" };
-    Subject { name: name.to_owned(), scenarios: possible.map(|parts| scenario::<W>(0, parts)).collect() }
-}
-
-/// All scenarios for loom.
-fn everything<const W: bool>() -> Subject {
-    let mut subject = subject::<W>(&[PAIRS, TRIOS, LARGE_TRIOS]);
-    subject.scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario::<W>(1, parts)));
-    subject.scenarios.extend([(2, "destroy"), (3, "destroy-of-three")].map(|(threads, name)| Scenario {
-        config: Config { spin_budget: 0, ..Config::default() },
-        ..Scenario::new(name, threads, move || destroy::<LoomPlatform, W>(threads))
-    }));
-    subject
-}
-
-fn explore_loom(subject: &Subject) {
-    for scenario in &subject.scenarios {
-        let name = || format!("{} `{}`", subject.name, scenario.name);
-        let start = Instant::now();
-        let executions = watchdog(LIMIT, name, || run(scenario));
-        println!(
-            "{}, spin {}: {executions} executions, {:?}",
-            name(),
-            scenario.config.spin_budget,
-            start.elapsed()
-        );
-    }
-}
-
-#[test]
-fn loom_prefer_readers() {
-    explore_loom(&everything::<false>());
-}
-
-#[test]
-fn loom_prefer_writers() {
-    explore_loom(&everything::<true>());
-}
-
-/// Weaker orderings that loom cannot catch, because it runs loads and stores in the order of the source:
-/// part of the line, and why it is needed.
-const UNDECIDABLE: &[(&str, &str)] = &[(
-    "self.state.fetch_and(!(WRITERS_WAITING | READERS_WAITING), Acquire)",
-    "a load of `turn` by the writer whose bit is cleared must not return what is written to it afterwards",
-)];
-
-#[test]
-fn loom_catches_every_weakened_ordering() {
-    let source = include_str!("../../locks/src/rw/futex.rs");
-    let subjects = [subject::<false>(&[PAIRS, TRIOS]), subject::<true>(&[PAIRS, TRIOS])];
-    let mut missed = Vec::new();
-    for (mutant, mut witnesses) in mutants(&subjects, "rw/futex.rs") {
-        witnesses.sort_by_key(|(_, scenario)| scenario.threads);
-        let line = source.lines().nth(mutant.site.line as usize - 1).unwrap_or_default();
-        let undecidable = UNDECIDABLE.iter().any(|(part, _)| line.contains(part));
-        let verdict = judge(mutant, &witnesses);
-        println!("{mutant:?}: {verdict:?}");
-        if matches!(verdict, Verdict::Survived) != undecidable {
-            missed.push(mutant);
-        }
-    }
-    assert!(missed.is_empty(), "not caught, or caught against expectation: {missed:#?}");
-}
-
-fn explore_shuttle<const W: bool>() {
-    for parts in CROWDS {
-        for schedules in [Schedules::Random(1_500), Schedules::Pct(500)] {
-            shuttle::explore(schedules, Config::default(), 0, || play::<ShuttlePlatform, W>(parts));
-        }
-    }
-    for threads in [3, 5] {
-        shuttle::explore(Schedules::Pct(500), Config::default(), 0, move || {
-            destroy::<ShuttlePlatform, W>(threads)
-        });
-    }
-    shuttle::explore(Schedules::Random(3_000), Config::default(), 0, fork::<ShuttlePlatform, W>);
-}
-
-#[test]
-fn shuttle_prefer_readers() {
-    explore_shuttle::<false>();
-}
-
-#[test]
-fn shuttle_prefer_writers() {
-    explore_shuttle::<true>();
 }
