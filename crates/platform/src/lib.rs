@@ -101,6 +101,20 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// only; a thread waits for one lock at a time.
     fn set_waiting_on(address: usize);
 
+    /// What the calling thread's registration as a waiter is known by, for [`Platform::end_waiting_on`]; 0 = none.
+    fn registration() -> usize {
+        0
+    }
+
+    /// Ends the registration of another thread, if it is still for `address`.
+    ///
+    /// # Safety
+    ///
+    /// `registration` is 0 or was made by a live thread.
+    unsafe fn end_waiting_on(registration: usize, address: usize) {
+        let _ = (registration, address);
+    }
+
     /// An estimate of how many threads wait for the lock at `address`, this one included.
     fn waiters_of(address: usize) -> usize;
 

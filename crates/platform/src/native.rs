@@ -1,26 +1,19 @@
 //! The real machine.
 
 use core::cell::UnsafeCell;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use crate::cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
 use crate::clock::{Clock, Deadline};
 use crate::tls::ThreadBlock;
-use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, arch, slab, slots, sys, topology};
+use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, slab, slots, sys, topology};
 
 /// Linux on the machine at hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Native;
 
 impl Native {
-    /// A free, unique id of the calling thread while it lives, equal to its `pthread_self()`.
-    #[inline(always)]
-    #[must_use]
-    pub fn thread_pointer() -> usize {
-        arch::thread_pointer()
-    }
-
     /// The kernel's id of the calling thread (never 0), cached.
     #[inline(always)]
     #[must_use]
@@ -222,6 +215,17 @@ unsafe impl Platform for Native {
     fn set_waiting_on(address: usize) {
         if let Some(slot) = slots::current() {
             slot.waiting_on.store(address, Ordering::Relaxed);
+        }
+    }
+
+    fn registration() -> usize {
+        slots::current().map_or(0, |slot| ptr::from_ref(slot) as usize)
+    }
+
+    unsafe fn end_waiting_on(registration: usize, address: usize) {
+        // SAFETY: null or a slot, which is mapped for ever.
+        if let Some(slot) = unsafe { (registration as *const slots::Slot).as_ref() } {
+            let _ = slot.waiting_on.compare_exchange(address, 0, Ordering::Release, Ordering::Relaxed);
         }
     }
 

@@ -199,6 +199,10 @@ fn pop(list: &AtomicPtr<FreeNode>) -> Option<NonNull<FreeNode>> {
     // SAFETY: the swap made the whole chain ours.
     let rest = unsafe { first.as_ref().next_batch };
     if !rest.is_null() {
+        // Usually nobody pushed meanwhile, and the walk is spared. ORDER: as in `push`.
+        if list.compare_exchange(ptr::null_mut(), rest, Ordering::Release, Ordering::Relaxed).is_ok() {
+            return Some(first);
+        }
         let mut last = rest;
         // SAFETY: as above, for every batch of the chain.
         while let Some(next) = NonNull::new(unsafe { (*last).next_batch }) {

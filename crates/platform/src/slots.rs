@@ -9,13 +9,13 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::tls::ThreadBlock;
-use crate::{arch, sys};
+use crate::sys;
 
 /// One thread's entry.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Slot {
-    /// Thread pointer of the owner, equal to its `pthread_self()`; 0 = free.
+    /// `pthread_self()` of the owner; 0 = free.
     thread: AtomicUsize,
     /// Address of the lock or condition the owner waits for; 0 = none. Written by the owner.
     pub waiting_on: AtomicUsize,
@@ -25,6 +25,10 @@ pub struct Slot {
     pub cancel_pending: AtomicU32,
     /// Position in the registry, from 0.
     index: AtomicU32,
+}
+
+unsafe extern "C" {
+    fn pthread_self() -> usize;
 }
 
 const SLOTS_PER_CHUNK: usize = 63;
@@ -70,7 +74,9 @@ fn acquire(block: &ThreadBlock) -> Option<&'static Slot> {
     if !block.may_keep() {
         return None;
     }
-    let me = arch::thread_pointer();
+    // Not the thread pointer: on aarch64 glibc's descriptor lies before it.
+    // SAFETY: takes nothing and cannot fail.
+    let me = unsafe { pthread_self() };
     let take = |slot: &&'static Slot| {
         slot.thread.load(Ordering::Relaxed) == 0
             && slot.thread.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok()

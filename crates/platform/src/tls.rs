@@ -57,6 +57,8 @@ impl ThreadBlock {
 
     #[cold]
     fn register(&self) -> bool {
+        // The registration may allocate, and the allocator take a lock of ours: it does without keeping nodes.
+        self.phase.set(DETACHED);
         let kept = exit_key().is_some_and(|key| {
             // SAFETY: the key exists; any non-null value makes its destructor run.
             unsafe { pthread_setspecific(key, ptr::from_ref(self).cast()) == 0 }

@@ -99,18 +99,23 @@ impl Topology {
     /// What the kernel says (`/sys/devices/system/node`); one node where it says nothing.
     #[must_use]
     pub fn discover() -> Self {
-        let mut buffer = [0_u8; 4096];
         let mut topology = Self::uniform(1, 1);
+        topology.ask_kernel();
+        topology
+    }
+
+    /// Fills a uniform topology with what the kernel says, in place: threads with small stacks come here.
+    fn ask_kernel(&mut self) {
+        let mut buffer = [0_u8; 512];
         if let Some(list) = read(c"/sys/devices/system/cpu/possible", &mut buffer) {
-            topology.cpus = parse_list(list).last().map_or(1, |cpu| (cpu + 1).min(MAX_CPUS));
+            self.cpus = parse_list(list).last().map_or(1, |cpu| (cpu + 1).min(MAX_CPUS));
         }
-        let mut online = [0_u8; 256];
+        let mut online = [0_u8; 128];
         let online = read(c"/sys/devices/system/node/online", &mut online).unwrap_or("0");
         for node in parse_list(online).filter(|&node| node < MAX_NODES) {
-            topology.nodes = topology.nodes.max(node + 1);
-            topology.discover_node(node, &mut buffer);
+            self.nodes = self.nodes.max(node + 1);
+            self.discover_node(node, &mut buffer);
         }
-        topology
     }
 
     fn discover_node(&mut self, node: usize, buffer: &mut [u8]) {
@@ -213,6 +218,7 @@ unsafe extern "C" {
 }
 
 #[cold]
+#[inline(never)]
 fn initialise() {
     // SAFETY: a terminated name.
     let value = unsafe { getenv(c"LOCKWORK_TOPOLOGY".as_ptr()) };
@@ -222,14 +228,27 @@ fn initialise() {
         // SAFETY: `getenv` returned a terminated string that lives as long as nobody changes the environment.
         unsafe { CStr::from_ptr(value) }.to_str().ok()
     };
-    set(description.and_then(|text| Topology::synthetic(text).ok()).unwrap_or_else(Topology::discover));
+    if !description.is_some_and(set_synthetic) {
+        fill(Topology::ask_kernel);
+    }
+}
+
+/// Sets a virtual topology if the description is one. Apart, because it needs more stack than small threads have.
+#[inline(never)]
+fn set_synthetic(description: &str) -> bool {
+    Topology::synthetic(description).map(set).is_ok()
 }
 
 /// Sets the topology of this process, if it is not set yet: the first call, explicit or by [`current`], decides.
 pub fn set(topology: Topology) {
+    fill(|place| *place = topology);
+}
+
+/// Lets `write` fill in the topology, if nobody did before, and waits until it is there.
+fn fill(write: impl FnOnce(&mut Topology)) {
     if STATE.compare_exchange(0, 1, Ordering::Acquire, Ordering::Acquire).is_ok() {
         // SAFETY: only the thread that moved STATE from 0 to 1 comes here.
-        unsafe { *TOPOLOGY.0.get() = topology };
+        write(unsafe { &mut *TOPOLOGY.0.get() });
         STATE.store(2, Ordering::Release);
     }
     while STATE.load(Ordering::Acquire) != 2 {

@@ -9,7 +9,6 @@ use crate::report;
 
 unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
 
 const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
@@ -21,6 +20,9 @@ fn look_up(name: &CStr) -> usize {
     let mut address = core::ptr::null_mut();
     if name.to_bytes().starts_with(b"pthread_cond_") {
         // x86_64 has two generations of conditions; a plain lookup may find the older.
+        type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+        // SAFETY: glibc's function, which has this type.
+        let dlvsym: Dlvsym = unsafe { core::mem::transmute(DLVSYM.address()) };
         // SAFETY: terminated strings.
         address = unsafe { dlvsym(RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) };
     }
@@ -47,6 +49,17 @@ pub(crate) fn find_optional(name: &CStr) -> Option<usize> {
 
 macro_rules! real {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        /// Where glibc's functions are, 0 where not looked up yet.
+        #[allow(non_upper_case_globals, reason = "named after the functions")]
+        mod address {
+            $(pub(super) static $name: super::AtomicUsize = super::AtomicUsize::new(0);)*
+        }
+
+        /// Looks the functions up that are called.
+        fn prepare_called() {
+            $(address::$name.store(look_up(name_of!($name)), Ordering::Relaxed);)*
+        }
+
         $(
             /// glibc's function of this name.
             ///
@@ -54,22 +67,29 @@ macro_rules! real {
             ///
             /// As glibc documents it.
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
-                static ADDRESS: AtomicUsize = AtomicUsize::new(0);
-                let mut address = ADDRESS.load(Ordering::Relaxed);
+                let mut address = address::$name.load(Ordering::Relaxed);
                 if address == 0 {
-                    const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => panic!("no inner nul"),
-                    };
-                    address = find(NAME);
-                    ADDRESS.store(address, Ordering::Relaxed);
+                    address = find(name_of!($name));
+                    address::$name.store(address, Ordering::Relaxed);
                 }
-                // SAFETY: `find` returned the address of a function with this signature, or did not return.
+                // SAFETY: the address of a function with this signature.
                 let function: unsafe extern "C" fn($($type),*) -> $result = unsafe { core::mem::transmute(address) };
                 // SAFETY: the caller's contract.
                 unsafe { function($($argument),*) }
             }
         )*
+    };
+}
+
+/// The name of a function as a terminated string.
+macro_rules! name_of {
+    ($name:ident) => {
+        const {
+            match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("no inner nul"),
+            }
+        }
     };
 }
 
@@ -103,7 +123,47 @@ real! {
     pthread_cancel(thread: usize) -> c_int;
 }
 
-/// The address of a function that is jumped to rather than called.
+/// A function of glibc's that is jumped to rather than called.
+pub(crate) struct Target {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Target {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, address: AtomicUsize::new(0) }
+    }
+
+    /// Where the function is.
+    pub(crate) fn address(&self) -> usize {
+        match self.address.load(Ordering::Relaxed) {
+            0 => {
+                let address = find(self.name);
+                self.address.store(address, Ordering::Relaxed);
+                address
+            }
+            address => address,
+        }
+    }
+}
+
+pub(crate) static DLVSYM: Target = Target::new(c"dlvsym");
+pub(crate) static COND_WAIT: Target = Target::new(c"pthread_cond_wait");
+pub(crate) static COND_TIMEDWAIT: Target = Target::new(c"pthread_cond_timedwait");
+pub(crate) static COND_CLOCKWAIT: Target = Target::new(c"pthread_cond_clockwait");
+pub(crate) static CND_WAIT: Target = Target::new(c"cnd_wait");
+pub(crate) static CND_TIMEDWAIT: Target = Target::new(c"cnd_timedwait");
+
+/// Looks all functions up. Done at start: the loader's lock, which a lookup takes, may be held by a thread that runs a
+/// constructor, and that constructor may want a lock the program holds while it first needs one of these.
+pub(crate) fn prepare() {
+    for target in [&DLVSYM, &COND_WAIT, &COND_TIMEDWAIT, &COND_CLOCKWAIT, &CND_WAIT, &CND_TIMEDWAIT] {
+        target.address.store(look_up(target.name), Ordering::Relaxed);
+    }
+    prepare_called();
+}
+
+/// The address of a function that is jumped to once only.
 pub(crate) fn address_of(name: &CStr) -> usize {
     find(name)
 }

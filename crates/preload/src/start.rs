@@ -16,7 +16,7 @@ use lockwork_policy::Kind;
 
 use crate::policy::Chosen;
 use crate::report::{self, Verbosity};
-use crate::{fork, policy, table};
+use crate::{fork, policy, real, table};
 
 /// Nobody has initialised yet.
 const FRESH: u32 = 0;
@@ -80,6 +80,7 @@ fn initialise() {
         return;
     }
     Native::prepare();
+    real::prepare();
     let environment = Environment::of_process();
     if let Some(description) = environment.get(b"LOCKWORK_TOPOLOGY") {
         match Topology::synthetic(description) {

@@ -105,6 +105,8 @@ impl<P: Platform> Cond<P> {
         let waiter = unsafe { node.as_ref() };
         // SAFETY: not shared yet.
         unsafe { waiter.lock.set(lock) };
+        // SAFETY: as above.
+        unsafe { waiter.registration.set(P::registration()) };
         self.enqueue(waiter);
         unlock();
         interruption.publish(&raw const waiter.word);
@@ -135,7 +137,7 @@ impl<P: Platform> Cond<P> {
         self.lock_guard();
         let claimed = loop {
             let Some(waiter) = self.pop() else { break None };
-            if waiter.claim() {
+            if self.claim(waiter) {
                 break Some(waiter);
             }
             self.count_leavers(1);
@@ -155,7 +157,7 @@ impl<P: Platform> Cond<P> {
         self.lock_guard();
         let mut claimed = Chain::new();
         while let Some(waiter) = self.pop() {
-            if waiter.claim() {
+            if self.claim(waiter) {
                 claimed.push(waiter);
             } else {
                 self.count_leavers(1);
@@ -247,6 +249,18 @@ impl<P: Platform> Cond<P> {
         self.unlock_guard();
     }
 
+    /// Means a signal for a waiter; false if it is leaving. Under the guard.
+    fn claim(&self, waiter: &Waiter<P>) -> bool {
+        let claimed = waiter.claim();
+        if claimed {
+            // The condition may be destroyed as soon as all are claimed (I3), long before they run: a child of `fork` must not
+            // look for ghosts there.
+            // SAFETY: I1, and a claimed waiter lives until it is granted.
+            unsafe { P::end_waiting_on(waiter.registration.get(), self.address()) };
+        }
+        claimed
+    }
+
     /// Unlinks the oldest waiter. Under the guard.
     fn pop<'a>(&self) -> Option<&'a Waiter<P>> {
         // SAFETY: nodes in the queue are alive; this one stays so until it is granted, or has left under the guard.
@@ -282,6 +296,8 @@ impl<P: Platform> Cond<P> {
         } else {
             self.count_leavers(-1);
         }
+        // The last moment at which the condition is certain to exist.
+        P::set_waiting_on(0);
         self.unlock_guard();
     }
 }

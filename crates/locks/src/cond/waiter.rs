@@ -70,6 +70,8 @@ pub(super) struct Waiter<P: Platform> {
     pub(super) prev: P::Data<Link<P>>,
     /// Whom this waiter wakes once it has its lock again.
     pub(super) chained: P::Data<Link<P>>,
+    /// Under what the waiter is registered as waiting on the condition.
+    pub(super) registration: P::Data<usize>,
     /// The lock this waiter takes afterwards.
     pub(super) lock: P::Data<usize>,
 }
@@ -108,6 +110,7 @@ impl<P: Platform> PoolNode<P> for Waiter<P> {
             next: P::Data::new(Link::NONE),
             prev: P::Data::new(Link::NONE),
             chained: P::Data::new(Link::NONE),
+            registration: P::Data::new(0),
             lock: P::Data::new(0),
         }
     }

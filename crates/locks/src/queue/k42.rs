@@ -279,7 +279,15 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for K42<P, W> {
         // With a waiter known, there is no point in a CAS that must fail (I3). ORDER: Relaxed: `pass_on` reads again.
         let alone = self.first.load(Relaxed).is_null();
         // ORDER: Release is E1.
-        if !alone || self.tail.compare_exchange(held::<P>(), ptr::null_mut(), Release, Relaxed).is_err() {
+        let passes_on = match alone {
+            false => true,
+            // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
+            true => self
+                .tail
+                .compare_exchange(held::<P>(), ptr::null_mut(), Release, Relaxed)
+                .is_err_and(|tail| !tail.is_null()),
+        };
+        if passes_on {
             self.pass_on();
         }
     }

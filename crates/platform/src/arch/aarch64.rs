@@ -37,9 +37,9 @@ pub(crate) fn thread_block() -> *mut ThreadBlock {
     block
 }
 
-/// The thread pointer: a free, unique id of a live thread.
+/// The thread pointer.
 #[inline(always)]
-pub(crate) fn thread_pointer() -> usize {
+fn thread_pointer() -> usize {
     let pointer: usize;
     // SAFETY: reads a register that is constant for a thread's life.
     unsafe { asm!("mrs {}, tpidr_el0", out(reg) pointer, options(pure, nomem, nostack, preserves_flags)) };

@@ -36,15 +36,6 @@ pub(crate) fn thread_block() -> *mut ThreadBlock {
     block
 }
 
-/// The thread pointer: a free, unique id of a live thread, equal to `pthread_self()`.
-#[inline(always)]
-pub(crate) fn thread_pointer() -> usize {
-    let pointer: usize;
-    // SAFETY: the x86_64 ABI stores the thread pointer at its own address, constant for a thread's life.
-    unsafe { asm!("mov {}, qword ptr fs:0", out(reg) pointer, options(pure, readonly, nostack, preserves_flags)) };
-    pointer
-}
-
 /// The CPU number the kernel keeps in the rseq area, or `None` where rseq is not registered.
 #[inline(always)]
 pub(crate) fn rseq_cpu() -> Option<usize> {

@@ -14,7 +14,7 @@ use super::mutex_timed::pthread_mutex_timedlock;
 use super::time::{self, Timespec};
 use super::{EBUSY, ETIMEDOUT};
 use crate::layout::{CondVar, Mutex, MutexKind};
-use crate::start;
+use crate::{real, start};
 
 const THRD_SUCCESS: c_int = 0;
 const THRD_BUSY: c_int = 1;
@@ -137,8 +137,8 @@ cancellable_entry! {
     cnd_timedwait, prepare_timedwait, timedwait
 }
 
-prepare!(prepare_wait, c"cnd_wait");
-prepare!(prepare_timedwait, c"cnd_timedwait");
+prepare!(prepare_wait, real::CND_WAIT);
+prepare!(prepare_timedwait, real::CND_TIMEDWAIT);
 
 /// C11's result of a wait; a cancellation is the entry point's.
 fn wait_result(errno: c_int) -> c_int {

@@ -28,7 +28,11 @@ unsafe extern "C" {
 /// Makes sure that a canceller finds this thread, before the entry point tests for a request made earlier:
 /// whoever makes one later finds the slot.
 pub(crate) fn make_reachable() {
-    let _ = slots::current();
+    if let Some(slot) = slots::current() {
+        // A mark of an earlier request: the entry point's test acts on it now, or glibc will not act on it any more, as in
+        // a clean-up handler. A request from here on marks again.
+        slot.cancel_pending.store(0, SeqCst);
+    }
     fence(SeqCst);
 }
 
@@ -62,7 +66,7 @@ impl Interruption<Native> for Cancellation {
     }
 
     fn pending(&self) -> bool {
-        // The mark stays: a thread that has cancellation disabled ignores it, and acts on it in a later wait.
+        // A thread that has cancellation disabled ignores the mark, and acts on the request at a later wait's entry.
         self.0.is_some_and(|slot| slot.cancel_pending.load(SeqCst) != 0) && is_enabled()
     }
 }

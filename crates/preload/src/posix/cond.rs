@@ -4,8 +4,7 @@
 //! glibc's, and those that a policy leaves to it and that are first waited on with a mutex of glibc's: its conditions
 //! release and acquire mutexes by its own functions, whereas ours work with any mutex.
 
-use core::ffi::{CStr, c_int, c_void};
-use core::sync::atomic::AtomicUsize;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_locks::cond::Outcome;
@@ -43,12 +42,11 @@ fn is_forwarded(cond: &CondVar) -> bool {
 }
 
 macro_rules! prepare {
-    ($name:ident, $symbol:literal) => {
+    ($name:ident, $target:path) => {
         /// Where to jump instead: glibc's function for conditions that are glibc's, else 0.
         unsafe extern "C" fn $name(cond: *mut CondVar, mutex: *mut Mutex, caller: usize) -> usize {
-            static REAL: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
             // SAFETY: the program's condition and mutex.
-            unsafe { $crate::posix::cond::instead(cond, mutex, caller, &REAL, $symbol) }
+            unsafe { $crate::posix::cond::instead(cond, mutex, caller, &$target) }
         }
     };
 }
@@ -64,8 +62,7 @@ pub(super) unsafe fn instead(
     cond: *mut CondVar,
     mutex: *mut Mutex,
     caller: usize,
-    known: &AtomicUsize,
-    symbol: &CStr,
+    target: &real::Target,
 ) -> usize {
     // SAFETY: the caller's contract.
     let cond = unsafe { CondVar::at(cond) };
@@ -80,14 +77,7 @@ pub(super) unsafe fn instead(
     } else if !mutex.is_glibcs() {
         return refuse as *const () as usize;
     }
-    match known.load(Relaxed) {
-        0 => {
-            let address = real::address_of(symbol);
-            known.store(address, Relaxed);
-            address
-        }
-        address => address,
-    }
+    target.address()
 }
 
 /// What waiting on a condition of glibc's with a mutex of ours gives.
@@ -117,9 +107,9 @@ fn decide(cond: &CondVar, mutex: &Mutex, caller: usize) -> bool {
     decision == COND_GLIBC
 }
 
-prepare!(prepare_wait, c"pthread_cond_wait");
-prepare!(prepare_timedwait, c"pthread_cond_timedwait");
-prepare!(prepare_clockwait, c"pthread_cond_clockwait");
+prepare!(prepare_wait, real::COND_WAIT);
+prepare!(prepare_timedwait, real::COND_TIMEDWAIT);
+prepare!(prepare_clockwait, real::COND_CLOCKWAIT);
 
 unsafe extern "C" fn wait(cond: *mut CondVar, mutex: *mut Mutex) -> c_int {
     // SAFETY: the program's arguments.

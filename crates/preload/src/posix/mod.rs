@@ -7,6 +7,7 @@ mod c11;
 mod cancel;
 mod cond;
 mod dlopen;
+mod dlvsym;
 mod entry;
 pub(crate) mod mutex;
 mod mutex_timed;

@@ -50,7 +50,12 @@ unsafe fn timed(mutex: *mut Mutex, clock: Clock, time: *const Timespec) -> Optio
         return Some(result);
     }
     let ops = table::ops(it.tag())?;
+    // glibc looks at the sign of the seconds first, for mutexes alone.
     // SAFETY: the program's time.
+    if unsafe { time::is_before_origin(time) } {
+        return Some(ETIMEDOUT);
+    }
+    // SAFETY: as above.
     let Some(deadline) = (unsafe { time::deadline(clock, time) }) else { return Some(EINVAL) };
     if deadline.ns == u64::MAX {
         // Centuries ahead: the plain acquisition does the same and needs no clock.

@@ -21,6 +21,16 @@ pub(crate) fn clock(id: c_int) -> Option<Clock> {
     }
 }
 
+/// Whether a time has negative seconds.
+///
+/// # Safety
+///
+/// `time` points to a `timespec`.
+pub(crate) unsafe fn is_before_origin(time: *const Timespec) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { (*time).seconds < 0 }
+}
+
 /// The deadline at `time` on `clock`; `None` if the nanoseconds are out of range. A time before the
 /// clock's origin is a deadline long past.
 ///
