@@ -1,0 +1,236 @@
+//! Waiting, giving up and waking. State, invariants (I) and ordering edges (E) are those of [`futex`](super).
+
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, AtomicInt, Deadline, FutexCell, Platform};
+
+use super::{
+    LATE, READER, READERS, READERS_WAITING, RwState, WAKING, WRITER, WRITERS_WAITING, admits_reader, is_free,
+};
+use crate::rw::{Preference, ReadRefused};
+use crate::wait::WAITING_ON_RWLOCK;
+
+impl<P: Platform> RwState<P> {
+    /// Polls for a short while, as long as `hopeless` holds and nobody sleeps: who comes after sleepers
+    /// would only keep the CPU from them. Returns the last state seen.
+    fn spin(&self, hopeless: impl Fn(u32) -> bool) -> u32 {
+        for _ in 0..P::spin_budget() {
+            let seen = self.state.load(Relaxed);
+            if !hopeless(seen) || seen & (READERS_WAITING | WRITERS_WAITING) != 0 {
+                return seen;
+            }
+            P::pause();
+        }
+        self.state.load(Relaxed)
+    }
+
+    #[inline(never)]
+    pub(super) fn lock_shared_slow(
+        &self,
+        seen: u32,
+        preference: Preference,
+        deadline: Option<Deadline>,
+    ) -> Result<(), ReadRefused> {
+        match self.try_shared_from(seen, preference) {
+            Err((ReadRefused::Busy, _)) => self.wait_shared(preference, deadline),
+            Err((refused, _)) => Err(refused),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn wait_shared(&self, preference: Preference, deadline: Option<Deadline>) -> Result<(), ReadRefused> {
+        let barred = |state| !admits_reader(state, preference);
+        let mut seen = self.spin(barred);
+        let mut expired = false;
+        P::set_waiting_on(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK);
+        let outcome = loop {
+            seen = match self.try_shared_from(seen, preference) {
+                Err((ReadRefused::Busy, seen)) => seen,
+                Err((refused, _)) => break Err(refused),
+                Ok(()) => break Ok(()),
+            };
+            if expired {
+                if self.give_up_shared(seen) {
+                    break Err(ReadRefused::Busy);
+                }
+                seen = self.state.load(Relaxed);
+                continue;
+            }
+            let asleep = seen | READERS_WAITING;
+            // ORDER: Relaxed: a waiting bit publishes nothing of a reader.
+            if seen != asleep
+                && let Err(now) = self.state.compare_exchange(seen, asleep, Relaxed, Relaxed)
+            {
+                seen = now;
+                continue;
+            }
+            expired = self.state.wait(asleep, deadline).is_err();
+            seen = self.spin(barred);
+        };
+        P::set_waiting_on(0);
+        outcome
+    }
+
+    /// Stops waiting for a read lock, whose state was `seen`, not admitting a reader. Returns false if
+    /// the state has changed in a way that forbids to leave.
+    fn give_up_shared(&self, seen: u32) -> bool {
+        if seen & READERS_WAITING == 0 {
+            return true;
+        }
+        // I6: the bit may be there for our sake alone. ORDER: Relaxed: nothing is published.
+        if self.state.compare_exchange(seen, seen & !READERS_WAITING, Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        // I2: who else sleeps sets it again. SAFETY: the caller uses the lock, so the cell is alive.
+        unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
+        true
+    }
+
+    #[cold]
+    pub(super) fn lock_exclusive_slow(&self, deadline: Option<Deadline>) -> bool {
+        if self.try_exclusive_from(self.spin(|state| !is_free(state))).is_ok() {
+            return true;
+        }
+        P::set_waiting_on(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK);
+        // ORDER: Relaxed: E3 publishes it.
+        self.writers.fetch_add(1, Relaxed);
+        let acquired = self.wait_exclusive(deadline);
+        if !acquired {
+            self.give_up_exclusive();
+        }
+        P::set_waiting_on(0);
+        acquired
+    }
+    /// Waits, as a registered writer, for the lock or the deadline. Returns whether it has the lock, and then is no
+    /// longer registered.
+    fn wait_exclusive(&self, deadline: Option<Deadline>) -> bool {
+        let mut expired = false;
+        loop {
+            // ORDER: Relaxed: the CAS that sets our bit shows whether the state is still the same, and E3 does the rest.
+            let turn = self.turn.load(Relaxed);
+            let seen = self.state.load(Relaxed);
+            if is_free(seen) {
+                // ORDER: E1, E2, E3.
+                if self.state.compare_exchange(seen, seen | WRITER, Acquire, Relaxed).is_ok() {
+                    // ORDER: Relaxed: E3 has been acquired. Who gives up and still counts us leaves a bit behind that our
+                    // release removes.
+                    let others = self.writers.fetch_sub(1, Relaxed) > 1;
+                    if others && seen & WRITERS_WAITING == 0 {
+                        // I3: who woke us cleared it.
+                        self.state.fetch_or(WRITERS_WAITING, Relaxed);
+                    }
+                    return true;
+                }
+            } else if expired {
+                return false;
+            } else if seen & WAKING != 0 {
+                // I4. ORDER: Relaxed: publishes nothing.
+                let late = seen | LATE;
+                if seen == late || self.state.compare_exchange(seen, late, Relaxed, Relaxed).is_ok() {
+                    expired = self.state.wait(late, deadline).is_err();
+                }
+            // ORDER: Release is E3, which is why the bit is set even if it is there.
+            } else if self.state.compare_exchange(seen, seen | WRITERS_WAITING, Release, Relaxed).is_ok() {
+                expired = self.turn.wait(turn, deadline).is_err();
+                self.spin(|state| !is_free(state));
+            }
+        }
+    }
+
+    /// Ends the registration of a writer that has not got the lock.
+    fn give_up_exclusive(&self) {
+        // ORDER: Relaxed: a release that still counts us bars readers only until the next line is done.
+        if self.writers.fetch_sub(1, Relaxed) == 1 {
+            // Nobody is left for readers to wait behind. ORDER: Acquire is E3.
+            let seen = self.state.fetch_and(!(WRITERS_WAITING | READERS_WAITING), Acquire);
+            if seen & READERS_WAITING != 0 {
+                // SAFETY: the caller uses the lock, so the cell is alive. I2.
+                unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
+            }
+        }
+        // I3: a wake may have been spent on us, and a writer that came meanwhile may miss its bit: it had loaded
+        // `turn` before it set the bit. ORDER: Relaxed: E3.
+        self.turn.fetch_add(1, Relaxed);
+        // SAFETY: as above.
+        unsafe { FutexCell::wake(&raw const self.turn, 1) };
+    }
+
+    #[inline(never)]
+    pub(super) fn unlock_shared_slow(&self, mut seen: u32, preference: Preference) {
+        loop {
+            let last = seen & (READERS | WRITERS_WAITING) == READER | WRITERS_WAITING;
+            if last {
+                let waking = (seen - READER) | WRITER | WAKING;
+                // I5: the lock stays ours until `turn` has changed. ORDER: Acquire is E3; E2 comes with the end of `WAKING`.
+                match self.state.compare_exchange(seen, waking, Acquire, Relaxed) {
+                    Ok(_) => return self.wake_writer(preference),
+                    Err(now) => seen = now,
+                }
+            } else {
+                // ORDER: Release is E2.
+                match self.state.compare_exchange(seen, seen - READER, Release, Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => seen = now,
+                }
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn unlock_exclusive_slow(&self, mut seen: u32, preference: Preference) {
+        let state = &raw const self.state;
+        loop {
+            let readers_first = preference == Preference::Readers && seen & READERS_WAITING != 0;
+            if seen & WRITERS_WAITING == 0 || readers_first {
+                // I6. ORDER: Release is E1.
+                match self.state.compare_exchange(seen, seen & WRITERS_WAITING, Release, Relaxed) {
+                    Ok(_) if seen & READERS_WAITING == 0 => return,
+                    // SAFETY: the cell was alive at the exchange.
+                    Ok(_) => return unsafe { FutexCell::wake(state, u32::MAX) },
+                    Err(now) => seen = now,
+                }
+            } else {
+                // ORDER: Acquire is E3.
+                match self.state.compare_exchange(seen, seen | WAKING, Acquire, Relaxed) {
+                    Ok(_) => return self.wake_writer(preference),
+                    Err(now) => seen = now,
+                }
+            }
+        }
+    }
+
+    /// Frees the lock, which the caller holds as `WRITER | WAKING`, and wakes a writer.
+    fn wake_writer(&self, preference: Preference) {
+        let (state, turn) = (&raw const self.state, &raw const self.turn);
+        // ORDER: Relaxed: E3.
+        self.turn.fetch_add(1, Relaxed);
+        let mut seen = self.state.load(Relaxed);
+        let mut waiting;
+        let wake_all = loop {
+            // A bit without a registered writer is a leftover: see `wait_exclusive`. ORDER: Relaxed: E3 has been acquired.
+            waiting = self.writers.load(Relaxed) != 0;
+            // Readers stay behind the writer that wakes up, until it has had the lock.
+            let bars = preference == Preference::Writers && waiting && seen & WRITERS_WAITING != 0;
+            let next = match (bars, seen & LATE != 0) {
+                (false, _) => 0,
+                (true, false) => seen & (WRITERS_WAITING | READERS_WAITING),
+                (true, true) => WRITERS_WAITING,
+            };
+            // ORDER: Release is E1.
+            match self.state.compare_exchange(seen, next, Release, Relaxed) {
+                Ok(_) => break seen & (READERS_WAITING | LATE) != 0 && next & READERS_WAITING == 0,
+                Err(now) => seen = now,
+            }
+        };
+        if waiting {
+            // SAFETY: the cell was alive at the exchange (I5).
+            unsafe { FutexCell::wake(turn, 1) };
+        }
+        if wake_all {
+            // SAFETY: as above.
+            unsafe { FutexCell::wake(state, u32::MAX) };
+        }
+    }
+}
