@@ -176,13 +176,8 @@ unsafe impl<P: Platform> RawLock<P> for Ticket<P> {
 
     #[inline(always)]
     unsafe fn unlock(&self, (): ()) {
-        // ORDER: Relaxed: only the holder writes it (I2).
-        let served = self.serving.load(Relaxed);
-        // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless. ORDER: Relaxed: a
-        // holder's own ticket is drawn.
-        if self.next.load(Relaxed) != served {
-            self.serving.store(served.wrapping_add(1), Release); // ORDER: E1.
-        }
+        // ORDER: Relaxed: only the holder writes it (I2). Release is E1.
+        self.serving.store(self.serving.load(Relaxed).wrapping_add(1), Release);
     }
 
     fn is_locked(&self) -> bool {
