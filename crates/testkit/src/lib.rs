@@ -6,6 +6,8 @@
 //! - [`scenarios`]: the plays that both model checkers perform, for any lock.
 //! - [`conformance`]: what every lock must do, on the real machine.
 
+#![allow(clippy::missing_panics_doc, reason = "checks panic when they fail: that is what they are for")]
+
 pub mod conformance;
 pub mod engines;
 pub mod model;

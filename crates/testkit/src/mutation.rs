@@ -12,14 +12,24 @@ use crate::engines::loom::{Bounds, explore};
 use crate::model::sites::{Site, record, weakened};
 use crate::scenarios::{Scenario, Subject};
 
-/// Explores a scenario; returns the number of executions.
+/// Explores a scenario within its bounds; returns the number of executions.
 ///
 /// # Panics
 ///
 /// If an execution fails.
 pub fn run(scenario: &Scenario) -> u64 {
+    run_deeper(scenario, 0)
+}
+
+/// As [`run`], with `more` involuntary switches than the scenario asks for.
+///
+/// # Panics
+///
+/// If an execution fails.
+pub fn run_deeper(scenario: &Scenario, more: usize) -> u64 {
     let play = scenario.play.clone();
-    explore(Bounds::preemptions(scenario.preemptions), scenario.config, scenario.resident, move || play())
+    let bounds = Bounds::preemptions(scenario.preemptions + more);
+    explore(bounds, scenario.config, scenario.resident, move || play())
 }
 
 /// What became of a mutant.
@@ -61,7 +71,10 @@ impl fmt::Debug for Mutant {
 
 /// All mutants of source files whose path contains `file`, each with the subjects and scenarios that pass its site.
 #[must_use]
-pub fn mutants<'a>(subjects: &'a [Subject], file: &str) -> BTreeMap<Mutant, Vec<(&'a Subject, &'a Scenario)>> {
+pub fn mutants<'a>(
+    subjects: &'a [Subject],
+    file: &str,
+) -> BTreeMap<Mutant, Vec<(&'a Subject, &'a Scenario)>> {
     let mut found: BTreeMap<Mutant, Vec<_>> = BTreeMap::new();
     for subject in subjects {
         for scenario in &subject.scenarios {

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, PoolNode, TimedOut};
+use lockwork_platform::{
+    AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, PoolNode, TimedOut,
+};
 
 /// The standard library's machine.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +85,13 @@ impl AtomicCell<u32> for PortableFutex {
     fn swap(&self, value: u32, order: Ordering) -> u32 {
         self.0.swap(value, order)
     }
-    fn compare_exchange(&self, current: u32, new: u32, success: Ordering, failure: Ordering) -> Result<u32, u32> {
+    fn compare_exchange(
+        &self,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32> {
         self.0.compare_exchange(current, new, success, failure)
     }
 }
@@ -121,7 +129,10 @@ impl FutexCell for PortableFutex {
                     return Err(TimedOut);
                 }
                 Some(ns) => {
-                    WOKEN.wait_timeout(table, Duration::from_nanos(ns)).unwrap_or_else(PoisonError::into_inner).0
+                    WOKEN
+                        .wait_timeout(table, Duration::from_nanos(ns))
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
                 }
             };
         }

@@ -30,7 +30,9 @@ pub fn threads() -> String {
 }
 
 fn describe_thread(task: &Path) -> String {
-    let read = |name: &str| fs::read_to_string(task.join(name)).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let read = |name: &str| {
+        fs::read_to_string(task.join(name)).map(|text| text.trim().to_owned()).unwrap_or_default()
+    };
     let stat = read("stat");
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?');
     let id = task.file_name().unwrap_or_default().to_string_lossy();

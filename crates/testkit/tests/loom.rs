@@ -1,24 +1,35 @@
 //! Every lock under loom: one test for each lock and scenario. `BOUNDS.md` lists how far each is explored.
+//!
+//! `LOCKWORK_DEEPER=n` allows n more involuntary switches (minutes for 1); `LOCKWORK_BOUNDS=1` prints how
+//! many executions there were.
 
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use lockwork_testkit::engines::loom::LoomPlatform;
-use lockwork_testkit::mutation::run;
+use lockwork_testkit::mutation::run_deeper;
 use lockwork_testkit::scenarios::{self, Subject};
 use lockwork_testkit::watchdog::watchdog;
 
-/// Far more than any scenario needs.
+/// Far more than any scenario needs within its own bounds.
 const LIMIT: Duration = Duration::from_secs(300);
 
 const GCR_AROUND: [&str; 3] = ["gcr(tas)", "gcr(futex)", "gcr(mcs-stp)"];
+
+fn deeper() -> usize {
+    std::env::var("LOCKWORK_DEEPER").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
 
 fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
     subject.scenarios.into_iter().map(move |scenario| {
         let name = format!("{}::{}", subject.name, scenario.name);
         Trial::test(name.clone(), move || {
             let start = Instant::now();
-            let executions = watchdog(LIMIT, || name.clone(), || run(&scenario));
+            let executions = watchdog(
+                LIMIT * (1 + 20 * deeper() as u32),
+                || name.clone(),
+                || run_deeper(&scenario, deeper()),
+            );
             if std::env::var_os("LOCKWORK_BOUNDS").is_some() {
                 eprintln!("{name}: {executions} executions, {:?}", start.elapsed());
             }

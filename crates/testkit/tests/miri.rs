@@ -7,8 +7,8 @@
 use std::thread;
 
 use lockwork_locks::RawLock;
-use lockwork_locks::cond::{Cond, Outcome};
 use lockwork_locks::catalogue::{LOCKS, Visitor, dispatch};
+use lockwork_locks::cond::{Cond, Outcome};
 use lockwork_locks::queue::mcs::Mcs;
 use lockwork_locks::restrict::gcr::{Gcr, Knobs};
 use lockwork_locks::wait::SpinThenPark;
@@ -20,15 +20,18 @@ const ROUNDS: u64 = if cfg!(miri) { 4 } else { 300 };
 const THREADS: u64 = 3;
 
 /// Restricts at once, and promotes often.
-const STRICT: Knobs = Knobs {
-    active: Some(0),
-    join: Some(0),
-    promote: Some(3),
-    enable: Some(1),
-    idle: Some(0),
-    check_max: Some(2),
-    spin: Some(1),
-};
+fn strict() -> Knobs {
+    Knobs {
+        active: Some(0),
+        join: Some(0),
+        promote: Some(3),
+        enable: Some(1),
+        idle: Some(0),
+        check_max: Some(2),
+        spin: Some(1),
+        ..Knobs::default()
+    }
+}
 
 struct Bench<L> {
     lock: L,
@@ -82,7 +85,7 @@ impl Visitor<Portable> for Exercise {
 
     fn visit<L: RawLock<Portable> + 'static>(self) {
         exercise(L::new());
-        exercise(Gcr::<Portable, L>::with_knobs(STRICT));
+        exercise(Gcr::<Portable, L>::with_knobs(strict()));
     }
 }
 

@@ -70,7 +70,9 @@ fn check(file: &str, subjects: &[Subject]) -> Result<(), Failed> {
             eprintln!("{mutant:?} `{line}`: {verdict:?}");
         }
         let allowed = ALLOWED.iter().find(|allowed| {
-            file == allowed.file && line.contains(allowed.snippet) && allowed.weaker.contains(&mutant.weaker())
+            file == allowed.file
+                && line.contains(allowed.snippet)
+                && allowed.weaker.contains(&mutant.weaker())
         });
         match (verdict, allowed) {
             (Verdict::Caught { .. }, _) => {}
@@ -79,14 +81,25 @@ fn check(file: &str, subjects: &[Subject]) -> Result<(), Failed> {
         }
     }
     let stale = ALLOWED.iter().filter(|allowed| allowed.file == file && !used.contains_key(allowed.snippet));
-    missed.extend(stale.map(|allowed| format!("allowed but caught: `{}` ({})", allowed.snippet, allowed.reason)));
+    missed.extend(
+        stale.map(|allowed| format!("allowed but caught: `{}` ({})", allowed.snippet, allowed.reason)),
+    );
     if missed.is_empty() { Ok(()) } else { Err(missed.join("\n").into()) }
 }
 
 fn main() {
     let arguments = Arguments::from_args();
-    let files = ["competitive/", "queue/ticket.rs", "queue/mcs.rs", "queue/clh.rs", "queue/k42.rs", "blocking/futex.rs", "/wait.rs",
-        "restrict/", "cond/"];
+    let files = [
+        "competitive/",
+        "queue/ticket.rs",
+        "queue/mcs.rs",
+        "queue/clh.rs",
+        "queue/k42.rs",
+        "blocking/futex.rs",
+        "/wait.rs",
+        "restrict/",
+        "cond/",
+    ];
     let trials = files.map(|file| Trial::test(file, move || check(file, &subjects_of(file)))).into();
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -83,7 +83,10 @@ pub(super) fn those_behind_a_leaver_are_served<L: RawLock<Native>>(traits: &Trai
                     let waiter = scope.spawn(move || {
                         shop.arriving.fetch_add(1, Relaxed);
                         if leaves(number) {
-                            assert!(shop.lock.try_lock_until(in_ms(5)).is_none(), "the lock is held until then");
+                            assert!(
+                                shop.lock.try_lock_until(in_ms(5)).is_none(),
+                                "the lock is held until then"
+                            );
                         } else {
                             shop.locked();
                         }

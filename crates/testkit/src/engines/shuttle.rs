@@ -47,7 +47,11 @@ fn perform(number: usize, role: Role) {
     }
 }
 
-fn run(scheduler: impl Scheduler + 'static, resident: usize, play: impl Fn() -> Play + Send + Sync + 'static) {
+fn run(
+    scheduler: impl Scheduler + 'static,
+    resident: usize,
+    play: impl Fn() -> Play + Send + Sync + 'static,
+) {
     let runner = shuttle::Runner::new(scheduler, shuttle::Config::new());
     runner.run(move || {
         let Play { roles, end } = play();

@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::Ordering::{self, Relaxed};
 
-use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, TimedOut};
+use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, TimedOut};
 
+use super::Model;
 use super::engine::{Engine, RawCell, RawData, RawInt};
 use super::sites::{Op, ordering};
 
@@ -147,6 +148,7 @@ impl<E: Engine> FutexCell for Word<E, E::U32> {
             match E::machine(super::machine::Machine::woken) {
                 Some(true) => return Ok(()),
                 Some(false) => return Err(TimedOut),
+                None if deadline.is_some() => Model::<E>::pause(),
                 None => E::sleep(),
             }
         }

@@ -41,6 +41,9 @@ const BLOCK: Layout = match Layout::from_size_align(2048, 128) {
 /// Waiting threads that run in turn this often, while another could do something, make a schedule unfair.
 const MOST_TURNS: u32 = 4;
 
+/// After this many fruitless turns in a row, time passes up to the next deadline of a sleeper. Time may always pass.
+const TURNS_OF_A_TICK: u32 = 12;
+
 /// Threads in one execution.
 const MOST_THREADS: usize = 16;
 
@@ -225,14 +228,32 @@ impl<E: Engine> Machine<E> {
         if self.turns.0 != me {
             self.turns = (me, self.turns.1 + 1);
         }
+        if self.fruitless.is_multiple_of(TURNS_OF_A_TICK) && self.tick() {
+            return;
+        }
         if self.turns.1 >= MOST_TURNS {
             E::prune();
         }
         assert!(self.fruitless <= E::STUCK_AFTER, "stuck: {}", self.describe());
     }
 
+    /// Lets time pass up to the next deadline of a sleeper; whether there is one.
+    fn tick(&mut self) -> bool {
+        let time = self.time;
+        let deadlines = self.sleepers.iter().filter_map(|sleeper| sleeper.deadline);
+        let Some(next) = deadlines.filter(|deadline| *deadline > time).min() else { return false };
+        // Not progress: whoever only naps, for ever, is stuck.
+        self.time = next;
+        true
+    }
+
+    /// The time, if the clock word does not say later.
+    pub(super) fn time(&self) -> u64 {
+        self.time
+    }
+
     fn describe(&self) -> String {
-        let mut text = String::from("nothing changes any more;");
+        let mut text = format!("nothing changes any more, seen by thread {};", E::thread());
         for sleeper in &self.sleepers {
             let region = self.region(sleeper.word);
             let _ = write!(text, " thread {} sleeps on region {region:?},", sleeper.thread);
@@ -273,7 +294,10 @@ impl<E: Engine> Machine<E> {
     /// Memory for a pool node: what this thread freed last, else fresh memory.
     pub(super) fn allocate(&mut self, needed: Layout) -> NonNull<u8> {
         self.check_ghost();
-        assert!(needed.size() <= BLOCK.size() && needed.align() <= BLOCK.align(), "a node as large as {needed:?}");
+        assert!(
+            needed.size() <= BLOCK.size() && needed.align() <= BLOCK.align(),
+            "a node as large as {needed:?}"
+        );
         let index = self.threads[E::thread()].free.pop().unwrap_or_else(|| {
             // SAFETY: the layout has a size.
             let Some(fresh) = NonNull::new(unsafe { alloc(BLOCK) }) else { handle_alloc_error(BLOCK) };
@@ -310,9 +334,11 @@ impl<E: Engine> Machine<E> {
         let sleeper = &self.sleepers[index];
         let expired = sleeper.deadline.is_some_and(|deadline| deadline <= self.time);
         let awake = sleeper.awake;
+        if awake {
+            self.progress();
+        }
         if awake || expired {
             self.sleepers.remove(index);
-            self.progress();
         }
         (awake || expired).then_some(awake)
     }
@@ -333,7 +359,7 @@ impl<E: Engine> Machine<E> {
     /// Sets the clock; returns the threads whose sleep that ends.
     pub(super) fn set_time(&mut self, time: u64) -> Vec<usize> {
         self.progress();
-        self.time = time;
+        self.time = self.time.max(time);
         let late = |sleeper: &&Sleeper| sleeper.deadline.is_some_and(|deadline| deadline <= time);
         self.sleepers.iter().filter(late).map(|sleeper| sleeper.thread).collect()
     }
@@ -343,7 +369,8 @@ impl<E: Engine> Machine<E> {
     pub(super) fn fork(&mut self) -> (Vec<usize>, Vec<usize>) {
         let me = E::thread();
         self.progress();
-        let asleep = self.sleepers.iter().map(|sleeper| sleeper.thread).filter(|thread| *thread != me).collect();
+        let asleep =
+            self.sleepers.iter().map(|sleeper| sleeper.thread).filter(|thread| *thread != me).collect();
         let mut waited_for = Vec::new();
         for (_, state) in self.threads.iter_mut().enumerate().filter(|(thread, _)| *thread != me) {
             state.ghost = true;

@@ -121,7 +121,8 @@ unsafe impl<E: Engine> Platform for Model<E> {
     fn now(_clock: Clock) -> u64 {
         let words = E::machine(|machine| machine.words());
         E::switch();
-        words.clock().load(Relaxed).into()
+        let seen = words.clock().load(Relaxed);
+        E::machine(|machine| machine.time()).max(seen.into())
     }
 
     fn parallelism() -> usize {

@@ -11,7 +11,11 @@ use super::{Stage, expired, in_time};
 use crate::model::{ModelPlatform, Play};
 
 /// `threads` threads lock `sections` times each.
-pub fn exclusion<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, threads: usize, sections: usize) -> Play {
+pub fn exclusion<P: ModelPlatform, L: RawLock<P> + 'static>(
+    lock: L,
+    threads: usize,
+    sections: usize,
+) -> Play {
     let stage = Stage::<P, L>::new(lock);
     let mut play = stage.play(threads * sections, threads * sections);
     for _ in 0..threads {

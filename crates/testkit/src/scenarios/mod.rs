@@ -147,8 +147,8 @@ impl<P: ModelPlatform> Visitor<P> for Restricted {
     type Output = Vec<Scenario>;
 
     fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        let strictest: fn() -> _ = || Gcr::<P, L>::with_knobs(gcr::STRICTEST);
-        let patient: fn() -> _ = || Gcr::<P, L>::with_knobs(gcr::PATIENT);
+        let strictest: fn() -> _ = || Gcr::<P, L>::with_knobs(gcr::strictest());
+        let patient: fn() -> _ = || Gcr::<P, L>::with_knobs(gcr::patient());
         let scenarios = if self.large {
             let mut all = large(strictest);
             all.push(Scenario::new("patient-crowd", 6, move || locks::exclusion(patient(), 6, 3)));
@@ -156,13 +156,13 @@ impl<P: ModelPlatform> Visitor<P> for Restricted {
             all
         } else {
             vec![
-                Scenario::new("exclusion", 2, move || locks::exclusion(strictest(), 2, 2)).within(2),
-                Scenario::new("exclusion-of-three", 3, move || locks::exclusion(strictest(), 3, 1)).within(1),
+                Scenario::new("exclusion", 2, move || locks::exclusion(strictest(), 2, 2)),
+                Scenario::new("exclusion-of-three", 3, move || locks::exclusion(strictest(), 3, 1)),
                 Scenario::new("contended", 3, move || locks::contended(strictest())).within(1),
                 Scenario::new("give-up", 2, move || locks::give_up(strictest())).within(2),
-                Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(strictest())).within(1),
-                Scenario::new("destroy", 2, move || locks::destroy(strictest(), 2)).within(2),
-                Scenario::new("patient", 3, move || locks::exclusion(patient(), 3, 1)).within(1),
+                Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(strictest())),
+                Scenario::new("destroy", 2, move || locks::destroy(strictest(), 2)),
+                Scenario::new("patient", 3, move || locks::exclusion(patient(), 3, 1)),
             ]
         };
         // Each lock keeps its restriction.
@@ -197,11 +197,14 @@ fn conditions_with<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large:
         vec![
             Scenario::new("signal-under-lock", 2, || cond::signal::<P, L>(true)),
             Scenario::new("signal-after-lock", 2, || cond::signal::<P, L>(false)),
-            Scenario::new("two-signals", 3, cond::two_signals::<P, L>).within(1),
+            Scenario::new("two-signals", 3, cond::two_signals::<P, L>),
             Scenario::new("signal-or-deadline", 2, || cond::signal_or_deadline::<P, L>(false)),
-            Scenario::new("signal-or-deadline-of-three", 3, || cond::signal_or_deadline::<P, L>(true)).within(1),
-            Scenario::new("broadcast", 3, || cond::broadcast::<P, L>(2, false)).on_cpus(1).within(1),
-            Scenario::new("broadcast-one-leaves", 3, || cond::broadcast::<P, L>(2, true)).on_cpus(1).within(1),
+            Scenario::new("signal-or-deadline-of-three", 3, || cond::signal_or_deadline::<P, L>(true))
+                .within(1),
+            Scenario::new("broadcast", 3, || cond::broadcast::<P, L>(2, false)).on_cpus(1),
+            Scenario::new("broadcast-one-leaves", 3, || cond::broadcast::<P, L>(2, true))
+                .on_cpus(1)
+                .within(1),
             Scenario::new("interruption", 2, || cond::interruption::<P, L>(false)).within(2),
             Scenario::new("interruption-and-signal", 3, || cond::interruption::<P, L>(true)).within(1),
             Scenario::new("destroy", 2, || cond::destroy::<P, L>(1)).within(2),
