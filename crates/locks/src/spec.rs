@@ -77,9 +77,15 @@ impl fmt::Display for SpecError<'_> {
             Problem::NeedsPolicy(name) => {
                 write!(f, "`{name}` needs a waiting policy: `{name}-spin` or `{name}-stp` (spin, then park)")
             }
-            Problem::NotAWrapper(name) => write!(f, "`{name}` takes no arguments: write `{name}`, or `gcr({name})`"),
-            Problem::WrapperAlone(name) => write!(f, "`{name}` wraps a lock: name it, for example `{name}(mcs-stp)`"),
-            Problem::Nested(name) => write!(f, "`{name}` cannot be wrapped: `gcr` takes a plain lock such as `mcs-stp`"),
+            Problem::NotAWrapper(name) => {
+                write!(f, "`{name}` takes no arguments: write `{name}`, or `gcr({name})`")
+            }
+            Problem::WrapperAlone(name) => {
+                write!(f, "`{name}` wraps a lock: name it, for example `{name}(mcs-stp)`")
+            }
+            Problem::Nested(name) => {
+                write!(f, "`{name}` cannot be wrapped: `gcr` takes a plain lock such as `mcs-stp`")
+            }
             Problem::Expected(what, "") => write!(f, "the spec ends where {what} is expected"),
             Problem::Expected(what, found) => write!(f, "expected {what}, found `{found}`"),
             Problem::UnknownKnob(name) => {
@@ -90,10 +96,15 @@ impl fmt::Display for SpecError<'_> {
                 }
             }
             Problem::RepeatedKnob(name) => write!(f, "knob `{name}` is given twice: keep one"),
-            Problem::BadNumber(text, knob) => write!(f, "`{text}` is not a number: write for example `{knob}=4`"),
+            Problem::BadNumber(text, knob) => {
+                write!(f, "`{text}` is not a number: write for example `{knob}=4`")
+            }
             Problem::OutOfRange { knob, low, high } => write!(f, "`{knob}` must be between {low} and {high}"),
             Problem::JoinAboveActive { join, active } => {
-                write!(f, "`join` ({join}) must not exceed `active` ({active}): lower `join` or raise `active`")
+                write!(
+                    f,
+                    "`join` ({join}) must not exceed `active` ({active}): lower `join` or raise `active`"
+                )
             }
         }
     }
@@ -119,7 +130,11 @@ impl Choice {
     ///
     /// As [`LockSpec::parse`].
     pub fn parse(text: &str) -> Result<Self, SpecError<'_>> {
-        if text.trim() == "passthrough" { Ok(Self::Passthrough) } else { LockSpec::parse(text).map(Self::Lock) }
+        if text.trim() == "passthrough" {
+            Ok(Self::Passthrough)
+        } else {
+            LockSpec::parse(text).map(Self::Lock)
+        }
     }
 }
 
@@ -211,7 +226,9 @@ impl<'a> Parser<'a> {
         let at = self.skip_space();
         let name = self.word();
         if name.is_empty() {
-            return Err(self.error(at, Problem::Expected("a knob such as `active=4`", first_char(self.rest()))));
+            return Err(
+                self.error(at, Problem::Expected("a knob such as `active=4`", first_char(self.rest())))
+            );
         }
         let Some(index) = KNOBS.iter().position(|knob| knob.name == name) else {
             return Err(self.error(at, Problem::UnknownKnob(name)));
@@ -230,7 +247,9 @@ impl<'a> Parser<'a> {
         };
         let value = number.map_err(|_| self.error(at, Problem::BadNumber(text, knob.name)))?;
         if !(knob.low..=knob.high).contains(&value) {
-            return Err(self.error(at, Problem::OutOfRange { knob: knob.name, low: knob.low, high: knob.high }));
+            return Err(
+                self.error(at, Problem::OutOfRange { knob: knob.name, low: knob.low, high: knob.high })
+            );
         }
         (knob.set)(knobs, value);
         Ok(())

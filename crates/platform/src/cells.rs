@@ -23,13 +23,7 @@ pub trait AtomicCell<T: Copy>: Send + Sync {
     /// # Errors
     ///
     /// What was there instead of `current`.
-    fn compare_exchange(
-        &self,
-        current: T,
-        new: T,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<T, T>;
+    fn compare_exchange(&self, current: T, new: T, success: Ordering, failure: Ordering) -> Result<T, T>;
 }
 
 /// An atomic integer. Arithmetic wraps.

@@ -57,7 +57,13 @@ impl AtomicCell<u32> for NativeFutex {
         self.0.swap(value, order)
     }
     #[inline(always)]
-    fn compare_exchange(&self, current: u32, new: u32, success: Ordering, failure: Ordering) -> Result<u32, u32> {
+    fn compare_exchange(
+        &self,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32> {
         self.0.compare_exchange(current, new, success, failure)
     }
 }
@@ -246,8 +252,8 @@ unsafe impl Platform for Native {
     #[inline]
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
         const { assert!(align_of::<T>() <= NODE_BYTES) };
-        let node =
-            if size_of::<T>() <= NODE_BYTES { slab::take() } else { slab::take_block(size_of::<T>()) }.cast::<T>();
+        let node = if size_of::<T>() <= NODE_BYTES { slab::take() } else { slab::take_block(size_of::<T>()) }
+            .cast::<T>();
         // SAFETY: the slab handed us memory of sufficient size and alignment that nobody else uses.
         unsafe { node.write(T::new()) };
         node

@@ -240,7 +240,9 @@ fn cut(bytes: usize) -> NonNull<FreeNode> {
 fn map_region() -> NonNull<Region> {
     let Some(region) = sys::map_pages(REGION_BYTES) else {
         // A lock that cannot queue cannot keep its promise, and POSIX gives `pthread_mutex_lock` no error for it.
-        sys::write_stderr(b"lockwork: out of memory for queue nodes: raise the limit on mappings or memory\n");
+        sys::write_stderr(
+            b"lockwork: out of memory for queue nodes: raise the limit on mappings or memory\n",
+        );
         panic!("out of memory for queue nodes");
     };
     let region = region.cast::<Region>();
@@ -253,8 +255,11 @@ fn map_region() -> NonNull<Region> {
 fn cut_batch() -> NonNull<FreeNode> {
     let first = cut(BATCH as usize * NODE_BYTES);
     for index in 0..BATCH as usize {
-        let next =
-            if index + 1 == BATCH as usize { ptr::null_mut() } else { first.as_ptr().wrapping_add(index + 1) };
+        let next = if index + 1 == BATCH as usize {
+            ptr::null_mut()
+        } else {
+            first.as_ptr().wrapping_add(index + 1)
+        };
         // SAFETY: `first` points to `BATCH` nodes that are ours.
         unsafe { first.add(index).write(FreeNode { next, next_batch: ptr::null_mut() }) };
     }

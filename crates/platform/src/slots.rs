@@ -8,8 +8,8 @@
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use crate::tls::ThreadBlock;
 use crate::sys;
+use crate::tls::ThreadBlock;
 
 /// One thread's entry.
 #[repr(C, align(64))]

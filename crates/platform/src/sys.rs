@@ -72,8 +72,14 @@ pub fn futex_wait(word: *const u32, expected: u32, deadline: Option<Deadline>) -
         Some(Clock::Realtime) => FUTEX_CLOCK_REALTIME,
         _ => 0,
     };
-    let args =
-        [word as usize, FUTEX_WAIT_BITSET_PRIVATE | clock, expected as usize, pointer as usize, 0, FUTEX_BITSET_ANY];
+    let args = [
+        word as usize,
+        FUTEX_WAIT_BITSET_PRIVATE | clock,
+        expected as usize,
+        pointer as usize,
+        0,
+        FUTEX_BITSET_ANY,
+    ];
     // SAFETY: the kernel checks the word's address itself; the timespec outlives the call.
     let result = unsafe { syscall6(number::FUTEX, args) };
     -(result.min(0) as i32)
@@ -170,7 +176,8 @@ pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     const AT_FDCWD: usize = -100_isize as usize;
     const READ_ONLY_CLOEXEC: usize = 0o2_000_000;
     // SAFETY: a terminated path.
-    let file = unsafe { syscall6(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, READ_ONLY_CLOEXEC, 0, 0, 0]) };
+    let file =
+        unsafe { syscall6(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, READ_ONLY_CLOEXEC, 0, 0, 0]) };
     let file = usize::try_from(file).ok()?;
     let mut filled = 0;
     while filled < buffer.len() {

@@ -191,7 +191,8 @@ impl Environment {
         let mut kept = 0;
         let mut start = 0;
         while start < length {
-            let end = text[start..].iter().position(|&byte| is_separator(byte)).map_or(length, |at| start + at);
+            let end =
+                text[start..].iter().position(|&byte| is_separator(byte)).map_or(length, |at| start + at);
             if !text[start..end].ends_with(b"liblockwork.so") {
                 let next = (end + 1).min(length);
                 text.copy_within(start..next, kept);

@@ -10,11 +10,11 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use lockwork_locks::RawLock;
 use lockwork_locks::api::Token;
 use lockwork_locks::catalogue::{Visitor, dispatch};
 use lockwork_locks::restrict::gcr::{Knobs, Restricted, Restriction};
 use lockwork_locks::spec::{Choice, LockSpec};
-use lockwork_locks::RawLock;
 use lockwork_platform::{Deadline, Native};
 
 use crate::layout::Mutex;

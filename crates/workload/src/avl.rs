@@ -40,12 +40,7 @@ pub(crate) struct AvlMap {
 impl AvlMap {
     /// An empty map that holds `capacity` entries before it allocates.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self {
-            nodes: Vec::with_capacity(capacity),
-            root: NIL,
-            free: NIL,
-            len: 0,
-        }
+        Self { nodes: Vec::with_capacity(capacity), root: NIL, free: NIL, len: 0 }
     }
 
     /// Number of entries.
@@ -224,13 +219,7 @@ impl AvlMap {
 
     /// A leaf from the free list, or a new one.
     fn take_node(&mut self, key: u64, value: u64) -> u32 {
-        let leaf = Node {
-            key,
-            value,
-            left: NIL,
-            right: NIL,
-            height: 1,
-        };
+        let leaf = Node { key, value, left: NIL, right: NIL, height: 1 };
         if self.free != NIL {
             let at = self.free;
             self.free = self.node(at).right;
@@ -259,10 +248,7 @@ impl AvlMap {
         self.check_below(self.root, None, None, &mut seen)?;
         let reachable = seen.iter().filter(|&&s| s).count();
         if reachable != self.len {
-            return Err(format!(
-                "{reachable} entries are reachable, {} were counted",
-                self.len
-            ));
+            return Err(format!("{reachable} entries are reachable, {} were counted", self.len));
         }
         let mut at = self.free;
         while at != NIL {
@@ -294,10 +280,7 @@ impl AvlMap {
         let left = self.check_below(node.left, above, Some(node.key), seen)?;
         let right = self.check_below(node.right, Some(node.key), below, seen)?;
         if left.abs_diff(right) > 1 {
-            return Err(format!(
-                "key {} has subtrees of heights {left} and {right}",
-                node.key
-            ));
+            return Err(format!("key {} has subtrees of heights {left} and {right}", node.key));
         }
         if node.height != 1 + left.max(right) {
             return Err(format!("key {} records height {}", node.key, node.height));

@@ -28,10 +28,7 @@ fn main() -> ExitCode {
 
 fn print(report: &Report, json: bool) {
     if json {
-        println!(
-            "{}",
-            serde_json::to_string(report).expect("a report has only JSON's types")
-        );
+        println!("{}", serde_json::to_string(report).expect("a report has only JSON's types"));
     } else {
         println!("{report}");
     }

@@ -28,10 +28,7 @@ impl<T> PosixMutex<T> {
     /// An unlocked mutex around `value`.
     pub(crate) fn new(value: T) -> Self {
         let raw = Box::new(Raw(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
-        Self {
-            raw,
-            value: UnsafeCell::new(value),
-        }
+        Self { raw, value: UnsafeCell::new(value) }
     }
 
     /// Waits for the mutex.

@@ -76,9 +76,8 @@ impl Options {
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "expected a number of seconds such as 2 or 0.5".to_owned())?;
+    let seconds: f64 =
+        text.parse().map_err(|_| "expected a number of seconds such as 2 or 0.5".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if !time.is_zero() && time < Duration::from_secs(86_400) => Ok(time),
         _ => Err("expected more than 0 and less than 86400 seconds".to_owned()),
@@ -101,10 +100,7 @@ mod tests {
         let extent = |args: &[&str]| Options::try_parse_from([&["avl"], args].concat()).map(|o| o.extent());
         assert_eq!(extent(&[]).unwrap(), Extent::Operations(1_000_000));
         assert_eq!(extent(&["--ops", "5"]).unwrap(), Extent::Operations(5));
-        assert_eq!(
-            extent(&["--seconds", "0.5"]).unwrap(),
-            Extent::Time(Duration::from_millis(500))
-        );
+        assert_eq!(extent(&["--seconds", "0.5"]).unwrap(), Extent::Time(Duration::from_millis(500)));
         for bad in ["0", "-1", "nan", "inf", "1e9", "soon"] {
             assert!(extent(&["--seconds", bad]).is_err(), "{bad}");
         }

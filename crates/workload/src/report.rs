@@ -45,9 +45,7 @@ impl Report {
         let wall_seconds = result.wall.as_secs_f64();
         let mut latency = Histogram::new(3).expect("three digits are allowed");
         for thread in &result.threads {
-            latency
-                .add(&thread.latency)
-                .expect("an automatic histogram resizes");
+            latency.add(&thread.latency).expect("an automatic histogram resizes");
         }
         Self {
             threads: options.threads,
@@ -63,21 +61,13 @@ impl Report {
 impl Latency {
     fn of(nanos: &Histogram<u64>) -> Self {
         let at = |quantile| nanos.value_at_quantile(quantile) as f64 / 1000.0;
-        Self {
-            p50: at(0.5),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: nanos.max() as f64 / 1000.0,
-        }
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: nanos.max() as f64 / 1000.0 }
     }
 }
 
 impl Fairness {
     fn of(counts: &[u64]) -> Self {
-        Self {
-            unfairness_factor: unfairness_factor(counts),
-            jain_index: jain_index(counts),
-        }
+        Self { unfairness_factor: unfairness_factor(counts), jain_index: jain_index(counts) }
     }
 }
 
@@ -102,11 +92,7 @@ fn unfairness_factor(counts: &[u64]) -> f64 {
 fn jain_index(counts: &[u64]) -> f64 {
     let sum: f64 = counts.iter().map(|&count| count as f64).sum();
     let squares: f64 = counts.iter().map(|&count| (count as f64).powi(2)).sum();
-    if squares == 0.0 {
-        1.0
-    } else {
-        sum * sum / (counts.len() as f64 * squares)
-    }
+    if squares == 0.0 { 1.0 } else { sum * sum / (counts.len() as f64 * squares) }
 }
 
 impl fmt::Display for Report {
@@ -116,19 +102,9 @@ impl fmt::Display for Report {
         writeln!(f, "operations: {}", self.operations)?;
         writeln!(f, "wall: {:.3} s", self.wall_seconds)?;
         writeln!(f, "ops/sec: {:.0}", self.ops_per_second)?;
-        write!(
-            f,
-            "latency (us): P50: {p50:.2} P99: {p99:.2} P99.9: {p999:.2} max: {max:.2}"
-        )?;
-        if let Some(Fairness {
-            unfairness_factor,
-            jain_index,
-        }) = self.fairness
-        {
-            write!(
-                f,
-                "\nunfairness: {unfairness_factor:.3}\nJain index: {jain_index:.3}"
-            )?;
+        write!(f, "latency (us): P50: {p50:.2} P99: {p99:.2} P99.9: {p999:.2} max: {max:.2}")?;
+        if let Some(Fairness { unfairness_factor, jain_index }) = self.fairness {
+            write!(f, "\nunfairness: {unfairness_factor:.3}\nJain index: {jain_index:.3}")?;
         }
         Ok(())
     }

@@ -57,15 +57,8 @@ pub(crate) fn run(options: &Options) -> Result<RunResult, String> {
         start: OnceLock::new(),
     };
     let threads = run_threads(&shared)?;
-    let start = *shared
-        .start
-        .get()
-        .expect("a thread sets the start before it ends");
-    let wall = threads
-        .iter()
-        .map(|t| t.end.duration_since(start))
-        .max()
-        .unwrap_or_default();
+    let start = *shared.start.get().expect("a thread sets the start before it ends");
+    let wall = threads.iter().map(|t| t.end.duration_since(start)).max().unwrap_or_default();
 
     let growth: i64 = threads.iter().map(|t| t.growth).sum();
     check(&shared.map.into_inner(), prefill as i64 + growth)
@@ -93,10 +86,7 @@ fn value_of(key: u64) -> u64 {
 fn check(map: &AvlMap, expected_len: i64) -> Result<(), String> {
     map.check()?;
     if map.len() as i64 != expected_len {
-        return Err(format!(
-            "the map has {} entries, its users count {expected_len}",
-            map.len()
-        ));
+        return Err(format!("the map has {} entries, its users count {expected_len}", map.len()));
     }
     Ok(())
 }
@@ -115,10 +105,7 @@ fn run_threads(shared: &Shared<'_>) -> Result<Vec<ThreadResult>, String> {
                 }
             }
         }
-        handles
-            .into_iter()
-            .map(|handle| handle.join().map_err(|_| "a thread panicked".to_owned()))
-            .collect()
+        handles.into_iter().map(|handle| handle.join().map_err(|_| "a thread panicked".to_owned())).collect()
     })
 }
 
@@ -134,12 +121,7 @@ fn run_thread(shared: &Shared<'_>, index: u32) -> ThreadResult {
 
     shared.ready.wait();
     let start = *shared.start.get_or_init(Instant::now);
-    let mut result = ThreadResult {
-        operations: 0,
-        latency,
-        end: start,
-        growth: 0,
-    };
+    let mut result = ThreadResult { operations: 0, latency, end: start, growth: 0 };
     while result.operations < share && deadline.is_none_or(|time| result.end.duration_since(start) < time) {
         let begin = Instant::now();
         result.growth += operate(shared, &mut rng);
@@ -191,14 +173,9 @@ mod tests {
     #[test]
     fn shares_add_up_to_the_total() {
         for (total, threads) in [(10, 3), (2, 5), (1_000_000, 32)] {
-            let shares: Vec<u64> = (0..threads)
-                .map(|index| share_of(total, threads, index))
-                .collect();
+            let shares: Vec<u64> = (0..threads).map(|index| share_of(total, threads, index)).collect();
             assert_eq!(shares.iter().sum::<u64>(), total);
-            assert!(
-                shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1,
-                "{shares:?}"
-            );
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1, "{shares:?}");
         }
     }
 

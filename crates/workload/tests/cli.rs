@@ -3,10 +3,7 @@
 use std::process::{Command, Output};
 
 fn avl(args: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_lockwork-avl"))
-        .args(args.split_whitespace())
-        .output()
-        .unwrap()
+    Command::new(env!("CARGO_BIN_EXE_lockwork-avl")).args(args.split_whitespace()).output().unwrap()
 }
 
 fn stdout(output: &Output) -> &str {
@@ -18,20 +15,10 @@ fn text_has_one_line_for_each_figure() {
     let output = avl("--threads 2 --ops 2000");
     assert!(output.status.success());
     let text = stdout(&output);
-    for line in [
-        "threads: 2\n",
-        "operations: 2000\n",
-        "wall: 0.",
-        "ops/sec: ",
-        " P99: ",
-        " P99.9: ",
-    ] {
+    for line in ["threads: 2\n", "operations: 2000\n", "wall: 0.", "ops/sec: ", " P99: ", " P99.9: "] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
-    assert!(
-        !text.contains("unfairness"),
-        "the threads of a counted run do equally much by design"
-    );
+    assert!(!text.contains("unfairness"), "the threads of a counted run do equally much by design");
 }
 
 #[test]

@@ -50,8 +50,8 @@ mod chain;
 mod waiter;
 
 use chain::Chain;
-use waiter::{Link, Waiter};
 pub use waiter::{Interruption, Outcome, kick};
+use waiter::{Link, Waiter};
 
 /// A condition variable. All-zero memory is one without waiters.
 #[repr(C)]

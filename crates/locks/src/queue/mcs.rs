@@ -167,7 +167,11 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
 
     /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
     #[inline(always)]
-    pub(crate) fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<NonNull<McsNode<P>>> {
+    pub(crate) fn acquire_for(
+        &self,
+        address: usize,
+        deadline: Option<Deadline>,
+    ) -> Option<NonNull<McsNode<P>>> {
         let node = P::alloc_node::<McsNode<P>>();
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         if self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok() {

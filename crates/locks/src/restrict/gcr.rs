@@ -167,7 +167,10 @@ fn acquire_inner<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadl
 /// Not restricted, and somebody is in the way: is it time to restrict?
 #[cold]
 #[inline(never)]
-fn acquire_contended<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadline>) -> Option<Token<P, S>> {
+fn acquire_contended<P: Platform, S: Restricted<P>>(
+    lock: &S,
+    deadline: Option<Deadline>,
+) -> Option<Token<P, S>> {
     P::set_waiting_on(address(lock));
     if scan_is_due::<P>() && P::waiters_of(address(lock)) >= lock.knobs().enabling_waiters::<P>() {
         P::set_waiting_on(0);
@@ -235,7 +238,11 @@ fn attach<P: Platform, S: Restricted<P>>(lock: &S) -> &Restriction<P> {
 
 #[cold]
 #[inline(never)]
-unsafe fn release_counted<P: Platform, S: Restricted<P>>(lock: &S, state: &Restriction<P>, token: Token<P, S>) {
+unsafe fn release_counted<P: Platform, S: Restricted<P>>(
+    lock: &S,
+    state: &Restriction<P>,
+    token: Token<P, S>,
+) {
     let sleeper = state.release();
     // SAFETY: the caller's contract.
     unsafe { lock.inner().unlock(token) };

@@ -64,7 +64,9 @@ pub(crate) fn rseq_cpu() -> Option<usize> {
     }
     let cpu: i32;
     // SAFETY: glibc registered an rseq area at this offset; `cpu_id` is its second word.
-    unsafe { asm!("mov {0:e}, dword ptr fs:[{1} + 4]", out(reg) cpu, in(reg) offset, options(readonly, nostack, preserves_flags)) };
+    unsafe {
+        asm!("mov {0:e}, dword ptr fs:[{1} + 4]", out(reg) cpu, in(reg) offset, options(readonly, nostack, preserves_flags))
+    };
     usize::try_from(cpu).ok()
 }
 

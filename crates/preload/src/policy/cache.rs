@@ -17,12 +17,8 @@ struct Entry {
     value: AtomicU64,
 }
 
-static ENTRY: [Entry; ENTRIES] = [const {
-    Entry {
-        mixed: AtomicU64::new(0),
-        value: AtomicU64::new(0),
-    }
-}; ENTRIES];
+static ENTRY: [Entry; ENTRIES] =
+    [const { Entry { mixed: AtomicU64::new(0), value: AtomicU64::new(0) } }; ENTRIES];
 
 fn key(caller: usize, kind: Kind) -> u64 {
     // Addresses of programs have at most 56 bits.

@@ -41,10 +41,7 @@ fn may_be_call(start: usize, end: usize) -> bool {
 #[cfg(target_arch = "x86_64")]
 fn length_of_call(bytes: &[u8]) -> Option<usize> {
     // REX, address size, bnd, notrack.
-    let prefixes = bytes
-        .iter()
-        .take_while(|&&byte| matches!(byte, 0x40..=0x4f | 0x67 | 0xf2 | 0x3e))
-        .count();
+    let prefixes = bytes.iter().take_while(|&&byte| matches!(byte, 0x40..=0x4f | 0x67 | 0xf2 | 0x3e)).count();
     let length = match bytes.get(prefixes..)? {
         [0xe8, ..] => 5,
         // An indirect call: a register, or memory with a displacement of 0, 1 or 4 bytes, perhaps indexed.

@@ -49,9 +49,8 @@ impl File {
     /// instead, for running programs have them mapped like this.
     pub(super) fn map(&self) -> Option<&'static [u8]> {
         // SAFETY: no memory is involved.
-        let bytes = unsafe { syscall!(Sysno::lseek, self.0, 0, SEEK_END) }
-            .ok()
-            .filter(|&bytes| bytes != 0)?;
+        let bytes =
+            unsafe { syscall!(Sysno::lseek, self.0, 0, SEEK_END) }.ok().filter(|&bytes| bytes != 0)?;
         // SAFETY: a fresh mapping disturbs nobody.
         let start = unsafe { syscall!(Sysno::mmap, 0, bytes, PROT_READ, MAP_PRIVATE, self.0, 0) }.ok()?;
         // SAFETY: mapped for reading, and never unmapped.
@@ -63,23 +62,13 @@ impl File {
         let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
         let mut number = self.0;
         let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
-        for place in link[b"/proc/self/fd/".len()..]
-            .get_mut(..digits)?
-            .iter_mut()
-            .rev()
-        {
+        for place in link[b"/proc/self/fd/".len()..].get_mut(..digits)?.iter_mut().rev() {
             *place = b'0' + (number % 10) as u8;
             number /= 10;
         }
         // SAFETY: a terminated path, and a writable buffer of this length.
         let length = unsafe {
-            syscall!(
-                Sysno::readlinkat,
-                AT_FDCWD,
-                link.as_ptr(),
-                buffer.as_mut_ptr(),
-                buffer.len()
-            )
+            syscall!(Sysno::readlinkat, AT_FDCWD, link.as_ptr(), buffer.as_mut_ptr(), buffer.len())
         }
         .ok()?;
         if length == buffer.len() {

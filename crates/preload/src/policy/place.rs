@@ -14,11 +14,7 @@ pub(super) fn rule(policy: &Policy, address: usize, caller: usize, kind: Kind) -
     if !needs_place || kind == Kind::Spin {
         return by_kind(policy, kind);
     }
-    let lock = if policy.needs_lock_symbol() {
-        modules::find(address)
-    } else {
-        None
-    };
+    let lock = if policy.needs_lock_symbol() { modules::find(address) } else { None };
     // The return address may be the first one of the next function.
     let code = modules::find(caller.wrapping_sub(1));
     let identity = code.as_ref().map_or(0, |code| code.identity);
@@ -62,11 +58,7 @@ struct Point {
 
 impl Point {
     fn new(loaded: &Loaded, address: usize, with_symbols: bool) -> Option<Self> {
-        Some(Self {
-            module: loaded.module(with_symbols)?,
-            address,
-            offset: loaded.offset(address),
-        })
+        Some(Self { module: loaded.module(with_symbols)?, address, offset: loaded.offset(address) })
     }
 
     /// The names of the variable around it.
@@ -87,47 +79,28 @@ impl Point {
 }
 
 fn names(module: &'static Module, offset: usize) -> impl Iterator<Item = &'static str> + Clone {
-    module
-        .symbols
-        .iter()
-        .flat_map(move |symbols| symbols.at(offset as u64))
+    module.symbols.iter().flat_map(move |symbols| symbols.at(offset as u64))
 }
 
 /// Whether a rule matches under any of the names that the places have: a function or variable may have several, and so
 /// have modules and calls.
 fn matches(rule: &Rule, code: Option<&Point>, lock: Option<&Point>, kind: Kind) -> bool {
-    let site = Site {
-        module: None,
-        offset: 0,
-        symbol: None,
-        lock_symbol: None,
-        kind,
-    };
+    let site = Site { module: None, offset: 0, symbol: None, lock_symbol: None, kind };
     let with_lock = |site: Site<'_>| match lock {
-        Some(lock) if rule.symbol.is_some() => lock.variables().any(|name| {
-            rule.matches(&Site {
-                lock_symbol: Some(name),
-                ..site
-            })
-        }),
+        Some(lock) if rule.symbol.is_some() => {
+            lock.variables().any(|name| rule.matches(&Site { lock_symbol: Some(name), ..site }))
+        }
         _ => rule.matches(&site),
     };
     match (&rule.init, code) {
-        (Some(Init::Location(_)), Some(code)) => code.module.names.iter().any(|&name| {
-            code.calls().any(|offset| {
-                with_lock(Site {
-                    module: Some(name),
-                    offset,
-                    ..site
-                })
+        (Some(Init::Location(_)), Some(code)) => {
+            code.module.names.iter().any(|&name| {
+                code.calls().any(|offset| with_lock(Site { module: Some(name), offset, ..site }))
             })
-        }),
-        (Some(Init::Function(_)), Some(code)) => code.functions().any(|name| {
-            with_lock(Site {
-                symbol: Some(name),
-                ..site
-            })
-        }),
+        }
+        (Some(Init::Function(_)), Some(code)) => {
+            code.functions().any(|name| with_lock(Site { symbol: Some(name), ..site }))
+        }
         _ => with_lock(site),
     }
 }

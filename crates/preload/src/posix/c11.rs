@@ -5,7 +5,9 @@ use core::ffi::c_int;
 use lockwork_platform::Clock;
 
 use super::cancel::CANCELLED;
-use super::cond::{self, prepare, pthread_cond_broadcast, pthread_cond_destroy, pthread_cond_signal, wait_until};
+use super::cond::{
+    self, prepare, pthread_cond_broadcast, pthread_cond_destroy, pthread_cond_signal, wait_until,
+};
 use super::entry::cancellable_entry;
 use super::mutex::{
     initialise_as, pthread_mutex_destroy, pthread_mutex_lock, pthread_mutex_trylock, pthread_mutex_unlock,

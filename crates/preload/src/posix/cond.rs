@@ -128,7 +128,12 @@ unsafe extern "C" fn timedwait(cond: *mut CondVar, mutex: *mut Mutex, time: *con
     }
 }
 
-unsafe extern "C" fn clockwait(cond: *mut CondVar, mutex: *mut Mutex, clock: c_int, time: *const Timespec) -> c_int {
+unsafe extern "C" fn clockwait(
+    cond: *mut CondVar,
+    mutex: *mut Mutex,
+    clock: c_int,
+    time: *const Timespec,
+) -> c_int {
     let Some(clock) = time::clock(clock) else { return EINVAL };
     // SAFETY: the program's time.
     match unsafe { time::deadline(clock, time) } {
@@ -218,7 +223,11 @@ unsafe extern "C" fn pthread_cond_init(cond: *mut CondVar, attributes: *const u3
 /// # Safety
 ///
 /// As `pthread_cond_init`.
-pub(super) unsafe extern "C" fn initialise(cond: *mut CondVar, attributes: *const u32, caller: usize) -> c_int {
+pub(super) unsafe extern "C" fn initialise(
+    cond: *mut CondVar,
+    attributes: *const u32,
+    caller: usize,
+) -> c_int {
     start::ensure();
     fork::purge_if_child();
     // glibc's `pthread_condattr_t`: bit 0 = process-shared, bits from 1 = clock.

@@ -308,7 +308,11 @@ unsafe extern "C" fn pthread_mutex_getprioceiling(mutex: *const Mutex, ceiling: 
 
 /// POSIX.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_mutex_setprioceiling(mutex: *mut Mutex, ceiling: c_int, old: *mut c_int) -> c_int {
+unsafe extern "C" fn pthread_mutex_setprioceiling(
+    mutex: *mut Mutex,
+    ceiling: c_int,
+    old: *mut c_int,
+) -> c_int {
     // SAFETY: the program's mutex.
     if unsafe { Mutex::at(mutex) }.kind() != MutexKind::Forwarded {
         return EINVAL;

@@ -23,7 +23,11 @@ pub(super) unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut Mutex, time:
 
 /// POSIX 2024; `std::timed_mutex` uses it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_mutex_clocklock(mutex: *mut Mutex, clock: c_int, time: *const Timespec) -> c_int {
+unsafe extern "C" fn pthread_mutex_clocklock(
+    mutex: *mut Mutex,
+    clock: c_int,
+    time: *const Timespec,
+) -> c_int {
     let Some(clock_to_use) = time::clock(clock) else { return EINVAL };
     // SAFETY: the program's arguments.
     match unsafe { timed(mutex, clock_to_use, time) } {

@@ -39,28 +39,16 @@ fn is_forwarded(lock: &RwLock, caller: usize) -> bool {
 }
 
 fn server(chosen: Chosen) -> u32 {
-    if chosen.is_glibcs() {
-        RWLOCK_GLIBC
-    } else {
-        RWLOCK_OURS
-    }
+    if chosen.is_glibcs() { RWLOCK_GLIBC } else { RWLOCK_OURS }
 }
 
 fn count(chosen: Chosen) {
     chosen.count();
-    counters::other(if chosen.is_glibcs() {
-        Kind::ForwardedRwLock
-    } else {
-        Kind::RwLock
-    });
+    counters::other(if chosen.is_glibcs() { Kind::ForwardedRwLock } else { Kind::RwLock });
 }
 
 fn preference(lock: &RwLock) -> Preference {
-    if lock.prefers_writers() {
-        Preference::Writers
-    } else {
-        Preference::Readers
-    }
+    if lock.prefers_writers() { Preference::Writers } else { Preference::Readers }
 }
 
 /// Whether the calling thread is the writer.
@@ -169,8 +157,7 @@ unsafe extern "C" fn initialise(lock: *mut RwLock, attributes: *const c_void, ca
     }
     // SAFETY: as above.
     let it = unsafe { RwLock::at(lock) };
-    it.preference
-        .store(attr.map_or(0, |attr| attr.preference as u32), Relaxed);
+    it.preference.store(attr.map_or(0, |attr| attr.preference as u32), Relaxed);
     it.server.store(server(chosen), Relaxed);
     0
 }
@@ -259,11 +246,7 @@ unsafe extern "C" fn write(lock: *mut RwLock) -> c_int {
 unsafe extern "C" fn try_write(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
     let it = unsafe { RwLock::at(lock) };
-    if it.lock.try_lock_exclusive() {
-        own(it)
-    } else {
-        EBUSY
-    }
+    if it.lock.try_lock_exclusive() { own(it) } else { EBUSY }
 }
 
 unsafe extern "C" fn timed_write(lock: *mut RwLock, time: *const Timespec) -> c_int {
@@ -286,11 +269,7 @@ fn write_until(it: &RwLock, deadline: Option<Deadline>) -> c_int {
     if is_writer(it) {
         return EDEADLK;
     }
-    if it.lock.lock_exclusive(Some(deadline)) {
-        own(it)
-    } else {
-        ETIMEDOUT
-    }
+    if it.lock.lock_exclusive(Some(deadline)) { own(it) } else { ETIMEDOUT }
 }
 
 unsafe extern "C" fn unlock(lock: *mut RwLock) -> c_int {

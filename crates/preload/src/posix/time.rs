@@ -43,8 +43,7 @@ pub(crate) unsafe fn deadline(clock: Clock, time: *const Timespec) -> Option<Dea
     if !(0..1_000_000_000).contains(&nanoseconds) {
         return None;
     }
-    let ns = u64::try_from(seconds).map_or(0, |seconds| {
-        seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds as u64)
-    });
+    let ns = u64::try_from(seconds)
+        .map_or(0, |seconds| seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds as u64));
     Some(Deadline { clock, ns })
 }
