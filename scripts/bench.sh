@@ -10,7 +10,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly BIN=target/release
-readonly BASES=(ttas ticket clh-spin clh-stp mcs-spin mcs-stp k42-spin k42-stp futex)
+# The base locks compared, each by itself and under GCR; BENCH_BASES overrides.
+read -ra BASES <<<"${BENCH_BASES:-ttas ticket clh-spin clh-stp mcs-spin mcs-stp k42-spin k42-stp futex}"
+readonly BASES
 readonly KEYS=1000000
 RESULTS=results/$(date +%F)-${BENCH_HOST:-$(uname -n)}
 readonly RESULTS
@@ -43,7 +45,7 @@ startup() {
 }
 
 avl() {
-    compare avl --locks "$(with_gcr "${BASES[@]}")" --threads 1,2,8,32 --runs 3 --timeout 12 \
+    compare avl --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs 3 --warmup 0 --timeout 8 \
         --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
 }
 
@@ -52,7 +54,7 @@ rocksdb() {
     if [[ ! -d $db ]]; then
         db_bench "--db=$db" --benchmarks=fillseq "--num=$KEYS" --compression_type=none >/dev/null 2>&1
     fi
-    compare rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 1,2,8,32 --runs 3 --timeout 12 \
+    compare rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs 3 --warmup 0 --timeout 8 \
         --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
         -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
         "--num=$KEYS" '--reads={200000/threads}' --seed=1 --histogram=1 \
