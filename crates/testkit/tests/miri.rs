@@ -27,7 +27,6 @@ fn strict() -> Knobs {
         promote: Some(3),
         enable: Some(1),
         idle: Some(0),
-        check_max: Some(2),
         spin: Some(1),
         ..Knobs::default()
     }

@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// Schedules of each kind.
 fn schedules() -> usize {
-    std::env::var("LOCKWORK_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000)
+    std::env::var("LOCKWORK_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
 }
 
 fn run(scenario: &Scenario) {

@@ -8,7 +8,6 @@ pub(super) fn strictest() -> Knobs {
     Knobs {
         active: Some(0),
         join: Some(0),
-        promote: Some(0x4000),
         enable: Some(1),
         idle: Some(0),
         check_max: Some(1),
@@ -26,7 +25,6 @@ pub(super) fn patient() -> Knobs {
         promote: Some(2),
         enable: Some(1),
         idle: Some(1),
-        check_max: Some(2),
         spin: Some(1),
         ..Knobs::default()
     }

@@ -202,9 +202,7 @@ fn conditions_with<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large:
             Scenario::new("signal-or-deadline-of-three", 3, || cond::signal_or_deadline::<P, L>(true))
                 .within(1),
             Scenario::new("broadcast", 3, || cond::broadcast::<P, L>(2, false)).on_cpus(1),
-            Scenario::new("broadcast-one-leaves", 3, || cond::broadcast::<P, L>(2, true))
-                .on_cpus(1)
-                .within(1),
+            Scenario::new("broadcast-one-leaves", 3, || cond::broadcast::<P, L>(2, true)).on_cpus(1),
             Scenario::new("interruption", 2, || cond::interruption::<P, L>(false)).within(2),
             Scenario::new("interruption-and-signal", 3, || cond::interruption::<P, L>(true)).within(1),
             Scenario::new("destroy", 2, || cond::destroy::<P, L>(1)).within(2),
