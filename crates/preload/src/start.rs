@@ -80,7 +80,6 @@ fn initialise() {
         return;
     }
     Native::prepare();
-    real::prepare();
     let environment = Environment::of_process();
     if let Some(description) = environment.get(b"LOCKWORK_TOPOLOGY") {
         match Topology::synthetic(description) {
@@ -110,6 +109,8 @@ fn initialise() {
         table::forward_undecided();
     }
     STATE.store(if forwards { FORWARDING } else { SERVING }, Ordering::Release);
+    // Last: a look-up may allocate, and the allocator may use locks, which are served from here on.
+    real::prepare();
 }
 
 /// Gives a choice a tag.
