@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make demo` or `make test` needs on Debian, and nothing that is already there.
 #
-#   scripts/setup.sh demo|test
+#   scripts/setup.sh demo|test|aarch64
 #
 # Exit status: 0 all there; 2 something is missing that this script may not or cannot install
 # (one line says which command mends it).
@@ -17,6 +17,8 @@ test_packages=(
     memcached:memcached libmemcached-tools:memcaslap
     libjemalloc2 libtcmalloc-minimal4
     nodejs:node python3:python3 chromium:chromium
+)
+aarch64_packages=(
     qemu-user:qemu-aarch64 gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc libc6-dev-arm64-cross
 )
 
@@ -87,11 +89,18 @@ setup_rust_target() {
 setup_test() {
     find_missing "${test_packages[@]}"
     [[ ${#missing[@]} -eq 0 ]] || install_missing || exit 2
+}
+
+# For `scripts/test.sh aarch64`.
+setup_aarch64() {
+    find_missing "${aarch64_packages[@]}"
+    [[ ${#missing[@]} -eq 0 ]] || install_missing || exit 2
     setup_rust_target
 }
 
 case "${1-}" in
     demo) setup_demo ;;
     test) setup_test ;;
-    *) die "usage: scripts/setup.sh demo|test" ;;
+    aarch64) setup_aarch64 ;;
+    *) die "usage: scripts/setup.sh demo|test|aarch64" ;;
 esac

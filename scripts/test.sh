@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests. Expects a release build and the packages of `scripts/setup.sh test`; `make test` sees to both.
 #
-#   scripts/test.sh [native|aarch64|lint]...     (default: all)
+#   scripts/test.sh [native|aarch64|lint]...     (default: native)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +28,7 @@ lint() {
     cargo clippy --quiet --workspace --all-targets -- --deny warnings
 }
 
-for part in "${@:-native aarch64}"; do
+for part in "${@:-native}"; do
     for name in $part; do
         "$name"
     done
