@@ -184,7 +184,8 @@ CASE(cancel_asynchronous_type, 30) {
         void *value = join(thread);
         good += cancelled_properly(&w, value);
     }
-    yes("cancelled with the mutex held, every time", good == rounds);
+    /* POSIX leaves it undefined: the comparison with glibc judges. */
+    note("cancelled with the mutex held, every time", good == rounds ? "yes" : "no");
 }
 
 /* ---- what is no cancellation point ---- */
