@@ -44,6 +44,15 @@ pub const WAITING_ON_COND: usize = 1;
 /// Added to the address of a reader-writer lock in `Platform::set_waiting_on`.
 pub const WAITING_ON_RWLOCK: usize = 2;
 
+/// Runs `wait` registered as a waiter for `address`; what was registered before is put back.
+#[inline(always)]
+pub(crate) fn registered<P: Platform, R>(address: usize, wait: impl FnOnce() -> R) -> R {
+    let before = P::set_waiting_on(address);
+    let result = wait();
+    P::set_waiting_on(before);
+    result
+}
+
 /// How to wait. A type, so that every lock is compiled for its policy.
 pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     /// The policy's name as it appears in lock names: `spin`, `stp`.

@@ -97,9 +97,10 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     fn nodes() -> usize;
 
     /// Says that this thread is about to wait for the lock at `address`, or (0) that it no longer
-    /// waits. Read by [`Platform::waiters_of`] and by the purge after `fork`. Written on contended paths
-    /// only; a thread waits for one lock at a time.
-    fn set_waiting_on(address: usize);
+    /// waits, and returns what it said before. Read by [`Platform::waiters_of`] and by the purge after `fork`. Written on
+    /// contended paths only. There is one place for it: a lock made of locks registers for the whole, and its parts put
+    /// back what they found.
+    fn set_waiting_on(address: usize) -> usize;
 
     /// What the calling thread's registration as a waiter is known by, for [`Platform::end_waiting_on`]; 0 = none.
     fn registration() -> usize {

@@ -218,10 +218,13 @@ unsafe impl Platform for Native {
     }
 
     #[inline]
-    fn set_waiting_on(address: usize) {
-        if let Some(slot) = slots::current() {
+    fn set_waiting_on(address: usize) -> usize {
+        slots::current().map_or(0, |slot| {
+            // Two accesses: only the owner's own signal handlers come between, and they put back what they found.
+            let before = slot.waiting_on.load(Ordering::Relaxed);
             slot.waiting_on.store(address, Ordering::Relaxed);
-        }
+            before
+        })
     }
 
     fn registration() -> usize {

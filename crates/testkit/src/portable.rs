@@ -227,8 +227,8 @@ unsafe impl Platform for Portable {
         1
     }
 
-    fn set_waiting_on(address: usize) {
-        ME.with(|me| me.0.waiting_on.store(address, Ordering::Relaxed));
+    fn set_waiting_on(address: usize) -> usize {
+        ME.with(|me| me.0.waiting_on.swap(address, Ordering::Relaxed))
     }
 
     fn waiters_of(address: usize) -> usize {

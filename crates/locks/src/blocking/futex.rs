@@ -32,6 +32,7 @@ use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, FutexCell, Native, 
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
+use crate::wait::registered;
 
 /// What is known of the futex mutex.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -86,10 +87,7 @@ impl<P: Platform> FutexLock<P> {
 
     #[cold]
     fn lock_slow(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        P::set_waiting_on(address);
-        let acquired = self.sleep_until_free(deadline);
-        P::set_waiting_on(0);
-        acquired
+        registered::<P, _>(address, || self.sleep_until_free(deadline))
     }
 
     fn sleep_until_free(&self, deadline: Option<Deadline>) -> bool {

@@ -31,6 +31,7 @@ use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
 use super::poll;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
+use crate::wait::registered;
 
 /// What is known of test-and-set with back-off.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -135,11 +136,10 @@ impl<P: Platform> Backoff<P> {
 
     #[cold]
     fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        P::set_waiting_on(ptr::from_ref(self) as usize);
         let mut delay = Delay::new::<P>(P::spin_budget());
-        let acquired = poll::<P>(deadline, || self.test_and_set(), || delay.pause::<P>());
-        P::set_waiting_on(0);
-        acquired
+        registered::<P, _>(ptr::from_ref(self) as usize, || {
+            poll::<P>(deadline, || self.test_and_set(), || delay.pause::<P>())
+        })
     }
 }
 

@@ -29,6 +29,7 @@ use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
 use super::{pause_once, poll};
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
+use crate::wait::registered;
 
 /// What is known of test-and-set.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -85,10 +86,9 @@ impl<P: Platform> Tas<P> {
 
     #[cold]
     fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        P::set_waiting_on(ptr::from_ref(self) as usize);
-        let acquired = poll::<P>(deadline, || self.attempt(), pause_once::<P>);
-        P::set_waiting_on(0);
-        acquired
+        registered::<P, _>(ptr::from_ref(self) as usize, || {
+            poll::<P>(deadline, || self.attempt(), pause_once::<P>)
+        })
     }
 }
 

@@ -231,10 +231,9 @@ impl<P: Platform> Cond<P> {
 
     fn enqueue(&self, waiter: &Waiter<P>) {
         // Before the guard: a child of another thread's `fork` finds in the registry every condition whose guard a ghost
-        // may have. Under it once more: waiting for the guard is a wait of its own.
+        // may have.
         P::set_waiting_on(self.address());
         self.lock_guard();
-        P::set_waiting_on(self.address());
         // SAFETY: I1, for this block: we have the guard, and the last node is alive.
         unsafe {
             let last = self.tail.get();

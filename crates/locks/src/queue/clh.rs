@@ -54,7 +54,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, WaitPolicy};
+use crate::wait::{self, Grant, WaitPolicy, registered};
 
 /// What is known of CLH.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -134,15 +134,14 @@ impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
     /// Lines up and waits. Returns the token, or nothing if the deadline has passed: `node` is then the
     /// releaser's (I4).
     fn queue_up(&self, node: NonNull<ClhNode<P>>, deadline: Option<Deadline>) -> Option<NonNull<ClhNode<P>>> {
-        // Before the swap: a child of `fork` must be able to find every node of a ghost.
-        P::set_waiting_on(ptr::from_ref(self) as usize);
-        // ORDER: Release is E2; Acquire is E1 and E2.
-        let pred = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel));
-        let granted = match pred {
-            Some(pred) => Self::wait_behind(pred, node, deadline),
-            None => true, // Released since our first attempt.
-        };
-        P::set_waiting_on(0);
+        // From before the swap: a child of `fork` must be able to find every node of a ghost.
+        let granted = registered::<P, _>(ptr::from_ref(self) as usize, || {
+            // ORDER: Release is E2; Acquire is E1 and E2.
+            match NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
+                Some(pred) => Self::wait_behind(pred, node, deadline),
+                None => true, // Released since our first attempt.
+            }
+        });
         granted.then_some(node)
     }
 

@@ -56,7 +56,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, WaitPolicy};
+use crate::wait::{self, Grant, WaitPolicy, registered};
 
 /// What is known of K42.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -155,17 +155,17 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
     /// Lines up and waits; returns whether the lock was acquired before the deadline.
     #[cold]
     fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        // Before the swap: a child of `fork` must be able to find every node of a ghost.
-        P::set_waiting_on(ptr::from_ref(self) as usize);
-        let node = P::alloc_node::<K42Node<P>>();
-        // ORDER: Release is E2; Acquire is E1, E2 and E5.
-        let pred = self.tail.swap(node.as_ptr(), AcqRel);
-        let acquired = pred.is_null() || self.wait_behind(pred, node, deadline);
-        P::set_waiting_on(0);
-        if acquired {
-            self.settle(node);
-        }
-        acquired
+        // From before the swap: a child of `fork` must be able to find every node of a ghost.
+        registered::<P, _>(ptr::from_ref(self) as usize, || {
+            let node = P::alloc_node::<K42Node<P>>();
+            // ORDER: Release is E2; Acquire is E1, E2 and E5.
+            let pred = self.tail.swap(node.as_ptr(), AcqRel);
+            let acquired = pred.is_null() || self.wait_behind(pred, node, deadline);
+            if acquired {
+                self.settle(node);
+            }
+            acquired
+        })
     }
 
     /// Links `node` behind `pred` and waits; returns whether the lock was granted. If not, the node is

@@ -42,7 +42,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, WaitPolicy};
+use crate::wait::{self, Grant, WaitPolicy, registered};
 
 /// What is known of MCS.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -117,19 +117,19 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
         node: NonNull<McsNode<P>>,
         deadline: Option<Deadline>,
     ) -> Option<NonNull<McsNode<P>>> {
-        // Before the swap: a child of `fork` must be able to find every node of a ghost.
-        P::set_waiting_on(address);
-        // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
-        let granted = match NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
-            None => true, // Released since our first attempt.
-            Some(pred) => {
-                // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
-                unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-                // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
-                W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
+        // From before the swap: a child of `fork` must be able to find every node of a ghost.
+        let granted = registered::<P, _>(address, || {
+            // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
+            match NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
+                None => true, // Released since our first attempt.
+                Some(pred) => {
+                    // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
+                    unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
+                    // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
+                    W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
+                }
             }
-        };
-        P::set_waiting_on(0);
+        });
         granted.then_some(node)
     }
 

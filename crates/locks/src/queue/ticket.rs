@@ -53,6 +53,7 @@ use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive::backoff::Delay;
 use crate::competitive::poll;
+use crate::wait::registered;
 
 /// What is known of the ticket lock.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -114,35 +115,31 @@ impl<P: Platform> Ticket<P> {
         }
         // ORDER: E1.
         if self.serving.load(Acquire) != served {
-            self.wait_for(served);
+            registered::<P, _>(ptr::from_ref(self) as usize, || self.wait_for(served));
         }
         true
     }
 
     #[cold]
     fn wait_for(&self, number: u32) {
-        P::set_waiting_on(ptr::from_ref(self) as usize);
         // ORDER: E1.
         while self.serving.load(Acquire) != number {
             P::pause();
         }
-        P::set_waiting_on(0);
     }
 
     #[cold]
     fn lock_slow(&self) {
         // Before the number is drawn: a child of `fork` must be able to find every number of a ghost.
-        P::set_waiting_on(ptr::from_ref(self) as usize);
-        self.wait_for(self.next.fetch_add(1, Relaxed));
+        registered::<P, _>(ptr::from_ref(self) as usize, || self.wait_for(self.next.fetch_add(1, Relaxed)));
     }
 
     #[cold]
     fn lock_timed(&self, deadline: Deadline) -> bool {
-        P::set_waiting_on(ptr::from_ref(self) as usize);
         let mut delay = Delay::new::<P>(TIMED_DELAY);
-        let acquired = poll::<P>(Some(deadline), || self.try_lock().is_some(), || delay.pause::<P>());
-        P::set_waiting_on(0);
-        acquired
+        registered::<P, _>(ptr::from_ref(self) as usize, || {
+            poll::<P>(Some(deadline), || self.try_lock().is_some(), || delay.pause::<P>())
+        })
     }
 }
 

@@ -49,6 +49,7 @@ pub use super::restriction::Restriction;
 use super::restriction::wake;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
+use crate::wait::registered;
 
 /// What is known of GCR.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -171,14 +172,13 @@ fn acquire_contended<P: Platform, S: Restricted<P>>(
     lock: &S,
     deadline: Option<Deadline>,
 ) -> Option<Token<P, S>> {
-    P::set_waiting_on(address(lock));
-    if scan_is_due::<P>() && P::waiters_of(address(lock)) >= lock.knobs().enabling_waiters::<P>() {
-        P::set_waiting_on(0);
-        return acquire_restricted(lock, enable(lock), deadline);
-    }
-    let token = acquire_inner(lock, deadline);
-    P::set_waiting_on(0);
-    token
+    registered::<P, _>(address(lock), || {
+        if scan_is_due::<P>() && P::waiters_of(address(lock)) >= lock.knobs().enabling_waiters::<P>() {
+            acquire_restricted(lock, enable(lock), deadline)
+        } else {
+            acquire_inner(lock, deadline)
+        }
+    })
 }
 
 #[cold]
@@ -192,7 +192,12 @@ fn acquire_restricted<P: Platform, S: Restricted<P>>(
     if let Some(token) = deadline.and_then(|_| lock.inner().try_lock()) {
         return Some(token);
     }
-    let token = if state.become_active(address(lock), deadline) {
+    // From before this thread counts itself in until the count is the holder's: a child of another thread's `fork` must
+    // find the lock in the registry, or the count would stay too high there for ever.
+    registered::<P, _>(address(lock), || {
+        if !state.become_active(address(lock), deadline) {
+            return None;
+        }
         let token = acquire_inner(lock, deadline);
         if token.is_some() {
             // SAFETY: I1: we hold the lock.
@@ -201,11 +206,7 @@ fn acquire_restricted<P: Platform, S: Restricted<P>>(
             state.give_up();
         }
         token
-    } else {
-        None
-    };
-    P::set_waiting_on(0);
-    token
+    })
 }
 
 /// Turns restriction on, making the state if this is the first time.

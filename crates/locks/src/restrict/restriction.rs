@@ -116,18 +116,13 @@ impl<P: Platform> Restriction<P> {
     }
 
     /// Makes the calling thread active, after a time as a passive one if there are enough. Returns false
-    /// if the deadline passed first. The thread stays registered as a waiter for `address`.
+    /// if the deadline passed first. The thread is registered as a waiter for `address`.
     pub(super) fn become_active(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        // Before this thread counts itself in: a child of another thread's `fork` must find the lock in the registry, or
-        // the count would stay too high there for ever.
-        P::set_waiting_on(address);
         if self.join_active() {
             return true;
         }
         let queue = &self.passive.0.queue;
-        // Waiting in the queue ends with the registration cleared.
         let Some(top) = queue.acquire_for(address, deadline) else { return false };
-        P::set_waiting_on(address);
         let admitted = self.wait_at_top(deadline);
         if admitted {
             self.ingress.0.fetch_add(1, Relaxed);

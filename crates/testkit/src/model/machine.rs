@@ -5,6 +5,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt::Write as _;
+use std::mem;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -389,8 +390,8 @@ impl<E: Engine> Machine<E> {
         &mut self.threads[E::thread()].word
     }
 
-    pub(super) fn set_waiting_on(&mut self, address: usize) {
-        self.threads[E::thread()].waiting_on = address;
+    pub(super) fn set_waiting_on(&mut self, address: usize) -> usize {
+        mem::replace(&mut self.threads[E::thread()].waiting_on, address)
     }
 
     pub(super) fn waiters_of(&self, address: usize) -> usize {

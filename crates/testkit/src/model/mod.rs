@@ -149,8 +149,8 @@ unsafe impl<E: Engine> Platform for Model<E> {
         E::machine(|machine| machine.config().nodes)
     }
 
-    fn set_waiting_on(address: usize) {
-        E::machine(|machine| machine.set_waiting_on(address));
+    fn set_waiting_on(address: usize) -> usize {
+        E::machine(|machine| machine.set_waiting_on(address))
     }
 
     fn waiters_of(address: usize) -> usize {

@@ -11,18 +11,15 @@ use std::sync::LazyLock;
 static INPUT: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("input");
-    let text: String = (0..400_000u64)
-        .map(|n| format!("{:x} ", n.wrapping_mul(0x9e37_79b9) % 99_991))
-        .collect();
+    let text: String =
+        (0..400_000u64).map(|n| format!("{:x} ", n.wrapping_mul(0x9e37_79b9) % 99_991)).collect();
     fs::write(&path, text).unwrap();
     (directory, path)
 });
 
 fn xz(input: &Path) -> Command {
     let mut command = program("xz");
-    command
-        .args(["-1", "-T4", "--block-size=131072", "--stdout"])
-        .arg(input);
+    command.args(["-1", "-T4", "--block-size=131072", "--stdout"]).arg(input);
     command
 }
 
@@ -40,20 +37,12 @@ fn xz_compresses_the_same(lock: &str) {
 }
 
 fn zstd_compresses_the_same(lock: &str) {
-    assert_same_bytes(
-        &succeed(zstd(&INPUT.1)).stdout,
-        &succeed_under(zstd(&INPUT.1), lock).stdout,
-    );
+    assert_same_bytes(&succeed(zstd(&INPUT.1)).stdout, &succeed_under(zstd(&INPUT.1), lock).stdout);
 }
 
 fn assert_same_bytes(plain: &[u8], locked: &[u8]) {
     assert!(plain.len() > 1000, "{} bytes", plain.len());
-    assert!(
-        plain == locked,
-        "{} bytes became {} others",
-        plain.len(),
-        locked.len()
-    );
+    assert!(plain == locked, "{} bytes became {} others", plain.len(), locked.len());
 }
 
 under_each_lock!(xz_compresses_the_same:

@@ -9,20 +9,13 @@ use std::process::Command;
 /// RocksDB's benchmark on the database at `path`: `benchmarks` with `threads`, `reads` each.
 fn db_bench(path: &Path, benchmarks: &str, keys: u32, threads: u32, reads: u32) -> Command {
     let mut command = program("db_bench");
-    command
-        .arg(format!("--db={}", path.display()))
-        .arg(format!("--benchmarks={benchmarks}"))
-        .args([
-            format!("--num={keys}"),
-            format!("--threads={threads}"),
-            format!("--reads={reads}"),
-        ]);
-    // One shard with little room, so that all threads meet at one mutex.
-    command.args([
-        "--cache_size=65536",
-        "--cache_numshardbits=0",
-        "--compression_type=none",
+    command.arg(format!("--db={}", path.display())).arg(format!("--benchmarks={benchmarks}")).args([
+        format!("--num={keys}"),
+        format!("--threads={threads}"),
+        format!("--reads={reads}"),
     ]);
+    // One shard with little room, so that all threads meet at one mutex.
+    command.args(["--cache_size=65536", "--cache_numshardbits=0", "--compression_type=none"]);
     command
 }
 
@@ -50,22 +43,11 @@ fn rocksdb_reads_by_two_threads(lock: &str) {
 /// Writers, compaction and readers together; the last reads must find what the writers left.
 fn rocksdb_writes(lock: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let mut command = db_bench(
-        directory.path(),
-        "fillseq,overwrite,readwhilewriting,compact,readrandom",
-        5000,
-        4,
-        2000,
-    );
+    let mut command =
+        db_bench(directory.path(), "fillseq,overwrite,readwhilewriting,compact,readrandom", 5000, 4, 2000);
     command.args(["--write_buffer_size=131072", "--target_file_size_base=131072"]);
     let text = succeed_under(command, lock).text();
-    for benchmark in [
-        "fillseq ",
-        "overwrite ",
-        "readwhilewriting ",
-        "compact ",
-        "readrandom ",
-    ] {
+    for benchmark in ["fillseq ", "overwrite ", "readwhilewriting ", "compact ", "readrandom "] {
         assert!(text.contains(benchmark), "{benchmark} is not in {}", tail(&text));
     }
     assert!(text.contains("(2000 of 2000 found)"), "{}", tail(&text));

@@ -30,20 +30,13 @@ echo done
 fn script(directory: &Path) -> Command {
     program("git");
     let mut command = program("sh");
-    command
-        .args(["-c", SCRIPT])
-        .current_dir(directory)
-        .env("HOME", directory);
+    command.args(["-c", SCRIPT]).current_dir(directory).env("HOME", directory);
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         command.env_remove(variable);
     }
-    command
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_SYSTEM", "/dev/null");
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
     for who in ["AUTHOR", "COMMITTER"] {
-        command
-            .env(format!("GIT_{who}_NAME"), "Tester")
-            .env(format!("GIT_{who}_EMAIL"), "tester@localhost");
+        command.env(format!("GIT_{who}_NAME"), "Tester").env(format!("GIT_{who}_EMAIL"), "tester@localhost");
         command.env(format!("GIT_{who}_DATE"), "2024-01-01T00:00:00Z");
     }
     command
@@ -60,9 +53,7 @@ fn git_prints_the_same(lock: &str) {
     let directory = tempfile::tempdir().unwrap();
     let ended = succeed_under(script(directory.path()), lock);
     assert_eq!(ended.text(), *OUTPUT);
-    let packs = fs::read_dir(directory.path().join("a/.git/objects/pack"))
-        .unwrap()
-        .count();
+    let packs = fs::read_dir(directory.path().join("a/.git/objects/pack")).unwrap().count();
     assert!(packs >= 2, "the repack left a pack and its index");
 }
 

@@ -25,10 +25,7 @@ impl Server {
         put_under(&mut command, lock);
         let process = Running::start(&mut command);
         let port = wait_for_port(&port_file);
-        Self {
-            process,
-            address: format!("127.0.0.1:{port}"),
-        }
+        Self { process, address: format!("127.0.0.1:{port}") }
     }
 
     /// Asks for an orderly end, which joins the threads.
@@ -59,26 +56,10 @@ fn memcached_returns_what_was_stored(lock: &str) {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(lock, directory.path());
     let mut load = program("memcaslap");
-    load.args([
-        "-s",
-        &server.address,
-        "-T",
-        "2",
-        "-c",
-        "32",
-        "-x",
-        "40000",
-        "-v",
-        "0.5",
-    ]);
+    load.args(["-s", &server.address, "-T", "2", "-c", "32", "-x", "40000", "-v", "0.5"]);
     load.env("HOME", directory.path());
     let text = succeed(load).text();
-    for line in [
-        "get_misses: 0\n",
-        "verify_misses: 0\n",
-        "verify_failed: 0\n",
-        "Ops: 40000 ",
-    ] {
+    for line in ["get_misses: 0\n", "verify_misses: 0\n", "verify_failed: 0\n", "Ops: 40000 "] {
         assert!(text.contains(line), "{line:?} is not in {text}");
     }
     server.stop(lock);

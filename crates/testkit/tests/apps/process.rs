@@ -58,13 +58,7 @@ impl Running {
             .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {what}: {error}"));
-        Self {
-            what,
-            child,
-            stdout,
-            stderr,
-            ended: false,
-        }
+        Self { what, child, stdout, stderr, ended: false }
     }
 
     /// Process id, and the id of the process group.
@@ -83,19 +77,12 @@ impl Running {
                 self.ended = true;
                 let stdout = read_back(&mut self.stdout);
                 let stderr = String::from_utf8_lossy(&read_back(&mut self.stderr)).into_owned();
-                return Ended {
-                    status,
-                    stdout,
-                    stderr,
-                };
+                return Ended { status, stdout, stderr };
             }
             if Instant::now() >= deadline {
                 let threads = describe_group(self.pid());
                 let stderr = String::from_utf8_lossy(&read_back(&mut self.stderr)).into_owned();
-                panic!(
-                    "hung: did not end within {limit:?}: {}\n{threads}stderr: {stderr}",
-                    self.what
-                );
+                panic!("hung: did not end within {limit:?}: {}\n{threads}stderr: {stderr}", self.what);
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -119,13 +106,8 @@ pub(crate) fn run(command: &mut Command) -> Ended {
 /// Sends `signal` (a name without SIG) to the process group of `pid`.
 pub(crate) fn signal_group(pid: u32, signal: &str) {
     // Through the shell's builtin, which needs neither a package nor unsafe code.
-    let status = Command::new("sh")
-        .args(["-c", &format!("kill -{signal} -{pid}")])
-        .status();
-    assert!(
-        status.is_ok_and(|status| status.success()),
-        "cannot send SIG{signal} to group {pid}"
-    );
+    let status = Command::new("sh").args(["-c", &format!("kill -{signal} -{pid}")]).status();
+    assert!(status.is_ok_and(|status| status.success()), "cannot send SIG{signal} to group {pid}");
 }
 
 fn read_back(file: &mut File) -> Vec<u8> {
@@ -172,11 +154,7 @@ fn describe_thread(text: &mut String, process: u32, thread: u32) {
 
 /// The fields of a `stat` file from the state on; the command before them may contain spaces.
 fn fields_after_comm(stat: &str) -> Vec<&str> {
-    stat.rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect()
+    stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect()
 }
 
 /// The entries of a directory of /proc that are numbers.
@@ -184,9 +162,7 @@ fn numbered(directory: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
     };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect()
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 #[test]
@@ -197,19 +173,12 @@ fn a_program_that_hangs_is_described_and_killed() {
     let panic = std::panic::catch_unwind(wait).expect_err("the program hangs");
     let message = panic.downcast_ref::<String>().unwrap();
     assert!(message.contains("did not end within 300ms"), "{message}");
-    assert!(
-        message.contains(" sleep ") && message.contains("state S"),
-        "children count too: {message}"
-    );
+    assert!(message.contains(" sleep ") && message.contains("state S"), "children count too: {message}");
 
     // The killed child of the shell may take a moment to leave.
     let deadline = Instant::now() + LIMIT;
     while describe_group(group).contains("state S") {
-        assert!(
-            Instant::now() < deadline,
-            "still there: {}",
-            describe_group(group)
-        );
+        assert!(Instant::now() < deadline, "still there: {}", describe_group(group));
         thread::sleep(Duration::from_millis(5));
     }
 }

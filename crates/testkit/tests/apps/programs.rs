@@ -74,16 +74,9 @@ pub(crate) fn succeed_under(mut command: Command, lock: &str) -> Ended {
 
 /// Checks that the library reported at the program's end, and had served mutexes by `lock`.
 pub(crate) fn assert_served(ended: &Ended, lock: &str) {
-    let expected = if lock == "passthrough" {
-        "lockwork: ".to_owned()
-    } else {
-        format!(" mutexes by {lock}")
-    };
-    assert!(
-        ended.stderr.contains(&expected),
-        "no {expected:?} in {}",
-        tail(&ended.stderr)
-    );
+    let expected =
+        if lock == "passthrough" { "lockwork: ".to_owned() } else { format!(" mutexes by {lock}") };
+    assert!(ended.stderr.contains(&expected), "no {expected:?} in {}", tail(&ended.stderr));
 }
 
 /// Runs `command` as it is and checks that it succeeded.

@@ -28,25 +28,12 @@ fn video() -> Vec<u8> {
 fn luma(frame: usize, x: usize, y: usize) -> u8 {
     let left = WIDTH - 2 * frame;
     let in_square = (left.saturating_sub(40)..left).contains(&x) && (60..100).contains(&y);
-    if in_square {
-        (x ^ y) as u8
-    } else {
-        (x + 2 * y + 3 * frame) as u8
-    }
+    if in_square { (x ^ y) as u8 } else { (x + 2 * y + 3 * frame) as u8 }
 }
 
 fn encode(input: &Path, output: &Path) -> Command {
     let mut command = program("x265");
-    command.args([
-        "--preset",
-        "ultrafast",
-        "--no-progress",
-        "--no-info",
-        "--pools",
-        "8",
-        "-F",
-        "8",
-    ]);
+    command.args(["--preset", "ultrafast", "--no-progress", "--no-info", "--pools", "8", "-F", "8"]);
     command.arg("--input").arg(input).arg("--output").arg(output);
     command
 }
@@ -66,26 +53,15 @@ static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
     succeed(encode(&input, &output));
     let encoded = fs::read(output).unwrap();
     assert!(encoded.len() > 1000, "the encoder wrote {} bytes", encoded.len());
-    Reference {
-        _directory: directory,
-        input,
-        encoded,
-    }
+    Reference { _directory: directory, input, encoded }
 });
 
 fn x265_encodes_the_same(lock: &str) {
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("locked.hevc");
     let ended = succeed_under(encode(&REFERENCE.input, &output), lock);
-    assert!(
-        ended.stderr.contains(&format!("encoded {FRAMES} frames")),
-        "{}",
-        ended.stderr
-    );
-    assert!(
-        fs::read(output).unwrap() == REFERENCE.encoded,
-        "the encoded video differs"
-    );
+    assert!(ended.stderr.contains(&format!("encoded {FRAMES} frames")), "{}", ended.stderr);
+    assert!(fs::read(output).unwrap() == REFERENCE.encoded, "the encoded video differs");
 }
 
 under_each_lock!(x265_encodes_the_same:

@@ -9,7 +9,7 @@ use super::{
     LATE, READER, READERS, READERS_WAITING, RwState, WAKING, WRITER, WRITERS_WAITING, admits_reader, is_free,
 };
 use crate::rw::{Preference, ReadRefused};
-use crate::wait::WAITING_ON_RWLOCK;
+use crate::wait::{WAITING_ON_RWLOCK, registered};
 
 impl<P: Platform> RwState<P> {
     /// Polls for a short while, as long as `hopeless` holds and nobody sleeps: who comes after sleepers
@@ -44,7 +44,7 @@ impl<P: Platform> RwState<P> {
         let barred = |state| !admits_reader(state, preference);
         let mut seen = self.spin(barred);
         let mut expired = false;
-        P::set_waiting_on(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK);
+        let before = P::set_waiting_on(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK);
         let outcome = loop {
             seen = match self.try_shared_from(seen, preference) {
                 Err((ReadRefused::Busy, seen)) => seen,
@@ -69,7 +69,7 @@ impl<P: Platform> RwState<P> {
             expired = self.state.wait(asleep, deadline).is_err();
             seen = self.spin(barred);
         };
-        P::set_waiting_on(0);
+        P::set_waiting_on(before);
         outcome
     }
 
@@ -93,16 +93,17 @@ impl<P: Platform> RwState<P> {
         if self.try_exclusive_from(self.spin(|state| !is_free(state))).is_ok() {
             return true;
         }
-        P::set_waiting_on(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK);
-        // ORDER: Relaxed: E3 publishes it.
-        self.writers.fetch_add(1, Relaxed);
-        let acquired = self.wait_exclusive(deadline);
-        if !acquired {
-            self.give_up_exclusive();
-        }
-        P::set_waiting_on(0);
-        acquired
+        registered::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, || {
+            // ORDER: Relaxed: E3 publishes it.
+            self.writers.fetch_add(1, Relaxed);
+            let acquired = self.wait_exclusive(deadline);
+            if !acquired {
+                self.give_up_exclusive();
+            }
+            acquired
+        })
     }
+
     /// Waits, as a registered writer, for the lock or the deadline. Returns whether it has the lock, and then is no
     /// longer registered.
     fn wait_exclusive(&self, deadline: Option<Deadline>) -> bool {
