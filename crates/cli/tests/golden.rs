@@ -184,7 +184,7 @@ fn the_library_is_found_beside_the_program_or_in_lib() {
     let bin = directory.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
     let program = bin.join("lockwork");
-    std::fs::copy(env!("CARGO_BIN_EXE_lockwork"), &program).unwrap();
+    common::install(env!("CARGO_BIN_EXE_lockwork").as_ref(), &program);
     let run = || {
         let mut command = std::process::Command::new(&program);
         command.env_remove("LOCKWORK_SO").args(["run", "--", "sh", "-c", "echo $LD_PRELOAD"]);

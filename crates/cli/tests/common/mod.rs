@@ -1,7 +1,6 @@
 //! What the tests of the command share.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -49,8 +48,16 @@ pub fn output(command: &mut Command) -> (Option<i32>, String, String) {
 
 /// Writes an executable script.
 pub fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
+    let source = directory.join(format!("{name}.text"));
+    std::fs::write(&source, text).unwrap();
     let path = directory.join(name);
-    std::fs::write(&path, text).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    install(&source, &path);
     path
+}
+
+/// Makes an executable of a file. By a process of its own: were this one to write it, a child that another test forks
+/// meanwhile would have it open for writing too, and it could not be run until that child has called `exec`.
+pub fn install(source: &Path, target: &Path) {
+    let status = Command::new("install").arg("-m755").args([source, target]).status().unwrap();
+    assert!(status.success(), "install {}: {status}", target.display());
 }
