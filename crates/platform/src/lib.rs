@@ -8,6 +8,7 @@
 #![no_std]
 
 mod arch;
+pub mod barrier;
 mod cells;
 mod clock;
 mod native;
@@ -58,6 +59,21 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
 
     /// A memory fence.
     fn fence(order: Ordering);
+
+    /// The frequent side of a store-load race whose rare side calls [`Platform::heavy_barrier`]: between a store and
+    /// a load of the calling thread. One of the two threads sees the other's store.
+    #[inline(always)]
+    #[track_caller]
+    fn light_barrier() {
+        Self::fence(Ordering::SeqCst);
+    }
+
+    /// The rare side: a full barrier in every thread of the process. May cost microseconds.
+    #[inline(always)]
+    #[track_caller]
+    fn heavy_barrier() {
+        Self::fence(Ordering::SeqCst);
+    }
 
     /// Tells the core that this thread polls. If nothing that the caller loaded since its last pause
     /// has changed, another iteration of its loop does the same as the last one (a simulator sleeps on

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 use crate::cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
 use crate::clock::{Clock, Deadline};
 use crate::tls::ThreadBlock;
-use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, slab, slots, sys, topology};
+use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, barrier, slab, slots, sys, topology};
 
 /// Linux on the machine at hand.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +27,11 @@ impl Native {
         AtomicPtr::new(core::ptr::null_mut())
     }
 
-    /// Prepares what is better prepared before other code runs: the exit handler's key, which
-    /// needs no memory when it is among the first of the process.
+    /// Prepares what is better prepared before other code runs: the exit handler's key, which needs no memory when it is
+    /// among the first of the process, and the kernel's barrier, which is registered quickly while there is one thread.
     pub fn prepare() {
         crate::tls::exit_key();
+        barrier::prepare();
     }
 }
 
@@ -164,6 +165,15 @@ unsafe impl Platform for Native {
     #[inline(always)]
     fn fence(order: Ordering) {
         fence(order);
+    }
+
+    #[inline(always)]
+    fn light_barrier() {
+        barrier::light();
+    }
+
+    fn heavy_barrier() {
+        barrier::heavy();
     }
 
     #[inline(always)]

@@ -261,7 +261,9 @@ fn cut_batch() -> NonNull<FreeNode> {
             first.as_ptr().wrapping_add(index + 1)
         };
         // SAFETY: `first` points to `BATCH` nodes that are ours.
-        unsafe { first.add(index).write(FreeNode { next, next_batch: ptr::null_mut() }) };
+        let node = unsafe { first.add(index) };
+        // SAFETY: as above.
+        unsafe { node.write(FreeNode { next, next_batch: ptr::null_mut() }) };
     }
     first
 }

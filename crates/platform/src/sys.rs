@@ -1,7 +1,7 @@
 //! The system calls the library makes, raw: `libc::syscall` would change `errno` under the program.
 
 use core::ffi::CStr;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use crate::arch::syscall6;
 use crate::clock::{Clock, Deadline};
@@ -20,6 +20,8 @@ mod number {
     pub(super) const FUTEX: usize = 202;
     pub(super) const OPENAT: usize = 257;
     pub(super) const GETCPU: usize = 309;
+    pub(super) const NANOSLEEP: usize = 35;
+    pub(super) const MEMBARRIER: usize = 324;
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -30,12 +32,14 @@ mod number {
     pub(super) const WRITE: usize = 64;
     pub(super) const FUTEX: usize = 98;
     pub(super) const SCHED_YIELD: usize = 124;
+    pub(super) const NANOSLEEP: usize = 101;
     pub(super) const GETCPU: usize = 168;
     pub(super) const GETTID: usize = 178;
     pub(super) const SCHED_GETAFFINITY: usize = 123;
     pub(super) const MUNMAP: usize = 215;
     pub(super) const MMAP: usize = 222;
     pub(super) const MADVISE: usize = 233;
+    pub(super) const MEMBARRIER: usize = 283;
 }
 
 /// `EINTR`: a signal came.
@@ -97,6 +101,29 @@ pub fn futex_wake(word: *const u32, n: u32) -> usize {
 pub fn sched_yield() {
     // SAFETY: no arguments, no memory.
     unsafe { syscall6(number::SCHED_YIELD, [0; 6]) };
+}
+
+/// Sleeps for this long, or until a signal comes.
+pub fn sleep_ns(ns: u64) {
+    let time = Timespec { seconds: (ns / 1_000_000_000) as i64, nanoseconds: (ns % 1_000_000_000) as i64 };
+    // SAFETY: the timespec outlives the call; what is left of the time is not asked for.
+    unsafe { syscall6(number::NANOSLEEP, [ptr::from_ref(&time) as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// What to ask of `membarrier(2)`.
+#[derive(Clone, Copy, Debug)]
+pub enum Membarrier {
+    /// A full barrier on every CPU that runs a thread of this process; needs the registration.
+    Expedited = 8,
+    /// The right to `Expedited`, for this process and its children.
+    Register = 16,
+}
+
+/// Calls `membarrier(2)`; false if the kernel refuses.
+#[must_use]
+pub fn membarrier(command: Membarrier) -> bool {
+    // SAFETY: no memory of the caller's is involved.
+    unsafe { syscall6(number::MEMBARRIER, [command as usize, 0, 0, 0, 0, 0]) == 0 }
 }
 
 /// The kernel's id of this thread.

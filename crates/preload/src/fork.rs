@@ -77,11 +77,15 @@ fn forget_waiters(waiting_on: usize) {
     match waiting_on & KIND {
         WAITING_ON_COND => {
             // SAFETY: a thread of the parent waited on it, so it was alive, and so is the child's copy; nobody else runs.
-            unsafe { CondVar::at(address as *mut CondVar).cond.forget_waiters() };
+            let cond = unsafe { CondVar::at(address as *mut CondVar) };
+            // SAFETY: as above.
+            unsafe { cond.cond.forget_waiters() };
         }
         WAITING_ON_RWLOCK => {
             // SAFETY: as above.
-            unsafe { RwLock::at(address as *mut RwLock).lock.forget_waiters() };
+            let rwlock = unsafe { RwLock::at(address as *mut RwLock) };
+            // SAFETY: as above.
+            unsafe { rwlock.lock.forget_waiters() };
         }
         _ => {
             // SAFETY: as above.

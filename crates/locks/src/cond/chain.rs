@@ -19,6 +19,7 @@ impl<P: Platform> Chain<P> {
         Self { first: Link::NONE, last: Link::NONE, one_lock: true }
     }
 
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason for all: the nodes are claimed")]
     pub(super) fn push(&mut self, waiter: &Waiter<P>) {
         // SAFETY: claimed nodes are the claimer's until it grants them (I4), for this block.
         unsafe {
@@ -38,7 +39,9 @@ impl<P: Platform> Chain<P> {
     /// they take different locks, one might wait for a lock that another's progress frees: then all are granted now.
     pub(super) fn wake(self, width: usize) {
         // SAFETY: see `push`; nodes are read before they are granted, for this function.
-        let follow = |link: Link<P>| unsafe { link.get().map_or(Link::NONE, |waiter| waiter.next.get()) };
+        let node = |link: Link<P>| unsafe { link.get() };
+        // SAFETY: as above.
+        let follow = |link| node(link).map_or(Link::NONE, |waiter| unsafe { waiter.next.get() });
         let mut ahead = self.first;
         if self.one_lock {
             for _ in 0..width.max(1) {

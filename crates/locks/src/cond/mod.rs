@@ -229,6 +229,7 @@ impl<P: Platform> Cond<P> {
         unsafe { self.leavers.set(leavers.wrapping_add_signed(change)) };
     }
 
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason for all: the guard")]
     fn enqueue(&self, waiter: &Waiter<P>) {
         // Before the guard: a child of another thread's `fork` finds in the registry every condition whose guard a ghost
         // may have.
@@ -254,8 +255,10 @@ impl<P: Platform> Cond<P> {
         if claimed {
             // The condition may be destroyed as soon as all are claimed (I3), long before they run: a child of `fork` must not
             // look for ghosts there.
-            // SAFETY: I1, and a claimed waiter lives until it is granted.
-            unsafe { P::end_waiting_on(waiter.registration.get(), self.address()) };
+            // SAFETY: I1.
+            let registration = unsafe { waiter.registration.get() };
+            // SAFETY: a claimed waiter lives until it is granted.
+            unsafe { P::end_waiting_on(registration, self.address()) };
         }
         claimed
     }
@@ -269,6 +272,7 @@ impl<P: Platform> Cond<P> {
     }
 
     /// Takes a node out of the queue. Under the guard.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason for all: the guard")]
     fn unlink(&self, waiter: &Waiter<P>) {
         // SAFETY: I1, for this block: the caller has the guard, and nodes in the queue are alive.
         unsafe {

@@ -15,6 +15,8 @@
 //!   uncontended path therefore writes nothing shared.
 //! - The first passive thread sleeps too, after its spinning time: on a machine with few CPUs its polling would
 //!   take one of them from the active threads. The releases that leave few active threads wake it.
+//! - Joining is exact: a CAS, instead of a check and an increment.
+//! - A thread that was admitted out of turn counts itself in, but waits for another to leave before it asks for the lock.
 //! - The thresholds shrink on machines with fewer than ten CPUs (see `knobs`).
 //! - Timed acquisition: a passive thread leaves the queue, an active one the count.
 //!
@@ -28,14 +30,15 @@
 //!   the lock is free.
 //! - I2: `ingress − egress` = threads that counted themselves in and have neither released the lock nor given up. Only
 //!   the holder writes `egress`.
-//! - I3: a first passive thread that sleeps has moved `approved` to `TOP_PARKED` before it looked at the number of active
-//!   threads for the last time; whoever lowers that number looks at `approved` afterwards. One of them sees
-//!   the other, so no wake-up is lost.
+//! - I3: a first passive thread that sleeps has moved `approved` to `TOP_PARKED` or `JOINED_PARKED` before it looked at
+//!   the number of active threads for the last time; whoever lowers that number looks at `approved` afterwards. One of
+//!   them sees the other, so no wake-up is lost.
 //!
 //! # Ordering
 //!
 //! - E1: the CAS that publishes `Restriction` (Release) → the load of the pointer (Acquire): its settings.
-//! - E2: I3 is a store-load race: both sides put a SeqCst fence between their write and their read.
+//! - E2: I3 is a store-load race: the releases put a light barrier between their write and their read, the thread that
+//!   goes to sleep a heavy one.
 //! - E3: exclusion and the order of critical sections are the inner lock's; the wrapper adds nothing to them.
 
 use core::marker::PhantomData;
@@ -65,7 +68,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         text: "Dice, Kogan: Avoiding scalability collapse by restricting concurrency. EuroSys 2019",
     },
     summary: "lets a few threads compete for the lock it wraps and puts the others to sleep in a queue",
-    properties: "Adds 8 bytes to a lock, and 256 bytes of state once it has been contended. Disabled, it costs a load \
+    properties: "Adds 8 bytes to a lock, and 128 bytes of state once it has been contended. Disabled, it costs a load \
                  and a branch; it enables itself when enough threads wait.",
     deviations: "Contention is detected on contended acquisitions only; the first passive thread sleeps after \
                  spinning; the thresholds shrink on machines with fewer than ten CPUs.",

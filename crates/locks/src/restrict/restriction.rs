@@ -3,7 +3,7 @@
 //! The invariants (I1 to I3) and ordering edges (E1, E2) are those of [`gcr`](super::gcr).
 
 use core::ptr;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, PoolNode};
 
@@ -16,51 +16,53 @@ use crate::wait::SpinThenPark;
 const NONE: u32 = 0;
 /// The first passive thread may join.
 const APPROVED: u32 = 1;
-/// The first passive thread sleeps, or is about to.
+/// The first passive thread sleeps, or is about to, until it may join.
 const TOP_PARKED: u32 = 2;
+/// The first passive thread has joined, and sleeps, or is about to, until an active one has left.
+const JOINED_PARKED: u32 = 3;
 
 /// The part of the state that one kind of thread writes, on a cache line of its own.
 #[repr(align(64))]
 struct Line<T>(T);
 
-/// Written rarely, read by everybody.
-struct Shared<P: Platform> {
+/// Read at every acquisition, written rarely: when a thread becomes passive, and when the first passive thread sleeps,
+/// looks or joins.
+struct Gate<P: Platform> {
     settings: P::Data<Settings>,
     /// 1 while restriction is on.
     enabled: P::U32,
-}
-
-/// Written by passive threads.
-struct Passive<P: Platform> {
     /// The queue of passive threads: an MCS lock whose holder is the first of them.
     queue: Mcs<P, SpinThenPark>,
-    /// `NONE`, `APPROVED` or `TOP_PARKED`.
+    /// `NONE`, `APPROVED`, `TOP_PARKED` or `JOINED_PARKED`.
     approved: P::Futex,
     /// Pauses between two looks at the number of active threads; only the first passive thread uses it.
     next_check: P::U32,
 }
 
-/// Written by the holder (I1, I2).
-struct Holder<P: Platform> {
+/// Written at every acquisition. On one line, although different threads write the two counters: whoever joins reads
+/// both, and the holder has the line when it leaves. Two lines would travel twice for every pair.
+struct Counts<P: Platform> {
+    /// Written by threads that become active.
+    ingress: P::U32,
+    /// Written by the holder (I2).
     egress: P::U32,
+    /// The holder's (I1).
     acquisitions: P::Data<u32>,
+    /// The holder's (I1).
     counted: P::Data<bool>,
 }
 
 /// What a lock gets once it has been contended.
 #[repr(C)]
 pub struct Restriction<P: Platform> {
-    shared: Line<Shared<P>>,
-    passive: Line<Passive<P>>,
-    /// Written by threads that become active.
-    ingress: Line<P::U32>,
-    holder: Line<Holder<P>>,
+    gate: Line<Gate<P>>,
+    counts: Line<Counts<P>>,
 }
 
 impl<P: Platform> core::fmt::Debug for Restriction<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Restriction")
-            .field("enabled", &self.shared.0.enabled.load(Relaxed))
+            .field("enabled", &self.gate.0.enabled.load(Relaxed))
             .field("active", &self.active())
             .finish_non_exhaustive()
     }
@@ -69,14 +71,15 @@ impl<P: Platform> core::fmt::Debug for Restriction<P> {
 impl<P: Platform> PoolNode<P> for Restriction<P> {
     fn new() -> Self {
         Self {
-            shared: Line(Shared { settings: P::Data::new(Settings::UNSET), enabled: P::U32::new(0) }),
-            passive: Line(Passive {
+            gate: Line(Gate {
+                settings: P::Data::new(Settings::UNSET),
+                enabled: P::U32::new(0),
                 queue: Mcs::new(),
                 approved: P::Futex::new(NONE),
                 next_check: P::U32::new(1),
             }),
-            ingress: Line(P::U32::new(0)),
-            holder: Line(Holder {
+            counts: Line(Counts {
+                ingress: P::U32::new(0),
                 egress: P::U32::new(0),
                 acquisitions: P::Data::new(0),
                 counted: P::Data::new(false),
@@ -88,13 +91,13 @@ impl<P: Platform> PoolNode<P> for Restriction<P> {
 impl<P: Platform> Restriction<P> {
     pub(super) fn settings(&self) -> Settings {
         // SAFETY: written once, before the state was published (E1).
-        unsafe { self.shared.0.settings.get() }
+        unsafe { self.gate.0.settings.get() }
     }
 
     /// An estimate of the active threads; it can be off by those that change a counter meanwhile.
     fn active(&self) -> i32 {
-        let ingress = self.ingress.0.load(Relaxed);
-        ingress.wrapping_sub(self.holder.0.egress.load(Relaxed)) as i32
+        let counts = &self.counts.0;
+        counts.ingress.load(Relaxed).wrapping_sub(counts.egress.load(Relaxed)) as i32
     }
 
     /// Sets what never changes later, before the state is published (E1).
@@ -104,15 +107,15 @@ impl<P: Platform> Restriction<P> {
     /// Nobody else knows of the state yet.
     pub(super) unsafe fn configure(&self, settings: Settings) {
         // SAFETY: the caller's contract.
-        unsafe { self.shared.0.settings.set(settings) };
+        unsafe { self.gate.0.settings.set(settings) };
     }
 
     pub(super) fn is_enabled(&self) -> bool {
-        self.shared.0.enabled.load(Relaxed) != 0
+        self.gate.0.enabled.load(Relaxed) != 0
     }
 
     pub(super) fn enable(&self) {
-        self.shared.0.enabled.store(1, Relaxed);
+        self.gate.0.enabled.store(1, Relaxed);
     }
 
     /// Makes the calling thread active, after a time as a passive one if there are enough. Returns false
@@ -121,25 +124,44 @@ impl<P: Platform> Restriction<P> {
         if self.join_active() {
             return true;
         }
-        let queue = &self.passive.0.queue;
+        let queue = &self.gate.0.queue;
         let Some(top) = queue.acquire_for(address, deadline) else { return false };
         let admitted = self.wait_at_top(deadline);
         if admitted {
-            self.ingress.0.fetch_add(1, Relaxed);
+            self.counts.0.ingress.fetch_add(1, Relaxed);
+            self.wait_for_room(deadline);
         }
         // SAFETY: the token of the acquisition above.
         unsafe { queue.unlock(top) };
         admitted
     }
 
+    /// Waits, as the first passive thread that has just joined and may be one too many, until another has left, since it keeps
+    /// new ones from joining. Were it to spin in the lock instead, it could do so on the very CPU that the holder needs. Ends
+    /// early at the deadline, or when the next thread is to be admitted out of turn.
+    fn wait_for_room(&self, deadline: Option<Deadline>) {
+        let Settings { active, spin, .. } = self.settings();
+        for _ in 0..=spin {
+            if self.active() <= active + 1 {
+                return;
+            }
+            P::pause();
+        }
+        self.sleep_at_top(JOINED_PARKED, active + 1, deadline);
+    }
+
     /// Makes the calling thread active if few enough are, now or within a short spin: on a machine with few CPUs most
     /// collisions are with a holder that runs and is about to leave, and sleeping would cost more.
     fn join_active(&self) -> bool {
         let Settings { active, spin, .. } = self.settings();
+        let counts = &self.counts.0;
         for _ in 0..=spin {
-            // The check and the increment are not one operation: a few threads too many may become active.
-            if self.active() <= active {
-                self.ingress.0.fetch_add(1, Relaxed);
+            let ingress = counts.ingress.load(Relaxed);
+            // The CAS fails if others have joined since, and `egress` only grows: there are never too many.
+            let others = ingress.wrapping_sub(counts.egress.load(Relaxed)) as i32;
+            if others <= active
+                && counts.ingress.compare_exchange(ingress, ingress.wrapping_add(1), Relaxed, Relaxed).is_ok()
+            {
                 return true;
             }
             P::pause();
@@ -154,7 +176,7 @@ impl<P: Platform> Restriction<P> {
     /// The calling thread holds the lock (I1).
     pub(super) unsafe fn count_holder(&self) {
         // SAFETY: the caller's contract.
-        unsafe { self.holder.0.counted.set(true) };
+        unsafe { self.counts.0.counted.set(true) };
     }
 
     /// In a child after `fork`: forgets the passive threads and the active ones except a counted holder.
@@ -163,21 +185,21 @@ impl<P: Platform> Restriction<P> {
     ///
     /// Nobody else uses the lock.
     pub(super) unsafe fn forget_waiters(&self, is_locked: bool) {
-        self.passive.0.queue.clear();
-        self.passive.0.approved.store(NONE, Relaxed);
-        let holder = &self.holder.0;
+        self.gate.0.queue.clear();
+        self.gate.0.approved.store(NONE, Relaxed);
+        let counts = &self.counts.0;
         // SAFETY: the caller's contract.
-        let counted = unsafe { holder.counted.get() } && is_locked;
+        let counted = unsafe { counts.counted.get() } && is_locked;
         // SAFETY: as above.
-        unsafe { holder.counted.set(counted) };
-        self.ingress.0.store(holder.egress.load(Relaxed).wrapping_add(u32::from(counted)), Relaxed);
+        unsafe { counts.counted.set(counted) };
+        counts.ingress.store(counts.egress.load(Relaxed).wrapping_add(u32::from(counted)), Relaxed);
     }
 
     /// Waits, as the first passive thread, until it may join. Returns false at the deadline.
     fn wait_at_top(&self, deadline: Option<Deadline>) -> bool {
         let Settings { join, check_max, spin, .. } = self.settings();
-        let passive = &self.passive.0;
-        let mut next_check = passive.next_check.load(Relaxed);
+        let gate = &self.gate.0;
+        let mut next_check = gate.next_check.load(Relaxed);
         let mut until_check = 0;
         for _ in 0..spin {
             if self.take_approval() {
@@ -186,40 +208,41 @@ impl<P: Platform> Restriction<P> {
             if until_check == 0 {
                 if self.active() <= join {
                     // The next thread at the top watches closely again.
-                    passive.next_check.store(1, Relaxed);
+                    gate.next_check.store(1, Relaxed);
                     return true;
                 }
                 next_check = next_check.saturating_mul(2).min(check_max);
-                passive.next_check.store(next_check, Relaxed);
+                gate.next_check.store(next_check, Relaxed);
                 until_check = next_check;
             }
             until_check -= 1;
             P::pause();
         }
-        self.sleep_at_top(join, deadline)
+        self.sleep_at_top(TOP_PARKED, join, deadline)
     }
 
-    fn sleep_at_top(&self, join: i32, deadline: Option<Deadline>) -> bool {
-        let approved = &self.passive.0.approved;
+    /// Sleeps as `parked` until approved, or until no more than `limit` threads are active. Returns false at the deadline.
+    fn sleep_at_top(&self, parked: u32, limit: i32, deadline: Option<Deadline>) -> bool {
+        let approved = &self.gate.0.approved;
         loop {
             // Fails only when an approval is there, which the next line takes.
-            let _ = approved.compare_exchange(NONE, TOP_PARKED, Relaxed, Relaxed);
-            P::fence(SeqCst); // ORDER: E2.
+            let _ = approved.compare_exchange(NONE, parked, Relaxed, Relaxed);
+            P::heavy_barrier(); // ORDER: E2.
             if self.take_approval() {
                 return true;
             }
-            if self.active() <= join {
+            if self.active() <= limit {
                 approved.store(NONE, Relaxed);
                 return true;
             }
-            if approved.wait(TOP_PARKED, deadline).is_err() {
+            if approved.wait(parked, deadline).is_err() {
                 return approved.swap(NONE, Relaxed) == APPROVED;
             }
         }
     }
 
     fn take_approval(&self) -> bool {
-        let approved = &self.passive.0.approved;
+        let approved = &self.gate.0.approved;
         // Only the thread at the top takes approvals, so a load and a store do not race with another taker.
         let given = approved.load(Relaxed) == APPROVED;
         if given {
@@ -230,53 +253,58 @@ impl<P: Platform> Restriction<P> {
 
     /// Lets the first passive thread in. Returns the word to wake if it sleeps.
     fn approve(&self) -> Option<*const P::Futex> {
-        let approved = &self.passive.0.approved;
-        (approved.swap(APPROVED, Relaxed) == TOP_PARKED).then_some(ptr::from_ref(approved))
+        let approved = &self.gate.0.approved;
+        let sleeps = matches!(approved.swap(APPROVED, Relaxed), TOP_PARKED | JOINED_PARKED);
+        sleeps.then_some(ptr::from_ref(approved))
     }
 
     /// Called after the number of active threads fell: returns whom to wake, if the first passive thread
-    /// sleeps and may join now.
+    /// sleeps and need not any more.
     fn after_leaving(&self) -> Option<*const P::Futex> {
-        P::fence(SeqCst); // ORDER: E2.
-        let parked = self.passive.0.approved.load(Relaxed) == TOP_PARKED;
-        if parked && self.active() <= self.settings().join { self.approve() } else { None }
+        P::light_barrier(); // ORDER: E2.
+        let limit = match self.gate.0.approved.load(Relaxed) {
+            TOP_PARKED => self.settings().join,
+            JOINED_PARKED => self.settings().active + 1,
+            _ => return None,
+        };
+        if self.active() <= limit { self.approve() } else { None }
     }
 
     /// The counting part of a release, by the holder.
     pub(super) fn release(&self) -> Option<*const P::Futex> {
-        let holder = &self.holder.0;
+        let counts = &self.counts.0;
         // SAFETY: I1: we hold the lock.
-        if !unsafe { holder.counted.get() } {
+        if !unsafe { counts.counted.get() } {
             return None;
         }
         // SAFETY: I1.
-        unsafe { holder.counted.set(false) };
+        unsafe { counts.counted.set(false) };
         // SAFETY: I1.
-        let acquisitions = unsafe { holder.acquisitions.get() } + 1;
+        let acquisitions = unsafe { counts.acquisitions.get() } + 1;
         let due = acquisitions >= self.settings().promote;
         // SAFETY: I1.
-        unsafe { holder.acquisitions.set(if due { 0 } else { acquisitions }) };
+        unsafe { counts.acquisitions.set(if due { 0 } else { acquisitions }) };
         let promoted = if due { self.promote() } else { None };
         // ORDER: a plain store suffices: only the holder writes it (I2).
-        holder.egress.store(holder.egress.load(Relaxed).wrapping_add(1), Relaxed);
+        counts.egress.store(counts.egress.load(Relaxed).wrapping_add(1), Relaxed);
         promoted.or_else(|| self.after_leaving())
     }
 
     /// Admits the first passive thread, or ends the restriction where there is none and few are active.
     #[cold]
     fn promote(&self) -> Option<*const P::Futex> {
-        if self.passive.0.queue.is_locked() {
+        if self.gate.0.queue.is_locked() {
             return self.approve();
         }
         if self.active() <= self.settings().idle {
-            self.shared.0.enabled.store(0, Relaxed);
+            self.gate.0.enabled.store(0, Relaxed);
         }
         None
     }
 
     /// Counts a thread out that gave up without having had the lock.
     pub(super) fn give_up(&self) {
-        self.ingress.0.fetch_sub(1, Relaxed);
+        self.counts.0.ingress.fetch_sub(1, Relaxed);
         wake::<P>(self.after_leaving());
     }
 }

@@ -57,8 +57,10 @@ pub(crate) fn rseq_cpu() -> Option<usize> {
     if offset.is_null() || size.is_null() {
         return None;
     }
-    // SAFETY: both symbols exist, and glibc set them before any constructor ran.
-    let (offset, size) = unsafe { (offset.read(), size.read()) };
+    // SAFETY: the symbol exists, and glibc set it before any constructor ran.
+    let offset = unsafe { offset.read() };
+    // SAFETY: as above.
+    let size = unsafe { size.read() };
     if size == 0 {
         return None;
     }
