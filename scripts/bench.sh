@@ -9,6 +9,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# Spinning locks as they were published: without the yields that Lockwork adds after a while.
+export LOCKWORK_STRICT_SPIN=1
+
 readonly BIN=target/release
 # The base locks compared, each by itself and under GCR; BENCH_BASES overrides.
 read -ra BASES <<<"${BENCH_BASES:-ttas ticket clh-spin clh-stp mcs-spin mcs-stp k42-spin k42-stp futex}"
@@ -29,7 +32,9 @@ compare() {
     local out=$RESULTS/$1
     shift
     mkdir -p "$out"
-    "$BIN/lockwork" compare --seed 1 --out "$out" "$@" | tee "$out/table.txt"
+    "$BIN/lockwork" compare --seed 1 --out "$out" "$@" | grep -v "^Report: " | tee "$out/table.txt"
+    # What is committed does not depend on where the repository lies.
+    sed -i "s|$PWD/||g" "$out"/{results.json,report.html}
 }
 
 # Uncontended lock and unlock through the preload, in a process with two threads.

@@ -87,6 +87,10 @@ pub(crate) struct RunArgs {
     /// Leave the program's own children alone
     #[arg(long)]
     pub(crate) no_follow: bool,
+    /// Let spinning locks spin for ever, as published; otherwise they begin to yield after about 100 us.
+    /// For `compare`, set LOCKWORK_STRICT_SPIN=1
+    #[arg(long)]
+    pub(crate) strict_spin: bool,
     /// Say on stderr when the program ends which locks were served and which were forwarded to glibc
     #[arg(long, short)]
     pub(crate) verbose: bool,

@@ -32,6 +32,9 @@ pub(crate) fn main(args: &RunArgs) -> Result<ExitCode, Failure> {
     let mut command = Command::new(&program);
     command.arg0(name).args(arguments);
     preload::apply(&preload::with_library(&library, &request), &mut command);
+    if args.strict_spin {
+        command.env("LOCKWORK_STRICT_SPIN", "1");
+    }
     let error = command.exec();
     Err(Failure::with_status(
         NOT_EXECUTABLE,

@@ -58,6 +58,14 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
     ///
     /// No other thread exists, or none uses this lock.
     unsafe fn forget_waiters(&self, holder: Option<Self::Token>);
+
+    /// Gives back the pool memory that the lock itself keeps, for locks that keep some; they then are as new.
+    ///
+    /// # Safety
+    ///
+    /// The lock is unlocked, and nobody else uses it.
+    #[inline]
+    unsafe fn dispose(&self) {}
 }
 
 /// What a holder keeps. It can be stored as one word, which is 0 for "none".

@@ -7,7 +7,7 @@ use lockwork_platform::Platform;
 use crate::api::RawLock;
 use crate::competitive::{backoff, tas, ttas};
 use crate::queue::{clh, k42, mcs, ticket};
-use crate::wait::{Spin, SpinThenPark};
+use crate::wait::{Park, Spin, SpinThenPark, Yield};
 use crate::{blocking::futex, restrict::gcr};
 
 /// The lock that `lockwork run` uses when nobody says otherwise.
@@ -22,6 +22,10 @@ pub enum Family {
     Queue,
     /// Waiters sleep in the kernel.
     Blocking,
+    /// Waiters of one NUMA node are served together.
+    Hierarchical,
+    /// Some waiters are put aside while there are too many.
+    LoadControl,
     /// A wrapper that restricts how many threads compete.
     Restriction,
 }
@@ -32,6 +36,8 @@ impl fmt::Display for Family {
             Self::Competitive => "competitive",
             Self::Queue => "queue",
             Self::Blocking => "blocking",
+            Self::Hierarchical => "hierarchical",
+            Self::LoadControl => "load control",
             Self::Restriction => "restriction",
         })
     }
@@ -82,7 +88,7 @@ pub struct LockInfo {
     pub name: &'static str,
     /// Which type it is.
     pub id: LockId,
-    /// How waiters wait: `spin`, `stp` (spin-then-park), `park`.
+    /// How waiters wait: `spin`, `stp` (spin-then-park), `park`, `yield`.
     pub waiting: &'static str,
     /// What is known of the algorithm.
     pub algorithm: &'static Algorithm,
@@ -118,10 +124,16 @@ catalogue! {
     Ticket, "ticket", "spin", ticket::ALGORITHM, ticket::Ticket<P>;
     ClhSpin, "clh-spin", "spin", clh::ALGORITHM, clh::Clh<P, Spin>;
     ClhStp, "clh-stp", "stp", clh::ALGORITHM, clh::Clh<P, SpinThenPark>;
+    ClhPark, "clh-park", "park", clh::ALGORITHM, clh::Clh<P, Park>;
+    ClhYield, "clh-yield", "yield", clh::ALGORITHM, clh::Clh<P, Yield>;
     McsSpin, "mcs-spin", "spin", mcs::ALGORITHM, mcs::Mcs<P, Spin>;
     McsStp, "mcs-stp", "stp", mcs::ALGORITHM, mcs::Mcs<P, SpinThenPark>;
+    McsPark, "mcs-park", "park", mcs::ALGORITHM, mcs::Mcs<P, Park>;
+    McsYield, "mcs-yield", "yield", mcs::ALGORITHM, mcs::Mcs<P, Yield>;
     K42Spin, "k42-spin", "spin", k42::ALGORITHM, k42::K42<P, Spin>;
     K42Stp, "k42-stp", "stp", k42::ALGORITHM, k42::K42<P, SpinThenPark>;
+    K42Park, "k42-park", "park", k42::ALGORITHM, k42::K42<P, Park>;
+    K42Yield, "k42-yield", "yield", k42::ALGORITHM, k42::K42<P, Yield>;
     Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
 }
 
@@ -145,11 +157,25 @@ impl LockId {
     }
 }
 
-/// The base lock of this name. Underscores count as hyphens (LiTL's spelling).
+/// Names of the LiTL suite whose lock has another name here.
+const ALIASES: &[(&str, &str)] = &[("spinlock", "tas")];
+
+/// The base lock of this name, or of this name in LiTL's spelling: underscores count as hyphens, `_spin_then_park` as `-stp`
+/// and `_original` as nothing.
 #[must_use]
 pub fn lookup(name: &str) -> Option<&'static LockInfo> {
-    let fold = |byte: u8| if byte == b'_' { b'-' } else { byte };
-    LOCKS.iter().find(|lock| lock.name.bytes().eq(name.bytes().map(fold)))
+    let folded = |name: &str, stem: &str, policy: &str| {
+        let fold = |byte: u8| if byte == b'_' { b'-' } else { byte };
+        name.bytes().eq(stem.bytes().map(fold).chain(policy.bytes()))
+    };
+    let find = |stem: &str, policy: &str| {
+        let ours = ALIASES.iter().find(|(theirs, _)| folded(theirs, stem, policy)).map(|(_, ours)| *ours);
+        LOCKS.iter().find(|lock| ours == Some(lock.name) || folded(lock.name, stem, policy))
+    };
+    match name.strip_suffix("_spin_then_park") {
+        Some(stem) => find(stem, "-stp"),
+        None => find(name.strip_suffix("_original").unwrap_or(name), ""),
+    }
 }
 
 #[cfg(test)]
@@ -167,6 +193,9 @@ mod tests {
     fn names_are_found_in_both_spellings() {
         assert_eq!(lookup("mcs_stp"), lookup("mcs-stp"));
         assert_eq!(lookup("mcs-stp").map(|lock| lock.id), Some(LockId::McsStp));
+        assert_eq!(lookup("mcs_spin_then_park"), lookup("mcs-stp"));
+        assert_eq!(lookup("ticket_original").map(|lock| lock.id), Some(LockId::Ticket));
+        assert_eq!(lookup("spinlock").map(|lock| lock.id), Some(LockId::Tas));
         assert_eq!(lookup("nonsense"), None);
     }
 }

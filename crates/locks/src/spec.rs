@@ -75,7 +75,10 @@ impl fmt::Display for SpecError<'_> {
                 }
             }
             Problem::NeedsPolicy(name) => {
-                write!(f, "`{name}` needs a waiting policy: `{name}-spin` or `{name}-stp` (spin, then park)")
+                write!(
+                    f,
+                    "`{name}` needs a waiting policy: `{name}-spin`, `{name}-stp` (spin, then park), `{name}-park` or `{name}-yield`"
+                )
             }
             Problem::NotAWrapper(name) => {
                 write!(f, "`{name}` takes no arguments: write `{name}`, or `gcr({name})`")

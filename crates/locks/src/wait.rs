@@ -55,7 +55,7 @@ pub(crate) fn registered<P: Platform, R>(address: usize, wait: impl FnOnce() -> 
 
 /// How to wait. A type, so that every lock is compiled for its policy.
 pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
-    /// The policy's name as it appears in lock names: `spin`, `stp`.
+    /// The policy's name as it appears in lock names: `spin`, `stp`, `park`, `yield`.
     const NAME: &'static str;
 
     /// Waits until `word` is [`GRANTED`], or abandons it at the deadline.
@@ -66,13 +66,61 @@ pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut>;
 }
 
-/// Spinning, whatever happens: the fastest hand-off when every thread has a CPU of its own, and a collapse when not.
+/// Spinning: the fastest hand-off when every thread has a CPU of its own, and a collapse when not. See [`Patience`].
 #[derive(Debug)]
 pub struct Spin;
 
 /// Spinning for about the time of a context-switch round trip, then sleeping (`stp`).
 #[derive(Debug)]
 pub struct SpinThenPark;
+
+/// Sleeping at once (`park`): for long critical sections, where spinning is waste.
+#[derive(Debug)]
+pub struct Park;
+
+/// Offering the CPU to other threads before every look (`yield`): for hosts with many more threads than CPUs
+/// and sections too short to sleep for.
+#[derive(Debug)]
+pub struct Yield;
+
+/// The pauses of a thread that spins. On a machine whose CPUs are all busy, the thread it waits for may need this very CPU:
+/// after about twenty context-switch round trips every pause yields instead, unless the process asked for strict spinning.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    left: u32,
+}
+
+impl Patience {
+    const ROUND_TRIPS: u32 = 20;
+
+    pub(crate) fn new<P: Platform>() -> Self {
+        let left =
+            if P::strict_spin() { u32::MAX } else { P::spin_budget().saturating_mul(Self::ROUND_TRIPS) };
+        Self { left }
+    }
+
+    /// Pauses once, or yields. Returns what that is worth in pauses.
+    pub(crate) fn pause<P: Platform>(&mut self) -> u32 {
+        self.pause_n::<P>(1)
+    }
+
+    /// Pauses `n` times, or yields. Returns what that is worth in pauses.
+    pub(crate) fn pause_n<P: Platform>(&mut self, n: u32) -> u32 {
+        /// A yield costs about as much as this many pauses.
+        const YIELD: u32 = 16;
+        if self.left == 0 {
+            P::yield_now();
+            return YIELD;
+        }
+        self.left = self.left.saturating_sub(n);
+        if n == 1 {
+            P::pause();
+        } else {
+            P::pause_n(n);
+        }
+        n
+    }
+}
 
 /// What became of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,9 +189,10 @@ impl<P: Platform> WaitPolicy<P> for Spin {
         /// Pauses between two looks at the clock, which costs about as much as one of them.
         const CLOCK_INTERVAL: u32 = 16;
         let Some(deadline) = deadline else {
+            let mut patience = Patience::new::<P>();
             // ORDER: E1.
             while word.load(Acquire) != GRANTED {
-                P::pause();
+                patience.pause::<P>();
             }
             return Ok(());
         };
@@ -156,23 +205,48 @@ impl<P: Platform> WaitPolicy<P> for Spin {
     }
 }
 
+impl<P: Platform> WaitPolicy<P> for Yield {
+    const NAME: &'static str = "yield";
+
+    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        // ORDER: E1.
+        while word.load(Acquire) != GRANTED {
+            if deadline.is_some_and(expired::<P>) {
+                return abandon::<P>(word);
+            }
+            P::yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl<P: Platform> WaitPolicy<P> for Park {
+    const NAME: &'static str = "park";
+
+    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        park::<P>(word, deadline)
+    }
+}
+
 impl<P: Platform> WaitPolicy<P> for SpinThenPark {
     const NAME: &'static str = "stp";
 
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        if spin::<P>(word, P::spin_budget()) {
-            return Ok(());
-        }
-        // ORDER: Acquire on failure is E1. Success publishes nothing: the granter reads only the state.
-        if word.compare_exchange(WAITING, PARKED, Relaxed, Acquire).is_err() {
-            return Ok(()); // I1: only a grant can have come in between.
-        }
-        // I3: from here on the granter wakes us. ORDER: the Acquire loads are E1.
-        while word.load(Acquire) != GRANTED {
-            if word.wait(PARKED, deadline).is_err() {
-                return abandon::<P>(word);
-            }
-        }
-        Ok(())
+        if spin::<P>(word, P::spin_budget()) { Ok(()) } else { park::<P>(word, deadline) }
     }
+}
+
+/// Sleeps until granted, or abandons the word at the deadline.
+fn park<P: Platform>(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+    // ORDER: Acquire on failure is E1. Success publishes nothing: the granter reads only the state.
+    if word.compare_exchange(WAITING, PARKED, Relaxed, Acquire).is_err() {
+        return Ok(()); // I1: only a grant can have come in between.
+    }
+    // I3: from here on the granter wakes us. ORDER: the Acquire loads are E1.
+    while word.load(Acquire) != GRANTED {
+        if word.wait(PARKED, deadline).is_err() {
+            return abandon::<P>(word);
+        }
+    }
+    Ok(())
 }

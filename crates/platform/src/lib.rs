@@ -91,6 +91,11 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// part of spin-then-park.
     fn spin_budget() -> u32;
 
+    /// Whether spinning threads keep their CPU however long they spin. If not, they yield it now and then after a while.
+    fn strict_spin() -> bool {
+        false
+    }
+
     /// The time on `clock`, in nanoseconds since its origin.
     fn now(clock: Clock) -> u64;
 

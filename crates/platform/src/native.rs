@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use crate::cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
 use crate::clock::{Clock, Deadline};
@@ -25,6 +25,11 @@ impl Native {
     #[must_use]
     pub const fn null<T>() -> AtomicPtr<T> {
         AtomicPtr::new(core::ptr::null_mut())
+    }
+
+    /// Makes spinning threads keep their CPU however long they spin, as the algorithms were published.
+    pub fn set_strict_spin(strict: bool) {
+        STRICT_SPIN.store(strict, Ordering::Relaxed);
     }
 
     /// Prepares what is better prepared before other code runs: the exit handler's key, which needs no memory when it is
@@ -137,6 +142,9 @@ static SPIN_BUDGET: AtomicU32 = AtomicU32::new(0);
 /// What a futex round trip between two running threads costs on servers of the last decade, in ns.
 const ROUND_TRIP_NS: u64 = 5_000;
 
+/// Whether spinning threads never yield.
+static STRICT_SPIN: AtomicBool = AtomicBool::new(false);
+
 /// CPUs this process may use; 0 = not asked yet.
 static PARALLELISM: AtomicUsize = AtomicUsize::new(0);
 
@@ -198,6 +206,11 @@ unsafe impl Platform for Native {
             0 => measure_spin_budget(),
             budget => budget,
         }
+    }
+
+    #[inline]
+    fn strict_spin() -> bool {
+        STRICT_SPIN.load(Ordering::Relaxed)
     }
 
     fn now(clock: Clock) -> u64 {

@@ -87,13 +87,14 @@ fn initialise() {
             Err(error) => refuse(format_args!("LOCKWORK_TOPOLOGY=`{description}`: {error}")),
         }
     }
+    Native::set_strict_spin(environment.is_set(b"LOCKWORK_STRICT_SPIN"));
     let choice = environment.get(b"LOCKWORK_LOCK").map(parse);
     let default = match environment.get_c(b"LOCKWORK_POLICY").filter(|file| !file.is_empty()) {
         // A lock named beside a policy takes the place of the policy's own default.
         Some(file) => policy::load(file, choice),
         None => choice.unwrap_or_else(|| parse(catalogue::DEFAULT)),
     };
-    if environment.get(b"LOCKWORK_NO_FOLLOW").is_some_and(|value| value != "0") {
+    if environment.is_set(b"LOCKWORK_NO_FOLLOW") {
         environment.forget_preload();
     }
     report::set_verbosity(match environment.get(b"LOCKWORK_VERBOSE") {
@@ -174,6 +175,11 @@ impl Environment {
     fn get_c(&self, name: &[u8]) -> Option<&'static CStr> {
         // SAFETY: terminated; the initial environment stays where it is for the life of the process.
         self.find(name).map(|value| unsafe { CStr::from_ptr(value) })
+    }
+
+    /// Whether a switch is on.
+    fn is_set(&self, name: &[u8]) -> bool {
+        self.get(name).is_some_and(|value| value != "0")
     }
 
     /// The value of a variable, if it is not empty.

@@ -269,7 +269,12 @@ impl<L: RawLock<Native>> Serve for Plain<L> {
         // SAFETY: the caller's contract.
         unsafe { lock.forget_waiters(holder) };
     }
-    unsafe fn dispose(_mutex: &Mutex) {}
+    unsafe fn dispose(mutex: &Mutex) {
+        // SAFETY: the mutex is served by `L`.
+        let lock = unsafe { inner::<L>(mutex) };
+        // SAFETY: the caller's contract.
+        unsafe { lock.dispose() };
+    }
 }
 
 /// A lock under GCR, laid over a mutex: the state's pointer takes the word that the lock leaves free.

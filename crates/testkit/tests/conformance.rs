@@ -1,10 +1,14 @@
-//! The conformance suite on every lock of the catalogue and on GCR around each of them: one test for each
-//! lock and property.
+//! The conformance suite on every lock of the catalogue, and on GCR around one lock of each kind: one test for
+//! each lock and property. (`shuttle.rs` has GCR around every lock.)
 
 use libtest_mimic::{Arguments, Trial};
 use lockwork_locks::RawLock;
+use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch};
+use lockwork_locks::competitive::ttas::Ttas;
+use lockwork_locks::queue::{clh::Clh, k42::K42, mcs::Mcs, ticket::Ticket};
 use lockwork_locks::restrict::gcr::{Gcr, Knobs};
+use lockwork_locks::wait::{Spin, SpinThenPark};
 use lockwork_platform::{Deadline, Native};
 use lockwork_testkit::conformance::{Check, Traits, suite};
 
@@ -16,17 +20,6 @@ impl Visitor<Native> for Plain {
 
     fn visit<L: RawLock<Native> + 'static>(self) -> Vec<Check> {
         suite::<L>()
-    }
-}
-
-/// The suite for GCR around a lock, as it comes and so strict that two threads are one too many.
-struct Restricted;
-
-impl Visitor<Native> for Restricted {
-    type Output = (Vec<Check>, Vec<Check>);
-
-    fn visit<L: RawLock<Native> + 'static>(self) -> Self::Output {
-        (suite::<Gcr<Native, L>>(), suite::<Strict<L>>())
     }
 }
 
@@ -92,15 +85,26 @@ fn trials(traits: Traits, checks: Vec<Check>) -> impl Iterator<Item = Trial> {
 fn of_lock(lock: &LockInfo) -> Vec<Trial> {
     let fifo = lock.algorithm.fairness.starts_with("FIFO");
     let spins = lock.waiting == "spin";
-    let traits = |name, fifo| Traits { name, fifo, spins };
-    let (default, strict) = dispatch(lock.id, Restricted);
-    trials(traits(lock.name.to_owned(), fifo), dispatch(lock.id, Plain))
-        .chain(trials(traits(format!("gcr({})", lock.name), false), default))
-        .chain(trials(traits(format!("gcr({}, active=0)", lock.name), false), strict))
+    trials(Traits { name: lock.name.to_owned(), fifo, spins }, dispatch(lock.id, Plain)).collect()
+}
+
+/// GCR around a lock, as it comes and so strict that two threads are one too many.
+fn of_restricted<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<Trial> {
+    let traits = |name| Traits { name, fifo: false, spins };
+    trials(traits(format!("gcr({name})")), suite::<Gcr<Native, L>>())
+        .chain(trials(traits(format!("gcr({name}, active=0)")), suite::<Strict<L>>()))
         .collect()
 }
 
 fn main() {
     let arguments = Arguments::from_args();
-    libtest_mimic::run(&arguments, LOCKS.iter().flat_map(of_lock).collect()).exit();
+    let mut all: Vec<Trial> = LOCKS.iter().flat_map(of_lock).collect();
+    all.extend(of_restricted::<Ttas<Native>>("ttas", true));
+    all.extend(of_restricted::<Ticket<Native>>("ticket", true));
+    all.extend(of_restricted::<Clh<Native, SpinThenPark>>("clh-stp", false));
+    all.extend(of_restricted::<Mcs<Native, Spin>>("mcs-spin", true));
+    all.extend(of_restricted::<Mcs<Native, SpinThenPark>>("mcs-stp", false));
+    all.extend(of_restricted::<K42<Native, SpinThenPark>>("k42-stp", false));
+    all.extend(of_restricted::<FutexLock<Native>>("futex", false));
+    libtest_mimic::run(&arguments, all).exit();
 }

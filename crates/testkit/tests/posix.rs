@@ -7,6 +7,7 @@
 mod common;
 
 use common::compare::{Deviation, differences};
+use libtest_mimic::{Arguments, Trial};
 use lockwork_locks::catalogue;
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -98,47 +99,18 @@ fn check(lock: &str) {
     );
 }
 
-macro_rules! under_locks {
-    ($($test:ident: $lock:literal;)*) => {
-        $(#[test]
-        fn $test() {
-            check($lock);
-        })*
+/// What the suite runs under besides every lock of the catalogue.
+const OTHERS: [&str; 8] = [
+    "passthrough",
+    "gcr(ticket)",
+    "gcr(ttas)",
+    "gcr(clh-stp)",
+    "gcr(mcs-spin)",
+    "gcr(mcs-stp)",
+    "gcr(k42-stp)",
+    "gcr(futex)",
+];
 
-        const COVERED: &[&str] = &[$($lock),*];
-    };
-}
-
-under_locks! {
-    under_passthrough: "passthrough";
-    under_tas: "tas";
-    under_ttas: "ttas";
-    under_backoff: "backoff";
-    under_ticket: "ticket";
-    under_clh_spin: "clh-spin";
-    under_clh_stp: "clh-stp";
-    under_mcs_spin: "mcs-spin";
-    under_mcs_stp: "mcs-stp";
-    under_k42_spin: "k42-spin";
-    under_k42_stp: "k42-stp";
-    under_futex: "futex";
-    under_gcr_ticket: "gcr(ticket)";
-    under_gcr_ttas: "gcr(ttas)";
-    under_gcr_clh_stp: "gcr(clh-stp)";
-    under_gcr_mcs_spin: "gcr(mcs-spin)";
-    under_gcr_mcs_stp: "gcr(mcs-stp)";
-    under_gcr_k42_stp: "gcr(k42-stp)";
-    under_gcr_futex: "gcr(futex)";
-}
-
-#[test]
-fn every_lock_of_the_catalogue_is_covered() {
-    for lock in catalogue::LOCKS {
-        assert!(COVERED.contains(&lock.name), "{} has no test here", lock.name);
-    }
-}
-
-#[test]
 fn every_deviation_names_a_line_that_glibc_prints() {
     let all: String = common::programs().iter().map(|program| common::reference(program)).collect();
     for deviation in DEVIATIONS {
@@ -149,7 +121,6 @@ fn every_deviation_names_a_line_that_glibc_prints() {
 }
 
 /// The comparison notices a preloaded library with a single wrong function.
-#[test]
 fn a_broken_library_is_noticed() {
     let mut command = common::command("mutex_kinds");
     let output = command
@@ -159,4 +130,23 @@ fn a_broken_library_is_noticed() {
     let found = differences(&common::reference("mutex_kinds"), &String::from_utf8_lossy(&output.stdout), &[]);
     assert!(!output.status.success());
     assert!(found.iter().any(|difference| difference.case == "mutex_static_default"), "{found:?}");
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let trial = |name: String, test: Box<dyn Fn() + Send>| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    };
+    let locks = catalogue::LOCKS.iter().map(|lock| lock.name).chain(OTHERS);
+    let mut trials: Vec<Trial> =
+        locks.map(|lock| trial(format!("under {lock}"), Box::new(move || check(lock)))).collect();
+    trials.push(trial(
+        "deviations are real".to_owned(),
+        Box::new(every_deviation_names_a_line_that_glibc_prints),
+    ));
+    trials.push(trial("a broken library is noticed".to_owned(), Box::new(a_broken_library_is_noticed)));
+    libtest_mimic::run(&arguments, trials).exit();
 }

@@ -31,7 +31,7 @@ use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
 use super::poll;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::registered;
+use crate::wait::{Patience, registered};
 
 /// What is known of test-and-set with back-off.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -65,6 +65,7 @@ pub(crate) struct Delay {
     bound: u32,
     /// State of the jitter.
     jitter: u32,
+    patience: Patience,
 }
 
 impl Delay {
@@ -77,7 +78,7 @@ impl Delay {
         let bound = bound.max(1);
         // Knuth's multiplicative hash, so that neighbours differ in their high bits too.
         let jitter = (P::cpu() as u32).wrapping_add(1).wrapping_mul(0x9E37_79B9);
-        Self { limit: Self::FIRST.min(bound), bound, jitter }
+        Self { limit: Self::FIRST.min(bound), bound, jitter, patience: Patience::new::<P>() }
     }
 
     /// The next delay in pauses, at least 1.
@@ -93,8 +94,7 @@ impl Delay {
     /// Waits for the next delay; returns it in pauses.
     pub(crate) fn pause<P: Platform>(&mut self) -> u32 {
         let pauses = self.next();
-        P::pause_n(pauses);
-        pauses
+        self.patience.pause_n::<P>(pauses)
     }
 }
 

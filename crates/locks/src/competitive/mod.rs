@@ -6,7 +6,7 @@ pub mod ttas;
 
 use lockwork_platform::{Deadline, Platform};
 
-use crate::wait::expired;
+use crate::wait::{Patience, expired};
 
 /// Pauses between two looks at the clock, which costs about as much as one or two of them.
 const CLOCK_INTERVAL: u32 = 16;
@@ -38,10 +38,10 @@ pub(crate) fn poll<P: Platform>(
     }
 }
 
-/// One pause, for [`poll`].
-pub(crate) fn pause_once<P: Platform>() -> u32 {
-    P::pause();
-    1
+/// Repeats `attempt` with a pause in between. Otherwise as [`poll`].
+pub(crate) fn poll_steadily<P: Platform>(deadline: Option<Deadline>, attempt: impl FnMut() -> bool) -> bool {
+    let mut patience = Patience::new::<P>();
+    poll::<P>(deadline, attempt, || patience.pause::<P>())
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
             attempts += 1;
             false
         };
-        assert!(!poll::<Native>(PAST, fail, pause_once::<Native>));
+        assert!(!poll_steadily::<Native>(PAST, fail));
         assert_eq!(attempts, CLOCK_INTERVAL);
     }
 
@@ -75,7 +75,7 @@ mod tests {
             attempts += 1;
             attempts == 3
         };
-        assert!(poll::<Native>(None, third, pause_once::<Native>));
+        assert!(poll_steadily::<Native>(None, third));
         assert_eq!(attempts, 3);
     }
 }

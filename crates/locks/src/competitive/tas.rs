@@ -26,7 +26,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
 
-use super::{pause_once, poll};
+use super::poll_steadily;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::wait::registered;
@@ -86,9 +86,7 @@ impl<P: Platform> Tas<P> {
 
     #[cold]
     fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
-            poll::<P>(deadline, || self.attempt(), pause_once::<P>)
-        })
+        registered::<P, _>(ptr::from_ref(self) as usize, || poll_steadily::<P>(deadline, || self.attempt()))
     }
 }
 

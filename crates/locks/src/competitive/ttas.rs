@@ -28,7 +28,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
 
-use super::{pause_once, poll};
+use super::poll_steadily;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::wait::registered;
@@ -94,7 +94,7 @@ impl<P: Platform> Ttas<P> {
     #[cold]
     fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
         registered::<P, _>(ptr::from_ref(self) as usize, || {
-            poll::<P>(deadline, || self.test_and_set(), pause_once::<P>)
+            poll_steadily::<P>(deadline, || self.test_and_set())
         })
     }
 }

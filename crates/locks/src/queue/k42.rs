@@ -56,7 +56,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, WaitPolicy, registered};
+use crate::wait::{self, Grant, Patience, WaitPolicy, registered};
 
 /// What is known of K42.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -136,12 +136,13 @@ const fn held<P: Platform>() -> *mut K42Node<P> {
 
 /// The successor in `link`, when somebody is known to be on the way to write it.
 fn await_link<P: Platform>(link: &P::Ptr<K42Node<P>>) -> NonNull<K42Node<P>> {
+    let mut patience = Patience::new::<P>();
     loop {
         // ORDER: E3.
         if let Some(succ) = NonNull::new(link.load(Acquire)) {
             return succ;
         }
-        P::pause();
+        patience.pause::<P>();
     }
 }
 

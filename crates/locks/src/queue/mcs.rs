@@ -42,7 +42,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, WaitPolicy, registered};
+use crate::wait::{self, Grant, Patience, WaitPolicy, registered};
 
 /// What is known of MCS.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -148,8 +148,9 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
                     return;
                 }
                 // Somebody swapped `tail` after we looked, and is about to link.
+                let mut patience = Patience::new::<P>();
                 while next.is_none() {
-                    P::pause();
+                    patience.pause::<P>();
                     next = NonNull::new(head.next.load(Acquire)); // ORDER: E3.
                 }
             }

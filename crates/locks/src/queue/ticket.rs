@@ -53,7 +53,7 @@ use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive::backoff::Delay;
 use crate::competitive::poll;
-use crate::wait::registered;
+use crate::wait::{Patience, registered};
 
 /// What is known of the ticket lock.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -122,9 +122,10 @@ impl<P: Platform> Ticket<P> {
 
     #[cold]
     fn wait_for(&self, number: u32) {
+        let mut patience = Patience::new::<P>();
         // ORDER: E1.
         while self.serving.load(Acquire) != number {
-            P::pause();
+            patience.pause::<P>();
         }
     }
 

@@ -140,6 +140,8 @@ pub trait Restricted<P: Platform>: Sized {
     ///
     /// Nobody uses the lock any more.
     unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.inner().dispose() };
         if let Some(state) = NonNull::new(self.state().swap(ptr::null_mut(), Acquire)) {
             // SAFETY: unlinked, and nobody else knows of it.
             unsafe { P::free_node(state) };
@@ -305,7 +307,7 @@ impl<P: Platform, L: RawLock<P>> Restricted<P> for Gcr<P, L> {
 impl<P: Platform, L: RawLock<P>> Drop for Gcr<P, L> {
     fn drop(&mut self) {
         // SAFETY: `&mut self`: nobody else uses the lock.
-        unsafe { self.dispose() };
+        unsafe { Restricted::dispose(self) };
     }
 }
 
@@ -347,5 +349,10 @@ unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Gcr<P, L> {
     unsafe fn forget_waiters(&self, holder: Option<L::Token>) {
         // SAFETY: the caller's contract.
         unsafe { self.forget(holder) };
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { Restricted::dispose(self) };
     }
 }
