@@ -1,9 +1,8 @@
 # Two commands do everything: `make demo` and `make test`. Each installs what it needs on Debian (see scripts/setup.sh).
 
 CARGO ?= cargo
-AARCH64 := aarch64-unknown-linux-gnu
 
-.PHONY: demo test build lint docs bench clean
+.PHONY: demo test build lint bench clean
 
 ## demo: compare locks on RocksDB, print a table and the path of the report
 demo: build
