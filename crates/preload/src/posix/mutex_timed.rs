@@ -4,41 +4,50 @@ use core::ffi::c_int;
 
 use lockwork_platform::Clock;
 
-use super::mutex::{own, pthread_mutex_lock, pthread_mutex_trylock};
+use super::entry::with_caller;
+use super::mutex::{decided, own, pthread_mutex_lock, pthread_mutex_trylock};
 use super::time::{self, Timespec};
 use super::{EBUSY, EDEADLK, EINVAL, ETIMEDOUT};
 use crate::layout::{Mutex, MutexKind};
 use crate::{real, table};
 
-/// POSIX.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut Mutex, time: *const Timespec) -> c_int {
+with_caller! {
+    /// POSIX.
+    #[unsafe(no_mangle)]
+    pthread_mutex_timedlock(mutex: *mut Mutex, time: *const Timespec), "rdx", "x2", timedlock_from
+}
+with_caller! {
+    /// POSIX 2024; `std::timed_mutex` uses it.
+    #[unsafe(no_mangle)]
+    pthread_mutex_clocklock(mutex: *mut Mutex, clock: c_int, time: *const Timespec), "rcx", "x3", clocklock_from
+}
+
+unsafe extern "C" fn timedlock_from(mutex: *mut Mutex, time: *const Timespec, caller: usize) -> c_int {
     // SAFETY: the program's arguments.
-    match unsafe { timed(mutex, Clock::Realtime, time) } {
+    match unsafe { timed(mutex, Clock::Realtime, time, caller) } {
         Some(result) => result,
         // SAFETY: as above.
         None => unsafe { real::pthread_mutex_timedlock(mutex, time) },
     }
 }
 
-/// POSIX 2024; `std::timed_mutex` uses it.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_mutex_clocklock(
+unsafe extern "C" fn clocklock_from(
     mutex: *mut Mutex,
     clock: c_int,
     time: *const Timespec,
+    caller: usize,
 ) -> c_int {
     let Some(clock_to_use) = time::clock(clock) else { return EINVAL };
     // SAFETY: the program's arguments.
-    match unsafe { timed(mutex, clock_to_use, time) } {
+    match unsafe { timed(mutex, clock_to_use, time, caller) } {
         Some(result) => result,
         // SAFETY: as above.
         None => unsafe { real::pthread_mutex_clocklock(mutex, clock, time) },
     }
 }
 
-/// Acquires until a time; `None` if the mutex is glibc's.
-unsafe fn timed(mutex: *mut Mutex, clock: Clock, time: *const Timespec) -> Option<c_int> {
+/// Acquires until a time; `None` if the mutex is glibc's. `caller` is the code location that uses it.
+unsafe fn timed(mutex: *mut Mutex, clock: Clock, time: *const Timespec, caller: usize) -> Option<c_int> {
     // SAFETY: the program's mutex.
     let it = unsafe { Mutex::at(mutex) };
     if it.kind() == MutexKind::ErrorCheck && super::mutex::is_owner(it) {
@@ -47,7 +56,8 @@ unsafe fn timed(mutex: *mut Mutex, clock: Clock, time: *const Timespec) -> Optio
     if it.kind() == MutexKind::Forwarded {
         return None;
     }
-    // A mutex that is free is acquired whatever the time says, as POSIX has it. This also decides who serves it.
+    decided(it, caller);
+    // A mutex that is free is acquired whatever the time says, as POSIX has it.
     // SAFETY: as above.
     let result = unsafe { pthread_mutex_trylock(mutex) };
     if result != EBUSY {

@@ -101,6 +101,23 @@ fn by_the_locks_own_symbol() {
     }
 }
 
+const BY_TIMED_FUNCTION: &str = r#"
+default = "futex"
+[[rule]]
+init = "lock_timed"
+lock = "ticket"
+[[rule]]
+init = "lock_by_clock"
+lock = "mcs-stp"
+"#;
+
+#[test]
+fn by_the_function_of_a_timed_first_use() {
+    let bench = Bench::new();
+    let program = bench.build("timed", "timed.c", &[]);
+    assert_eq!(bench.report(&program, BY_TIMED_FUNCTION).counts(), [1, 1, 0]);
+}
+
 fn strip(program: &Path) {
     succeed(Command::new("strip").arg(program));
 }
