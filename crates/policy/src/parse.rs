@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::PolicyError;
-use crate::kind::{self, KindPattern};
+use crate::kind::{self, Kind, KindPattern};
 use crate::module::Location;
 use crate::symbol::SymbolPattern;
 use crate::{Init, Policy, Rule};
@@ -109,6 +109,11 @@ impl File<'_> {
                 start,
                 "the rule has no condition: add `init`, `symbol` or `kind`, or make its lock the `default`",
             ));
+        }
+        // A spin lock is one word, without room for a decision of its own.
+        if kind == Some(KindPattern::Only(Kind::Spin)) && (init.is_some() || symbol.is_some()) {
+            let message = "a rule for spin locks cannot have `init` or `symbol`: leave them out";
+            return Err(self.error(start, message));
         }
         let lock = lock
             .ok_or_else(|| self.error(start, "the rule has no lock: add for example lock = \"mcs-stp\""))?;

@@ -194,9 +194,5 @@ fn parse(file: &str, text: &[u8]) -> Policy {
     if let Some(rule) = policy.rules.get(usize::from(u16::MAX)) {
         refuse(&PolicyError { line: rule.line, column: 1, message: "too many rules".into() });
     }
-    if let Some(rule) = policy.rules.iter().find(|rule| place::is_spin_by_place(rule)) {
-        let message = "a rule for spin locks cannot have `init` or `symbol`: leave them out".into();
-        refuse(&PolicyError { line: rule.line, column: 1, message });
-    }
     policy
 }

@@ -1,6 +1,6 @@
 //! From a lock to the rule that decides for it.
 
-use lockwork_policy::{Init, Kind, KindPattern, Policy, Rule, Site};
+use lockwork_policy::{Init, Kind, Policy, Rule, Site};
 
 use super::modules::{self, Loaded, Module};
 use super::{cache, call};
@@ -38,11 +38,6 @@ pub(super) fn rule(policy: &Policy, address: usize, caller: usize, kind: Kind) -
 /// The first rule that matches a lock of which nothing but its sort is known.
 pub(super) fn by_kind(policy: &Policy, kind: Kind) -> Option<u16> {
     first(policy, |rule| matches(rule, None, None, kind))
-}
-
-/// Whether a rule is for spin locks only and names a place, which cannot be followed.
-pub(super) fn is_spin_by_place(rule: &Rule) -> bool {
-    rule.kind == Some(KindPattern::Only(Kind::Spin)) && (rule.init.is_some() || rule.symbol.is_some())
 }
 
 fn first(policy: &Policy, matches: impl Fn(&Rule) -> bool) -> Option<u16> {
