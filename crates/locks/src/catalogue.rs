@@ -6,7 +6,7 @@ use lockwork_platform::Platform;
 
 use crate::api::RawLock;
 use crate::competitive::{backoff, tas, ttas};
-use crate::queue::{clh, k42, mcs, ticket};
+use crate::queue::{clh, hemlock, k42, mcs, ticket};
 use crate::wait::{Park, Spin, SpinThenPark, Yield};
 use crate::{blocking::futex, restrict::gcr};
 
@@ -134,6 +134,8 @@ catalogue! {
     K42Stp, "k42-stp", "stp", k42::ALGORITHM, k42::K42<P, SpinThenPark>;
     K42Park, "k42-park", "park", k42::ALGORITHM, k42::K42<P, Park>;
     K42Yield, "k42-yield", "yield", k42::ALGORITHM, k42::K42<P, Yield>;
+    HemlockSpin, "hemlock-spin", "spin", hemlock::ALGORITHM, hemlock::Hemlock<P, Spin>;
+    HemlockStp, "hemlock-stp", "stp", hemlock::ALGORITHM, hemlock::Hemlock<P, SpinThenPark>;
     Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
 }
 

@@ -1,6 +1,7 @@
 //! Queue locks: every waiter waits on a word of its own, and is served in the order of arrival.
 
 pub mod clh;
+pub mod hemlock;
 pub mod k42;
 pub mod mcs;
 pub mod ticket;
