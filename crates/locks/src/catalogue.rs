@@ -6,7 +6,7 @@ use lockwork_platform::Platform;
 
 use crate::api::RawLock;
 use crate::competitive::{backoff, tas, ttas};
-use crate::queue::{clh, hemlock, k42, mcs, ticket};
+use crate::queue::{clh, hemlock, k42, mcs, reciprocating, ticket};
 use crate::wait::{Park, Spin, SpinThenPark, Yield};
 use crate::{blocking::futex, restrict::gcr};
 
@@ -136,6 +136,8 @@ catalogue! {
     K42Yield, "k42-yield", "yield", k42::ALGORITHM, k42::K42<P, Yield>;
     HemlockSpin, "hemlock-spin", "spin", hemlock::ALGORITHM, hemlock::Hemlock<P, Spin>;
     HemlockStp, "hemlock-stp", "stp", hemlock::ALGORITHM, hemlock::Hemlock<P, SpinThenPark>;
+    ReciprocatingSpin, "reciprocating-spin", "spin", reciprocating::ALGORITHM, reciprocating::Reciprocating<P, Spin>;
+    ReciprocatingStp, "reciprocating-stp", "stp", reciprocating::ALGORITHM, reciprocating::Reciprocating<P, SpinThenPark>;
     Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
 }
 

@@ -4,4 +4,5 @@ pub mod clh;
 pub mod hemlock;
 pub mod k42;
 pub mod mcs;
+pub mod reciprocating;
 pub mod ticket;
