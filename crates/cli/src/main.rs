@@ -1,6 +1,7 @@
 //! The `lockwork` command: flags, then calls into what does the work.
 
 mod args;
+mod bench;
 mod compare;
 mod doctor;
 mod elf;
@@ -42,6 +43,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => run::main(&args),
         Command::Compare(args) => compare::main(&args),
+        Command::Bench(args) => bench::main(&args),
         Command::List(args) => list::main(&args),
         Command::Info(args) => info::main(&args),
         Command::Doctor(args) => doctor::main(&args),

@@ -20,7 +20,7 @@ fn transcript(arguments: &[&str]) -> String {
 #[test]
 fn help_of_every_command() {
     insta::assert_snapshot!("help", transcript(&["--help"]));
-    for command in ["run", "compare", "list", "info", "doctor", "policy", "completions", "man"] {
+    for command in ["run", "compare", "bench", "list", "info", "doctor", "policy", "completions", "man"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_policy_check", transcript(&["policy", "check", "--help"]));
@@ -28,7 +28,7 @@ fn help_of_every_command() {
 
 #[test]
 fn every_help_has_examples() {
-    for command in ["run", "compare", "list", "info", "doctor", "completions", "man"] {
+    for command in ["run", "compare", "bench", "list", "info", "doctor", "completions", "man"] {
         assert!(transcript(&[command, "--help"]).contains("Example"), "{command}");
     }
 }
@@ -116,6 +116,16 @@ fn bad_command_lines() {
         "compare --locks pthread --higher-is-better -- true",
         "compare --locks pthread --out /proc/nowhere -- true",
         "compare --locks pthread -- no-such-program",
+        "bench nothing",
+        "bench --locks ttas,ttass",
+        "bench --locks ttas,,tas",
+        "bench --locks passthrough",
+        "bench --locks mcs",
+        "bench handoff --threads 1",
+        "bench --delay 5s",
+        "bench --time 2 --timeout 1",
+        "bench --out /proc/nowhere",
+        "bench --measure",
     ];
     let mut text = String::new();
     for line in lines {

@@ -38,7 +38,7 @@ pub(crate) fn write(document: &Document, directory: &Path) -> Result<PathBuf, Fa
 }
 
 /// One line a run, warm-up included, one column a metric behind the fixed ones.
-fn csv_of(document: &Document) -> io::Result<Vec<u8>> {
+pub(crate) fn csv_of(document: &Document) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let fixed = [
         "started",

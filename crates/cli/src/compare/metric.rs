@@ -26,6 +26,13 @@ impl Metric {
         Metric { name: "wall".to_owned(), unit: "s", higher_is_better: false, source: Source::Wall }
     }
 
+    /// What a run prints as a line `name: value`.
+    pub(crate) fn printed(name: &str, unit: &'static str, higher_is_better: bool) -> Self {
+        let pattern = format!("(?m)^{}: (.+)$", regex::escape(name));
+        let regex = Regex::new(&pattern).expect("an escaped name is a regular expression");
+        Metric { name: name.to_owned(), unit, higher_is_better, source: Source::Output(regex) }
+    }
+
     /// `wall`, or `[+|-][NAME=]REGEX`. `+`: higher is better. A regex that has a name's look up to its first
     /// `=` is written with an empty name: `=time=(\d+)`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {

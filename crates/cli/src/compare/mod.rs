@@ -1,16 +1,16 @@
 //! `lockwork compare`: the same command under several locks, measured so that the figures can be trusted.
 
 mod child;
-mod engine;
-mod files;
-mod format;
-mod interrupt;
-mod metric;
-mod plan;
+pub(crate) mod engine;
+pub(crate) mod files;
+pub(crate) mod format;
+pub(crate) mod interrupt;
+pub(crate) mod metric;
+pub(crate) mod plan;
 mod report;
-mod results;
-mod stats;
-mod table;
+pub(crate) mod results;
+pub(crate) mod stats;
+pub(crate) mod table;
 mod template;
 
 use std::process::ExitCode;

@@ -34,6 +34,24 @@ pub(crate) struct Plan {
     library: Option<Library>,
 }
 
+/// What [`Plan::of_benchmark`] is to measure.
+#[derive(Debug)]
+pub(crate) struct OwnBenchmark {
+    /// In canonical spelling, the baseline first.
+    pub(crate) locks: Vec<String>,
+    pub(crate) threads: Vec<Option<u32>>,
+    pub(crate) metrics: Vec<Metric>,
+    pub(crate) runs: u32,
+    pub(crate) warmup: u32,
+    pub(crate) timeout: Duration,
+    pub(crate) seed: u64,
+    /// As the user gave it.
+    pub(crate) command: Vec<String>,
+    pub(crate) program: PathBuf,
+    /// The program's name and arguments, where `{threads}` is replaced.
+    pub(crate) words: Vec<String>,
+}
+
 /// One of the locks compared.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
@@ -96,12 +114,47 @@ impl Plan {
             runs: args.runs,
             warmup: args.warmup,
             timeout: args.timeout,
-            // 53 bits survive a round trip through any JSON reader.
-            seed: args.seed.unwrap_or_else(|| fastrand::u64(..1 << 53)),
+            seed: args.seed.unwrap_or_else(any_seed),
             command: args.command.clone(),
             program,
             words,
             library,
+        })
+    }
+
+    /// A benchmark of our own, which needs no library: `lock_variable` tells the program its lock. The first lock is
+    /// the baseline.
+    pub(crate) fn of_benchmark(request: OwnBenchmark, lock_variable: &'static str) -> Result<Self, Failure> {
+        let OwnBenchmark { locks, threads, metrics, runs, warmup, timeout, seed, command, program, words } =
+            request;
+        let words = words
+            .iter()
+            .map(|word| Template::parse(word))
+            .collect::<Result<_, _>>()
+            .map_err(Failure::usage)?;
+        let locks = locks
+            .into_iter()
+            .map(|name| {
+                let mut environment = preload::without_library(None);
+                environment.push((lock_variable, Some((&name).into())));
+                Lock { name, environment }
+            })
+            .collect();
+        let metric_names = metrics.iter().map(|metric| metric.name.clone()).collect();
+        Ok(Plan {
+            locks,
+            baseline: 0,
+            threads,
+            metrics,
+            metric_names,
+            runs,
+            warmup,
+            timeout,
+            seed,
+            command,
+            program,
+            words,
+            library: None,
         })
     }
 
@@ -123,6 +176,11 @@ impl Plan {
     pub(crate) fn library(&self) -> Option<&Library> {
         self.library.as_ref()
     }
+}
+
+/// A seed; 53 bits survive a round trip through any JSON reader.
+pub(crate) fn any_seed() -> u64 {
+    fastrand::u64(..1 << 53)
 }
 
 /// Splits at commas outside parentheses and checks each spec.
@@ -151,7 +209,7 @@ fn canonical(spec: &str) -> Result<String, Failure> {
     crate::specs::parse(spec).map(|choice| choice.to_string())
 }
 
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
+pub(crate) fn split_outside_parentheses(text: &str) -> Vec<&str> {
     let mut depth = 0usize;
     text.split(|c| {
         match c {

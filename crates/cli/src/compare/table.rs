@@ -93,7 +93,7 @@ fn row(cell: &Cell) -> Vec<TableCell> {
 }
 
 /// Why runs gave no value: each reason once, with the cells that had it.
-fn reasons(document: &Document) -> Vec<String> {
+pub(crate) fn reasons(document: &Document) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&Run>)> = Vec::new();
     for run in document.bad_runs() {
         let reason = run.reason.as_deref().unwrap_or("no reason is known");

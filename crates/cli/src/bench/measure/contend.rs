@@ -1,0 +1,124 @@
+//! The micro-benchmark of the papers: threads with a delay between sections, and sections that touch shared cache lines,
+//! each found through the one before, so that their misses cannot overlap.
+//!
+//! The latency of an acquisition includes a reading of the clock, and so does the section.
+
+use std::cell::UnsafeCell;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::crew::{crew, nanos, stopped};
+use super::fairness::{jain_index, unfairness_factor};
+use super::locks::{Job, Lock};
+use super::{Figures, figure, histogram, merged, not_exclusive};
+use crate::bench::options::Delay;
+
+/// The benchmark.
+pub(super) struct Contend {
+    pub(super) threads: u32,
+    pub(super) time: Duration,
+    /// Between two sections.
+    pub(super) delay: Delay,
+    /// Cache lines that a section writes.
+    pub(super) lines: usize,
+    /// Locks, each with its own lines.
+    pub(super) instances: usize,
+}
+
+/// A lock and what it guards. Two cache lines, since processors fetch lines in pairs.
+#[repr(align(128))]
+struct Guarded<L> {
+    lock: L,
+    lines: UnsafeCell<Box<[Line]>>,
+}
+
+// SAFETY: the lines are reached only by the holder of the lock, or when no other thread is left.
+unsafe impl<L: Lock> Sync for Guarded<L> {}
+
+#[repr(align(64))]
+struct Line {
+    /// The index of the line to touch after this one.
+    next: usize,
+    /// How often it was touched.
+    count: u64,
+}
+
+/// What one thread did.
+struct Done {
+    operations: u64,
+    latency: Histogram<u64>,
+}
+
+impl Job for Contend {
+    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String> {
+        let locks: Vec<Guarded<L>> =
+            (0..self.instances).map(|_| Guarded { lock: new(), lines: ring(self.lines) }).collect();
+        let locks = locks.as_slice();
+        let (done, wall) = crew(self.threads, self.time, |index, stop| {
+            let mut random = fastrand::Rng::with_seed(u64::from(index));
+            let mut done = Done { operations: 0, latency: histogram() };
+            while !stopped(stop) {
+                let place = if locks.len() == 1 { 0 } else { random.usize(..locks.len()) };
+                done.latency.saturating_record(operate(&locks[place]));
+                done.operations += 1;
+                self.delay.pass();
+            }
+            done
+        })?;
+
+        let counts: Vec<u64> = done.iter().map(|done| done.operations).collect();
+        let operations: u64 = counts.iter().sum();
+        // SAFETY: the threads have ended.
+        let touched: u64 = locks.iter().map(|guarded| total(unsafe { &*guarded.lines.get() })).sum();
+        if touched != operations * self.lines as u64 {
+            return Err(not_exclusive(touched / self.lines as u64, operations));
+        }
+        let latency = merged(done.iter().map(|done| &done.latency));
+        let at = |quantile| latency.value_at_quantile(quantile) as f64;
+        Ok(vec![
+            figure("throughput", operations as f64 / wall.as_secs_f64()),
+            figure("p50", at(0.5)),
+            figure("p99", at(0.99)),
+            figure("p99.9", at(0.999)),
+            figure("max", latency.max() as f64),
+            figure("unfairness", unfairness_factor(&counts)),
+            figure("jain", jain_index(&counts)),
+            figure("operations", operations as f64),
+            figure("fewest", counts.iter().copied().min().unwrap_or_default() as f64),
+            figure("most", counts.iter().copied().max().unwrap_or_default() as f64),
+        ])
+    }
+}
+
+/// Lines that lead from one to the next and back to the first.
+fn ring(lines: usize) -> UnsafeCell<Box<[Line]>> {
+    UnsafeCell::new((1..=lines).map(|next| Line { next: next % lines, count: 0 }).collect())
+}
+
+fn total(lines: &[Line]) -> u64 {
+    lines.iter().map(|line| line.count).sum()
+}
+
+/// One section; returns the nanoseconds of its acquisition.
+#[inline(always)]
+fn operate<L: Lock>(guarded: &Guarded<L>) -> u64 {
+    let begin = Instant::now();
+    let token = guarded.lock.lock();
+    let acquired = Instant::now();
+    // SAFETY: this thread holds the lock.
+    touch(unsafe { &mut *guarded.lines.get() });
+    // SAFETY: the token of this acquisition.
+    unsafe { guarded.lock.unlock(token) };
+    nanos(begin, acquired)
+}
+
+#[inline(always)]
+fn touch(lines: &mut [Line]) {
+    let mut place = 0;
+    for _ in 0..lines.len() {
+        let line = &mut lines[place];
+        line.count += 1;
+        place = std::hint::black_box(line.next);
+    }
+}

@@ -1,0 +1,129 @@
+//! How long after an unlock the next holder, who waited for it, has the lock.
+//!
+//! A holder keeps the lock until another thread has come for it and for [`HOLD`] longer, so that this thread waits, notes
+//! the time and unlocks. It comes back only when somebody else has had the lock: every acquisition but the first is a
+//! hand-off, with locks that let others barge as with those that do not, and however few CPUs there are.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockwork_platform::{Native, Platform};
+
+use super::crew::{crew, nanos, stopped};
+use super::locks::{Job, Lock};
+use super::{Figures, figure, histogram, merged, not_exclusive};
+
+/// How long a section takes once somebody waits.
+const HOLD: Duration = Duration::from_micros(5);
+/// Pauses before a thread yields its CPU to the one it waits for.
+const PATIENCE: u32 = 1000;
+
+/// The benchmark.
+pub(super) struct Handoff {
+    pub(super) threads: u32,
+    pub(super) time: Duration,
+}
+
+#[repr(align(128))]
+struct Padded<T>(T);
+
+/// What the lock guards.
+struct Section {
+    acquisitions: u64,
+    /// Just before the last unlock.
+    released: Option<Instant>,
+}
+
+struct Guarded<L> {
+    lock: Padded<L>,
+    section: Padded<UnsafeCell<Section>>,
+    /// Threads that have come for the lock so far; the holder polls it.
+    arrivals: Padded<AtomicU64>,
+    /// Acquisitions so far; the last holder polls it.
+    turn: Padded<AtomicU64>,
+}
+
+// SAFETY: the section is reached only by the holder of the lock, or when no other thread is left.
+unsafe impl<L: Lock> Sync for Guarded<L> {}
+
+impl Job for Handoff {
+    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String> {
+        let guarded = Guarded {
+            lock: Padded(new()),
+            section: Padded(UnsafeCell::new(Section { acquisitions: 0, released: None })),
+            arrivals: Padded(AtomicU64::new(0)),
+            turn: Padded(AtomicU64::new(0)),
+        };
+        let guarded = &guarded;
+        let (done, _) = crew(self.threads, self.time, |_, stop| {
+            let mut latency = histogram();
+            let mut operations = 0_u64;
+            while !stopped(stop) {
+                let (turn, nanos) = operate(guarded, stop);
+                operations += 1;
+                if let Some(nanos) = nanos {
+                    latency.saturating_record(nanos);
+                }
+                poll(stop, &guarded.turn.0, |now| now > turn);
+            }
+            (operations, latency)
+        })?;
+        let operations: u64 = done.iter().map(|(operations, _)| operations).sum();
+        // SAFETY: the threads have ended.
+        let acquisitions = unsafe { &*guarded.section.0.get() }.acquisitions;
+        if acquisitions != operations {
+            return Err(not_exclusive(acquisitions, operations));
+        }
+        let latency = merged(done.iter().map(|(_, latency)| latency));
+        let mut figures =
+            vec![figure("handoffs", latency.len() as f64), figure("operations", operations as f64)];
+        // Without a hand-off there is nothing to tell, which makes the run a failed one.
+        if !latency.is_empty() {
+            figures.push(figure("p50", latency.value_at_quantile(0.5) as f64));
+            figures.push(figure("p99", latency.value_at_quantile(0.99) as f64));
+            figures.push(figure("max", latency.max() as f64));
+        }
+        Ok(figures)
+    }
+}
+
+/// One section; returns its turn, and the latency if the lock was handed over.
+fn operate<L: Lock>(guarded: &Guarded<L>, stop: &AtomicBool) -> (u64, Option<u64>) {
+    let begin = Instant::now();
+    // ORDER: Relaxed, here and below: arrivals and turns order nothing, the lock does.
+    guarded.arrivals.0.fetch_add(1, Ordering::Relaxed);
+    let token = guarded.lock.0.lock();
+    let acquired = Instant::now();
+    // SAFETY: this thread holds the lock.
+    let section = unsafe { &mut *guarded.section.0.get() };
+    section.acquisitions += 1;
+    let turn = section.acquisitions;
+    guarded.turn.0.store(turn, Ordering::Relaxed);
+    let waited = section.released.filter(|&released| begin < released);
+    let latency = waited.map(|released| nanos(released, acquired));
+    // As many have had the lock as there were turns; whoever came beyond those waits.
+    poll(stop, &guarded.arrivals.0, |now| now > turn);
+    let waited_for = Instant::now();
+    while waited_for.elapsed() < HOLD {
+        Native::pause();
+    }
+    section.released = Some(Instant::now());
+    // SAFETY: the token of this acquisition.
+    unsafe { guarded.lock.0.unlock(token) };
+    (turn, latency)
+}
+
+/// Waits until the counter is as wanted, or for the end.
+fn poll(stop: &AtomicBool, counter: &AtomicU64, wanted: impl Fn(u64) -> bool) {
+    let mut polls = 0;
+    while !wanted(counter.load(Ordering::Relaxed)) && !stopped(stop) {
+        if polls < PATIENCE {
+            polls += 1;
+            Native::pause();
+        } else {
+            thread::yield_now();
+        }
+    }
+}

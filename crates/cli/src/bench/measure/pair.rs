@@ -1,0 +1,49 @@
+//! An uncontended lock and unlock, in a process with a second thread: glibc takes short cuts in a process with one.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::crew::nanos;
+use super::locks::{Job, Lock};
+use super::{Figures, figure};
+use crate::compare::stats;
+
+/// Pairs between two readings of the clock, which thus cost a thousandth of what they measure.
+const BATCH: u64 = 1000;
+
+/// The benchmark.
+pub(super) struct Pair {
+    /// How long to measure.
+    pub(super) time: Duration,
+}
+
+impl Job for Pair {
+    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String> {
+        let lock = new();
+        let (end, ended) = mpsc::channel::<()>();
+        // Sleeps until the other end of its channel is dropped.
+        let second = thread::spawn(move || ended.recv().is_err());
+        let mut batches = Vec::new();
+        let start = Instant::now();
+        while batches.is_empty() || start.elapsed() < self.time {
+            batches.push(batch(&lock));
+        }
+        drop(end);
+        second.join().map_err(|_| "the second thread panicked".to_owned())?;
+        let pairs = batches.len() as f64 * BATCH as f64;
+        // The median leaves out batches in which another process had the CPU.
+        Ok(vec![figure("pair", stats::median(&batches)), figure("pairs", pairs)])
+    }
+}
+
+/// Nanoseconds a pair.
+fn batch<L: Lock>(lock: &L) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..BATCH {
+        let token = lock.lock();
+        // SAFETY: the token of this acquisition.
+        unsafe { lock.unlock(token) };
+    }
+    nanos(begin, Instant::now()) as f64 / BATCH as f64
+}

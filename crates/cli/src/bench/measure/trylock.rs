@@ -1,0 +1,64 @@
+//! A storm of trylocks: nobody waits, everybody tries again.
+
+use std::cell::UnsafeCell;
+use std::time::Duration;
+
+use super::crew::{crew, stopped};
+use super::locks::{Job, Lock};
+use super::{Figures, figure, not_exclusive};
+use crate::bench::options::Delay;
+
+/// The benchmark.
+pub(super) struct Trylock {
+    pub(super) threads: u32,
+    pub(super) time: Duration,
+    /// Between two attempts.
+    pub(super) delay: Delay,
+}
+
+#[repr(align(128))]
+struct Padded<T>(T);
+
+struct Guarded<L> {
+    lock: Padded<L>,
+    successes: Padded<UnsafeCell<u64>>,
+}
+
+// SAFETY: the counter is reached only by the holder of the lock, or when no other thread is left.
+unsafe impl<L: Lock> Sync for Guarded<L> {}
+
+impl Job for Trylock {
+    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String> {
+        let guarded = Guarded { lock: Padded(new()), successes: Padded(UnsafeCell::new(0)) };
+        let guarded = &guarded;
+        let (done, wall) = crew(self.threads, self.time, |_, stop| {
+            let (mut attempts, mut successes) = (0_u64, 0_u64);
+            while !stopped(stop) {
+                attempts += 1;
+                if let Some(token) = guarded.lock.0.try_lock() {
+                    successes += 1;
+                    // SAFETY: this thread holds the lock.
+                    unsafe { *guarded.successes.0.get() += 1 };
+                    // SAFETY: the token of this acquisition.
+                    unsafe { guarded.lock.0.unlock(token) };
+                }
+                self.delay.pass();
+            }
+            (attempts, successes)
+        })?;
+        let attempts: u64 = done.iter().map(|(attempts, _)| attempts).sum();
+        let successes: u64 = done.iter().map(|(_, successes)| successes).sum();
+        // SAFETY: the threads have ended.
+        let under_lock = unsafe { *guarded.successes.0.get() };
+        if under_lock != successes {
+            return Err(not_exclusive(under_lock, successes));
+        }
+        Ok(vec![
+            figure("rate", attempts as f64 / wall.as_secs_f64()),
+            figure("success", successes as f64 / attempts.max(1) as f64),
+            figure("attempts", attempts as f64),
+            figure("successes", successes as f64),
+            figure("failures", (attempts - successes) as f64),
+        ])
+    }
+}

@@ -1,0 +1,138 @@
+//! What `bench` is to run, checked before anything is started, in the form that `compare` runs.
+
+use lockwork_locks::catalogue;
+use lockwork_locks::spec::Choice;
+
+use super::measure::LOCK_VARIABLE;
+use super::options::Benchmark;
+use crate::args::BenchArgs;
+use crate::compare::plan::{NO_PRELOAD, OwnBenchmark, Plan, any_seed, split_outside_parentheses};
+use crate::error::Failure;
+
+/// A plan for every benchmark, in the order of their definition.
+pub(super) fn plans(args: &BenchArgs) -> Result<Vec<(Benchmark, Plan)>, Failure> {
+    let locks = locks(&args.locks)?;
+    if args.timeout <= args.time {
+        return Err(Failure::usage(format!(
+            "--timeout ({} s) must be longer than --time ({} s); raise it",
+            args.timeout.as_secs_f64(),
+            args.time.as_secs_f64()
+        )));
+    }
+    let seed = args.seed.unwrap_or_else(any_seed);
+    let all = [Benchmark::Pair, Benchmark::Contend, Benchmark::Handoff, Benchmark::Trylock, Benchmark::Many];
+    all.into_iter()
+        .filter(|benchmark| args.benchmarks.is_empty() || args.benchmarks.contains(benchmark))
+        .map(|benchmark| Ok((benchmark, plan(args, benchmark, locks.clone(), seed)?)))
+        .collect()
+}
+
+fn plan(args: &BenchArgs, benchmark: Benchmark, locks: Vec<String>, seed: u64) -> Result<Plan, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::with_status(1, format!("cannot find its own program: {error}")))?;
+    let counts: Vec<String> = args.counts.iter().map(u32::to_string).collect();
+    let words = [
+        "lockwork",
+        "bench",
+        "--measure",
+        benchmark.name(),
+        "--threads",
+        if benchmark.takes_threads() { "{threads}" } else { "2" },
+        "--time",
+        &args.time.as_secs_f64().to_string(),
+        "--delay",
+        &args.delay.to_string(),
+        "--lines",
+        &args.lines.to_string(),
+        "--instances",
+        &args.instances.to_string(),
+        "--counts",
+        &counts.join(","),
+    ];
+    let request = OwnBenchmark {
+        locks,
+        threads: threads(args, benchmark)?,
+        metrics: benchmark.metrics(&args.counts),
+        runs: args.runs,
+        warmup: args.warmup,
+        timeout: args.timeout,
+        seed,
+        command: command_line(),
+        program,
+        words: words.map(str::to_owned).to_vec(),
+    };
+    Plan::of_benchmark(request, LOCK_VARIABLE)
+}
+
+/// The command as the user gave it.
+pub(super) fn command_line() -> Vec<String> {
+    let given = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("lockwork".to_owned()).chain(given).collect()
+}
+
+/// The thread counts of a benchmark; a hand-off needs two threads.
+fn threads(args: &BenchArgs, benchmark: Benchmark) -> Result<Vec<Option<u32>>, Failure> {
+    if !benchmark.takes_threads() {
+        return Ok(vec![None]);
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let default = [u32::try_from(cpus).unwrap_or(u32::MAX).clamp(2, 10_000)];
+    let asked = if args.threads.is_empty() { &default } else { args.threads.as_slice() };
+    let fewest = if benchmark == Benchmark::Handoff { 2 } else { 1 };
+    let mut threads = Vec::new();
+    for &count in asked {
+        if count >= fewest && !threads.contains(&Some(count)) {
+            threads.push(Some(count));
+        }
+    }
+    if threads.is_empty() {
+        return Err(Failure::usage("a hand-off needs two threads: add 2 or more to --threads"));
+    }
+    Ok(threads)
+}
+
+/// The locks in canonical spelling, `pthread` first.
+fn locks(text: &str) -> Result<Vec<String>, Failure> {
+    let mut names = vec![NO_PRELOAD.to_owned()];
+    for part in split_outside_parentheses(text).into_iter().map(str::trim) {
+        match part {
+            "" => {
+                return Err(Failure::usage(format!(
+                    "--locks `{text}` has an empty name; separate locks by single commas, such as ttas,mcs-stp"
+                )));
+            }
+            NO_PRELOAD => {}
+            "all" => names.extend(catalogue::LOCKS.iter().map(|lock| lock.name.to_owned())),
+            part => match crate::specs::parse(part)? {
+                Choice::Passthrough => {
+                    return Err(Failure::usage(
+                        "`passthrough` is glibc's lock behind the preloaded library, which `bench` does not use; \
+                         write `pthread`",
+                    ));
+                }
+                Choice::Lock(spec) => names.push(spec.to_string()),
+            },
+        }
+    }
+    let mut unique = Vec::new();
+    for name in names {
+        if !unique.contains(&name) {
+            unique.push(name);
+        }
+    }
+    Ok(unique)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pthread_is_the_first_lock_whatever_is_asked_for() {
+        assert_eq!(locks("ttas,pthread,ttas").unwrap(), ["pthread", "ttas"]);
+        assert_eq!(locks("all").unwrap().len(), catalogue::LOCKS.len() + 1);
+        for bad in ["", "ttas,,tas", "passthrough", "ttass"] {
+            assert!(locks(bad).is_err(), "{bad}");
+        }
+    }
+}
