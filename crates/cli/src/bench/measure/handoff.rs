@@ -1,8 +1,9 @@
 //! How long after an unlock the next holder, who waited for it, has the lock.
 //!
 //! A holder keeps the lock until another thread has come for it and for [`HOLD`] longer, so that this thread waits, notes
-//! the time and unlocks. It comes back only when somebody else has had the lock: every acquisition but the first is a
-//! hand-off, with locks that let others barge as with those that do not, and however few CPUs there are.
+//! the time and unlocks. It comes back only when somebody else has had the lock. With two threads every acquisition but
+//! the first is thus a hand-off, however few CPUs there are; with more, one that came after the unlock and barged in is
+//! an operation, but no hand-off.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
