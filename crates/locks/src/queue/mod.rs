@@ -1,4 +1,4 @@
-//! Queue locks: every waiter waits on a word of its own, and is served in the order of arrival.
+//! Queue locks: every waiter waits on a word of its own, and is served in the order of arrival or nearly so.
 
 pub mod clh;
 pub mod hemlock;
