@@ -8,7 +8,10 @@ use crate::api::RawLock;
 use crate::competitive::{backoff, tas, ttas};
 use crate::queue::{clh, hemlock, k42, mcs, reciprocating, ticket};
 use crate::wait::{Park, Spin, SpinThenPark, Yield};
-use crate::{blocking::futex, restrict::gcr};
+use crate::{
+    blocking::{futex, mutexee},
+    restrict::gcr,
+};
 
 /// The lock that `lockwork run` uses when nobody says otherwise.
 pub const DEFAULT: &str = "gcr(mcs-stp)";
@@ -139,6 +142,7 @@ catalogue! {
     ReciprocatingSpin, "reciprocating-spin", "spin", reciprocating::ALGORITHM, reciprocating::Reciprocating<P, Spin>;
     ReciprocatingStp, "reciprocating-stp", "stp", reciprocating::ALGORITHM, reciprocating::Reciprocating<P, SpinThenPark>;
     Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
+    Mutexee, "mutexee", "stp", mutexee::ALGORITHM, mutexee::Mutexee<P>;
 }
 
 /// Wrappers of a base lock, by the name used as in `gcr(mcs-stp)`.

@@ -1,3 +1,4 @@
 //! Blocking locks: waiters sleep in the kernel.
 
 pub mod futex;
+pub mod mutexee;

@@ -1,0 +1,274 @@
+//! MUTEXEE: spin for a while, then sleep; a release wakes nobody where a spinner is there to take the lock.
+//!
+//! Babak Falsafi, Rachid Guerraoui, Javier Picorel and Vasileios Trigonakis, "Unlocking energy", USENIX ATC 2016.
+//! Deviations: the releaser of the paper watches the lock for some hundred cycles after it released it, to see whether a
+//! spinner took it. A released POSIX mutex may be destroyed by its next holder, so the lock must not be read
+//! then: spinners are counted in the word instead, and the release itself tells whether there is one. A spinner may not
+//! leave a free lock. No mutex mode (short spinning where hand-offs mostly sleep), and no bound on the time that a
+//! sleeper is overtaken.
+//!
+//! Properties: no fairness, and spinners go before sleepers; 4 bytes a lock, nothing a waiter. Waiting: spin-then-park.
+//! Few wake-ups, and so few system calls and little energy, under contention. Avoid it where a sleeper may not starve.
+//!
+//! # State
+//!
+//! ```text
+//! word:   sleepers (24 bits) | spinners (7 bits) | locked (1 bit)
+//! ```
+//!
+//! # Invariants
+//!
+//! - I1: a thread that set the bit `locked` is the holder, and only the holder's release clears it.
+//! - I2: every waiter is counted once, as a spinner or as a sleeper, and ends its count by the step that acquires the
+//!   lock, or that gives up while the lock is locked: nobody who is counted leaves a free lock.
+//! - I3: a release that finds a spinner wakes nobody (by I2 a spinner, or somebody faster, acquires and releases
+//!   again); one that finds only sleepers wakes one of them, who by I2 passes that on.
+//! - I4: a sleeper sleeps only while the word has not changed since the sleeper saw it locked and itself counted.
+//!   So a release comes before its sleep and prevents it, or after it and finds its count.
+//!
+//! # Ordering
+//!
+//! - E1: `unlock`'s subtraction (Release) → the step of the next locker that finds the bit clear (Acquire): the critical
+//!   section. Waiters' steps in between are read-modify-writes, which continue the release sequence.
+
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, FutexCell, Native, Platform};
+
+use crate::api::RawLock;
+use crate::catalogue::{Algorithm, Citation, Family};
+use crate::wait::registered;
+
+/// What is known of MUTEXEE.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "mutexee",
+    family: Family::Blocking,
+    fairness: "none",
+    bytes: 4,
+    bytes_per_waiter: 0,
+    holder_node: false,
+    timed: "spins, then sleeps until the deadline",
+    citation: Citation {
+        key: "falsafi16",
+        text: "Falsafi, Guerraoui, Picorel, Trigonakis: Unlocking energy. USENIX ATC 2016",
+    },
+    summary: "waiters spin for a while, then sleep; a release wakes nobody if somebody spins",
+    properties: "Few wake-ups under contention. Spinners go before sleepers.",
+    deviations: "The word counts spinners, where the paper's releaser watches the released lock. No mutex mode.",
+    avoid: "Wherever starvation matters: sleepers wait for as long as there are spinners.",
+};
+
+const LOCKED: u32 = 1;
+const SPINNER: u32 = 1 << 1;
+const SPINNERS: u32 = 0x7f << 1;
+const SLEEPER: u32 = 1 << 8;
+
+/// The MUTEXEE lock.
+#[repr(transparent)]
+pub struct Mutexee<P: Platform> {
+    /// Written by lockers, waiters and the holder; waiters sleep on it.
+    word: P::Futex,
+}
+
+const _: () = assert!(size_of::<Mutexee<Native>>() == ALGORITHM.bytes);
+
+impl<P: Platform> core::fmt::Debug for Mutexee<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Mutexee").field("word", &self.word.load(Relaxed)).finish()
+    }
+}
+
+impl Mutexee<Native> {
+    /// An unlocked lock, for statics.
+    #[must_use]
+    pub const fn unlocked() -> Self {
+        Self { word: Native::FUTEX_ZERO }
+    }
+}
+
+impl<P: Platform> Mutexee<P> {
+    #[inline(always)]
+    fn is_taken_at_once(&self) -> bool {
+        // ORDER: Acquire is E1. Failure tells nothing.
+        self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok()
+    }
+
+    /// Acquires a free lock, for a caller counted as `mine`.
+    fn take(&self, mine: u32) -> bool {
+        let mut seen = self.word.load(Relaxed);
+        while seen & LOCKED == 0 {
+            // ORDER: Acquire is E1. Failure tells only what to try next.
+            match self.word.compare_exchange(seen, seen - mine + LOCKED, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Acquires a free lock, or, while it is locked, is counted as `then` instead of `mine` (I2).
+    fn take_or_become(&self, mine: u32, then: u32) -> bool {
+        while !self.take(mine) {
+            let seen = self.word.load(Relaxed);
+            // ORDER: Relaxed: the count publishes nothing.
+            if seen & LOCKED != 0
+                && self.word.compare_exchange(seen, seen - mine + then, Relaxed, Relaxed).is_ok()
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Counts the caller as a spinner of a locked lock, if there is room.
+    fn becomes_spinner(&self) -> bool {
+        let mut seen = self.word.load(Relaxed);
+        while seen & SPINNERS != SPINNERS {
+            // ORDER: Relaxed: the count publishes nothing.
+            match self.word.compare_exchange(seen, seen + SPINNER, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    #[cold]
+    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
+        registered::<P, _>(ptr::from_ref(self) as usize, || self.spin_then_sleep(deadline))
+    }
+
+    fn spin_then_sleep(&self, deadline: Option<Deadline>) -> bool {
+        let mut mine = 0;
+        if self.becomes_spinner() {
+            mine = SPINNER;
+            for _ in 0..P::spin_budget() {
+                if self.take(mine) {
+                    return true;
+                }
+                P::pause();
+            }
+        }
+        self.take_or_become(mine, SLEEPER) || self.sleep(deadline)
+    }
+
+    fn sleep(&self, deadline: Option<Deadline>) -> bool {
+        while !self.take(SLEEPER) {
+            let seen = self.word.load(Relaxed);
+            // I4.
+            if seen & LOCKED != 0 && self.word.wait(seen, deadline).is_err() {
+                // I2: the wake-up may have been ours, so a free lock is not left.
+                return self.take_or_become(SLEEPER, 0);
+            }
+        }
+        true
+    }
+
+    /// Wakes one sleeper. The lock itself may be gone: its next owner could have released and freed it.
+    #[cold]
+    fn wake_one(word: *const P::Futex) {
+        // SAFETY: the word was alive at the step that released it; a wake that comes too late is spurious.
+        unsafe { FutexCell::wake(word, 1) };
+    }
+}
+
+// SAFETY: I1 gives exclusion, and E1 orders the sections.
+unsafe impl<P: Platform> RawLock<P> for Mutexee<P> {
+    type Token = ();
+
+    fn new() -> Self {
+        Self { word: P::Futex::new(0) }
+    }
+
+    #[inline(always)]
+    fn lock(&self) {
+        if !self.is_taken_at_once() {
+            self.lock_slow(None);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<()> {
+        self.take(0).then_some(())
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
+        (self.is_taken_at_once() || self.lock_slow(Some(deadline))).then_some(())
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self, (): ()) {
+        let word = ptr::from_ref(&self.word);
+        // ORDER: Release is E1.
+        let before = self.word.fetch_sub(LOCKED, Release);
+        // I3.
+        if before >= SLEEPER && before & SPINNERS == 0 {
+            Self::wake_one(word);
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != 0
+    }
+
+    unsafe fn forget_waiters(&self, _holder: Option<()>) {
+        self.word.store(self.word.load(Relaxed) & LOCKED, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockwork_platform::Clock;
+
+    use super::*;
+
+    fn word(lock: &Mutexee<Native>) -> u32 {
+        lock.word.load(Relaxed)
+    }
+
+    #[test]
+    fn zeroed_memory_is_an_unlocked_lock() {
+        // SAFETY: atomics are valid whatever their bits.
+        let lock: Mutexee<Native> = unsafe { core::mem::zeroed() };
+        assert!(!lock.is_locked());
+        assert!(lock.try_lock().is_some());
+        assert!(lock.try_lock().is_none());
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        assert_eq!(word(&lock), 0);
+    }
+
+    #[test]
+    fn a_waiter_that_gives_up_leaves_no_count() {
+        let lock = Mutexee::unlocked();
+        let () = lock.lock();
+        assert!(lock.try_lock_until(Deadline { clock: Clock::Monotonic, ns: 0 }).is_none());
+        assert_eq!(word(&lock), LOCKED);
+    }
+
+    #[test]
+    fn too_many_spinners_do_not_overflow_their_count() {
+        let lock = Mutexee::unlocked();
+        lock.word.store(LOCKED | SPINNERS, Relaxed);
+        assert!(lock.try_lock_until(Deadline { clock: Clock::Monotonic, ns: 0 }).is_none());
+        assert_eq!(word(&lock), LOCKED | SPINNERS);
+    }
+
+    #[test]
+    fn who_gives_up_takes_a_lock_that_has_become_free() {
+        let lock = Mutexee::unlocked();
+        lock.word.store(SLEEPER, Relaxed);
+        assert!(lock.take_or_become(SLEEPER, 0));
+        assert_eq!(word(&lock), LOCKED);
+    }
+
+    #[test]
+    fn forgetting_waiters_keeps_the_lock_locked() {
+        let lock = Mutexee::unlocked();
+        lock.word.store(LOCKED + 3 * SLEEPER + 2 * SPINNER, Relaxed);
+        // SAFETY: nobody else uses this lock.
+        unsafe { lock.forget_waiters(Some(())) };
+        assert_eq!(word(&lock), LOCKED);
+    }
+}
