@@ -6,6 +6,7 @@ use lockwork_platform::Platform;
 
 use crate::api::RawLock;
 use crate::competitive::{backoff, tas, ttas};
+use crate::load::malth;
 use crate::queue::{clh, hemlock, k42, mcs, reciprocating, ticket};
 use crate::wait::{Park, Spin, SpinThenPark, Yield};
 use crate::{
@@ -141,6 +142,8 @@ catalogue! {
     HemlockStp, "hemlock-stp", "stp", hemlock::ALGORITHM, hemlock::Hemlock<P, SpinThenPark>;
     ReciprocatingSpin, "reciprocating-spin", "spin", reciprocating::ALGORITHM, reciprocating::Reciprocating<P, Spin>;
     ReciprocatingStp, "reciprocating-stp", "stp", reciprocating::ALGORITHM, reciprocating::Reciprocating<P, SpinThenPark>;
+    MalthSpin, "malth-spin", "spin", malth::ALGORITHM, malth::Malth<P, Spin>;
+    MalthStp, "malth-stp", "stp", malth::ALGORITHM, malth::Malth<P, SpinThenPark>;
     Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
     Mutexee, "mutexee", "stp", mutexee::ALGORITHM, mutexee::Mutexee<P>;
 }

@@ -11,6 +11,7 @@ pub mod blocking;
 pub mod catalogue;
 pub mod competitive;
 pub mod cond;
+pub mod load;
 pub mod queue;
 pub mod restrict;
 pub mod rw;

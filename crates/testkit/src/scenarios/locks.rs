@@ -47,6 +47,25 @@ pub fn contended<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
     play
 }
 
+/// The lock is held from the start; whoever releases it comes again, while two others come.
+pub fn come_again<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
+    let stage = Stage::<P, L>::new(lock);
+    let held = stage.lock.lock().into_word();
+    let releaser = Arc::clone(&stage);
+    let mut play = stage.play(4, 4).with(move || {
+        P::yield_now();
+        // SAFETY: the word of the acquisition above.
+        let token = unsafe { L::Token::from_word(held) };
+        releaser.finish(Some(token));
+        releaser.locked();
+    });
+    for _ in 0..2 {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || _ = stage.locked());
+    }
+    play
+}
+
 /// One thread locks while another tries, then locks.
 pub fn attempt<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
     let stage = Stage::<P, L>::new(lock);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use lockwork_locks::RawLock;
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch};
+use lockwork_locks::load::malth::Malth;
 use lockwork_locks::queue::mcs::Mcs;
 use lockwork_locks::restrict::gcr::Gcr;
 use lockwork_locks::wait::SpinThenPark;
@@ -135,7 +136,15 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         name: lock.name.to_owned(),
         scenarios: dispatch::<P, _>(lock.id, Plain { large }),
     };
-    LOCKS.iter().map(subject).collect()
+    let mut all: Vec<Subject> = LOCKS.iter().map(subject).collect();
+    // As it comes, the lock promotes nobody in so few hand-offs.
+    let mut scenarios = Plain { large }.visit::<Malth<P, SpinThenPark, 1>>();
+    if !large {
+        let play = || locks::come_again(<Malth<P, SpinThenPark, 1> as RawLock<P>>::new());
+        scenarios.push(Scenario::new("come-again", 3, play).within(1));
+    }
+    all.push(Subject { name: "malth-stp, promoting at once".to_owned(), scenarios });
+    all
 }
 
 /// The scenarios of GCR around every lock, with knobs that make a few threads too many.
