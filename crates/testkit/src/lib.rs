@@ -3,6 +3,7 @@
 //! - [`model`] and [`engines`]: loom and shuttle as ordinary [`Platform`](lockwork_platform::Platform)s, so that they run the
 //!   very source that runs natively; [`model::sites`] weakens its orderings one by one.
 //! - [`portable`]: a platform of nothing but the standard library, for Miri.
+//! - [`erased`]: locks without their types, so that none of what follows is compiled once a lock.
 //! - [`scenarios`]: the plays that both model checkers perform, for any lock.
 //! - [`conformance`]: what every lock must do, on the real machine.
 
@@ -10,6 +11,7 @@
 
 pub mod conformance;
 pub mod engines;
+pub mod erased;
 pub mod model;
 pub mod mutation;
 pub mod portable;

@@ -10,6 +10,7 @@ use lockwork_locks::queue::mcs::Mcs;
 use lockwork_locks::wait::SpinThenPark;
 use lockwork_platform::{AtomicCell, DataCell, Deadline, FutexCell, Platform, PoolNode};
 use lockwork_testkit::engines::{loom, shuttle};
+use lockwork_testkit::erased::undropped;
 use lockwork_testkit::model::{Config, ModelPlatform, Play};
 use lockwork_testkit::mutation::failure;
 use lockwork_testkit::scenarios::{Stage, locks};
@@ -106,7 +107,7 @@ fn under_shuttle(play: impl Fn() -> Play + Clone + Send + Sync + 'static) -> Opt
 }
 
 fn exclusion<P: ModelPlatform, F: Flaw>() -> Play {
-    locks::exclusion::<P, _>(Flawed::<P, F>::new(), 2, 2)
+    locks::exclusion::<P>(undropped(Flawed::<P, F>::new()), 2, 2)
 }
 
 type L = loom::LoomPlatform;
@@ -156,7 +157,7 @@ fn an_access_to_a_freed_node_is_found() {
 #[test]
 fn an_access_to_a_destroyed_lock_is_found() {
     fn play<P: ModelPlatform>() -> Play {
-        let stage = Stage::<P, _>::new(Mcs::<P, SpinThenPark>::new());
+        let stage = Stage::<P>::new(undropped(Mcs::<P, SpinThenPark>::new()));
         let mut play = stage.play(2, 2);
         for _ in 0..2 {
             let stage = Arc::clone(&stage);
@@ -206,7 +207,7 @@ fn a_forgotten_purge_is_found() {
         unsafe fn forget_waiters(&self, _holder: Option<Self::Token>) {}
     }
 
-    assert!(under_shuttle(|| locks::forked::<S, _>(Haunted::<S>::new(), 3)).is_some());
+    assert!(under_shuttle(|| locks::forked::<S>(undropped(Haunted::<S>::new()), 3)).is_some());
 }
 
 /// A message needs the release of its sender and the acquire of its reader.

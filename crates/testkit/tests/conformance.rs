@@ -9,24 +9,23 @@ use lockwork_locks::competitive::ttas::Ttas;
 use lockwork_locks::queue::{clh::Clh, k42::K42, mcs::Mcs, ticket::Ticket};
 use lockwork_locks::restrict::gcr::{Gcr, Knobs};
 use lockwork_locks::wait::{Spin, SpinThenPark};
-use lockwork_platform::{Deadline, Native};
-use lockwork_testkit::conformance::{Check, Traits, suite};
+use lockwork_platform::Native;
+use lockwork_testkit::conformance::{SUITE, Traits};
+use lockwork_testkit::erased::erased;
 
-/// The suite for a lock itself.
-struct Plain;
+/// A lock as it is.
+struct Plain(&'static LockInfo);
 
 impl Visitor<Native> for Plain {
-    type Output = Vec<Check>;
+    type Output = Traits;
 
-    fn visit<L: RawLock<Native> + 'static>(self) -> Vec<Check> {
-        suite::<L>()
+    fn visit<L: RawLock<Native> + 'static>(self) -> Traits {
+        let fifo = self.0.algorithm.fairness.starts_with("FIFO");
+        Traits { fifo, spins: self.0.waiting == "spin", ..Traits::of::<L>(self.0.name.to_owned()) }
     }
 }
 
 /// GCR that restricts at the first contention, lets one thread compete, and promotes often.
-#[repr(transparent)]
-struct Strict<L: RawLock<Native>>(Gcr<Native, L>);
-
 const STRICT: Knobs = Knobs {
     active: Some(0),
     join: Some(0),
@@ -37,43 +36,9 @@ const STRICT: Knobs = Knobs {
     spin: None,
 };
 
-// SAFETY: GCR's.
-unsafe impl<L: RawLock<Native>> RawLock<Native> for Strict<L> {
-    type Token = L::Token;
-
-    fn new() -> Self {
-        Self(Gcr::with_knobs(STRICT))
-    }
-
-    fn lock(&self) -> L::Token {
-        self.0.lock()
-    }
-
-    fn try_lock(&self) -> Option<L::Token> {
-        self.0.try_lock()
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<L::Token> {
-        self.0.try_lock_until(deadline)
-    }
-
-    unsafe fn unlock(&self, token: L::Token) {
-        // SAFETY: the caller's contract.
-        unsafe { self.0.unlock(token) };
-    }
-
-    fn is_locked(&self) -> bool {
-        self.0.is_locked()
-    }
-
-    unsafe fn forget_waiters(&self, holder: Option<L::Token>) {
-        // SAFETY: the caller's contract.
-        unsafe { self.0.forget_waiters(holder) };
-    }
-}
-
-fn trials(traits: Traits, checks: Vec<Check>) -> impl Iterator<Item = Trial> {
-    checks.into_iter().map(move |check| {
+/// The suite for a lock.
+fn trials(traits: Traits) -> impl Iterator<Item = Trial> {
+    SUITE.iter().map(move |check| {
         let traits = traits.clone();
         Trial::test(format!("{}::{}", traits.name, check.name), move || {
             (check.run)(&traits);
@@ -82,23 +47,20 @@ fn trials(traits: Traits, checks: Vec<Check>) -> impl Iterator<Item = Trial> {
     })
 }
 
-fn of_lock(lock: &LockInfo) -> Vec<Trial> {
-    let fifo = lock.algorithm.fairness.starts_with("FIFO");
-    let spins = lock.waiting == "spin";
-    trials(Traits { name: lock.name.to_owned(), fifo, spins }, dispatch(lock.id, Plain)).collect()
-}
-
 /// GCR around a lock, as it comes and so strict that two threads are one too many.
 fn of_restricted<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<Trial> {
-    let traits = |name| Traits { name, fifo: false, spins };
-    trials(traits(format!("gcr({name})")), suite::<Gcr<Native, L>>())
-        .chain(trials(traits(format!("gcr({name}, active=0)")), suite::<Strict<L>>()))
-        .collect()
+    let plain = Traits { spins, ..Traits::of::<Gcr<Native, L>>(format!("gcr({name})")) };
+    let strict = Traits {
+        name: format!("gcr({name}, active=0)"),
+        new: || erased::<Native, _>(Gcr::<Native, L>::with_knobs(STRICT)),
+        ..plain.clone()
+    };
+    trials(plain).chain(trials(strict)).collect()
 }
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut all: Vec<Trial> = LOCKS.iter().flat_map(of_lock).collect();
+    let mut all: Vec<Trial> = LOCKS.iter().flat_map(|lock| trials(dispatch(lock.id, Plain(lock)))).collect();
     all.extend(of_restricted::<Ttas<Native>>("ttas", true));
     all.extend(of_restricted::<Ticket<Native>>("ticket", true));
     all.extend(of_restricted::<Clh<Native, SpinThenPark>>("clh-stp", false));

@@ -1,32 +1,14 @@
 //! One or two threads: what a lock is.
 
 use std::collections::HashSet;
-use std::mem::{MaybeUninit, needs_drop};
 use std::thread;
 
-use lockwork_locks::RawLock;
-use lockwork_locks::api::Token;
-use lockwork_platform::Native;
-
 use super::{Shop, Traits};
+use crate::erased::Held;
 
-/// A token on its way to another thread, as the word it can be stored as.
-struct Parcel(usize);
-
-impl Parcel {
-    fn wrap(token: impl Token) -> Self {
-        Self(token.into_word())
-    }
-
-    fn unwrap<T: Token>(self) -> T {
-        // SAFETY: wrapped from a token of the same lock.
-        unsafe { T::from_word(self.0) }
-    }
-}
-
-pub(super) fn excludes<L: RawLock<Native>>(traits: &Traits) {
+pub(super) fn excludes(traits: &Traits) {
     const SECTIONS: usize = 20_000;
-    let mut shop = Shop::<L>::new();
+    let mut shop = Shop::new(traits);
     let each = traits.operations(SECTIONS);
     shop.watch(&traits.name, || {
         thread::scope(|scope| {
@@ -38,8 +20,8 @@ pub(super) fn excludes<L: RawLock<Native>>(traits: &Traits) {
     shop.close(2 * each as u64);
 }
 
-pub(super) fn try_on_a_free_lock<L: RawLock<Native>>(_: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn try_on_a_free_lock(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     for _ in 0..100 {
         let token = shop.lock.try_lock();
         assert!(shop.finish(token), "a free lock");
@@ -47,8 +29,8 @@ pub(super) fn try_on_a_free_lock<L: RawLock<Native>>(_: &Traits) {
     shop.close(100);
 }
 
-pub(super) fn try_on_a_held_lock<L: RawLock<Native>>(_: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn try_on_a_held_lock(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     let token = shop.lock.lock();
     assert!(shop.lock.try_lock().is_none(), "held by this thread");
     thread::scope(|scope| {
@@ -58,11 +40,11 @@ pub(super) fn try_on_a_held_lock<L: RawLock<Native>>(_: &Traits) {
     shop.close(1);
 }
 
-pub(super) fn is_locked_tells<L: RawLock<Native>>(_: &Traits) {
-    let lock = L::new();
+pub(super) fn is_locked_tells(traits: &Traits) {
+    let lock = (traits.new)();
     assert!(!lock.is_locked());
-    for acquire in [L::lock, |lock: &L| lock.try_lock().expect("a free lock")] {
-        let token = acquire(&lock);
+    for tries in [false, true] {
+        let token = if tries { lock.try_lock().expect("a free lock") } else { lock.lock() };
         assert!(lock.is_locked());
         // SAFETY: the token of the acquisition above.
         unsafe { lock.unlock(token) };
@@ -70,10 +52,8 @@ pub(super) fn is_locked_tells<L: RawLock<Native>>(_: &Traits) {
     }
 }
 
-pub(super) fn zeroed_memory_is_unlocked<L: RawLock<Native>>(_: &Traits) {
-    let memory = MaybeUninit::<L>::zeroed();
-    // SAFETY: `RawLock`: all-zero memory is an unlocked lock.
-    let lock = unsafe { memory.assume_init() };
+pub(super) fn zeroed_memory_is_unlocked(traits: &Traits) {
+    let lock = (traits.zeroed)();
     assert!(!lock.is_locked());
     for _ in 0..3 {
         let token = lock.lock();
@@ -86,9 +66,9 @@ pub(super) fn zeroed_memory_is_unlocked<L: RawLock<Native>>(_: &Traits) {
     unsafe { lock.unlock(token) };
 }
 
-pub(super) fn locks_nest<L: RawLock<Native>>(traits: &Traits) {
+pub(super) fn locks_nest(traits: &Traits) {
     const DEPTH: usize = 20;
-    let shops: Vec<Shop<L>> = (0..DEPTH).map(|_| Shop::new()).collect();
+    let shops: Vec<Shop> = (0..DEPTH).map(|_| Shop::new(traits)).collect();
     let rounds = traits.operations(500);
     shops[0].watch(&traits.name, || {
         thread::scope(|scope| {
@@ -109,9 +89,9 @@ pub(super) fn locks_nest<L: RawLock<Native>>(traits: &Traits) {
     }
 }
 
-pub(super) fn locks_are_released_in_any_order<L: RawLock<Native>>(traits: &Traits) {
+pub(super) fn locks_are_released_in_any_order(traits: &Traits) {
     const DEPTH: usize = 7;
-    let shops: Vec<Shop<L>> = (0..DEPTH).map(|_| Shop::new()).collect();
+    let shops: Vec<Shop> = (0..DEPTH).map(|_| Shop::new(traits)).collect();
     let rounds = traits.operations(500);
     shops[0].watch(&traits.name, || {
         thread::scope(|scope| {
@@ -135,9 +115,9 @@ pub(super) fn locks_are_released_in_any_order<L: RawLock<Native>>(traits: &Trait
     }
 }
 
-pub(super) fn many_locks_are_held_at_once<L: RawLock<Native>>(_: &Traits) {
+pub(super) fn many_locks_are_held_at_once(traits: &Traits) {
     const LOCKS: usize = 10_000;
-    let mut shops: Vec<Shop<L>> = (0..LOCKS).map(|_| Shop::new()).collect();
+    let mut shops: Vec<Shop> = (0..LOCKS).map(|_| Shop::new(traits)).collect();
     for _ in 0..2 {
         let tokens: Vec<_> = shops.iter().map(|shop| shop.lock.lock()).collect();
         assert!(shops.iter().all(|shop| shop.lock.try_lock().is_none()));
@@ -148,8 +128,8 @@ pub(super) fn many_locks_are_held_at_once<L: RawLock<Native>>(_: &Traits) {
     shops.iter_mut().for_each(|shop| shop.close(2));
 }
 
-pub(super) fn another_thread_releases<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn another_thread_releases(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     let rounds = traits.operations(1_000);
     shop.watch(&traits.name, || {
         thread::scope(|scope| {
@@ -157,32 +137,32 @@ pub(super) fn another_thread_releases<L: RawLock<Native>>(traits: &Traits) {
             scope.spawn(|| (0..rounds).for_each(|_| shop.locked()));
             let (send, receive) = std::sync::mpsc::sync_channel(0);
             scope.spawn(|| {
-                for parcel in receive {
-                    let parcel: Parcel = parcel;
-                    shop.finish(Some(parcel.unwrap()));
+                for held in receive {
+                    let held: Held = held;
+                    shop.finish(Some(held));
                 }
             });
             for _ in 0..rounds {
-                send.send(Parcel::wrap(shop.lock.lock())).expect("the releaser listens");
+                send.send(shop.lock.lock()).expect("the releaser listens");
             }
         });
     });
     shop.close(2 * rounds as u64);
 }
 
-pub(super) fn a_thread_ends_while_it_holds<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn a_thread_ends_while_it_holds(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     shop.watch(&traits.name, || {
         for _ in 0..20 {
-            let parcel = thread::scope(|scope| {
-                scope.spawn(|| Parcel::wrap(shop.lock.lock())).join().expect("a thread that locks and ends")
+            let held = thread::scope(|scope| {
+                scope.spawn(|| shop.lock.lock()).join().expect("a thread that locks and ends")
             });
             assert!(shop.lock.is_locked());
             assert!(shop.lock.try_lock().is_none());
             thread::scope(|scope| {
                 let waiter = scope.spawn(|| shop.locked());
                 thread::yield_now();
-                shop.finish(Some(parcel.unwrap()));
+                shop.finish(Some(held));
                 waiter.join().expect("the next in the queue");
             });
         }
@@ -191,20 +171,20 @@ pub(super) fn a_thread_ends_while_it_holds<L: RawLock<Native>>(traits: &Traits) 
 }
 
 /// The pool serves any number of acquisitions from a few nodes. (Model checkers count them exactly.)
-pub(super) fn nodes_are_returned<L: RawLock<Native>>(traits: &Traits) {
+pub(super) fn nodes_are_returned(traits: &Traits) {
     // What two threads keep for themselves and move at once.
     const FEW: usize = 500;
-    if !<L::Token as Token>::STORED {
+    if !traits.keeps {
         return;
     }
-    let shop = Shop::<L>::new();
+    let shop = Shop::new(traits);
     let each = traits.operations(20_000);
     let seen = shop.watch(&traits.name, || {
-        let use_it = || -> HashSet<usize> {
+        let use_it = || -> HashSet<Held> {
             let once = |_| {
                 let token = shop.lock.lock();
                 shop.unlock(token);
-                token.into_word()
+                token
             };
             (0..each).map(once).collect()
         };
@@ -215,6 +195,5 @@ pub(super) fn nodes_are_returned<L: RawLock<Native>>(traits: &Traits) {
             seen
         })
     });
-    assert!(!needs_drop::<L::Token>());
     assert!(seen.len() <= FEW, "{} different nodes for {each} acquisitions a thread", seen.len());
 }

@@ -3,15 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use lockwork_locks::RawLock;
-use lockwork_platform::Native;
-
 use super::{Shop, Traits};
 
 const THREADS: usize = 8;
 
-pub(super) fn a_crowd_excludes<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn a_crowd_excludes(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     let each = traits.operations(5_000);
     shop.watch(&traits.name, || {
         thread::scope(|scope| {
@@ -23,8 +20,8 @@ pub(super) fn a_crowd_excludes<L: RawLock<Native>>(traits: &Traits) {
     shop.close((THREADS * each) as u64);
 }
 
-pub(super) fn a_crowd_that_tries_excludes<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn a_crowd_that_tries_excludes(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     let each = traits.operations(5_000);
     let tried = AtomicU64::new(0);
     shop.watch(&traits.name, || {
@@ -47,9 +44,9 @@ pub(super) fn a_crowd_that_tries_excludes<L: RawLock<Native>>(traits: &Traits) {
     shop.close((THREADS / 2 * each) as u64 + tried.into_inner());
 }
 
-pub(super) fn a_crowd_on_many_locks<L: RawLock<Native>>(traits: &Traits) {
+pub(super) fn a_crowd_on_many_locks(traits: &Traits) {
     const LOCKS: usize = 64;
-    let shops: Vec<Shop<L>> = (0..LOCKS).map(|_| Shop::new()).collect();
+    let shops: Vec<Shop> = (0..LOCKS).map(|_| Shop::new(traits)).collect();
     let rounds = traits.operations(1_000);
     shops[0].watch(&traits.name, || {
         thread::scope(|scope| {
@@ -76,8 +73,8 @@ pub(super) fn a_crowd_on_many_locks<L: RawLock<Native>>(traits: &Traits) {
 }
 
 /// Threads that only try get the lock sooner or later.
-pub(super) fn tries_get_through<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn tries_get_through(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     let each = traits.operations(500);
     shop.watch(&traits.name, || {
         thread::scope(|scope| {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockwork_locks::RawLock;
 use lockwork_platform::{Native, slots};
 
 use super::shop::{A_WHILE, PASSED};
 use super::{Shop, Traits};
+use crate::erased::Erased;
 
 /// Runs `child` in a child process, which must not allocate; whether it returned true in time.
 fn in_a_child(child: impl FnOnce() -> bool) -> bool {
@@ -40,7 +40,7 @@ fn in_a_child(child: impl FnOnce() -> bool) -> bool {
 }
 
 /// Uses a lock that only this thread knows.
-fn works<L: RawLock<Native>>(lock: &L) -> bool {
+fn works(lock: &dyn Erased<Native>) -> bool {
     (0..100).all(|_| {
         let token = lock.lock();
         let excluded = lock.try_lock().is_none() && lock.try_lock_until(PASSED).is_none();
@@ -51,9 +51,9 @@ fn works<L: RawLock<Native>>(lock: &L) -> bool {
 }
 
 /// The thread that forks holds the lock; others wait, some of them give up.
-pub(super) fn a_child_forgets_the_waiters<L: RawLock<Native>>(traits: &Traits) {
+pub(super) fn a_child_forgets_the_waiters(traits: &Traits) {
     const WAITERS: usize = 4;
-    let mut shop = Shop::<L>::new();
+    let mut shop = Shop::new(traits);
     shop.watch(&traits.name, || {
         let token = shop.lock.lock();
         thread::scope(|scope| {
@@ -75,7 +75,7 @@ pub(super) fn a_child_forgets_the_waiters<L: RawLock<Native>>(traits: &Traits) {
                 let held = shop.lock.is_locked() && shop.lock.try_lock().is_none();
                 // SAFETY: held by the thread that forked, which is this one.
                 unsafe { shop.lock.unlock(token) };
-                held && works(&shop.lock)
+                held && works(&*shop.lock)
             });
             assert!(done, "the child could not use the lock");
             shop.finish(Some(token));
@@ -85,8 +85,8 @@ pub(super) fn a_child_forgets_the_waiters<L: RawLock<Native>>(traits: &Traits) {
 }
 
 /// A lock that nobody holds when a thread forks stays free, whatever its queue has been through.
-pub(super) fn a_child_of_a_waiter_takes_over<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn a_child_of_a_waiter_takes_over(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     let over = AtomicBool::new(false);
     shop.watch(&traits.name, || {
         let token = shop.lock.lock();
@@ -105,7 +105,7 @@ pub(super) fn a_child_of_a_waiter_takes_over<L: RawLock<Native>>(traits: &Traits
             slots::purge_ghosts(|_| {});
             // SAFETY: no other thread exists in the child.
             unsafe { shop.lock.forget_waiters(None) };
-            works(&shop.lock)
+            works(&*shop.lock)
         });
         assert!(done, "the child could not use the lock");
     });

@@ -10,15 +10,24 @@ mod timed;
 use std::time::Duration;
 
 use lockwork_locks::RawLock;
+use lockwork_locks::api::Token;
 use lockwork_platform::Native;
 
 pub use shop::Shop;
 
-/// What the suite must know of a lock.
+use crate::erased::{AnyLock, erased, zeroed};
+
+/// A lock, and what the suite must know of it.
 #[derive(Clone, Debug)]
 pub struct Traits {
     /// The name as in a lock spec.
     pub name: String,
+    /// A lock.
+    pub new: fn() -> AnyLock<Native>,
+    /// A lock made of nothing but zeros.
+    pub zeroed: fn() -> AnyLock<Native>,
+    /// Whether the holder keeps a node.
+    pub keeps: bool,
     /// Whether waiters get the lock in the order of their arrival.
     pub fifo: bool,
     /// Whether waiters never sleep: with more threads than CPUs such locks are slow, and get less to do.
@@ -26,6 +35,19 @@ pub struct Traits {
 }
 
 impl Traits {
+    /// Of the lock type `L`, whose waiters may sleep and come in any order.
+    #[must_use]
+    pub fn of<L: RawLock<Native> + 'static>(name: String) -> Self {
+        Self {
+            name,
+            new: || erased::<Native, _>(L::new()),
+            zeroed: zeroed::<Native, L>,
+            keeps: <L::Token as Token>::STORED,
+            fifo: false,
+            spins: false,
+        }
+    }
+
     /// How many operations a thread of a crowd does: `plenty`, or as many as a spinning FIFO lock can do on
     /// over-subscribed CPUs in the same time.
     fn operations(&self, plenty: usize) -> usize {
@@ -46,23 +68,20 @@ pub struct Check {
 pub const LIMIT: Duration = Duration::from_secs(300);
 
 macro_rules! checks {
-    ($lock:ty; $($module:ident: $($name:ident)*;)*) => {
-        vec![$($(Check { name: stringify!($name), run: $module::$name::<$lock> },)*)*]
+    ($($module:ident: $($name:ident)*;)*) => {
+        &[$($(Check { name: stringify!($name), run: $module::$name },)*)*]
     };
 }
 
-/// The suite for the lock `L`.
-#[must_use]
-pub fn suite<L: RawLock<Native> + 'static>() -> Vec<Check> {
-    checks! { L;
-        basics: excludes try_on_a_free_lock try_on_a_held_lock is_locked_tells zeroed_memory_is_unlocked
-            locks_nest locks_are_released_in_any_order many_locks_are_held_at_once
-            another_thread_releases a_thread_ends_while_it_holds nodes_are_returned;
-        crowds: a_crowd_excludes a_crowd_that_tries_excludes a_crowd_on_many_locks tries_get_through;
-        order: arrivals_are_served_in_order nobody_starves;
-        timed: a_passed_deadline_fails_on_a_held_lock a_passed_deadline_succeeds_on_a_free_lock
-            a_deadline_is_met_in_time waits_until_the_deadline the_wall_clock_is_a_clock_too
-            those_behind_a_leaver_are_served deadlines_race_with_releases a_storm_of_deadlines;
-        forked: a_child_forgets_the_waiters a_child_of_a_waiter_takes_over;
-    }
-}
+/// The suite.
+pub const SUITE: &[Check] = checks! {
+    basics: excludes try_on_a_free_lock try_on_a_held_lock is_locked_tells zeroed_memory_is_unlocked
+        locks_nest locks_are_released_in_any_order many_locks_are_held_at_once
+        another_thread_releases a_thread_ends_while_it_holds nodes_are_returned;
+    crowds: a_crowd_excludes a_crowd_that_tries_excludes a_crowd_on_many_locks tries_get_through;
+    order: arrivals_are_served_in_order nobody_starves;
+    timed: a_passed_deadline_fails_on_a_held_lock a_passed_deadline_succeeds_on_a_free_lock
+        a_deadline_is_met_in_time waits_until_the_deadline the_wall_clock_is_a_clock_too
+        those_behind_a_leaver_are_served deadlines_race_with_releases a_storm_of_deadlines;
+    forked: a_child_forgets_the_waiters a_child_of_a_waiter_takes_over;
+};

@@ -4,19 +4,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use lockwork_locks::RawLock;
-use lockwork_platform::Native;
-
 use super::shop::A_WHILE;
 use super::{Shop, Traits};
 
 /// Waiters that arrive one after another get the lock in that order, where the lock promises it.
-pub(super) fn arrivals_are_served_in_order<L: RawLock<Native>>(traits: &Traits) {
+pub(super) fn arrivals_are_served_in_order(traits: &Traits) {
     const THREADS: usize = 6;
     if !traits.fifo {
         return;
     }
-    let shop = Shop::<L>::new();
+    let shop = Shop::new(traits);
     let served = Mutex::new(Vec::new());
     shop.watch(&traits.name, || {
         let token = shop.lock.lock();
@@ -42,8 +39,8 @@ pub(super) fn arrivals_are_served_in_order<L: RawLock<Native>>(traits: &Traits) 
 }
 
 /// A thread that locks once among threads that lock all the time is served.
-pub(super) fn nobody_starves<L: RawLock<Native>>(traits: &Traits) {
-    let shop = Shop::<L>::new();
+pub(super) fn nobody_starves(traits: &Traits) {
+    let shop = Shop::new(traits);
     let rounds = if traits.spins { 3 } else { 30 };
     let over = AtomicBool::new(false);
     let served = AtomicUsize::new(0);

@@ -5,16 +5,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use lockwork_locks::RawLock;
 use lockwork_platform::{Clock, Deadline, Native, Platform};
 
-use super::LIMIT;
+use super::{LIMIT, Traits};
+use crate::erased::{AnyLock, Held};
 use crate::watchdog::watchdog;
 
 /// A lock, a counter that only the lock makes safe, and a detector of overlapping sections.
-pub struct Shop<L> {
+pub struct Shop {
     /// The lock.
-    pub lock: L,
+    pub lock: AnyLock<Native>,
     counter: UnsafeCell<u64>,
     occupied: AtomicBool,
     /// Sections entered, counted without the lock.
@@ -24,9 +24,9 @@ pub struct Shop<L> {
 }
 
 // SAFETY: the counter is accessed by the holder of the lock only, or by a test that has joined all threads.
-unsafe impl<L: Sync> Sync for Shop<L> {}
+unsafe impl Sync for Shop {}
 
-impl<L> fmt::Debug for Shop<L> {
+impl fmt::Debug for Shop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shop")
             .field("entered", &self.entered)
@@ -47,12 +47,12 @@ pub(super) const PASSED: Deadline = Deadline { clock: Clock::Monotonic, ns: 1 };
 /// Long enough for a thread to get from an announcement into a queue, and asleep there.
 pub(super) const A_WHILE: Duration = Duration::from_millis(20);
 
-impl<L: RawLock<Native>> Shop<L> {
-    /// A free lock.
+impl Shop {
+    /// A free lock of this kind.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(traits: &Traits) -> Self {
         Self {
-            lock: L::new(),
+            lock: (traits.new)(),
             counter: UnsafeCell::new(0),
             occupied: AtomicBool::new(false),
             entered: AtomicU64::new(0),
@@ -77,7 +77,7 @@ impl<L: RawLock<Native>> Shop<L> {
     }
 
     /// Enters a section and unlocks, if there is a token. Whether there was.
-    pub fn finish(&self, token: Option<L::Token>) -> bool {
+    pub fn finish(&self, token: Option<Held>) -> bool {
         let Some(token) = token else { return false };
         self.section();
         self.unlock(token);
@@ -90,7 +90,7 @@ impl<L: RawLock<Native>> Shop<L> {
     }
 
     /// Unlocks.
-    pub fn unlock(&self, token: L::Token) {
+    pub fn unlock(&self, token: Held) {
         // SAFETY: tokens in tests come from this lock and are used once.
         unsafe { self.lock.unlock(token) };
     }
@@ -109,16 +109,7 @@ impl<L: RawLock<Native>> Shop<L> {
     }
 
     /// Runs `f` under the watchdog, which describes the shop when `f` hangs.
-    pub fn watch<R>(&self, name: &str, f: impl FnOnce() -> R) -> R
-    where
-        L: Sync,
-    {
+    pub fn watch<R>(&self, name: &str, f: impl FnOnce() -> R) -> R {
         watchdog(LIMIT, || format!("{name}: {self:?}, locked: {}", self.lock.is_locked()), f)
-    }
-}
-
-impl<L: RawLock<Native>> Default for Shop<L> {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use lockwork_locks::RawLock;
 use lockwork_platform::{Clock, Deadline, Native, Platform};
 
 use super::shop::{A_WHILE, PASSED, in_ms};
 use super::{Shop, Traits};
 
-pub(super) fn a_passed_deadline_fails_on_a_held_lock<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn a_passed_deadline_fails_on_a_held_lock(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     shop.watch(&traits.name, || {
         let token = shop.lock.lock();
         for deadline in [PASSED, Deadline { clock: Clock::Realtime, ns: 1 }, in_ms(0)] {
@@ -21,8 +20,8 @@ pub(super) fn a_passed_deadline_fails_on_a_held_lock<L: RawLock<Native>>(traits:
     shop.close(1);
 }
 
-pub(super) fn a_passed_deadline_succeeds_on_a_free_lock<L: RawLock<Native>>(_: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn a_passed_deadline_succeeds_on_a_free_lock(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     for _ in 0..10 {
         let token = shop.lock.try_lock_until(PASSED);
         assert!(shop.finish(token), "POSIX: no time-out if the lock can be had at once");
@@ -30,8 +29,8 @@ pub(super) fn a_passed_deadline_succeeds_on_a_free_lock<L: RawLock<Native>>(_: &
     shop.close(10);
 }
 
-pub(super) fn a_deadline_is_met_in_time<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn a_deadline_is_met_in_time(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     shop.watch(&traits.name, || {
         let token = shop.lock.lock();
         thread::scope(|scope| {
@@ -44,8 +43,8 @@ pub(super) fn a_deadline_is_met_in_time<L: RawLock<Native>>(traits: &Traits) {
     shop.close(2);
 }
 
-pub(super) fn waits_until_the_deadline<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn waits_until_the_deadline(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     shop.watch(&traits.name, || {
         let token = shop.lock.lock();
         let deadline = in_ms(20);
@@ -56,8 +55,8 @@ pub(super) fn waits_until_the_deadline<L: RawLock<Native>>(traits: &Traits) {
     shop.close(1);
 }
 
-pub(super) fn the_wall_clock_is_a_clock_too<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn the_wall_clock_is_a_clock_too(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     shop.watch(&traits.name, || {
         let token = shop.lock.lock();
         let deadline = Deadline::after(Clock::Realtime, Native::now(Clock::Realtime), 10_000_000);
@@ -69,10 +68,10 @@ pub(super) fn the_wall_clock_is_a_clock_too<L: RawLock<Native>>(traits: &Traits)
 }
 
 /// Waiters leave at the front, in the middle and at the end of the queue; the others are served all the same.
-pub(super) fn those_behind_a_leaver_are_served<L: RawLock<Native>>(traits: &Traits) {
+pub(super) fn those_behind_a_leaver_are_served(traits: &Traits) {
     const THREADS: usize = 7;
     for leaves in [|n: usize| n == 0, |n| n == 3, |n| n == THREADS - 1, |n| n % 2 == 0, |_| true] {
-        let mut shop = Shop::<L>::new();
+        let mut shop = Shop::new(traits);
         let stayers = (0..THREADS).filter(|n| !leaves(*n)).count();
         shop.watch(&traits.name, || {
             let token = shop.lock.lock();
@@ -108,8 +107,8 @@ pub(super) fn those_behind_a_leaver_are_served<L: RawLock<Native>>(traits: &Trai
     }
 }
 
-pub(super) fn deadlines_race_with_releases<L: RawLock<Native>>(traits: &Traits) {
-    let mut shop = Shop::<L>::new();
+pub(super) fn deadlines_race_with_releases(traits: &Traits) {
+    let mut shop = Shop::new(traits);
     let rounds = traits.operations(2_000) as u64;
     let met = AtomicU64::new(0);
     shop.watch(&traits.name, || {
@@ -132,9 +131,9 @@ pub(super) fn deadlines_race_with_releases<L: RawLock<Native>>(traits: &Traits) 
     shop.close(rounds + met.into_inner());
 }
 
-pub(super) fn a_storm_of_deadlines<L: RawLock<Native>>(traits: &Traits) {
+pub(super) fn a_storm_of_deadlines(traits: &Traits) {
     const THREADS: usize = 8;
-    let mut shop = Shop::<L>::new();
+    let mut shop = Shop::new(traits);
     let rounds = traits.operations(1_000) as u64;
     let met = AtomicU64::new(0);
     shop.watch(&traits.name, || {

@@ -30,9 +30,9 @@ pub struct Model<E>(PhantomData<E>);
 /// What scenarios need of a platform beyond what locks need.
 pub trait ModelPlatform: Platform {
     /// Declares that `memory` lives until [`ModelPlatform::retire`].
-    fn adopt<T>(memory: &T);
+    fn adopt<T: ?Sized>(memory: &T);
     /// Ends the life of `memory`: every access must have happened before, and none may follow.
-    fn retire<T>(memory: &T);
+    fn retire<T: ?Sized>(memory: &T);
     /// A point at which another thread may run, for checkers that see no orderings.
     fn switch();
     /// Sets the clock to `time` nanoseconds.
@@ -46,13 +46,13 @@ pub trait ModelPlatform: Platform {
 
 impl<E: Engine> ModelPlatform for Model<E> {
     #[track_caller]
-    fn adopt<T>(memory: &T) {
-        E::machine(|machine| machine.adopt(std::ptr::from_ref(memory) as usize, size_of::<T>()));
+    fn adopt<T: ?Sized>(memory: &T) {
+        E::machine(|machine| machine.adopt(std::ptr::from_ref(memory).addr(), size_of_val(memory)));
     }
 
     #[track_caller]
-    fn retire<T>(memory: &T) {
-        E::machine(|machine| machine.retire(std::ptr::from_ref(memory) as usize));
+    fn retire<T: ?Sized>(memory: &T) {
+        E::machine(|machine| machine.retire(std::ptr::from_ref(memory).addr()));
     }
 
     fn switch() {

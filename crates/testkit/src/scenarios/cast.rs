@@ -1,13 +1,12 @@
 //! What the plays have in common: a lock, what it protects, and what is known at the end.
 
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use lockwork_locks::RawLock;
 use lockwork_platform::{Clock, DataCell, Deadline};
 
+use crate::erased::{AnyLock, Held};
 use crate::model::{ModelPlatform, Play};
 
 /// A deadline that has passed when the play begins.
@@ -23,9 +22,9 @@ pub fn in_time() -> Deadline {
 }
 
 /// A lock and what it protects.
-pub struct Stage<P: ModelPlatform, L> {
-    /// The lock. Never dropped: a drop would need an order after all threads.
-    pub lock: ManuallyDrop<L>,
+pub struct Stage<P: ModelPlatform> {
+    /// The lock, not to be dropped.
+    pub lock: AnyLock<P>,
     /// Plain data under the lock: a checker of orderings sees here whether sections are ordered.
     count: P::Data<usize>,
     /// Threads inside a section, for checkers that see no orderings.
@@ -34,17 +33,17 @@ pub struct Stage<P: ModelPlatform, L> {
     done: AtomicUsize,
 }
 
-impl<P: ModelPlatform, L> fmt::Debug for Stage<P, L> {
+impl<P: ModelPlatform> fmt::Debug for Stage<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stage").field("done", &self.done).finish_non_exhaustive()
     }
 }
 
-impl<P: ModelPlatform, L: RawLock<P> + 'static> Stage<P, L> {
+impl<P: ModelPlatform> Stage<P> {
     /// A free lock, whose memory is watched.
-    pub fn new(lock: L) -> Arc<Self> {
+    pub fn new(lock: AnyLock<P>) -> Arc<Self> {
         let stage = Arc::new(Self {
-            lock: ManuallyDrop::new(lock),
+            lock,
             count: P::Data::new(0),
             inside: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
@@ -89,7 +88,7 @@ impl<P: ModelPlatform, L: RawLock<P> + 'static> Stage<P, L> {
 
     /// Enters a section if there is a token, and unlocks. Whether there was.
     #[track_caller]
-    pub fn finish(&self, token: Option<L::Token>) -> bool {
+    pub fn finish(&self, token: Option<Held>) -> bool {
         let Some(token) = token else { return false };
         self.section();
         // SAFETY: the caller's token.

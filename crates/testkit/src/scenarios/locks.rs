@@ -3,20 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use lockwork_locks::RawLock;
-use lockwork_locks::api::Token;
 use lockwork_platform::AtomicCell;
 
 use super::{Stage, expired, in_time};
+use crate::erased::{AnyLock, Held};
 use crate::model::{ModelPlatform, Play};
 
 /// `threads` threads lock `sections` times each.
-pub fn exclusion<P: ModelPlatform, L: RawLock<P> + 'static>(
-    lock: L,
-    threads: usize,
-    sections: usize,
-) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn exclusion<P: ModelPlatform>(lock: AnyLock<P>, threads: usize, sections: usize) -> Play {
+    let stage = Stage::<P>::new(lock);
     let mut play = stage.play(threads * sections, threads * sections);
     for _ in 0..threads {
         let stage = Arc::clone(&stage);
@@ -30,15 +25,13 @@ pub fn exclusion<P: ModelPlatform, L: RawLock<P> + 'static>(
 }
 
 /// The lock is held from the start; two threads come before or after its release.
-pub fn contended<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
-    let held = stage.lock.lock().into_word();
+pub fn contended<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let held = stage.lock.lock();
     let releaser = Arc::clone(&stage);
     let mut play = stage.play(3, 3).with(move || {
         P::yield_now();
-        // SAFETY: the word of the acquisition above.
-        let token = unsafe { L::Token::from_word(held) };
-        releaser.finish(Some(token));
+        releaser.finish(Some(held));
     });
     for _ in 0..2 {
         let stage = Arc::clone(&stage);
@@ -48,15 +41,13 @@ pub fn contended<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
 }
 
 /// The lock is held from the start; whoever releases it comes again, while two others come.
-pub fn come_again<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
-    let held = stage.lock.lock().into_word();
+pub fn come_again<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let held = stage.lock.lock();
     let releaser = Arc::clone(&stage);
     let mut play = stage.play(4, 4).with(move || {
         P::yield_now();
-        // SAFETY: the word of the acquisition above.
-        let token = unsafe { L::Token::from_word(held) };
-        releaser.finish(Some(token));
+        releaser.finish(Some(held));
         releaser.locked();
     });
     for _ in 0..2 {
@@ -67,8 +58,8 @@ pub fn come_again<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
 }
 
 /// One thread locks while another tries, then locks.
-pub fn attempt<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn attempt<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
     let (locker, trier) = (Arc::clone(&stage), Arc::clone(&stage));
     stage.play(2, 3).with(move || _ = locker.locked()).with(move || {
         let token = trier.lock.try_lock();
@@ -78,8 +69,8 @@ pub fn attempt<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
 }
 
 /// Two threads try; the lock is free at the start, so one of them at least has it.
-pub fn attempts<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn attempts<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
     let mut play = stage.play(1, 2);
     for _ in 0..2 {
         let stage = Arc::clone(&stage);
@@ -92,8 +83,8 @@ pub fn attempts<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
 }
 
 /// One thread locks twice, while another gives up at once, then locks with the same node.
-pub fn give_up<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn give_up<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
     let (locker, hasty) = (Arc::clone(&stage), Arc::clone(&stage));
     let locker = move || {
         locker.locked();
@@ -106,8 +97,8 @@ pub fn give_up<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
 }
 
 /// One thread locks, while a second gives up in the middle of the queue and a third waits behind it.
-pub fn give_up_in_the_middle<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn give_up_in_the_middle<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
     let (locker, hasty, patient) = (Arc::clone(&stage), Arc::clone(&stage), Arc::clone(&stage));
     stage
         .play(2, 3)
@@ -119,8 +110,8 @@ pub fn give_up_in_the_middle<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L)
 }
 
 /// A waiter's deadline passes at any moment while another thread holds the lock and releases it.
-pub fn deadline<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn deadline<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
     let (locker, waiter) = (Arc::clone(&stage), Arc::clone(&stage));
     stage
         .play(1, 2)
@@ -134,8 +125,8 @@ pub fn deadline<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
 }
 
 /// As [`deadline`], with time passing in a thread of its own.
-pub fn deadline_any_time<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn deadline_any_time<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
     let (locker, waiter) = (Arc::clone(&stage), Arc::clone(&stage));
     stage
         .play(1, 2)
@@ -147,8 +138,8 @@ pub fn deadline_any_time<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> 
 }
 
 /// A thread locks and lets another unlock, while a third waits.
-pub fn release_elsewhere<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn release_elsewhere<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
     let mailbox = Arc::new(P::Usize::new(0));
     let post = Arc::clone(&mailbox);
     let (locker, releaser, waiter) = (Arc::clone(&stage), Arc::clone(&stage), Arc::clone(&stage));
@@ -158,7 +149,7 @@ pub fn release_elsewhere<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> 
             let token = locker.lock.lock();
             locker.section();
             // Odd, so never 0: not even for the token that is nothing.
-            post.store(token.into_word() | 1, Release);
+            post.store(token.0 | 1, Release);
         })
         .with(move || {
             let word = loop {
@@ -167,18 +158,16 @@ pub fn release_elsewhere<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> 
                     word => break word & !1,
                 }
             };
-            // SAFETY: the word of the acquisition in the other thread; aligned, so its lowest bit was free.
-            let token = unsafe { L::Token::from_word(word) };
-            // SAFETY: as above, and used once.
-            unsafe { releaser.lock.unlock(token) };
+            // SAFETY: the word of the acquisition in the other thread, used once; aligned, so its lowest bit was free.
+            unsafe { releaser.lock.unlock(Held(word)) };
         })
         .with(move || _ = waiter.locked())
 }
 
 /// Two locks, taken in the same order by two threads and released in either order.
-pub fn two_locks<P: ModelPlatform, L: RawLock<P> + 'static>(first: L, second: L) -> Play {
-    let outer = Stage::<P, L>::new(first);
-    let inner = Stage::<P, L>::new(second);
+pub fn two_locks<P: ModelPlatform>(first: AnyLock<P>, second: AnyLock<P>) -> Play {
+    let outer = Stage::<P>::new(first);
+    let inner = Stage::<P>::new(second);
     let mut play = outer.play(2, 2);
     for crosswise in [false, true] {
         let (outer, inner) = (Arc::clone(&outer), Arc::clone(&inner));
@@ -209,8 +198,8 @@ pub fn two_locks<P: ModelPlatform, L: RawLock<P> + 'static>(first: L, second: L)
 
 /// Whoever comes last destroys the lock right after its unlock, as POSIX allows: no other release may
 /// touch the lock any more.
-pub fn destroy<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, threads: usize) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn destroy<P: ModelPlatform>(lock: AnyLock<P>, threads: usize) -> Play {
+    let stage = Stage::<P>::new(lock);
     let mut play = stage.play(threads, threads);
     for _ in 0..threads {
         let stage = Arc::clone(&stage);
@@ -224,23 +213,23 @@ pub fn destroy<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, threads: usiz
 }
 
 /// Who sees the lock unlocked after its own section sees nobody else's half-done section.
-pub fn observed<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn observed<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
     let (locker, observer) = (Arc::clone(&stage), Arc::clone(&stage));
     stage.play(1, 1).with(move || _ = locker.locked()).with(move || _ = observer.lock.is_locked())
 }
 
 /// The holder forks while others come, wait, give up or go; in the child it forgets them if the registry of waiters
 /// names the lock, releases, and goes on.
-pub fn forked<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, others: usize) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn forked<P: ModelPlatform>(lock: AnyLock<P>, others: usize) -> Play {
+    let stage = Stage::<P>::new(lock);
     let forker = Arc::clone(&stage);
     let mut play = Play::new(|| {}).with(move || {
         forker.locked();
         let token = forker.lock.lock();
         P::switch();
         let waited_for = P::fork();
-        if waited_for.contains(&(std::ptr::from_ref(&*forker.lock) as usize)) {
+        if waited_for.contains(&forker.lock.address()) {
             // SAFETY: only this thread is left.
             unsafe { forker.lock.forget_waiters(Some(token)) };
         }
@@ -266,8 +255,8 @@ pub fn forked<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, others: usize)
 }
 
 /// A mixture: threads that lock, that try, whose deadline has passed, and whose deadline passes.
-pub fn mixture<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, threads: usize) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn mixture<P: ModelPlatform>(lock: AnyLock<P>, threads: usize) -> Play {
+    let stage = Stage::<P>::new(lock);
     let lockers = threads.div_ceil(4);
     let mut play = stage.play(2 * lockers, 2 * threads);
     for number in 0..threads {
@@ -293,8 +282,8 @@ pub fn mixture<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, threads: usiz
 }
 
 /// Many give up in one queue, at its end one who does not.
-pub fn exodus<P: ModelPlatform, L: RawLock<P> + 'static>(lock: L, leavers: usize) -> Play {
-    let stage = Stage::<P, L>::new(lock);
+pub fn exodus<P: ModelPlatform>(lock: AnyLock<P>, leavers: usize) -> Play {
+    let stage = Stage::<P>::new(lock);
     let (locker, patient) = (Arc::clone(&stage), Arc::clone(&stage));
     let mut play = stage.play(3, 3 + leavers).with(move || {
         locker.locked();

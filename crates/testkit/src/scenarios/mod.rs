@@ -18,6 +18,7 @@ use lockwork_locks::wait::SpinThenPark;
 
 pub use cast::{Stage, expired, in_time};
 
+use crate::erased::{AnyLock, undropped};
 use crate::model::{Config, ModelPlatform, Play};
 
 /// A play with a name, for as many executions as a model checker likes.
@@ -83,7 +84,7 @@ pub struct Subject {
 }
 
 /// The scenarios for a lock that `make` makes, in 2 or 3 threads: small enough for exhaustive exploration.
-pub fn small<P: ModelPlatform, L: RawLock<P> + 'static>(make: fn() -> L) -> Vec<Scenario> {
+pub fn small<P: ModelPlatform>(make: fn() -> AnyLock<P>) -> Vec<Scenario> {
     vec![
         Scenario::new("exclusion", 2, move || locks::exclusion(make(), 2, 2)),
         Scenario::new("exclusion-of-three", 3, move || locks::exclusion(make(), 3, 1)),
@@ -103,7 +104,7 @@ pub fn small<P: ModelPlatform, L: RawLock<P> + 'static>(make: fn() -> L) -> Vec<
 }
 
 /// The scenarios for a lock that `make` makes, in 4 to 8 threads: for random exploration.
-pub fn large<P: ModelPlatform, L: RawLock<P> + 'static>(make: fn() -> L) -> Vec<Scenario> {
+pub fn large<P: ModelPlatform>(make: fn() -> AnyLock<P>) -> Vec<Scenario> {
     vec![
         Scenario::new("crowd", 8, move || locks::exclusion(make(), 8, 2)),
         Scenario::new("rounds", 3, move || locks::exclusion(make(), 3, 6)),
@@ -125,7 +126,8 @@ impl<P: ModelPlatform> Visitor<P> for Plain {
     type Output = Vec<Scenario>;
 
     fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        if self.large { large::<P, L>(L::new) } else { small::<P, L>(L::new) }
+        let make: fn() -> _ = || undropped::<P, _>(L::new());
+        if self.large { large(make) } else { small(make) }
     }
 }
 
@@ -140,7 +142,7 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     // As it comes, the lock promotes nobody in so few hand-offs.
     let mut scenarios = Plain { large }.visit::<Malth<P, SpinThenPark, 1>>();
     if !large {
-        let play = || locks::come_again(<Malth<P, SpinThenPark, 1> as RawLock<P>>::new());
+        let play = || locks::come_again::<P>(undropped(<Malth<P, SpinThenPark, 1> as RawLock<P>>::new()));
         scenarios.push(Scenario::new("come-again", 3, play).within(1));
     }
     all.push(Subject { name: "malth-stp, promoting at once".to_owned(), scenarios });
@@ -156,8 +158,8 @@ impl<P: ModelPlatform> Visitor<P> for Restricted {
     type Output = Vec<Scenario>;
 
     fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        let strictest: fn() -> _ = || Gcr::<P, L>::with_knobs(gcr::strictest());
-        let patient: fn() -> _ = || Gcr::<P, L>::with_knobs(gcr::patient());
+        let strictest: fn() -> _ = || undropped::<P, _>(Gcr::<P, L>::with_knobs(gcr::strictest()));
+        let patient: fn() -> _ = || undropped::<P, _>(Gcr::<P, L>::with_knobs(gcr::patient()));
         let scenarios = if self.large {
             let mut all = large(strictest);
             all.push(Scenario::new("patient-crowd", 6, move || locks::exclusion(patient(), 6, 3)));
