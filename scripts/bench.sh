@@ -50,7 +50,7 @@ startup() {
 }
 
 avl() {
-    compare avl --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs 3 --warmup 0 --timeout 8 \
+    compare avl --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5 \
         --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
 }
 
@@ -59,7 +59,7 @@ rocksdb() {
     if [[ ! -d $db ]]; then
         db_bench "--db=$db" --benchmarks=fillseq "--num=$KEYS" --compression_type=none >/dev/null 2>&1
     fi
-    compare rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs 3 --warmup 0 --timeout 8 \
+    compare rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5 \
         --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
         -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
         "--num=$KEYS" '--reads={200000/threads}' --seed=1 --histogram=1 \
