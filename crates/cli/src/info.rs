@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use lockwork_locks::catalogue::{self, Algorithm};
 use lockwork_locks::restrict::gcr;
-use lockwork_locks::spec::Choice;
+use lockwork_locks::spec::{Choice, Wrapper};
 use serde::Serialize;
 
 use crate::args::InfoArgs;
@@ -66,7 +66,7 @@ fn plain(name: &str) -> &'static str {
 
 fn lookup(name: &str) -> Result<Info, Failure> {
     if let Some(wrapper) = catalogue::WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-        let specs = catalogue::LOCKS.iter().map(|lock| format!("{name}({})", lock.name)).collect();
+        let specs = catalogue::wrapped_by(wrapper).map(|lock| format!("{name}({})", lock.name)).collect();
         let entry = Entry::new(name.to_owned(), wrapper, vec![]);
         return Ok(info(entry, wrapper, specs, &gcr::Knobs::default()));
     }
@@ -82,15 +82,15 @@ fn lookup(name: &str) -> Result<Info, Failure> {
     };
     let lock = spec.base.info();
     let base = info(Entry::base(lock), lock.algorithm, vec![lock.name.to_owned()], &gcr::Knobs::default());
-    Ok(match &spec.gcr {
-        None => base,
-        Some(knobs) => {
-            let entry = Entry::wrapped(&gcr::ALGORITHM, lock);
-            let mut wrapped = info(entry, &gcr::ALGORITHM, vec![spec.to_string()], knobs);
-            wrapped.inner = Some(Box::new(base));
-            wrapped
-        }
-    })
+    let Some(wrapper) = &spec.wrapper else { return Ok(base) };
+    let knobs = match wrapper {
+        Wrapper::Gcr(knobs) => *knobs,
+        Wrapper::Biased => gcr::Knobs::default(),
+    };
+    let entry = Entry::wrapped(wrapper.algorithm(), lock);
+    let mut wrapped = info(entry, wrapper.algorithm(), vec![spec.to_string()], &knobs);
+    wrapped.inner = Some(Box::new(base));
+    Ok(wrapped)
 }
 
 fn info(entry: Entry, algorithm: &'static Algorithm, specs: Vec<String>, given: &gcr::Knobs) -> Info {

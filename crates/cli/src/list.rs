@@ -77,7 +77,7 @@ pub(crate) fn main(args: &ListArgs) -> Result<ExitCode, Failure> {
         let base = catalogue::LOCKS.iter().map(Entry::base);
         let wrapped = catalogue::WRAPPERS
             .iter()
-            .flat_map(|wrapper| catalogue::LOCKS.iter().map(|lock| Entry::wrapped(wrapper, lock)));
+            .flat_map(|wrapper| catalogue::wrapped_by(wrapper).map(|lock| Entry::wrapped(wrapper, lock)));
         terminal::print_json(&base.chain(wrapped).collect::<Vec<_>>())?;
     } else {
         terminal::print(&table())?;
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn every_name_in_json_is_a_spec() {
         for wrapper in catalogue::WRAPPERS {
-            for lock in catalogue::LOCKS {
+            for lock in catalogue::wrapped_by(wrapper) {
                 for entry in [Entry::base(lock), Entry::wrapped(wrapper, lock)] {
                     assert_eq!(crate::specs::parse(&entry.name).unwrap().to_string(), entry.name);
                 }

@@ -10,6 +10,7 @@ use crate::load::malth;
 use crate::queue::{clh, hemlock, k42, mcs, reciprocating, ticket};
 use crate::wait::{Park, Spin, SpinThenPark, Yield};
 use crate::{
+    biased,
     blocking::{futex, mutexee},
     restrict::gcr,
 };
@@ -32,6 +33,8 @@ pub enum Family {
     LoadControl,
     /// A wrapper that restricts how many threads compete.
     Restriction,
+    /// A wrapper that spares the first thread the atomic operations.
+    Biased,
 }
 
 impl fmt::Display for Family {
@@ -43,6 +46,7 @@ impl fmt::Display for Family {
             Self::Hierarchical => "hierarchical",
             Self::LoadControl => "load control",
             Self::Restriction => "restriction",
+            Self::Biased => "biased",
         })
     }
 }
@@ -149,7 +153,13 @@ catalogue! {
 }
 
 /// Wrappers of a base lock, by the name used as in `gcr(mcs-stp)`.
-pub const WRAPPERS: &[&Algorithm] = &[&gcr::ALGORITHM];
+pub const WRAPPERS: &[&Algorithm] = &[&gcr::ALGORITHM, &biased::ALGORITHM];
+
+/// The base locks that a wrapper takes.
+pub fn wrapped_by(wrapper: &Algorithm) -> impl Iterator<Item = &'static LockInfo> {
+    let largest = if wrapper.family == Family::Biased { biased::LARGEST_INNER } else { usize::MAX };
+    LOCKS.iter().filter(move |lock| lock.algorithm.bytes <= largest)
+}
 
 /// Code that is generic over the lock type.
 pub trait Visitor<P: Platform> {

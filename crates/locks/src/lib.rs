@@ -7,6 +7,7 @@
 #![no_std]
 
 pub mod api;
+pub mod biased;
 pub mod blocking;
 pub mod catalogue;
 pub mod competitive;

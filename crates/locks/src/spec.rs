@@ -2,23 +2,44 @@
 //! and the policy file.
 //!
 //! ```text
-//! spec := name | "gcr(" name { "," knob "=" number } ")"
+//! spec := name | "gcr(" name { "," knob "=" number } ")" | "biased(" name ")"
 //! ```
 //!
 //! White space is free between words; names may use underscores for hyphens; numbers may be hexadecimal (`0x4000`).
 
 use core::fmt;
 
-use crate::catalogue::{self, LOCKS, LockId};
-use crate::restrict::gcr::{KNOBS, Knobs};
+use crate::biased;
+use crate::catalogue::{self, Algorithm, LOCKS, LockId, WRAPPERS};
+use crate::restrict::gcr::{self, KNOBS, Knobs};
 
 /// A lock that can be built: a base lock, wrapped or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockSpec {
     /// The lock itself.
     pub base: LockId,
-    /// Concurrency restriction around it.
-    pub gcr: Option<Knobs>,
+    /// What is around it.
+    pub wrapper: Option<Wrapper>,
+}
+
+/// A wrapper of a base lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrapper {
+    /// Concurrency restriction.
+    Gcr(Knobs),
+    /// A bias for the first thread.
+    Biased,
+}
+
+impl Wrapper {
+    /// What is known of it.
+    #[must_use]
+    pub fn algorithm(&self) -> &'static Algorithm {
+        match self {
+            Self::Gcr(_) => &gcr::ALGORITHM,
+            Self::Biased => &biased::ALGORITHM,
+        }
+    }
 }
 
 /// What to put under a program's locks.
@@ -46,6 +67,7 @@ enum Problem<'a> {
     NotAWrapper(&'a str),
     WrapperAlone(&'a str),
     Nested(&'a str),
+    TooLarge(&'a str),
     Expected(&'static str, &'a str),
     UnknownKnob(&'a str),
     RepeatedKnob(&'a str),
@@ -68,7 +90,11 @@ impl fmt::Display for SpecError<'_> {
             Problem::Empty => f.write_str("the lock spec is empty: name a lock, for example `mcs-stp`"),
             Problem::UnknownLock(name) => {
                 write!(f, "unknown lock `{name}`")?;
-                let names = LOCKS.iter().map(|lock| lock.name).chain(["gcr", "passthrough"]);
+                let names = LOCKS
+                    .iter()
+                    .map(|lock| lock.name)
+                    .chain(WRAPPERS.iter().map(|wrapper| wrapper.name))
+                    .chain(["passthrough"]);
                 match nearest(name, names) {
                     Some(near) => write!(f, ": did you mean `{near}`?"),
                     None => f.write_str(": `lockwork list` shows the locks there are"),
@@ -87,7 +113,13 @@ impl fmt::Display for SpecError<'_> {
                 write!(f, "`{name}` wraps a lock: name it, for example `{name}(mcs-stp)`")
             }
             Problem::Nested(name) => {
-                write!(f, "`{name}` cannot be wrapped: `gcr` takes a plain lock such as `mcs-stp`")
+                write!(f, "`{name}` cannot be wrapped: a wrapper takes a plain lock such as `mcs-stp`")
+            }
+            Problem::TooLarge(name) => {
+                write!(
+                    f,
+                    "`{name}` leaves no room for the bias: `biased` takes a lock of at most 8 bytes such as `mcs-stp`"
+                )
             }
             Problem::Expected(what, "") => write!(f, "the spec ends where {what} is expected"),
             Problem::Expected(what, found) => write!(f, "expected {what}, found `{found}`"),
@@ -144,7 +176,11 @@ impl Choice {
 impl fmt::Display for LockSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let base = self.base.info().name;
-        let Some(knobs) = &self.gcr else { return f.write_str(base) };
+        let knobs = match &self.wrapper {
+            None => return f.write_str(base),
+            Some(Wrapper::Biased) => return write!(f, "biased({base})"),
+            Some(Wrapper::Gcr(knobs)) => knobs,
+        };
         write!(f, "gcr({base}")?;
         for knob in KNOBS {
             if let Some(value) = (knob.get)(knobs) {
@@ -180,14 +216,14 @@ impl<'a> Parser<'a> {
             };
             return Err(self.error(start, problem));
         }
-        let spec = if name == "gcr" {
-            self.wrapped(start)?
+        let spec = if let Some(wrapper) = wrapper_named(name) {
+            self.wrapped(start, wrapper.name)?
         } else {
             let base = self.base(start, name)?;
             if self.peek() == Some('(') {
                 return Err(self.error(start, Problem::NotAWrapper(name)));
             }
-            LockSpec { base, gcr: None }
+            LockSpec { base, wrapper: None }
         };
         let end = self.skip_space();
         match self.rest() {
@@ -196,20 +232,27 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn wrapped(&mut self, start: usize) -> Result<LockSpec, SpecError<'a>> {
+    fn wrapped(&mut self, start: usize, wrapper: &'static str) -> Result<LockSpec, SpecError<'a>> {
         if self.peek() != Some('(') {
-            return Err(self.error(start, Problem::WrapperAlone("gcr")));
+            return Err(self.error(start, Problem::WrapperAlone(wrapper)));
         }
         self.expect('(', "`(`")?;
         let at = self.skip_space();
         let name = self.word();
-        if name == "gcr" || name == "passthrough" {
+        if wrapper_named(name).is_some() || name == "passthrough" {
             return Err(self.error(at, Problem::Nested(name)));
         }
         if name.is_empty() {
-            return Err(self.error(at, Problem::WrapperAlone("gcr")));
+            return Err(self.error(at, Problem::WrapperAlone(wrapper)));
         }
         let base = self.base(at, name)?;
+        if wrapper == biased::ALGORITHM.name {
+            if base.info().algorithm.bytes > biased::LARGEST_INNER {
+                return Err(self.error(at, Problem::TooLarge(name)));
+            }
+            self.expect(')', "`)`")?;
+            return Ok(LockSpec { base, wrapper: Some(Wrapper::Biased) });
+        }
         let mut knobs = Knobs::default();
         let mut given = 0_u32;
         while self.peek() == Some(',') {
@@ -222,7 +265,7 @@ impl<'a> Parser<'a> {
         {
             return Err(self.error(start, Problem::JoinAboveActive { join, active }));
         }
-        Ok(LockSpec { base, gcr: Some(knobs) })
+        Ok(LockSpec { base, wrapper: Some(Wrapper::Gcr(knobs)) })
     }
 
     fn knob(&mut self, knobs: &mut Knobs, given: &mut u32) -> Result<(), SpecError<'a>> {
@@ -301,6 +344,10 @@ impl<'a> Parser<'a> {
     fn error(&self, offset: usize, problem: Problem<'a>) -> SpecError<'a> {
         SpecError { offset, problem }
     }
+}
+
+fn wrapper_named(name: &str) -> Option<&'static Algorithm> {
+    WRAPPERS.iter().find(|wrapper| wrapper.name == name).copied()
 }
 
 fn first_char(text: &str) -> &str {

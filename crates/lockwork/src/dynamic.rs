@@ -4,9 +4,10 @@ use std::fmt;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::api::Token;
+use lockwork_locks::biased::Biased;
 use lockwork_locks::catalogue::{Visitor, dispatch};
-use lockwork_locks::restrict::gcr::{Gcr, Knobs};
-use lockwork_locks::spec::LockSpec;
+use lockwork_locks::restrict::gcr::Gcr;
+use lockwork_locks::spec::{LockSpec, Wrapper};
 use lockwork_platform::{Deadline, Native};
 
 use crate::lock::Lock;
@@ -80,7 +81,7 @@ unsafe impl<L: RawLock<Native>> AnyLock for Erased<L> {
 }
 
 /// Builds the lock of a spec.
-struct Build(Option<Knobs>);
+struct Build(Option<Wrapper>);
 
 impl Visitor<Native> for Build {
     type Output = Box<dyn AnyLock>;
@@ -88,7 +89,8 @@ impl Visitor<Native> for Build {
     fn visit<L: RawLock<Native> + 'static>(self) -> Self::Output {
         match self.0 {
             None => Box::new(Erased(L::new())),
-            Some(knobs) => Box::new(Erased(Gcr::<Native, L>::with_knobs(knobs))),
+            Some(Wrapper::Gcr(knobs)) => Box::new(Erased(Gcr::<Native, L>::with_knobs(knobs))),
+            Some(Wrapper::Biased) => Box::new(Erased(Biased::<Native, L>::new())),
         }
     }
 }
@@ -111,7 +113,7 @@ impl DynLock {
         let parsed = LockSpec::parse(spec);
         let spec =
             parsed.map_err(|error| SpecError { message: error.to_string(), offset: error.offset() })?;
-        Ok(Self { spec, lock: dispatch(spec.base, Build(spec.gcr)) })
+        Ok(Self { spec, lock: dispatch(spec.base, Build(spec.wrapper)) })
     }
 }
 

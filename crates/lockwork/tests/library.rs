@@ -8,7 +8,8 @@ use lockwork::locks::*;
 use lockwork::{
     Condvar, DynLock, DynMutex, Lock, Mutex, MutexGuard, Native, RawLock, RawRwLock, RwLock, Wakeup,
 };
-use lockwork_locks::catalogue::{DEFAULT, LOCKS};
+use lockwork_locks::biased;
+use lockwork_locks::catalogue::{DEFAULT, LOCKS, wrapped_by};
 
 fn counts<L: Lock>(mutex: &Mutex<u64, L>) {
     let before = *mutex.lock();
@@ -110,6 +111,9 @@ fn every_spec_makes_a_lock() {
         everything(&DynMutex::with_spec(lock.name, 0).unwrap());
         everything(&DynMutex::with_spec(&format!("gcr({}, active=1, enable=1)", lock.name), 0).unwrap());
     }
+    for lock in wrapped_by(&biased::ALGORITHM) {
+        everything(&DynMutex::with_spec(&format!("biased({})", lock.name), 0).unwrap());
+    }
 }
 
 #[test]
@@ -118,6 +122,12 @@ fn a_wrong_spec_makes_none() {
         ("tiket", 0, "unknown lock `tiket`: did you mean `ticket`?"),
         ("gcr(mcs-stp, speed=3)", 13, "`gcr` has no knob `speed`"),
         ("passthrough", 0, "unknown lock `passthrough`"),
+        ("gcr(gcr(mcs-stp))", 4, "`gcr` cannot be wrapped"),
+        ("biased(gcr(mcs-stp))", 7, "`gcr` cannot be wrapped"),
+        ("biased", 0, "`biased` wraps a lock"),
+        ("biased(k42-stp)", 7, "`k42-stp` leaves no room for the bias"),
+        ("biased(mcs-stp, active=4)", 14, "expected `)`, found `,`"),
+        ("gcr(mcs-stp, active=70000)", 20, "`active` must be between 0 and 65535"),
     ] {
         let error = DynLock::new(spec).unwrap_err();
         assert!(error.to_string().starts_with(message), "{spec}: {error}");

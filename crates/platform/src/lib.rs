@@ -102,6 +102,9 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// How many threads can run at once, at least 1: the CPUs this process is allowed to use.
     fn parallelism() -> usize;
 
+    /// A number from 1 that no other living thread has; 0 where the thread has none, as when it is ending.
+    fn thread_id() -> u32;
+
     /// A word of thread-local scratch space, initially 0: GCR paces its scans with it.
     fn thread_word() -> u64;
 

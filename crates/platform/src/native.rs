@@ -266,6 +266,10 @@ unsafe impl Platform for Native {
     }
 
     #[inline(always)]
+    fn thread_id() -> u32 {
+        slots::current().map_or(0, |slot| slot.index() as u32 + 1)
+    }
+
     fn thread_word() -> u64 {
         ThreadBlock::current().word.get()
     }

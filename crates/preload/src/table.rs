@@ -12,9 +12,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use lockwork_locks::RawLock;
 use lockwork_locks::api::Token;
+use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::catalogue::{Visitor, dispatch};
 use lockwork_locks::restrict::gcr::{Knobs, Restricted, Restriction};
-use lockwork_locks::spec::{Choice, LockSpec};
+use lockwork_locks::spec::{Choice, LockSpec, Wrapper};
 use lockwork_platform::{Deadline, Native};
 
 use crate::layout::Mutex;
@@ -169,7 +170,7 @@ fn knobs(tag: u32) -> &'static Knobs {
         spin: None,
     };
     match &entry(tag).choice {
-        Choice::Lock(LockSpec { gcr: Some(knobs), .. }) => knobs,
+        Choice::Lock(LockSpec { wrapper: Some(Wrapper::Gcr(knobs)), .. }) => knobs,
         _ => &DEFAULT,
     }
 }
@@ -227,7 +228,7 @@ trait Serve {
 
 /// The lock `L` in the first one or two words of a mutex.
 unsafe fn inner<L: RawLock<Native>>(mutex: &Mutex) -> &L {
-    const { assert!(size_of::<L>() <= 16 && align_of::<L>() <= 8) };
+    debug_assert!(size_of::<L>() <= 16 && align_of::<L>() <= 8);
     // SAFETY: all-zero memory is an unlocked lock (RawLock's contract), locks are made of atomic cells, and a mutex
     // keeps its tag, hence its type, until it is destroyed.
     unsafe { &*(&raw const mutex.lock).cast::<L>() }
@@ -435,17 +436,24 @@ const fn operations_of<S: Serve>() -> Ops {
 }
 
 /// Builds the operations for a base lock, wrapped or not.
-struct Build {
-    wrapped: bool,
-}
+struct Build(Option<Wrapper>);
 
 impl Visitor<Native> for Build {
     type Output = Ops;
     fn visit<L: RawLock<Native> + 'static>(self) -> Ops {
-        if self.wrapped { operations_of::<Wrapped<L>>() } else { operations_of::<Plain<L>>() }
+        const { assert!(size_of::<L>() <= 16 && align_of::<L>() <= 8) };
+        match self.0 {
+            None => operations_of::<Plain<L>>(),
+            Some(Wrapper::Gcr(_)) => operations_of::<Wrapped<L>>(),
+            Some(Wrapper::Biased) => {
+                // The parser of specs refuses larger ones.
+                assert!(size_of::<L>() <= biased::LARGEST_INNER, "no room for the bias");
+                operations_of::<Plain<Biased<Native, L>>>()
+            }
+        }
     }
 }
 
 fn operations(spec: LockSpec) -> Ops {
-    dispatch(spec.base, Build { wrapped: spec.gcr.is_some() })
+    dispatch(spec.base, Build(spec.wrapper))
 }

@@ -207,6 +207,12 @@ unsafe impl Platform for Portable {
         2
     }
 
+    fn thread_id() -> u32 {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        thread_local!(static ID: u32 = NEXT.fetch_add(1, Ordering::Relaxed));
+        ID.with(|id| *id)
+    }
+
     fn thread_word() -> u64 {
         THREAD_WORD.get()
     }

@@ -3,6 +3,7 @@
 
 use libtest_mimic::{Arguments, Trial};
 use lockwork_locks::RawLock;
+use lockwork_locks::biased::Biased;
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch};
 use lockwork_locks::competitive::ttas::Ttas;
@@ -58,6 +59,11 @@ fn of_restricted<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<T
     trials(plain).chain(trials(strict)).collect()
 }
 
+/// A bias around a lock.
+fn of_biased<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<Trial> {
+    trials(Traits { spins, ..Traits::of::<Biased<Native, L>>(format!("biased({name})")) }).collect()
+}
+
 fn main() {
     let arguments = Arguments::from_args();
     let mut all: Vec<Trial> = LOCKS.iter().flat_map(|lock| trials(dispatch(lock.id, Plain(lock)))).collect();
@@ -68,5 +74,8 @@ fn main() {
     all.extend(of_restricted::<Mcs<Native, SpinThenPark>>("mcs-stp", false));
     all.extend(of_restricted::<K42<Native, SpinThenPark>>("k42-stp", false));
     all.extend(of_restricted::<FutexLock<Native>>("futex", false));
+    all.extend(of_biased::<Ttas<Native>>("ttas", true));
+    all.extend(of_biased::<Mcs<Native, SpinThenPark>>("mcs-stp", false));
+    all.extend(of_biased::<FutexLock<Native>>("futex", false));
     libtest_mimic::run(&arguments, all).exit();
 }

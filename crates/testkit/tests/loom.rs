@@ -14,7 +14,8 @@ use lockwork_testkit::watchdog::watchdog;
 /// Far more than any scenario needs within its own bounds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-const GCR_AROUND: [&str; 3] = ["gcr(tas)", "gcr(futex)", "gcr(mcs-stp)"];
+/// A wrapper is the same around every lock: one that spins, one that sleeps, one that queues.
+const WRAPPED: [&str; 3] = ["(tas)", "(futex)", "(mcs-stp)"];
 
 fn deeper() -> usize {
     std::env::var("LOCKWORK_DEEPER").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -42,9 +43,10 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut subjects = scenarios::base_locks::<LoomPlatform>(false);
     subjects.extend(scenarios::conditions::<LoomPlatform>(false));
-    let restricted = scenarios::restricted_locks::<LoomPlatform>(false);
-    // GCR is the same around every lock: one that spins, one that sleeps, one that queues.
-    subjects.extend(restricted.into_iter().filter(|subject| GCR_AROUND.contains(&&*subject.name)));
+    let mut wrapped = scenarios::restricted_locks::<LoomPlatform>(false);
+    wrapped.extend(scenarios::biased_locks::<LoomPlatform>(false));
+    let is_representative = |subject: &Subject| WRAPPED.iter().any(|end| subject.name.ends_with(end));
+    subjects.extend(wrapped.into_iter().filter(is_representative));
     let trials = subjects.into_iter().flat_map(trials).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -129,6 +129,10 @@ unsafe impl<E: Engine> Platform for Model<E> {
         E::machine(|machine| machine.config().parallelism)
     }
 
+    fn thread_id() -> u32 {
+        E::thread() as u32 + 1
+    }
+
     fn thread_word() -> u64 {
         E::machine(|machine| *machine.thread_word())
     }

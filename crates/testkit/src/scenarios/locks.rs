@@ -152,16 +152,43 @@ pub fn release_elsewhere<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
             post.store(token.0 | 1, Release);
         })
         .with(move || {
-            let word = loop {
-                match mailbox.load(Acquire) {
-                    0 => P::pause(),
-                    word => break word & !1,
-                }
-            };
+            let word = receive::<P>(&mailbox);
             // SAFETY: the word of the acquisition in the other thread, used once; aligned, so its lowest bit was free.
             unsafe { releaser.lock.unlock(Held(word)) };
         })
         .with(move || _ = waiter.locked())
+}
+
+/// A thread locks, lets another unlock, and locks again.
+pub fn release_elsewhere_and_again<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let mailbox = Arc::new(P::Usize::new(0));
+    let post = Arc::clone(&mailbox);
+    let (locker, releaser) = (Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(2, 2)
+        .with(move || {
+            let held = locker.lock.lock();
+            // Odd, so never 0: not even for the token that is nothing.
+            post.store(held.0 | 1, Release);
+            locker.locked();
+        })
+        .with(move || {
+            let word = receive::<P>(&mailbox);
+            releaser.section();
+            // SAFETY: the word of the acquisition in the other thread, used once; aligned, so its lowest bit was free.
+            unsafe { releaser.lock.unlock(Held(word)) };
+        })
+}
+
+/// Waits for a token's word in a mailbox.
+fn receive<P: ModelPlatform>(mailbox: &P::Usize) -> usize {
+    loop {
+        match mailbox.load(Acquire) {
+            0 => P::pause(),
+            word => return word & !1,
+        }
+    }
 }
 
 /// Two locks, taken in the same order by two threads and released in either order.

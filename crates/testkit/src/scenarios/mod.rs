@@ -9,8 +9,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockwork_locks::RawLock;
+use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::blocking::futex::FutexLock;
-use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch};
+use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch, wrapped_by};
 use lockwork_locks::load::malth::Malth;
 use lockwork_locks::queue::mcs::Mcs;
 use lockwork_locks::restrict::gcr::Gcr;
@@ -189,6 +190,47 @@ pub fn restricted_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         scenarios: dispatch::<P, _>(lock.id, Restricted { large }),
     };
     LOCKS.iter().map(subject).collect()
+}
+
+/// The scenarios of a bias around a lock.
+struct BiasedAround {
+    large: bool,
+}
+
+impl<P: ModelPlatform> Visitor<P> for BiasedAround {
+    type Output = Vec<Scenario>;
+
+    fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
+        let make: fn() -> _ = || undropped::<P, _>(Biased::<P, L>::new());
+        if self.large {
+            return large(make);
+        }
+        vec![
+            Scenario::new("exclusion", 2, move || locks::exclusion(make(), 2, 2)).within(2),
+            Scenario::new("exclusion-of-three", 3, move || locks::exclusion(make(), 3, 1)).within(1),
+            Scenario::new("attempt", 2, move || locks::attempt(make())).within(2),
+            Scenario::new("attempts", 2, move || locks::attempts(make())),
+            Scenario::new("give-up", 2, move || locks::give_up(make())).within(1),
+            Scenario::new("deadline", 2, move || locks::deadline(make())).within(1),
+            Scenario::new("release-elsewhere", 3, move || locks::release_elsewhere(make())).within(1),
+            Scenario::new("release-elsewhere-and-again", 2, move || {
+                locks::release_elsewhere_and_again(make())
+            })
+            .within(2),
+            Scenario::new("destroy", 2, move || locks::destroy(make(), 2)).within(2),
+            Scenario::new("observed", 2, move || locks::observed(make())).within(2),
+        ]
+    }
+}
+
+/// A bias around every lock that can have one, with the small or the large scenarios.
+#[must_use]
+pub fn biased_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
+    let subject = |lock: &LockInfo| Subject {
+        name: format!("biased({})", lock.name),
+        scenarios: dispatch::<P, _>(lock.id, BiasedAround { large }),
+    };
+    wrapped_by(&biased::ALGORITHM).map(subject).collect()
 }
 
 /// The condition variable with a lock of one kind.

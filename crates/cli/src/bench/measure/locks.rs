@@ -3,9 +3,10 @@
 use std::cell::UnsafeCell;
 
 use lockwork_locks::RawLock;
+use lockwork_locks::biased::Biased;
 use lockwork_locks::catalogue::{Visitor, dispatch};
-use lockwork_locks::restrict::gcr::{Gcr, Knobs};
-use lockwork_locks::spec::{Choice, LockSpec};
+use lockwork_locks::restrict::gcr::Gcr;
+use lockwork_locks::spec::{Choice, LockSpec, Wrapper};
 use lockwork_platform::Native;
 
 use super::Figures;
@@ -114,23 +115,24 @@ impl Subject {
     pub(super) fn run<J: Job>(&self, job: J) -> Result<Figures, String> {
         match self {
             Subject::Pthread => job.run(&|| Pthread(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))),
-            Subject::Lock(spec) => dispatch(spec.base, Measure { job, gcr: spec.gcr }),
+            Subject::Lock(spec) => dispatch(spec.base, Measure { job, wrapper: spec.wrapper }),
         }
     }
 }
 
 struct Measure<J> {
     job: J,
-    gcr: Option<Knobs>,
+    wrapper: Option<Wrapper>,
 }
 
 impl<J: Job> Visitor<Native> for Measure<J> {
     type Output = Result<Figures, String>;
 
     fn visit<L: RawLock<Native> + 'static>(self) -> Self::Output {
-        match self.gcr {
+        match self.wrapper {
             None => self.job.run(&|| Ours(L::new())),
-            Some(knobs) => self.job.run(&|| Ours(Gcr::<Native, L>::with_knobs(knobs))),
+            Some(Wrapper::Biased) => self.job.run(&|| Ours(Biased::<Native, L>::new())),
+            Some(Wrapper::Gcr(knobs)) => self.job.run(&|| Ours(Gcr::<Native, L>::with_knobs(knobs))),
         }
     }
 }
