@@ -127,9 +127,12 @@ macro_rules! catalogue {
 
 catalogue! {
     Tas, "tas", "spin", tas::ALGORITHM, tas::Tas<P>;
+    TasLs, "tas-ls", "spin", tas::LIBSLOCK, tas::TasLs<P>;
     Ttas, "ttas", "spin", ttas::ALGORITHM, ttas::Ttas<P>;
+    TtasLs, "ttas-ls", "spin", ttas::LIBSLOCK, ttas::TtasLs<P>;
     Backoff, "backoff", "spin", backoff::ALGORITHM, backoff::Backoff<P>;
     Ticket, "ticket", "spin", ticket::ALGORITHM, ticket::Ticket<P>;
+    TicketLs, "ticket-ls", "spin", ticket::LIBSLOCK, ticket::Ticket<P, ticket::Proportional>;
     ClhSpin, "clh-spin", "spin", clh::ALGORITHM, clh::Clh<P, Spin>;
     ClhStp, "clh-stp", "stp", clh::ALGORITHM, clh::Clh<P, SpinThenPark>;
     ClhPark, "clh-park", "park", clh::ALGORITHM, clh::Clh<P, Park>;

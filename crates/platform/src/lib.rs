@@ -84,6 +84,12 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// about the caller's next iteration.
     fn pause_n(n: u32);
 
+    /// Asks for the cache line at `address`, to write to it soon. A hint: any address will do.
+    #[inline(always)]
+    fn prefetch_write<T>(address: *const T) {
+        let _ = address;
+    }
+
     /// Gives the rest of the time slice to another runnable thread.
     fn yield_now();
 

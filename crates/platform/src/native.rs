@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering
 use crate::cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
 use crate::clock::{Clock, Deadline};
 use crate::tls::ThreadBlock;
-use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, barrier, slab, slots, sys, topology};
+use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, arch, barrier, slab, slots, sys, topology};
 
 /// Linux on the machine at hand.
 #[derive(Clone, Copy, Debug)]
@@ -194,6 +194,11 @@ unsafe impl Platform for Native {
         for _ in 0..n {
             core::hint::spin_loop();
         }
+    }
+
+    #[inline(always)]
+    fn prefetch_write<T>(address: *const T) {
+        arch::prefetch_write(address.cast());
     }
 
     fn yield_now() {

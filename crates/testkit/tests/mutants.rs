@@ -124,8 +124,8 @@ fn main() {
 /// The locks whose source it is.
 fn subjects_of(file: &str) -> Vec<Subject> {
     let names: &[&str] = match file {
-        "competitive/" => &["tas", "ttas", "backoff"],
-        "queue/ticket.rs" => &["ticket"],
+        "competitive/" => &["tas", "tas-ls", "ttas", "ttas-ls", "backoff"],
+        "queue/ticket.rs" => &["ticket", "ticket-ls"],
         "queue/mcs.rs" => &["mcs-spin", "mcs-stp"],
         "queue/clh.rs" => &["clh-spin", "clh-stp"],
         "queue/k42.rs" => &["k42-spin", "k42-stp"],

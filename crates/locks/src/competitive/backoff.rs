@@ -9,29 +9,14 @@
 //! lock, nothing a waiter. The line is left alone for most of the time, so the holder is hardly disturbed. Waiting:
 //! spin. Timed acquisition polls, and may overshoot its deadline by one delay.
 //!
-//! # State
-//!
-//! `word`: 0 = unlocked, 1 = locked.
-//!
-//! # Invariants
-//!
-//! - I1: only the thread whose CAS moved `word` from 0 to 1 is the holder, and only the holder's release
-//!   moves it back.
-//!
-//! # Ordering
-//!
-//! - E1: `unlock`'s store of 0 (Release) → the next locker's CAS (Acquire): the critical section. The test
-//!   before a CAS needs no order: the CAS decides.
+//! State, invariants and ordering: see [`word`](super::word).
 
-use core::ptr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-
-use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
+use lockwork_platform::{Deadline, Native, Platform};
 
 use super::poll;
-use crate::api::RawLock;
+use super::word::{Contest, Word, WordLock};
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{Patience, registered};
+use crate::wait::Patience;
 
 /// What is known of test-and-set with back-off.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -52,9 +37,6 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "Reads before it tries; the longest delay is about a context-switch round trip.",
     avoid: "Wherever latency or starvation matters: newcomers overtake those who have waited long.",
 };
-
-const UNLOCKED: u32 = 0;
-const LOCKED: u32 = 1;
 
 /// Bounded exponential back-off.
 #[derive(Debug)]
@@ -99,105 +81,26 @@ impl Delay {
 }
 
 /// The test-and-set lock with exponential back-off.
-#[repr(transparent)]
-pub struct Backoff<P: Platform> {
-    /// Read by waiters now and then, written by lockers that saw it unlocked, and by the holder.
-    word: P::U32,
-}
+pub type Backoff<P> = WordLock<P, LessAndLess>;
 
 const _: () = assert!(size_of::<Backoff<Native>>() == ALGORITHM.bytes);
 
-impl<P: Platform> core::fmt::Debug for Backoff<P> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Backoff").field("word", &self.word.load(Relaxed)).finish()
-    }
-}
+/// Looking less and less often.
+#[derive(Debug)]
+pub struct LessAndLess;
 
-impl Backoff<Native> {
-    /// An unlocked lock, for statics.
-    #[must_use]
-    pub const fn unlocked() -> Self {
-        Self { word: Native::U32_ZERO }
-    }
-}
+impl<P: Platform> Contest<P> for LessAndLess {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
 
-impl<P: Platform> Backoff<P> {
-    #[inline(always)]
-    fn set(&self) -> bool {
-        // ORDER: Acquire is E1. Failure tells nothing.
-        self.word.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_ok()
-    }
-
-    #[inline(always)]
-    fn test_and_set(&self) -> bool {
-        // ORDER: Relaxed: only whether to try (E1).
-        self.word.load(Relaxed) == UNLOCKED && self.set()
-    }
-
-    #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
+    fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
         let mut delay = Delay::new::<P>(P::spin_budget());
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
-            poll::<P>(deadline, || self.test_and_set(), || delay.pause::<P>())
-        })
-    }
-}
-
-// SAFETY: I1 gives exclusion, and E1 orders the sections.
-unsafe impl<P: Platform> RawLock<P> for Backoff<P> {
-    type Token = ();
-
-    fn new() -> Self {
-        Self { word: P::U32::new(UNLOCKED) }
-    }
-
-    #[inline(always)]
-    fn lock(&self) {
-        if !self.set() {
-            self.lock_slow(None);
-        }
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<()> {
-        self.test_and_set().then_some(())
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.set() || self.lock_slow(Some(deadline))).then_some(())
-    }
-
-    #[inline(always)]
-    unsafe fn unlock(&self, (): ()) {
-        // ORDER: Release is E1.
-        self.word.store(UNLOCKED, Release);
-    }
-
-    fn is_locked(&self) -> bool {
-        self.word.load(Relaxed) != UNLOCKED
-    }
-
-    unsafe fn forget_waiters(&self, _holder: Option<()>) {
-        // Waiters leave no trace in the lock.
+        poll::<P>(deadline, || <Self as Contest<P>>::attempt_gently(word), || delay.pause::<P>())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn zeroed_memory_is_an_unlocked_lock() {
-        // SAFETY: atomics are valid whatever their bits.
-        let lock: Backoff<Native> = unsafe { core::mem::zeroed() };
-        assert!(!lock.is_locked());
-        assert!(lock.try_lock().is_some());
-        assert!(lock.is_locked());
-        assert!(lock.try_lock().is_none());
-        // SAFETY: locked above.
-        unsafe { lock.unlock(()) };
-        assert_eq!(lock.word.load(Relaxed), UNLOCKED);
-    }
 
     #[test]
     fn delays_grow_to_their_bound_and_stay_there() {

@@ -3,10 +3,19 @@
 pub mod backoff;
 pub mod tas;
 pub mod ttas;
+pub mod word;
 
 use lockwork_platform::{Deadline, Platform};
 
+use crate::catalogue::Citation;
 use crate::wait::{Patience, expired};
+
+/// Where the locks of libslock come from.
+pub(crate) const LIBSLOCK: Citation = Citation {
+    key: "david13",
+    text: "David, Guerraoui, Trigonakis: Everything you always wanted to know about synchronization but were afraid \
+           to ask. SOSP 2013",
+};
 
 /// Pauses between two looks at the clock, which costs about as much as one or two of them.
 const CLOCK_INTERVAL: u32 = 16;

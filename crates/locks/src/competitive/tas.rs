@@ -1,35 +1,22 @@
 //! Test-and-set: everybody tries to change the word until it works.
 //!
 //! Thomas E. Anderson, "The performance of spin lock alternatives for shared-memory multiprocessors", IEEE TPDS 1(1),
-//! 1990, "spin on test-and-set". Deviations: the instruction is a compare-and-swap rather than a swap, so that a
-//! failing attempt leaves the word as it is (model checkers see it as a read).
+//! 1990, "spin on test-and-set"; as `tas-ls` with the instructions of libslock: Tudor David, Rachid Guerraoui and Vasileios
+//! Trigonakis, "Everything you always wanted to know about synchronization but were afraid to ask", SOSP 2013. Deviations:
+//! the instruction is a compare-and-swap rather than a swap, so that a failing attempt leaves the word as it is (it takes
+//! the cache line all the same).
 //!
 //! Properties: no fairness at all; 4 bytes a lock, nothing a waiter; unbounded remote references per acquisition,
 //! since every attempt takes the line from the holder. Waiting: spin. Timed acquisition polls. Use it as the baseline
 //! that everything else is compared with, and for locks that are hardly ever contended.
 //!
-//! # State
-//!
-//! `word`: 0 = unlocked, 1 = locked.
-//!
-//! # Invariants
-//!
-//! - I1: only the thread whose CAS moved `word` from 0 to 1 is the holder, and only the holder's release
-//!   moves it back.
-//!
-//! # Ordering
-//!
-//! - E1: `unlock`'s store of 0 (Release) → the next locker's CAS (Acquire): the critical section.
+//! State, invariants and ordering: see [`word`](super::word).
 
-use core::ptr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-
-use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
+use lockwork_platform::{Deadline, Native, Platform};
 
 use super::poll_steadily;
-use crate::api::RawLock;
+use super::word::{Contest, Word, WordLock};
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::registered;
 
 /// What is known of test-and-set.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -51,98 +38,58 @@ pub const ALGORITHM: Algorithm = Algorithm {
     avoid: "Contention of any kind: attempts slow the holder down, and a waiter may starve.",
 };
 
-const UNLOCKED: u32 = 0;
-const LOCKED: u32 = 1;
+/// What is known of libslock's test-and-set.
+pub const LIBSLOCK: Algorithm = Algorithm {
+    name: "tas-ls",
+    citation: super::LIBSLOCK,
+    summary: "everybody asks for the line of one word in writing and tries to change it, until it works",
+    properties: "Small. The line is fetched once for each attempt, and each attempt takes it from the holder.",
+    deviations: "Compare-and-swap instead of swap; the very first attempt does not ask for the line first.",
+    ..ALGORITHM
+};
 
 /// The test-and-set lock.
-#[repr(transparent)]
-pub struct Tas<P: Platform> {
-    /// Read and written by every locker, written by the holder.
-    word: P::U32,
-}
+pub type Tas<P> = WordLock<P, Always>;
+
+/// The test-and-set lock of libslock.
+pub type TasLs<P> = WordLock<P, Prefetching>;
 
 const _: () = assert!(size_of::<Tas<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<TasLs<Native>>() == LIBSLOCK.bytes);
 
-impl<P: Platform> core::fmt::Debug for Tas<P> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Tas").field("word", &self.word.load(Relaxed)).finish()
-    }
-}
+/// Trying by compare-and-swap, whatever the word says.
+#[derive(Debug)]
+pub struct Always;
 
-impl Tas<Native> {
-    /// An unlocked lock, for statics.
-    #[must_use]
-    pub const fn unlocked() -> Self {
-        Self { word: Native::U32_ZERO }
-    }
-}
-
-impl<P: Platform> Tas<P> {
-    #[inline(always)]
-    fn attempt(&self) -> bool {
-        // ORDER: Acquire is E1. Failure tells nothing.
-        self.word.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_ok()
-    }
-
-    #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        registered::<P, _>(ptr::from_ref(self) as usize, || poll_steadily::<P>(deadline, || self.attempt()))
-    }
-}
-
-// SAFETY: I1 gives exclusion, and E1 orders the sections.
-unsafe impl<P: Platform> RawLock<P> for Tas<P> {
-    type Token = ();
-
-    fn new() -> Self {
-        Self { word: P::U32::new(UNLOCKED) }
-    }
+impl<P: Platform> Contest<P> for Always {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
 
     #[inline(always)]
-    fn lock(&self) {
-        if !self.attempt() {
-            self.lock_slow(None);
-        }
+    fn attempt_gently(word: &Word<P>) -> bool {
+        <Self as Contest<P>>::attempt(word)
     }
 
-    #[inline]
-    fn try_lock(&self) -> Option<()> {
-        self.attempt().then_some(())
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.attempt() || self.lock_slow(Some(deadline))).then_some(())
-    }
-
-    #[inline(always)]
-    unsafe fn unlock(&self, (): ()) {
-        // ORDER: Release is E1.
-        self.word.store(UNLOCKED, Release);
-    }
-
-    fn is_locked(&self) -> bool {
-        self.word.load(Relaxed) != UNLOCKED
-    }
-
-    unsafe fn forget_waiters(&self, _holder: Option<()>) {
-        // Waiters leave no trace in the lock.
+    fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
+        poll_steadily::<P>(deadline, || <Self as Contest<P>>::attempt(word))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// As [`Always`], asking for the word's cache line in writing first.
+#[derive(Debug)]
+pub struct Prefetching;
 
-    #[test]
-    fn zeroed_memory_is_an_unlocked_lock() {
-        // SAFETY: atomics are valid whatever their bits.
-        let lock: Tas<Native> = unsafe { core::mem::zeroed() };
-        assert!(!lock.is_locked());
-        assert!(lock.try_lock().is_some());
-        assert!(lock.is_locked());
-        assert!(lock.try_lock().is_none());
-        // SAFETY: locked above.
-        unsafe { lock.unlock(()) };
-        assert_eq!(lock.word.load(Relaxed), UNLOCKED);
+impl<P: Platform> Contest<P> for Prefetching {
+    const ALGORITHM: &'static Algorithm = &LIBSLOCK;
+
+    #[inline(always)]
+    fn attempt_gently(word: &Word<P>) -> bool {
+        <Self as Contest<P>>::attempt(word)
+    }
+
+    fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
+        poll_steadily::<P>(deadline, || {
+            word.prefetch();
+            <Self as Contest<P>>::attempt(word)
+        })
     }
 }

@@ -1,37 +1,30 @@
 //! Test-and-test-and-set: waiters read the word, and try to change it only when it says "unlocked".
 //!
-//! Larry Rudolph and Zary Segall, "Dynamic decentralized cache schemes for MIMD parallel processors", ISCA 1984.
-//! Deviations: a compare-and-swap rather than a swap; the very first attempt does not read first, which saves the
-//! uncontended acquisition a dependent load.
+//! Larry Rudolph and Zary Segall, "Dynamic decentralized cache schemes for MIMD parallel processors", ISCA 1984; as `ttas-ls`
+//! with the back-off of libslock: Tudor David, Rachid Guerraoui and Vasileios Trigonakis, "Everything you always wanted to
+//! know about synchronization but were afraid to ask", SOSP 2013. Deviations: a compare-and-swap rather than a swap; the very
+//! first attempt does not read first, which saves the uncontended acquisition a dependent load. `ttas-ls`: the delay
+//! starts small at each acquisition instead of staying with the thread, and is bounded by the cost of a context-switch
+//! round trip; waiters pause between two looks.
 //!
 //! Properties: no fairness at all; 4 bytes a lock, nothing a waiter. Waiters spin in their own cache while the lock
-//! is held; each release costs all of them a miss, and a burst of attempts. Waiting: spin. Timed acquisition polls.
-//! Good for short critical sections and few threads; the holder can take the lock again before anybody else sees it
-//! free, which costs fairness and saves hand-offs.
+//! is held; each release costs all of them a miss, and a burst of attempts, which `ttas-ls` spreads: who loses the race
+//! waits for a random time that doubles. (Its waiters ask for the line in writing before each look, so they
+//! take it from each other instead of sharing it.) Waiting: spin. Timed acquisition polls. Good for short critical sections
+//! and few threads; the holder can take the lock again before anybody else sees it free, which costs fairness
+//! and saves hand-offs.
 //!
-//! # State
-//!
-//! `word`: 0 = unlocked, 1 = locked.
-//!
-//! # Invariants
-//!
-//! - I1: only the thread whose CAS moved `word` from 0 to 1 is the holder, and only the holder's release
-//!   moves it back.
-//!
-//! # Ordering
-//!
-//! - E1: `unlock`'s store of 0 (Release) → the next locker's CAS (Acquire): the critical section. The test
-//!   before a CAS needs no order: the CAS decides.
+//! State, invariants and ordering: see [`word`](super::word).
 
-use core::ptr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::cell::Cell;
 
-use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
+use lockwork_platform::{Deadline, Native, Platform};
 
-use super::poll_steadily;
-use crate::api::RawLock;
+use super::backoff::Delay;
+use super::word::{Contest, UNLOCKED, Word, WordLock};
+use super::{poll, poll_steadily};
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::registered;
+use crate::wait::Patience;
 
 /// What is known of test-and-test-and-set.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -52,106 +45,56 @@ pub const ALGORITHM: Algorithm = Algorithm {
     avoid: "Many waiters (each release starts a race of all), and wherever starvation matters.",
 };
 
-const UNLOCKED: u32 = 0;
-const LOCKED: u32 = 1;
+/// What is known of libslock's test-and-test-and-set.
+pub const LIBSLOCK: Algorithm = Algorithm {
+    name: "ttas-ls",
+    citation: super::LIBSLOCK,
+    summary: "waiters read one word, asking for its line in writing; who loses the race for it backs off",
+    properties: "Races after a release are spread. Waiters take the line from each other while they look.",
+    deviations: "Compare-and-swap instead of swap; the first attempt does not read first; the delay starts anew at \
+                 each acquisition, and its bound is about a context-switch round trip; waiters pause between looks.",
+    ..ALGORITHM
+};
 
 /// The test-and-test-and-set lock.
-#[repr(transparent)]
-pub struct Ttas<P: Platform> {
-    /// Read by waiters, written by lockers that saw it unlocked, and by the holder.
-    word: P::U32,
-}
+pub type Ttas<P> = WordLock<P, WhenUnlocked>;
+
+/// The test-and-test-and-set lock of libslock.
+pub type TtasLs<P> = WordLock<P, BackingOff>;
 
 const _: () = assert!(size_of::<Ttas<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<TtasLs<Native>>() == LIBSLOCK.bytes);
 
-impl<P: Platform> core::fmt::Debug for Ttas<P> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Ttas").field("word", &self.word.load(Relaxed)).finish()
+/// Trying as soon as the word says "unlocked".
+#[derive(Debug)]
+pub struct WhenUnlocked;
+
+impl<P: Platform> Contest<P> for WhenUnlocked {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+
+    fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
+        poll_steadily::<P>(deadline, || <Self as Contest<P>>::attempt_gently(word))
     }
 }
 
-impl Ttas<Native> {
-    /// An unlocked lock, for statics.
-    #[must_use]
-    pub const fn unlocked() -> Self {
-        Self { word: Native::U32_ZERO }
-    }
-}
+/// Trying as soon as the word says "unlocked", and backing off after each lost race.
+#[derive(Debug)]
+pub struct BackingOff;
 
-impl<P: Platform> Ttas<P> {
-    #[inline(always)]
-    fn set(&self) -> bool {
-        // ORDER: Acquire is E1. Failure tells nothing.
-        self.word.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_ok()
-    }
+impl<P: Platform> Contest<P> for BackingOff {
+    const ALGORITHM: &'static Algorithm = &LIBSLOCK;
 
-    #[inline(always)]
-    fn test_and_set(&self) -> bool {
-        // ORDER: Relaxed: only whether to try (E1).
-        self.word.load(Relaxed) == UNLOCKED && self.set()
-    }
-
-    #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
-            poll_steadily::<P>(deadline, || self.test_and_set())
-        })
-    }
-}
-
-// SAFETY: I1 gives exclusion, and E1 orders the sections.
-unsafe impl<P: Platform> RawLock<P> for Ttas<P> {
-    type Token = ();
-
-    fn new() -> Self {
-        Self { word: P::U32::new(UNLOCKED) }
-    }
-
-    #[inline(always)]
-    fn lock(&self) {
-        if !self.set() {
-            self.lock_slow(None);
-        }
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<()> {
-        self.test_and_set().then_some(())
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.set() || self.lock_slow(Some(deadline))).then_some(())
-    }
-
-    #[inline(always)]
-    unsafe fn unlock(&self, (): ()) {
-        // ORDER: Release is E1.
-        self.word.store(UNLOCKED, Release);
-    }
-
-    fn is_locked(&self) -> bool {
-        self.word.load(Relaxed) != UNLOCKED
-    }
-
-    unsafe fn forget_waiters(&self, _holder: Option<()>) {
-        // Waiters leave no trace in the lock.
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zeroed_memory_is_an_unlocked_lock() {
-        // SAFETY: atomics are valid whatever their bits.
-        let lock: Ttas<Native> = unsafe { core::mem::zeroed() };
-        assert!(!lock.is_locked());
-        assert!(lock.try_lock().is_some());
-        assert!(lock.is_locked());
-        assert!(lock.try_lock().is_none());
-        // SAFETY: locked above.
-        unsafe { lock.unlock(()) };
-        assert_eq!(lock.word.load(Relaxed), UNLOCKED);
+    fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
+        let mut delay = Delay::new::<P>(P::spin_budget());
+        let mut patience = Patience::new::<P>();
+        let free = Cell::new(false);
+        let attempt = || {
+            word.prefetch();
+            free.set(word.mark() == UNLOCKED);
+            free.get() && <Self as Contest<P>>::attempt(word)
+        };
+        // After an attempt at a free word, somebody was faster.
+        let relax = || if free.get() { delay.pause::<P>() } else { patience.pause::<P>() };
+        poll::<P>(deadline, attempt, relax)
     }
 }

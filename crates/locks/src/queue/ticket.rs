@@ -1,12 +1,15 @@
 //! Ticket lock: draw a number, and wait until it is served.
 //!
 //! David P. Reed and Rajendra K. Kanodia, "Synchronization with eventcounts and sequencers", CACM 22(2), 1979;
-//! Mellor-Crummey and Scott, ACM TOCS 9(1), 1991, algorithm 2. Deviations: no proportional back-off; an acquisition
-//! first tries to draw exactly the number that is being served, and stands in line with fetch-and-add only if that
-//! fails (so `try_lock` is the uncontended path of `lock`).
+//! Mellor-Crummey and Scott, ACM TOCS 9(1), 1991, algorithm 2. As `ticket-ls` with that algorithm's proportional back-off
+//! and the instructions of libslock: Tudor David, Rachid Guerraoui and Vasileios Trigonakis, "Everything you always wanted
+//! to know about synchronization but were afraid to ask", SOSP 2013. Deviations: `ticket` has no proportional back-off; an
+//! acquisition first tries to draw exactly the number that is being served, and stands in line with fetch-and-add only if
+//! that fails (so `try_lock` is the uncontended path of `lock`); `ticket-ls` does not yield because of its distance, but,
+//! as all spinning locks do here, after a while; a release does not prefetch what it has just written.
 //!
 //! Properties: FIFO; 8 bytes a lock, nothing a waiter. All waiters spin on one word, so every release costs each of
-//! them a cache miss. Waiting: spin. A drawn number cannot be given back, so a timed acquisition polls `try_lock`: it
+//! them a cache miss; with back-off only those who look just then. Waiting: spin. A drawn number cannot be given back, so a timed acquisition polls `try_lock`: it
 //! stands in no line, and starves for as long as there is always somebody in line. Avoid the lock with more threads
 //! than CPUs: a preempted waiter whose number comes up stops everybody for its whole time slice.
 //!
@@ -44,6 +47,8 @@
 //!   `serving` equals s only if it is s. There is no way to give the number back, so the thread waits for it,
 //!   in `try_lock` too: in such a case exclusion matters more than not waiting.
 
+use core::fmt::Debug;
+use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -52,7 +57,7 @@ use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, Native, 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive::backoff::Delay;
-use crate::competitive::poll;
+use crate::competitive::{self, poll};
 use crate::wait::{Patience, registered};
 
 /// What is known of the ticket lock.
@@ -75,37 +80,117 @@ pub const ALGORITHM: Algorithm = Algorithm {
             acquisitions of a saturated lock (they may starve).",
 };
 
+/// What is known of libslock's ticket lock.
+pub const LIBSLOCK: Algorithm = Algorithm {
+    name: "ticket-ls",
+    citation: competitive::LIBSLOCK,
+    summary: "draw a number, and look whether it is served, the less often the longer the line before it",
+    properties: "FIFO without queue nodes. Those far back in the line disturb the holder little, and come late if it \
+                 moves fast.",
+    deviations: "The uncontended path draws by compare-and-swap; waiters yield after a while, near or far.",
+    ..ALGORITHM
+};
+
 /// The longest delay of a timed acquisition between two attempts, in pauses. Short: it competes
 /// with a queue for the instants when there is none.
 const TIMED_DELAY: u32 = 64;
 
-/// The ticket lock.
+/// The number that is served.
+#[repr(transparent)]
+pub struct Serving<P: Platform> {
+    /// Written by the holder, read by waiters.
+    number: P::U32,
+}
+
+impl<P: Platform> Debug for Serving<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        Debug::fmt(&self.number.load(Relaxed), f)
+    }
+}
+
+impl<P: Platform> Serving<P> {
+    /// How many are served before `number` is; 0 = it is, and the lock is the caller's if it drew it.
+    #[inline(always)]
+    pub(crate) fn before(&self, number: u32) -> u32 {
+        // ORDER: E1.
+        number.wrapping_sub(self.number.load(Acquire))
+    }
+}
+
+/// How those in line wait.
+pub trait Patrons<P: Platform>: Debug + Send + Sync + 'static {
+    /// Waits until `number` is served in the lock at `address`.
+    fn wait(address: usize, serving: &Serving<P>, number: u32);
+
+    /// The lock that was at `address` serves `number`. It may be gone.
+    #[inline(always)]
+    fn announce(address: usize, number: u32) {
+        let _ = (address, number);
+    }
+}
+
+/// Looking all the time.
+#[derive(Debug)]
+pub struct Watching;
+
+impl<P: Platform> Patrons<P> for Watching {
+    fn wait(_address: usize, serving: &Serving<P>, number: u32) {
+        let mut patience = Patience::new::<P>();
+        while serving.before(number) != 0 {
+            patience.pause::<P>();
+        }
+    }
+}
+
+/// Looking after pauses in proportion to the length of the line, with the cache line asked for in writing.
+#[derive(Debug)]
+pub struct Proportional;
+
+impl<P: Platform> Patrons<P> for Proportional {
+    fn wait(_address: usize, serving: &Serving<P>, number: u32) {
+        /// Pauses for each of those before, if there are several: libslock's 512 cycles. Next in line is a quarter.
+        const EACH: u32 = 4;
+        let mut patience = Patience::new::<P>();
+        loop {
+            P::prefetch_write(ptr::from_ref(serving));
+            match serving.before(number) {
+                0 => return,
+                1 => patience.pause::<P>(),
+                distance => patience.pause_n::<P>(distance.saturating_mul(EACH).min(P::spin_budget())),
+            };
+        }
+    }
+}
+
+/// The ticket lock, whose waiters wait by `W`.
 #[repr(C)]
-pub struct Ticket<P: Platform> {
+pub struct Ticket<P: Platform, W = Watching> {
     /// The number that is drawn next; written by lockers.
     next: P::U32,
-    /// The number that is served; written by the holder, read by all waiters.
-    serving: P::U32,
+    /// The number that is served; written by the holder, read by waiters.
+    serving: Serving<P>,
+    patrons: PhantomData<W>,
 }
 
 const _: () = assert!(size_of::<Ticket<Native>>() == ALGORITHM.bytes);
 
-impl<P: Platform> core::fmt::Debug for Ticket<P> {
+impl<P: Platform, W> Debug for Ticket<P, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let (next, serving) = (self.next.load(Relaxed), self.serving.load(Relaxed));
-        f.debug_struct("Ticket").field("next", &next).field("serving", &serving).finish()
+        let (next, serving) = (self.next.load(Relaxed), &self.serving);
+        f.debug_struct("Ticket").field("next", &next).field("serving", serving).finish()
     }
 }
 
-impl Ticket<Native> {
+impl<W> Ticket<Native, W> {
     /// An unlocked lock, for statics.
     #[must_use]
     pub const fn unlocked() -> Self {
-        Self { next: Native::U32_ZERO, serving: Native::U32_ZERO }
+        let serving = Serving { number: Native::U32_ZERO };
+        Self { next: Native::U32_ZERO, serving, patrons: PhantomData }
     }
 }
 
-impl<P: Platform> Ticket<P> {
+impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
     /// Draws `served`, if that is the next number, and so acquires the lock if `served` was read from `serving`.
     /// See the module's documentation.
     #[inline(always)]
@@ -113,49 +198,54 @@ impl<P: Platform> Ticket<P> {
         if self.next.compare_exchange(served, served.wrapping_add(1), Relaxed, Relaxed).is_err() {
             return false;
         }
-        // ORDER: E1.
-        if self.serving.load(Acquire) != served {
-            registered::<P, _>(ptr::from_ref(self) as usize, || self.wait_for(served));
+        if self.serving.before(served) != 0 {
+            registered::<P, _>(self.address(), || self.wait_for(served));
         }
         true
     }
 
+    /// What is served, without an order.
+    fn served(&self) -> u32 {
+        self.serving.number.load(Relaxed)
+    }
+
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
     #[cold]
     fn wait_for(&self, number: u32) {
-        let mut patience = Patience::new::<P>();
-        // ORDER: E1.
-        while self.serving.load(Acquire) != number {
-            patience.pause::<P>();
-        }
+        W::wait(self.address(), &self.serving, number);
     }
 
     #[cold]
     fn lock_slow(&self) {
         // Before the number is drawn: a child of `fork` must be able to find every number of a ghost.
-        registered::<P, _>(ptr::from_ref(self) as usize, || self.wait_for(self.next.fetch_add(1, Relaxed)));
+        registered::<P, _>(self.address(), || self.wait_for(self.next.fetch_add(1, Relaxed)));
     }
 
     #[cold]
     fn lock_timed(&self, deadline: Deadline) -> bool {
         let mut delay = Delay::new::<P>(TIMED_DELAY);
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
+        registered::<P, _>(self.address(), || {
             poll::<P>(Some(deadline), || self.try_lock().is_some(), || delay.pause::<P>())
         })
     }
 }
 
 // SAFETY: I1 to I3 give exclusion, and E1 orders the sections.
-unsafe impl<P: Platform> RawLock<P> for Ticket<P> {
+unsafe impl<P: Platform, W: Patrons<P>> RawLock<P> for Ticket<P, W> {
     type Token = ();
 
     fn new() -> Self {
-        Self { next: P::U32::new(0), serving: P::U32::new(0) }
+        let serving = Serving { number: P::U32::new(0) };
+        Self { next: P::U32::new(0), serving, patrons: PhantomData }
     }
 
     #[inline(always)]
     fn lock(&self) {
         // ORDER: Relaxed: `draw_served` reads again.
-        if !self.draw_served(self.serving.load(Relaxed)) {
+        if !self.draw_served(self.served()) {
             self.lock_slow();
         }
     }
@@ -163,7 +253,7 @@ unsafe impl<P: Platform> RawLock<P> for Ticket<P> {
     #[inline]
     fn try_lock(&self) -> Option<()> {
         // ORDER: Relaxed: `draw_served` reads again.
-        let served = self.serving.load(Relaxed);
+        let served = self.served();
         // Read first: a failing CAS would take the line from the holder.
         (self.next.load(Relaxed) == served && self.draw_served(served)).then_some(())
     }
@@ -175,16 +265,19 @@ unsafe impl<P: Platform> RawLock<P> for Ticket<P> {
     #[inline(always)]
     unsafe fn unlock(&self, (): ()) {
         // ORDER: Relaxed: only the holder writes it (I2). Release is E1.
-        self.serving.store(self.serving.load(Relaxed).wrapping_add(1), Release);
+        let next = self.served().wrapping_add(1);
+        let address = self.address();
+        self.serving.number.store(next, Release);
+        W::announce(address, next);
     }
 
     fn is_locked(&self) -> bool {
-        self.next.load(Relaxed) != self.serving.load(Relaxed)
+        self.next.load(Relaxed) != self.served()
     }
 
     unsafe fn forget_waiters(&self, _holder: Option<()>) {
         if self.is_locked() {
-            self.next.store(self.serving.load(Relaxed).wrapping_add(1), Relaxed);
+            self.next.store(self.served().wrapping_add(1), Relaxed);
         }
     }
 }
@@ -203,13 +296,13 @@ mod tests {
 
     fn at(serving: u32, next: u32) -> Ticket<Native> {
         let lock = Ticket::unlocked();
-        lock.serving.store(serving, Relaxed);
+        lock.serving.number.store(serving, Relaxed);
         lock.next.store(next, Relaxed);
         lock
     }
 
     fn state(lock: &Ticket<Native>) -> (u32, u32) {
-        (lock.serving.load(Relaxed), lock.next.load(Relaxed))
+        (lock.served(), lock.next.load(Relaxed))
     }
 
     #[test]

@@ -80,6 +80,13 @@ pub(crate) fn rseq_cpu() -> Option<usize> {
     usize::try_from(cpu).ok()
 }
 
+/// Asks for the cache line at `address`, to write to it.
+#[inline(always)]
+pub(crate) fn prefetch_write(address: *const u8) {
+    // SAFETY: a hint, which faults at no address.
+    unsafe { asm!("prfm pstl1keep, [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
+}
+
 /// A raw system call: returns the kernel's result, `-errno` on failure, and leaves `errno` alone.
 ///
 /// # Safety
