@@ -8,7 +8,7 @@ use crate::api::RawLock;
 use crate::competitive::{backoff, tas, ttas};
 use crate::load::malth;
 use crate::queue::{clh, hemlock, k42, mcs, reciprocating, ticket};
-use crate::wait::{Park, Spin, SpinThenPark, Yield};
+use crate::wait::{Park, Spin, SpinForWriting, SpinThenPark, Yield};
 use crate::{
     biased,
     blocking::{futex, mutexee},
@@ -134,10 +134,12 @@ catalogue! {
     Ticket, "ticket", "spin", ticket::ALGORITHM, ticket::Ticket<P>;
     TicketLs, "ticket-ls", "spin", ticket::LIBSLOCK, ticket::Ticket<P, ticket::Proportional>;
     ClhSpin, "clh-spin", "spin", clh::ALGORITHM, clh::Clh<P, Spin>;
+    ClhLs, "clh-ls", "spin", clh::LIBSLOCK, clh::Clh<P, SpinForWriting>;
     ClhStp, "clh-stp", "stp", clh::ALGORITHM, clh::Clh<P, SpinThenPark>;
     ClhPark, "clh-park", "park", clh::ALGORITHM, clh::Clh<P, Park>;
     ClhYield, "clh-yield", "yield", clh::ALGORITHM, clh::Clh<P, Yield>;
     McsSpin, "mcs-spin", "spin", mcs::ALGORITHM, mcs::Mcs<P, Spin>;
+    McsLs, "mcs-ls", "spin", mcs::LIBSLOCK, mcs::Mcs<P, SpinForWriting>;
     McsStp, "mcs-stp", "stp", mcs::ALGORITHM, mcs::Mcs<P, SpinThenPark>;
     McsPark, "mcs-park", "park", mcs::ALGORITHM, mcs::Mcs<P, Park>;
     McsYield, "mcs-yield", "yield", mcs::ALGORITHM, mcs::Mcs<P, Yield>;

@@ -70,6 +70,11 @@ pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Spin;
 
+/// As [`Spin`], asking for the word's cache line in writing before every look, so that the hand-off is followed by no
+/// second transfer (libslock's way).
+#[derive(Debug)]
+pub struct SpinForWriting;
+
 /// Spinning for about the time of a context-switch round trip, then sleeping (`stp`).
 #[derive(Debug)]
 pub struct SpinThenPark;
@@ -170,9 +175,10 @@ pub fn expired<P: Platform>(deadline: Deadline) -> bool {
     P::now(deadline.clock) >= deadline.ns
 }
 
-/// Spins until granted, for at most `budget` pauses. Returns whether it was granted.
-fn spin<P: Platform>(word: &P::Futex, budget: u32) -> bool {
+/// Spins until granted, for at most `budget` pauses, with `prepare` before every look. Returns whether it was granted.
+fn spin<P: Platform>(word: &P::Futex, budget: u32, prepare: impl Fn()) -> bool {
     for _ in 0..budget {
+        prepare();
         // ORDER: E1.
         if word.load(Acquire) == GRANTED {
             return true;
@@ -182,26 +188,45 @@ fn spin<P: Platform>(word: &P::Futex, budget: u32) -> bool {
     word.load(Acquire) == GRANTED
 }
 
+/// Spins until granted, with `prepare` before every look, or abandons the word at the deadline.
+fn spin_on<P: Platform>(
+    word: &P::Futex,
+    deadline: Option<Deadline>,
+    prepare: impl Fn(),
+) -> Result<(), TimedOut> {
+    /// Pauses between two looks at the clock, which costs about as much as one of them.
+    const CLOCK_INTERVAL: u32 = 16;
+    let Some(deadline) = deadline else {
+        let mut patience = Patience::new::<P>();
+        prepare();
+        // ORDER: E1.
+        while word.load(Acquire) != GRANTED {
+            patience.pause::<P>();
+            prepare();
+        }
+        return Ok(());
+    };
+    while !spin::<P>(word, CLOCK_INTERVAL, &prepare) {
+        if expired::<P>(deadline) {
+            return abandon::<P>(word);
+        }
+    }
+    Ok(())
+}
+
 impl<P: Platform> WaitPolicy<P> for Spin {
     const NAME: &'static str = "spin";
 
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        /// Pauses between two looks at the clock, which costs about as much as one of them.
-        const CLOCK_INTERVAL: u32 = 16;
-        let Some(deadline) = deadline else {
-            let mut patience = Patience::new::<P>();
-            // ORDER: E1.
-            while word.load(Acquire) != GRANTED {
-                patience.pause::<P>();
-            }
-            return Ok(());
-        };
-        while !spin::<P>(word, CLOCK_INTERVAL) {
-            if expired::<P>(deadline) {
-                return abandon::<P>(word);
-            }
-        }
-        Ok(())
+        spin_on::<P>(word, deadline, || {})
+    }
+}
+
+impl<P: Platform> WaitPolicy<P> for SpinForWriting {
+    const NAME: &'static str = "spin";
+
+    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        spin_on::<P>(word, deadline, || P::prefetch_write(ptr::from_ref(word)))
     }
 }
 
@@ -232,7 +257,7 @@ impl<P: Platform> WaitPolicy<P> for SpinThenPark {
     const NAME: &'static str = "stp";
 
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        if spin::<P>(word, P::spin_budget()) { Ok(()) } else { park::<P>(word, deadline) }
+        if spin::<P>(word, P::spin_budget(), || {}) { Ok(()) } else { park::<P>(word, deadline) }
     }
 }
 

@@ -137,7 +137,7 @@ fn subjects_of(file: &str) -> Vec<Subject> {
         "restrict/" => &["gcr(futex)", "gcr(tas)"],
         "locks/src/biased.rs" => &["biased(tas)", "biased(futex)"],
         "cond/" => &["cond(futex)"],
-        _ => &["mcs-stp", "mcs-spin", "clh-stp", "clh-spin", "k42-stp", "k42-spin"],
+        _ => &["mcs-stp", "mcs-spin", "mcs-ls", "clh-stp", "clh-spin", "k42-stp", "k42-spin"],
     };
     let mut all = scenarios::base_locks::<LoomPlatform>(false);
     all.extend(scenarios::restricted_locks::<LoomPlatform>(false));

@@ -9,7 +9,8 @@
 //!
 //! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references
 //! per hand-off where caches are coherent. A release never has to wait for a successor to link itself, as MCS's does.
-//! Waiting: spin, stp. `try_lock` succeeds only on a free lock with no queue. A waiter that gave up leaves its node
+//! Waiting: spin, stp; as `clh-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP 2013), asking for the
+//! line in writing before each look. `try_lock` succeeds only on a free lock with no queue. A waiter that gave up leaves its node
 //! in the queue until the release gets there. Avoid the spinning variant with more threads than CPUs: a preempted
 //! waiter at the head of the queue stops everybody for its whole time slice.
 //!
@@ -54,6 +55,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
+use crate::competitive;
 use crate::wait::{self, Grant, WaitPolicy, registered};
 
 /// What is known of CLH.
@@ -76,6 +78,15 @@ pub const ALGORITHM: Algorithm = Algorithm {
                  give up at a deadline and are skipped.",
     avoid: "clh-spin: more threads than CPUs (a preempted waiter stops everybody). clh-stp: very short critical \
             sections with more threads than CPUs (every hand-off may have to wake a sleeper).",
+};
+
+/// What is known of libslock's CLH.
+pub const LIBSLOCK: Algorithm = Algorithm {
+    name: "clh-ls",
+    citation: competitive::LIBSLOCK,
+    summary: "a queue of waiters, each on the cache line of the one before it, which it asks for in writing",
+    avoid: "More threads than CPUs (a preempted waiter stops everybody).",
+    ..ALGORITHM
 };
 
 /// A queue node.

@@ -7,7 +7,8 @@
 //! be asleep or gone.
 //!
 //! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references per
-//! hand-off. Waiting: spin, stp. `try_lock` succeeds only on a free lock with no queue. Avoid the spinning variant with
+//! hand-off. Waiting: spin, stp; as `mcs-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP 2013), asking for
+//! the line in writing before each look. `try_lock` succeeds only on a free lock with no queue. Avoid the spinning variant with
 //! more threads than CPUs: a preempted waiter at the head of the queue stops everybody for its whole time slice.
 //!
 //! # State
@@ -42,6 +43,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
+use crate::competitive;
 use crate::wait::{self, Grant, Patience, WaitPolicy, registered};
 
 /// What is known of MCS.
@@ -63,6 +65,16 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "The node comes from a pool instead of the stack; waiters can give up at a deadline and are skipped.",
     avoid: "mcs-spin: more threads than CPUs (a preempted waiter stops everybody). mcs-stp: very short critical \
             sections with more threads than CPUs (every hand-off may have to wake a sleeper).",
+};
+
+/// What is known of libslock's MCS.
+pub const LIBSLOCK: Algorithm = Algorithm {
+    name: "mcs-ls",
+    citation: competitive::LIBSLOCK,
+    summary: "a queue of waiters, each on a cache line of its own that it asks for in writing; the release hands the lock to \
+              the next",
+    avoid: "More threads than CPUs (a preempted waiter stops everybody).",
+    ..ALGORITHM
 };
 
 /// A queue node.
