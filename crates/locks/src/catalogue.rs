@@ -7,7 +7,7 @@ use lockwork_platform::Platform;
 use crate::api::RawLock;
 use crate::competitive::{backoff, tas, ttas};
 use crate::load::malth;
-use crate::queue::{clh, hemlock, k42, mcs, reciprocating, ticket};
+use crate::queue::{alock, clh, hemlock, k42, mcs, reciprocating, ticket};
 use crate::wait::{Park, Spin, SpinForWriting, SpinThenPark, Yield};
 use crate::{
     biased,
@@ -133,6 +133,7 @@ catalogue! {
     Backoff, "backoff", "spin", backoff::ALGORITHM, backoff::Backoff<P>;
     Ticket, "ticket", "spin", ticket::ALGORITHM, ticket::Ticket<P>;
     TicketLs, "ticket-ls", "spin", ticket::LIBSLOCK, ticket::Ticket<P, ticket::Proportional>;
+    Alock, "alock", "spin", alock::ALGORITHM, alock::Alock<P>;
     ClhSpin, "clh-spin", "spin", clh::ALGORITHM, clh::Clh<P, Spin>;
     ClhLs, "clh-ls", "spin", clh::LIBSLOCK, clh::Clh<P, SpinForWriting>;
     ClhStp, "clh-stp", "stp", clh::ALGORITHM, clh::Clh<P, SpinThenPark>;

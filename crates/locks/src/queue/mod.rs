@@ -1,5 +1,6 @@
 //! Queue locks: every waiter waits on a word of its own, and is served in the order of arrival or nearly so.
 
+pub mod alock;
 pub mod clh;
 pub mod hemlock;
 pub mod k42;

@@ -34,7 +34,7 @@ impl Default for Config {
 pub struct Ghost;
 
 /// Pool nodes of all types share memory, as they do natively, so that one is recycled as another.
-const BLOCK: Layout = match Layout::from_size_align(2048, 128) {
+const BLOCK: Layout = match Layout::from_size_align(16384, 128) {
     Ok(layout) => layout,
     Err(_) => panic!("not a layout"),
 };

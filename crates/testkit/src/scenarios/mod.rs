@@ -13,7 +13,7 @@ use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch, wrapped_by};
 use lockwork_locks::load::malth::Malth;
-use lockwork_locks::queue::mcs::Mcs;
+use lockwork_locks::queue::{alock::Alock, mcs::Mcs};
 use lockwork_locks::restrict::gcr::Gcr;
 use lockwork_locks::wait::SpinThenPark;
 
@@ -135,19 +135,33 @@ impl<P: ModelPlatform> Visitor<P> for Plain {
 /// Every lock of the catalogue, with the small or the large scenarios.
 #[must_use]
 pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
-    let subject = |lock: &LockInfo| Subject {
-        name: lock.name.to_owned(),
-        scenarios: dispatch::<P, _>(lock.id, Plain { large }),
+    let subject = |lock: &LockInfo| {
+        let keeping = |scenario: Scenario| scenario.keeping(state_nodes(lock));
+        let scenarios = dispatch::<P, _>(lock.id, Plain { large }).into_iter().map(keeping).collect();
+        Subject { name: lock.name.to_owned(), scenarios }
     };
     let mut all: Vec<Subject> = LOCKS.iter().map(subject).collect();
     // As it comes, the lock promotes nobody in so few hand-offs.
-    let mut scenarios = Plain { large }.visit::<Malth<P, SpinThenPark, 1>>();
+    all.push(tuned::<P, Malth<P, SpinThenPark, 1>>("malth-stp, promoting at once", large, 0));
+    // As it comes, there are more slots than threads.
+    all.push(tuned::<P, Alock<P, 2>>("alock, two slots", large, 2));
+    all
+}
+
+/// A lock with other constants than in the catalogue, in whose scenarios `resident` nodes may stay in use.
+fn tuned<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large: bool, resident: usize) -> Subject {
+    let mut scenarios = Plain { large }.visit::<L>();
     if !large {
-        let play = || locks::come_again::<P>(undropped(<Malth<P, SpinThenPark, 1> as RawLock<P>>::new()));
+        let play = || locks::come_again::<P>(undropped::<P, _>(L::new()));
         scenarios.push(Scenario::new("come-again", 3, play).within(1));
     }
-    all.push(Subject { name: "malth-stp, promoting at once".to_owned(), scenarios });
-    all
+    let scenarios = scenarios.into_iter().map(|scenario| scenario.keeping(resident)).collect();
+    Subject { name: name.to_owned(), scenarios }
+}
+
+/// Nodes that two locks of a kind may keep as their state.
+fn state_nodes(lock: &LockInfo) -> usize {
+    if lock.name == "alock" { 2 } else { 0 }
 }
 
 /// The scenarios of GCR around every lock, with knobs that make a few threads too many.
@@ -187,7 +201,10 @@ impl<P: ModelPlatform> Visitor<P> for Restricted {
 pub fn restricted_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     let subject = |lock: &LockInfo| Subject {
         name: format!("gcr({})", lock.name),
-        scenarios: dispatch::<P, _>(lock.id, Restricted { large }),
+        scenarios: dispatch::<P, _>(lock.id, Restricted { large })
+            .into_iter()
+            .map(|scenario| scenario.keeping(state_nodes(lock)))
+            .collect(),
     };
     LOCKS.iter().map(subject).collect()
 }
