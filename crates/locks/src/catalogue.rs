@@ -7,7 +7,7 @@ use lockwork_platform::Platform;
 use crate::api::RawLock;
 use crate::competitive::{backoff, tas, ttas};
 use crate::load::malth;
-use crate::queue::{alock, clh, hemlock, k42, mcs, reciprocating, ticket};
+use crate::queue::{alock, clh, hemlock, k42, mcs, reciprocating, ticket, twa};
 use crate::wait::{Park, Spin, SpinForWriting, SpinThenPark, Yield};
 use crate::{
     biased,
@@ -134,6 +134,7 @@ catalogue! {
     Ticket, "ticket", "spin", ticket::ALGORITHM, ticket::Ticket<P>;
     TicketLs, "ticket-ls", "spin", ticket::LIBSLOCK, ticket::Ticket<P, ticket::Proportional>;
     Alock, "alock", "spin", alock::ALGORITHM, alock::Alock<P>;
+    Twa, "twa", "spin", twa::ALGORITHM, twa::Twa<P>;
     ClhSpin, "clh-spin", "spin", clh::ALGORITHM, clh::Clh<P, Spin>;
     ClhLs, "clh-ls", "spin", clh::LIBSLOCK, clh::Clh<P, SpinForWriting>;
     ClhStp, "clh-stp", "stp", clh::ALGORITHM, clh::Clh<P, SpinThenPark>;

@@ -149,6 +149,10 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// An estimate of how many threads wait for the lock at `address`, this one included.
     fn waiters_of(address: usize) -> usize;
 
+    /// Uses one of the words that all locks of the process share: the one that belongs to the lock at `address` and to `number`.
+    /// Different ones may get the same word.
+    fn shared_word<R>(address: usize, number: u32, use_it: impl FnOnce(&Self::Usize) -> R) -> R;
+
     /// Takes a node from the pool, initialised by [`PoolNode::new`]. Nodes of at most [`NODE_BYTES`] come from
     /// a list of the thread, larger ones (lock state) from a shared list.
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T>;

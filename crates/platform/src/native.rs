@@ -148,6 +148,9 @@ static STRICT_SPIN: AtomicBool = AtomicBool::new(false);
 /// CPUs this process may use; 0 = not asked yet.
 static PARALLELISM: AtomicUsize = AtomicUsize::new(0);
 
+/// See [`Platform::shared_word`].
+static SHARED_WORDS: [AtomicUsize; 4096] = [const { AtomicUsize::new(0) }; 4096];
+
 /// Measures the pause instruction, which takes 4 to 140 cycles depending on the processor.
 #[cold]
 fn measure_spin_budget() -> u32 {
@@ -282,6 +285,12 @@ unsafe impl Platform for Native {
     #[inline(always)]
     fn set_thread_word(word: u64) {
         ThreadBlock::current().word.set(word);
+    }
+
+    #[inline(always)]
+    fn shared_word<R>(address: usize, number: u32, use_it: impl FnOnce(&AtomicUsize) -> R) -> R {
+        // Neighbouring numbers come to lie some cache lines apart.
+        use_it(&SHARED_WORDS[(address ^ (number as usize).wrapping_mul(127)) % SHARED_WORDS.len()])
     }
 
     #[inline]

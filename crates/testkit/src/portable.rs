@@ -30,6 +30,8 @@ static SLEEPERS: Mutex<Vec<Arc<Sleeper>>> = Mutex::new(Vec::new());
 static WOKEN: Condvar = Condvar::new();
 /// The origin of both clocks.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// See [`Platform::shared_word`].
+static SHARED_WORDS: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 /// Nodes in use.
 static NODES: AtomicUsize = AtomicUsize::new(0);
 
@@ -239,6 +241,10 @@ unsafe impl Platform for Portable {
 
     fn waiters_of(address: usize) -> usize {
         sleepers().iter().filter(|entry| entry.waiting_on.load(Ordering::Relaxed) == address).count()
+    }
+
+    fn shared_word<R>(_address: usize, number: u32, use_it: impl FnOnce(&AtomicUsize) -> R) -> R {
+        use_it(&SHARED_WORDS[number as usize % SHARED_WORDS.len()])
     }
 
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {

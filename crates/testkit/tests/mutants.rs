@@ -104,6 +104,7 @@ fn main() {
     let files = [
         "competitive/",
         "queue/ticket.rs",
+        "queue/twa.rs",
         "queue/alock.rs",
         "queue/mcs.rs",
         "queue/clh.rs",
@@ -127,6 +128,7 @@ fn subjects_of(file: &str) -> Vec<Subject> {
     let names: &[&str] = match file {
         "competitive/" => &["tas", "tas-ls", "ttas", "ttas-ls", "backoff"],
         "queue/ticket.rs" => &["ticket", "ticket-ls"],
+        "queue/twa.rs" => &["twa"],
         "queue/alock.rs" => &["alock, two slots"],
         "queue/mcs.rs" => &["mcs-spin", "mcs-stp"],
         "queue/clh.rs" => &["clh-spin", "clh-stp"],

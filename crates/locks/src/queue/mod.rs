@@ -7,3 +7,4 @@ pub mod k42;
 pub mod mcs;
 pub mod reciprocating;
 pub mod ticket;
+pub mod twa;

@@ -10,6 +10,9 @@ use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
+use lockwork_platform::AtomicCell;
+
+use super::cells::Word;
 use super::engine::{Engine, RawCell, RawData};
 
 /// What the modelled machine looks like to a lock.
@@ -50,6 +53,9 @@ const MOST_THREADS: usize = 16;
 
 /// Wakes of futexes in different regions do not depend on each other; modulo this many.
 const BUCKETS: usize = 8;
+
+/// Words that all locks share.
+const SHARED: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
@@ -103,17 +109,26 @@ pub struct Machine<E: Engine> {
 pub(super) struct Words<E: Engine> {
     clock: Rc<E::U32>,
     buckets: Rc<[E::U32; BUCKETS]>,
+    shared: Rc<[Word<E, E::Usize>; SHARED]>,
 }
 
 impl<E: Engine> Clone for Words<E> {
     fn clone(&self) -> Self {
-        Self { clock: Rc::clone(&self.clock), buckets: Rc::clone(&self.buckets) }
+        Self {
+            clock: Rc::clone(&self.clock),
+            buckets: Rc::clone(&self.buckets),
+            shared: Rc::clone(&self.shared),
+        }
     }
 }
 
 impl<E: Engine> Words<E> {
     pub(super) fn clock(&self) -> &E::U32 {
         &self.clock
+    }
+
+    pub(super) fn shared(&self, index: usize) -> &Word<E, E::Usize> {
+        &self.shared[index % SHARED]
     }
 
     pub(super) fn bucket(&self, index: usize) -> &E::U32 {
@@ -151,6 +166,7 @@ impl<E: Engine> Machine<E> {
         self.words = Some(Words {
             clock: Rc::new(E::U32::new(0)),
             buckets: Rc::new(std::array::from_fn(|_| E::U32::new(0))),
+            shared: Rc::new(std::array::from_fn(|_| Word::new(0))),
         });
     }
 

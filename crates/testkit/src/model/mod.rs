@@ -161,6 +161,12 @@ unsafe impl<E: Engine> Platform for Model<E> {
         E::machine(|machine| machine.waiters_of(address))
     }
 
+    /// By the number alone: addresses differ between executions.
+    #[track_caller]
+    fn shared_word<R>(_address: usize, number: u32, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
+        use_it(E::machine(|machine| machine.words()).shared(number as usize))
+    }
+
     #[track_caller]
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
         let node = E::machine(|machine| machine.allocate(Layout::new::<T>())).cast::<T>();
