@@ -11,7 +11,7 @@ use crate::queue::{alock, clh, hemlock, k42, mcs, reciprocating, ticket, twa};
 use crate::wait::{Park, Spin, SpinForWriting, SpinThenPark, Yield};
 use crate::{
     biased,
-    blocking::{futex, mutexee},
+    blocking::{adaptive, futex, mutexee},
     restrict::gcr,
 };
 
@@ -156,6 +156,7 @@ catalogue! {
     MalthSpin, "malth-spin", "spin", malth::ALGORITHM, malth::Malth<P, Spin>;
     MalthStp, "malth-stp", "stp", malth::ALGORITHM, malth::Malth<P, SpinThenPark>;
     Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
+    FutexAdaptive, "futex-adaptive", "stp", adaptive::ALGORITHM, adaptive::FutexAdaptive<P>;
     Mutexee, "mutexee", "stp", mutexee::ALGORITHM, mutexee::Mutexee<P>;
 }
 

@@ -90,7 +90,8 @@ impl<P: Platform> FutexLock<P> {
         registered::<P, _>(address, || self.sleep_until_free(deadline))
     }
 
-    fn sleep_until_free(&self, deadline: Option<Deadline>) -> bool {
+    /// Sleeps until the lock is acquired or the deadline has passed.
+    pub(super) fn sleep_until_free(&self, deadline: Option<Deadline>) -> bool {
         // Where the word says 2 already, there is no need to take its line from the holder before sleeping.
         // ORDER: Relaxed: the kernel compares again. Acquire is E1.
         let mut contended = self.word.load(Relaxed) == CONTENDED;

@@ -1,4 +1,5 @@
 //! Blocking locks: waiters sleep in the kernel.
 
+pub mod adaptive;
 pub mod futex;
 pub mod mutexee;
