@@ -5,7 +5,7 @@ use core::fmt;
 use lockwork_platform::Platform;
 
 use crate::api::RawLock;
-use crate::competitive::{backoff, tas, ttas};
+use crate::competitive::{backoff, hbo, tas, ttas};
 use crate::load::malth;
 use crate::queue::{alock, clh, hemlock, k42, mcs, reciprocating, ticket, twa};
 use crate::wait::{Park, Spin, SpinForWriting, SpinThenPark, Yield};
@@ -131,6 +131,7 @@ catalogue! {
     Ttas, "ttas", "spin", ttas::ALGORITHM, ttas::Ttas<P>;
     TtasLs, "ttas-ls", "spin", ttas::LIBSLOCK, ttas::TtasLs<P>;
     Backoff, "backoff", "spin", backoff::ALGORITHM, backoff::Backoff<P>;
+    Hbo, "hbo", "spin", hbo::ALGORITHM, hbo::Hbo<P>;
     Ticket, "ticket", "spin", ticket::ALGORITHM, ticket::Ticket<P>;
     TicketLs, "ticket-ls", "spin", ticket::LIBSLOCK, ticket::Ticket<P, ticket::Proportional>;
     Alock, "alock", "spin", alock::ALGORITHM, alock::Alock<P>;

@@ -126,7 +126,7 @@ fn main() {
 /// The locks whose source it is.
 fn subjects_of(file: &str) -> Vec<Subject> {
     let names: &[&str] = match file {
-        "competitive/" => &["tas", "tas-ls", "ttas", "ttas-ls", "backoff"],
+        "competitive/" => &["tas", "tas-ls", "ttas", "ttas-ls", "backoff", "hbo"],
         "queue/ticket.rs" => &["ticket", "ticket-ls"],
         "queue/twa.rs" => &["twa"],
         "queue/alock.rs" => &["alock, two slots"],

@@ -63,6 +63,12 @@ impl Delay {
         Self { limit: Self::FIRST.min(bound), bound, jitter, patience: Patience::new::<P>() }
     }
 
+    /// Begins again, with another bound.
+    pub(crate) fn restart(&mut self, bound: u32) {
+        self.bound = bound.max(1);
+        self.limit = Self::FIRST.min(self.bound);
+    }
+
     /// The next delay in pauses, at least 1.
     fn next(&mut self) -> u32 {
         // A linear congruential generator (Numerical Recipes); its high bits are the good ones.

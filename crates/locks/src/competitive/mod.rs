@@ -1,6 +1,7 @@
 //! Competitive locks: everybody polls or changes one word, and whoever is fastest gets the lock.
 
 pub mod backoff;
+pub mod hbo;
 pub mod tas;
 pub mod ttas;
 pub mod word;

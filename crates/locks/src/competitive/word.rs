@@ -171,7 +171,7 @@ mod tests {
     use lockwork_platform::Clock;
 
     use super::*;
-    use crate::competitive::{backoff, tas, ttas};
+    use crate::competitive::{backoff, hbo, tas, ttas};
 
     fn check<C: Contest<Native>>() {
         // SAFETY: atomics are valid whatever their bits.
@@ -196,5 +196,6 @@ mod tests {
         check::<ttas::WhenUnlocked>();
         check::<ttas::BackingOff>();
         check::<backoff::LessAndLess>();
+        check::<hbo::ByNode>();
     }
 }
