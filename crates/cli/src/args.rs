@@ -94,6 +94,10 @@ pub(crate) struct RunArgs {
     /// For `compare`, set LOCKWORK_STRICT_SPIN=1
     #[arg(long)]
     pub(crate) strict_spin: bool,
+    /// How long spin-then-park waiters spin before they sleep, in ns [default: the round trip of a context switch,
+    /// measured once a machine]. For `compare`, set LOCKWORK_SPIN_NS
+    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    pub(crate) spin_ns: Option<u64>,
     /// Say on stderr when the program ends which locks were served and which were forwarded to glibc
     #[arg(long, short)]
     pub(crate) verbose: bool,

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod calibration;
 mod compare;
 mod doctor;
 mod elf;

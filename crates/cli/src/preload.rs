@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use object::elf::ET_DYN;
 
+use crate::calibration;
 use crate::elf;
 use crate::error::Failure;
 use crate::program::describe;
@@ -13,7 +14,10 @@ use crate::program::describe;
 const FILE_NAME: &str = "liblockwork.so";
 
 /// Every variable the library reads; a program that is to run without it gets none of them.
-const VARIABLES: [&str; 4] = ["LOCKWORK_LOCK", "LOCKWORK_POLICY", "LOCKWORK_VERBOSE", "LOCKWORK_NO_FOLLOW"];
+const VARIABLES: [&str; 5] =
+    ["LOCKWORK_LOCK", "LOCKWORK_POLICY", "LOCKWORK_VERBOSE", "LOCKWORK_NO_FOLLOW", SPIN_NS];
+/// How long spin-then-park waiters spin, in ns.
+pub(crate) const SPIN_NS: &str = "LOCKWORK_SPIN_NS";
 
 /// The library, found and checked.
 #[derive(Debug, Clone)]
@@ -97,7 +101,14 @@ pub(crate) fn with_library(library: &Library, request: &Request) -> Changes {
         // `run` becomes the program, which then finds its own id here: it reports even if it used no lock.
         ("LOCKWORK_VERBOSE", request.verbose.then(|| std::process::id().to_string().into())),
         ("LOCKWORK_NO_FOLLOW", flag(request.no_follow)),
+        (SPIN_NS, spin_ns()),
     ]
+}
+
+/// As the user has it, else as calibrated; where neither is to be had the library has a default.
+fn spin_ns() -> Option<OsString> {
+    let given = std::env::var_os(SPIN_NS).filter(|value| !value.is_empty());
+    given.or_else(|| Some(calibration::round_trip_ns()?.to_string().into()))
 }
 
 /// The environment for a program without any of this.

@@ -10,7 +10,7 @@ use lockwork_policy::Policy;
 
 use crate::args::RunArgs;
 use crate::error::{Failure, NOT_EXECUTABLE};
-use crate::preload::{self, Library, Request};
+use crate::preload::{self, Library, Request, SPIN_NS};
 use crate::program::{self, describe};
 use crate::specs;
 
@@ -23,6 +23,7 @@ pub(crate) fn main(args: &RunArgs) -> Result<ExitCode, Failure> {
         no_follow: args.no_follow,
     };
     check_topology()?;
+    check_spin_ns()?;
     let (name, arguments) =
         args.command.split_first().ok_or_else(|| Failure::usage("no command is given"))?;
     let program = program::resolve(name)?;
@@ -34,6 +35,9 @@ pub(crate) fn main(args: &RunArgs) -> Result<ExitCode, Failure> {
     preload::apply(&preload::with_library(&library, &request), &mut command);
     if args.strict_spin {
         command.env("LOCKWORK_STRICT_SPIN", "1");
+    }
+    if let Some(ns) = args.spin_ns {
+        command.env(SPIN_NS, ns.to_string());
     }
     let error = command.exec();
     Err(Failure::with_status(
@@ -64,6 +68,16 @@ pub(crate) fn read_policy(path: &Path) -> Result<Policy, Failure> {
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("policy `{}` cannot be read: {}; check the path", path.display(), describe(error)))
+}
+
+/// As [`check_topology`].
+pub(crate) fn check_spin_ns() -> Result<(), Failure> {
+    match std::env::var(SPIN_NS) {
+        Ok(text) if !text.is_empty() && text.parse::<u64>().is_err() => Err(Failure::usage(format!(
+            "{SPIN_NS} `{text}` is no number of nanoseconds: write for example 5000"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The library ignores a virtual topology it cannot read; here one can still be told.

@@ -20,7 +20,8 @@ fn environment(arguments: &[&str], preload: Option<&str>) -> Vec<String> {
     assert_eq!(status, Some(0), "{stderr}");
     let ours = |line: &&str| line.starts_with("LOCKWORK_") || line.starts_with("LD_PRELOAD=");
     let mut lines: Vec<String> = stdout.lines().filter(ours).map(str::to_owned).collect();
-    lines.retain(|line| !line.starts_with("LOCKWORK_SO="));
+    // What was measured here is the machine's.
+    lines.retain(|line| !["LOCKWORK_SO=", "LOCKWORK_SPIN_NS="].iter().any(|name| line.starts_with(name)));
     lines.sort();
     lines
 }
@@ -39,6 +40,33 @@ fn the_environment_tells_the_library_what_to_do() {
     );
     let default = format!("LOCKWORK_LOCK={}", lockwork_locks::catalogue::DEFAULT);
     assert_eq!(environment(&[], None), [preload, default]);
+}
+
+#[test]
+fn the_spinning_time_is_measured_once_or_given() {
+    let directory = tempfile::tempdir().unwrap();
+    let spin_ns = |arguments: &[&str], given: Option<&str>| {
+        let mut command = lockwork();
+        command.env("XDG_CACHE_HOME", directory.path());
+        if let Some(given) = given {
+            command.env("LOCKWORK_SPIN_NS", given);
+        }
+        output(command.arg("run").args(arguments).args(["--", "printenv", "LOCKWORK_SPIN_NS"]))
+    };
+    let (status, measured, stderr) = spin_ns(&[], None);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(measured.trim().parse::<u64>().unwrap() > 0, "{measured}");
+    assert_eq!(spin_ns(&[], None).1, measured, "kept in the cache");
+    let kept = std::fs::read_to_string(directory.path().join("lockwork/calibration.json")).unwrap();
+    assert!(kept.contains(&format!("\"round_trip_ns\": {}", measured.trim())), "{kept}");
+    assert_eq!(spin_ns(&[], Some("7000")).1, "7000\n");
+    assert_eq!(spin_ns(&["--spin-ns", "9000"], Some("7000")).1, "9000\n");
+    let (status, _, stderr) = spin_ns(&[], Some("long"));
+    assert_eq!(status, Some(2));
+    assert!(
+        stderr.contains("LOCKWORK_SPIN_NS `long` is no number of nanoseconds: write for example 5000"),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
 use crate::clock::{Clock, Deadline};
@@ -30,6 +30,13 @@ impl Native {
     /// Makes spinning threads keep their CPU however long they spin, as the algorithms were published.
     pub fn set_strict_spin(strict: bool) {
         STRICT_SPIN.store(strict, Ordering::Relaxed);
+    }
+
+    /// Sets how long spin-then-park waiters spin before they sleep, in ns; about the round trip of a context switch is best. The
+    /// default is 5,000. Values out of 100 to 1,000,000 are taken to the nearest end.
+    pub fn set_spin_ns(ns: u64) {
+        ROUND_TRIP_NS.store(ns.clamp(100, 1_000_000), Ordering::Relaxed);
+        SPIN_BUDGET.store(0, Ordering::Relaxed);
     }
 
     /// Prepares what is better prepared before other code runs: the exit handler's key, which needs no memory when it is
@@ -139,8 +146,8 @@ impl ConstPlatform for Native {
 
 /// Pauses that cost about a context-switch round trip; 0 = not measured yet.
 static SPIN_BUDGET: AtomicU32 = AtomicU32::new(0);
-/// What a futex round trip between two running threads costs on servers of the last decade, in ns.
-const ROUND_TRIP_NS: u64 = 5_000;
+/// What a context-switch round trip costs, in ns; as given, the value is that of servers of the last decade.
+static ROUND_TRIP_NS: AtomicU64 = AtomicU64::new(5_000);
 
 /// Whether spinning threads never yield.
 static STRICT_SPIN: AtomicBool = AtomicBool::new(false);
@@ -160,7 +167,8 @@ fn measure_spin_budget() -> u32 {
         core::hint::spin_loop();
     }
     let spent = (sys::now(Clock::Monotonic) - start).max(1);
-    let budget = (u64::from(PAUSES) * ROUND_TRIP_NS / spent).clamp(50, 5_000) as u32;
+    let budget =
+        (u64::from(PAUSES) * ROUND_TRIP_NS.load(Ordering::Relaxed) / spent).clamp(1, 1_000_000) as u32;
     SPIN_BUDGET.store(budget, Ordering::Relaxed);
     budget
 }

@@ -87,6 +87,14 @@ fn initialise() {
             Err(error) => refuse(format_args!("LOCKWORK_TOPOLOGY=`{description}`: {error}")),
         }
     }
+    if let Some(text) = environment.get(b"LOCKWORK_SPIN_NS") {
+        match text.parse() {
+            Ok(ns) => Native::set_spin_ns(ns),
+            Err(_) => refuse(format_args!(
+                "LOCKWORK_SPIN_NS=`{text}` is no number of nanoseconds: write for example 5000"
+            )),
+        }
+    }
     Native::set_strict_spin(environment.is_set(b"LOCKWORK_STRICT_SPIN"));
     let choice = environment.get(b"LOCKWORK_LOCK").map(parse);
     let default = match environment.get_c(b"LOCKWORK_POLICY").filter(|file| !file.is_empty()) {

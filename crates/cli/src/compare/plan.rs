@@ -90,6 +90,7 @@ impl Plan {
         let library = needs_library.then(Library::find).transpose()?;
         if needs_library {
             crate::run::check_topology()?;
+            crate::run::check_spin_ns()?;
             program::check_preloadable(&program)?;
         }
         let locks = names

@@ -6,6 +6,7 @@ use std::fs;
 use lockwork_platform::topology::Topology;
 
 use super::Check;
+use crate::calibration;
 use crate::host::{cpuinfo_field, glibc_version};
 
 pub(super) fn checks(checks: &mut Vec<Check>) {
@@ -18,6 +19,7 @@ pub(super) fn checks(checks: &mut Vec<Check>) {
         rseq(),
         clock(&cpuinfo),
         waiting(&cpuinfo),
+        context_switch(),
         time_slice(),
     ]);
 }
@@ -192,6 +194,23 @@ fn waiting(cpuinfo: &str) -> Check {
             "PAUSE; no UMWAIT (waitpkg)",
             "the locks spin with PAUSE; nothing is missing",
         )
+    }
+}
+
+fn context_switch() -> Check {
+    let name = "context switch";
+    match calibration::round_trip_ns() {
+        Some(ns) => {
+            let place = calibration::cache_file().map(|file| format!("; kept in {}", file.display()));
+            let consequence =
+                "spin-then-park waiters spin for so long, unless LOCKWORK_SPIN_NS says otherwise";
+            Check::ok(
+                name,
+                format!("{ns} ns there and back"),
+                format!("{consequence}{}", place.unwrap_or_default()),
+            )
+        }
+        None => Check::warn(name, "cannot be measured", "spin-then-park waiters spin for 5,000 ns"),
     }
 }
 

@@ -20,6 +20,7 @@ pub fn bare_lockwork() -> Command {
         "LOCKWORK_LOCK",
         "LOCKWORK_POLICY",
         "LOCKWORK_TOPOLOGY",
+        "LOCKWORK_SPIN_NS",
         "LD_PRELOAD",
         "COLUMNS",
         "NO_COLOR",
