@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use lockwork_locks::catalogue::{self, Algorithm};
+use lockwork_locks::knobs::{self, BaseKnobs};
 use lockwork_locks::restrict::gcr;
 use lockwork_locks::spec::{Choice, Wrapper};
 use serde::Serialize;
@@ -81,7 +82,9 @@ fn lookup(name: &str) -> Result<Info, Failure> {
         return Err(Failure::usage("`passthrough` is no lock of its own"));
     };
     let lock = spec.base.info();
-    let base = info(Entry::base(lock), lock.algorithm, vec![lock.name.to_owned()], &gcr::Knobs::default());
+    let mut base =
+        info(Entry::base(lock), lock.algorithm, vec![lock.name.to_owned()], &gcr::Knobs::default());
+    base.knobs = rows(lock.algorithm.knobs(), &spec.knobs);
     let Some(wrapper) = &spec.wrapper else { return Ok(base) };
     let knobs = match wrapper {
         Wrapper::Gcr(knobs) => *knobs,
@@ -94,26 +97,32 @@ fn lookup(name: &str) -> Result<Info, Failure> {
 }
 
 fn info(entry: Entry, algorithm: &'static Algorithm, specs: Vec<String>, given: &gcr::Knobs) -> Info {
-    let knobs = if algorithm.name == gcr::ALGORITHM.name { gcr::KNOBS } else { &[] };
+    let knobs = if algorithm.name == gcr::ALGORITHM.name {
+        rows(gcr::KNOBS, given)
+    } else {
+        rows(algorithm.knobs(), &BaseKnobs::NONE)
+    };
     Info {
         entry,
         specs,
         properties: algorithm.properties,
         deviations: algorithm.deviations,
         avoid: algorithm.avoid,
-        knobs: knobs
-            .iter()
-            .map(|knob| Knob {
-                name: knob.name,
-                low: knob.low,
-                high: knob.high,
-                default: knob.default,
-                value: (knob.get)(given),
-                meaning: knob.meaning,
-            })
-            .collect(),
+        knobs,
         inner: None,
     }
+}
+
+fn rows<K>(table: &[knobs::Knob<K>], given: &K) -> Vec<Knob> {
+    let row = |knob: &knobs::Knob<K>| Knob {
+        name: knob.name,
+        low: knob.low,
+        high: knob.high,
+        default: knob.default,
+        value: (knob.get)(given),
+        meaning: knob.meaning,
+    };
+    table.iter().map(row).collect()
 }
 
 fn text(info: &Info) -> String {

@@ -2,6 +2,8 @@
 
 use lockwork_platform::{Deadline, Platform};
 
+use crate::knobs::BaseKnobs;
+
 /// A mutual-exclusion lock, shaped like `lock_api::RawMutex` but with a token.
 ///
 /// The token is what the holder must keep until it unlocks: a queue node, or nothing. It borrows nothing from the
@@ -18,6 +20,13 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
 
     /// An unlocked lock.
     fn new() -> Self;
+
+    /// Takes the knobs that were given for the lock, before its first use or, at the latest, while other threads already
+    /// use it. A lock ignores those that it does not have, and keeps its default for those not given.
+    #[inline]
+    fn configure(&self, knobs: &BaseKnobs) {
+        let _ = knobs;
+    }
 
     /// Acquires, waiting as long as it takes. Not re-entrant: a holder that locks again waits for ever.
     #[must_use = "the token is needed to unlock"]

@@ -49,6 +49,7 @@ use lockwork_platform::{AtomicCell, Clock, Deadline, FutexCell, Platform};
 
 use crate::api::{RawLock, Token};
 use crate::catalogue::{Algorithm, Citation, Family};
+use crate::knobs::BaseKnobs;
 use crate::wait::{expired, registered};
 
 /// What is known of biasing.
@@ -102,7 +103,7 @@ const HELD: usize = 2;
 /// The word of an inner token that is nothing.
 const NOTHING: usize = 4;
 
-// SAFETY: three disjoint sets of words: the two above, and the addresses of pool nodes.
+// SAFETY: three disjoint sets of words: the two above, and those of inner tokens: addresses of pool nodes, or odd words.
 unsafe impl<T: Token> Token for BiasedToken<T> {
     const STORED: bool = true;
 
@@ -285,6 +286,10 @@ unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Biased<P, L> {
             held: P::Futex::new(0),
             platform: PhantomData,
         }
+    }
+
+    fn configure(&self, knobs: &BaseKnobs) {
+        self.inner().configure(knobs);
     }
 
     #[inline(always)]

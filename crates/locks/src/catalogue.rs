@@ -6,6 +6,8 @@ use lockwork_platform::Platform;
 
 use crate::api::RawLock;
 use crate::competitive::{backoff, hbo, tas, ttas};
+use crate::hierarchical::combinations;
+use crate::knobs::{self, BaseKnobs, Knob};
 use crate::load::malth;
 use crate::queue::{alock, clh, hemlock, k42, mcs, reciprocating, ticket, twa};
 use crate::wait::{Park, Spin, SpinForWriting, SpinThenPark, Yield};
@@ -89,6 +91,17 @@ pub struct Algorithm {
     pub avoid: &'static str,
 }
 
+impl Algorithm {
+    /// The knobs that a spec may set.
+    #[must_use]
+    pub fn knobs(&self) -> &'static [Knob<BaseKnobs>] {
+        match self.family {
+            Family::Hierarchical => knobs::HIERARCHICAL,
+            _ => &[],
+        }
+    }
+}
+
 /// A lock that can be asked for by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockInfo {
@@ -159,6 +172,13 @@ catalogue! {
     Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
     FutexAdaptive, "futex-adaptive", "stp", adaptive::ALGORITHM, adaptive::FutexAdaptive<P>;
     Mutexee, "mutexee", "stp", mutexee::ALGORITHM, mutexee::Mutexee<P>;
+    CBoMcsSpin, "c-bo-mcs-spin", "spin", combinations::C_BO_MCS, combinations::CBoMcs<P, Spin>;
+    CBoMcsStp, "c-bo-mcs-stp", "stp", combinations::C_BO_MCS, combinations::CBoMcs<P, SpinThenPark>;
+    CTktTkt, "c-tkt-tkt", "spin", combinations::C_TKT_TKT, combinations::CTktTkt<P>;
+    CTktMcsSpin, "c-tkt-mcs-spin", "spin", combinations::C_TKT_MCS, combinations::CTktMcs<P, Spin>;
+    CTktMcsStp, "c-tkt-mcs-stp", "stp", combinations::C_TKT_MCS, combinations::CTktMcs<P, SpinThenPark>;
+    CMcsMcsSpin, "c-mcs-mcs-spin", "spin", combinations::C_MCS_MCS, combinations::CMcsMcs<P, Spin>;
+    CMcsMcsStp, "c-mcs-mcs-stp", "stp", combinations::C_MCS_MCS, combinations::CMcsMcs<P, SpinThenPark>;
 }
 
 /// Wrappers of a base lock, by the name used as in `gcr(mcs-stp)`.
@@ -188,10 +208,15 @@ impl LockId {
 }
 
 /// Names of the LiTL suite whose lock has another name here.
-const ALIASES: &[(&str, &str)] = &[("spinlock", "tas")];
+const ALIASES: &[(&str, &str)] = &[
+    ("spinlock", "tas"),
+    ("cbomcs-spinlock", "c-bo-mcs-spin"),
+    ("cbomcs-stp", "c-bo-mcs-stp"),
+    ("ctkttkt", "c-tkt-tkt"),
+];
 
 /// The base lock of this name, or of this name in LiTL's spelling: underscores count as hyphens, `_spin_then_park` as `-stp`
-/// and `_original` as nothing.
+/// and `_original` as nothing, or as `-spin` where a lock has policies.
 #[must_use]
 pub fn lookup(name: &str) -> Option<&'static LockInfo> {
     let folded = |name: &str, stem: &str, policy: &str| {
@@ -202,9 +227,12 @@ pub fn lookup(name: &str) -> Option<&'static LockInfo> {
         let ours = ALIASES.iter().find(|(theirs, _)| folded(theirs, stem, policy)).map(|(_, ours)| *ours);
         LOCKS.iter().find(|lock| ours == Some(lock.name) || folded(lock.name, stem, policy))
     };
-    match name.strip_suffix("_spin_then_park") {
-        Some(stem) => find(stem, "-stp"),
-        None => find(name.strip_suffix("_original").unwrap_or(name), ""),
+    if let Some(stem) = name.strip_suffix("_spin_then_park") {
+        return find(stem, "-stp");
+    }
+    match name.strip_suffix("_original") {
+        Some(stem) => find(stem, "").or_else(|| find(stem, "-spin")),
+        None => find(name, ""),
     }
 }
 
@@ -225,6 +253,9 @@ mod tests {
         assert_eq!(lookup("mcs-stp").map(|lock| lock.id), Some(LockId::McsStp));
         assert_eq!(lookup("mcs_spin_then_park"), lookup("mcs-stp"));
         assert_eq!(lookup("ticket_original").map(|lock| lock.id), Some(LockId::Ticket));
+        assert_eq!(lookup("cbomcs_spinlock").map(|lock| lock.id), Some(LockId::CBoMcsSpin));
+        assert_eq!(lookup("cbomcs_stp").map(|lock| lock.id), Some(LockId::CBoMcsStp));
+        assert_eq!(lookup("c_bo_mcs_spin").map(|lock| lock.id), Some(LockId::CBoMcsSpin));
         assert_eq!(lookup("spinlock").map(|lock| lock.id), Some(LockId::Tas));
         assert_eq!(lookup("nonsense"), None);
     }

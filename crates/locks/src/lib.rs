@@ -12,6 +12,8 @@ pub mod blocking;
 pub mod catalogue;
 pub mod competitive;
 pub mod cond;
+pub mod hierarchical;
+pub mod knobs;
 pub mod load;
 pub mod queue;
 pub mod restrict;

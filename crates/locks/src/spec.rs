@@ -2,7 +2,8 @@
 //! and the policy file.
 //!
 //! ```text
-//! spec := name | "gcr(" name { "," knob "=" number } ")" | "biased(" name ")"
+//! spec := lock | "gcr(" lock { "," knob "=" number } ")" | "biased(" lock ")"
+//! lock := name [ "(" knob "=" number { "," knob "=" number } ")" ]
 //! ```
 //!
 //! White space is free between words; names may use underscores for hyphens; numbers may be hexadecimal (`0x4000`).
@@ -11,6 +12,7 @@ use core::fmt;
 
 use crate::biased;
 use crate::catalogue::{self, Algorithm, LOCKS, LockId, WRAPPERS};
+use crate::knobs::{BaseKnobs, Knob};
 use crate::restrict::gcr::{self, KNOBS, Knobs};
 
 /// A lock that can be built: a base lock, wrapped or not.
@@ -18,6 +20,8 @@ use crate::restrict::gcr::{self, KNOBS, Knobs};
 pub struct LockSpec {
     /// The lock itself.
     pub base: LockId,
+    /// What is set of the lock itself.
+    pub knobs: BaseKnobs,
     /// What is around it.
     pub wrapper: Option<Wrapper>,
 }
@@ -69,7 +73,7 @@ enum Problem<'a> {
     Nested(&'a str),
     TooLarge(&'a str),
     Expected(&'static str, &'a str),
-    UnknownKnob(&'a str),
+    UnknownKnob { lock: &'static str, name: &'a str, near: Option<&'static str> },
     RepeatedKnob(&'a str),
     BadNumber(&'a str, &'static str),
     OutOfRange { knob: &'static str, low: u32, high: u32 },
@@ -123,11 +127,11 @@ impl fmt::Display for SpecError<'_> {
             }
             Problem::Expected(what, "") => write!(f, "the spec ends where {what} is expected"),
             Problem::Expected(what, found) => write!(f, "expected {what}, found `{found}`"),
-            Problem::UnknownKnob(name) => {
-                write!(f, "`gcr` has no knob `{name}`")?;
-                match nearest(name, KNOBS.iter().map(|knob| knob.name)) {
+            Problem::UnknownKnob { lock, name, near } => {
+                write!(f, "`{lock}` has no knob `{name}`")?;
+                match near {
                     Some(near) => write!(f, ": did you mean `{near}`?"),
-                    None => f.write_str(": `lockwork info gcr` shows its knobs"),
+                    None => write!(f, ": `lockwork info {lock}` shows its knobs"),
                 }
             }
             Problem::RepeatedKnob(name) => write!(f, "knob `{name}` is given twice: keep one"),
@@ -175,20 +179,35 @@ impl Choice {
 
 impl fmt::Display for LockSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let base = self.base.info().name;
-        let knobs = match &self.wrapper {
-            None => return f.write_str(base),
-            Some(Wrapper::Biased) => return write!(f, "biased({base})"),
-            Some(Wrapper::Gcr(knobs)) => knobs,
-        };
-        write!(f, "gcr({base}")?;
-        for knob in KNOBS {
-            if let Some(value) = (knob.get)(knobs) {
-                write!(f, ", {}={value}", knob.name)?;
+        let Some(wrapper) = &self.wrapper else { return self.fmt_base(f) };
+        write!(f, "{}(", wrapper.algorithm().name)?;
+        self.fmt_base(f)?;
+        if let Wrapper::Gcr(knobs) = wrapper {
+            for (name, value) in given(KNOBS, knobs) {
+                write!(f, ", {name}={value}")?;
             }
         }
         f.write_str(")")
     }
+}
+
+impl LockSpec {
+    /// The lock without its wrapper.
+    fn fmt_base(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lock = self.base.info();
+        f.write_str(lock.name)?;
+        let mut before = "(";
+        for (name, value) in given(lock.algorithm.knobs(), &self.knobs) {
+            write!(f, "{before}{name}={value}")?;
+            before = ", ";
+        }
+        if before == "(" { Ok(()) } else { f.write_str(")") }
+    }
+}
+
+/// The knobs that were given, with their values.
+fn given<K>(table: &'static [Knob<K>], knobs: &K) -> impl Iterator<Item = (&'static str, u32)> {
+    table.iter().filter_map(|knob| Some((knob.name, (knob.get)(knobs)?)))
 }
 
 impl fmt::Display for Choice {
@@ -199,6 +218,16 @@ impl fmt::Display for Choice {
         }
     }
 }
+
+/// Whose knobs are read.
+struct Owner<K: 'static> {
+    name: &'static str,
+    /// What is expected where a knob must be.
+    example: &'static str,
+    table: &'static [Knob<K>],
+}
+
+const GCR: Owner<Knobs> = Owner { name: "gcr", example: "a knob such as `active=4`", table: KNOBS };
 
 struct Parser<'a> {
     text: &'a str,
@@ -219,11 +248,8 @@ impl<'a> Parser<'a> {
         let spec = if let Some(wrapper) = wrapper_named(name) {
             self.wrapped(start, wrapper.name)?
         } else {
-            let base = self.base(start, name)?;
-            if self.peek() == Some('(') {
-                return Err(self.error(start, Problem::NotAWrapper(name)));
-            }
-            LockSpec { base, wrapper: None }
+            let (base, knobs) = self.base(start, name)?;
+            LockSpec { base, knobs, wrapper: None }
         };
         let end = self.skip_space();
         match self.rest() {
@@ -245,41 +271,52 @@ impl<'a> Parser<'a> {
         if name.is_empty() {
             return Err(self.error(at, Problem::WrapperAlone(wrapper)));
         }
-        let base = self.base(at, name)?;
+        let (base, base_knobs) = self.base(at, name)?;
         if wrapper == biased::ALGORITHM.name {
             if base.info().algorithm.bytes > biased::LARGEST_INNER {
                 return Err(self.error(at, Problem::TooLarge(name)));
             }
             self.expect(')', "`)`")?;
-            return Ok(LockSpec { base, wrapper: Some(Wrapper::Biased) });
+            return Ok(LockSpec { base, knobs: base_knobs, wrapper: Some(Wrapper::Biased) });
         }
         let mut knobs = Knobs::default();
-        let mut given = 0_u32;
-        while self.peek() == Some(',') {
+        if self.peek() == Some(',') {
             self.expect(',', "`,`")?;
-            self.knob(&mut knobs, &mut given)?;
+            self.knobs(&GCR, &mut knobs)?;
+        } else {
+            self.expect(')', "`,` or `)`")?;
         }
-        self.expect(')', "`,` or `)`")?;
         if let (Some(join), Some(active)) = (knobs.join, knobs.active)
             && join > active
         {
             return Err(self.error(start, Problem::JoinAboveActive { join, active }));
         }
-        Ok(LockSpec { base, wrapper: Some(Wrapper::Gcr(knobs)) })
+        Ok(LockSpec { base, knobs: base_knobs, wrapper: Some(Wrapper::Gcr(knobs)) })
     }
 
-    fn knob(&mut self, knobs: &mut Knobs, given: &mut u32) -> Result<(), SpecError<'a>> {
+    /// Knobs up to the closing parenthesis, separated by commas.
+    fn knobs<K>(&mut self, owner: &Owner<K>, knobs: &mut K) -> Result<(), SpecError<'a>> {
+        let mut given = 0;
+        loop {
+            self.knob(owner, knobs, &mut given)?;
+            if self.peek() != Some(',') {
+                return self.expect(')', "`,` or `)`");
+            }
+            self.expect(',', "`,`")?;
+        }
+    }
+
+    fn knob<K>(&mut self, owner: &Owner<K>, knobs: &mut K, given: &mut u32) -> Result<(), SpecError<'a>> {
         let at = self.skip_space();
         let name = self.word();
         if name.is_empty() {
-            return Err(
-                self.error(at, Problem::Expected("a knob such as `active=4`", first_char(self.rest())))
-            );
+            return Err(self.error(at, Problem::Expected(owner.example, first_char(self.rest()))));
         }
-        let Some(index) = KNOBS.iter().position(|knob| knob.name == name) else {
-            return Err(self.error(at, Problem::UnknownKnob(name)));
+        let Some(index) = owner.table.iter().position(|knob| knob.name == name) else {
+            let near = nearest(name, owner.table.iter().map(|knob| knob.name));
+            return Err(self.error(at, Problem::UnknownKnob { lock: owner.name, name, near }));
         };
-        let knob = &KNOBS[index];
+        let knob = &owner.table[index];
         if *given & 1 << index != 0 {
             return Err(self.error(at, Problem::RepeatedKnob(name)));
         }
@@ -301,12 +338,24 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn base(&self, at: usize, name: &'a str) -> Result<LockId, SpecError<'a>> {
-        if let Some(lock) = catalogue::lookup(name) {
-            return Ok(lock.id);
+    /// A lock and its knobs; `name` has been read.
+    fn base(&mut self, at: usize, name: &'a str) -> Result<(LockId, BaseKnobs), SpecError<'a>> {
+        let Some(lock) = catalogue::lookup(name) else {
+            let is_family = LOCKS.iter().any(|lock| lock.algorithm.name == name);
+            let problem = if is_family { Problem::NeedsPolicy(name) } else { Problem::UnknownLock(name) };
+            return Err(self.error(at, problem));
+        };
+        let mut knobs = BaseKnobs::NONE;
+        if self.peek() == Some('(') {
+            let table = lock.algorithm.knobs();
+            if table.is_empty() {
+                return Err(self.error(at, Problem::NotAWrapper(name)));
+            }
+            self.expect('(', "`(`")?;
+            let owner = Owner { name: lock.name, example: "a knob such as `may-pass-local=16`", table };
+            self.knobs(&owner, &mut knobs)?;
         }
-        let is_family = LOCKS.iter().any(|lock| lock.algorithm.name == name);
-        Err(self.error(at, if is_family { Problem::NeedsPolicy(name) } else { Problem::UnknownLock(name) }))
+        Ok((lock.id, knobs))
     }
 
     fn rest(&self) -> &'a str {

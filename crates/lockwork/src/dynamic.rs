@@ -6,8 +6,9 @@ use lockwork_locks::RawLock;
 use lockwork_locks::api::Token;
 use lockwork_locks::biased::Biased;
 use lockwork_locks::catalogue::{Visitor, dispatch};
+use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::restrict::gcr::Gcr;
-use lockwork_locks::spec::{LockSpec, Wrapper};
+use lockwork_locks::spec::{self, LockSpec, Wrapper};
 use lockwork_platform::{Deadline, Native};
 
 use crate::lock::Lock;
@@ -35,6 +36,12 @@ impl fmt::Display for SpecError {
 }
 
 impl std::error::Error for SpecError {}
+
+impl From<spec::SpecError<'_>> for SpecError {
+    fn from(error: spec::SpecError<'_>) -> Self {
+        Self { message: error.to_string(), offset: error.offset() }
+    }
+}
 
 /// A [`RawLock`] without its type: tokens are words.
 ///
@@ -81,18 +88,26 @@ unsafe impl<L: RawLock<Native>> AnyLock for Erased<L> {
 }
 
 /// Builds the lock of a spec.
-struct Build(Option<Wrapper>);
+struct Build {
+    knobs: BaseKnobs,
+    wrapper: Option<Wrapper>,
+}
 
 impl Visitor<Native> for Build {
     type Output = Box<dyn AnyLock>;
 
     fn visit<L: RawLock<Native> + 'static>(self) -> Self::Output {
-        match self.0 {
-            None => Box::new(Erased(L::new())),
-            Some(Wrapper::Gcr(knobs)) => Box::new(Erased(Gcr::<Native, L>::with_knobs(knobs))),
-            Some(Wrapper::Biased) => Box::new(Erased(Biased::<Native, L>::new())),
+        match self.wrapper {
+            None => boxed(L::new(), &self.knobs),
+            Some(Wrapper::Gcr(gcr)) => boxed(Gcr::<Native, L>::with_knobs(gcr), &self.knobs),
+            Some(Wrapper::Biased) => boxed(Biased::<Native, L>::new(), &self.knobs),
         }
     }
+}
+
+fn boxed<L: RawLock<Native> + 'static>(lock: L, knobs: &BaseKnobs) -> Box<dyn AnyLock> {
+    lock.configure(knobs);
+    Box::new(Erased(lock))
 }
 
 /// A lock that is chosen at run time, by a lock spec such as `ticket` or `gcr(mcs-stp, active=4)`.
@@ -110,10 +125,8 @@ impl DynLock {
     ///
     /// [`SpecError`], which says what is wrong with the spec and what to write instead.
     pub fn new(spec: &str) -> Result<Self, SpecError> {
-        let parsed = LockSpec::parse(spec);
-        let spec =
-            parsed.map_err(|error| SpecError { message: error.to_string(), offset: error.offset() })?;
-        Ok(Self { spec, lock: dispatch(spec.base, Build(spec.wrapper)) })
+        let spec = LockSpec::parse(spec).map_err(SpecError::from)?;
+        Ok(Self { spec, lock: dispatch(spec.base, Build { knobs: spec.knobs, wrapper: spec.wrapper }) })
     }
 }
 

@@ -14,6 +14,7 @@ use lockwork_locks::RawLock;
 use lockwork_locks::api::Token;
 use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::catalogue::{Visitor, dispatch};
+use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::restrict::gcr::{Knobs, Restricted, Restriction};
 use lockwork_locks::spec::{Choice, LockSpec, Wrapper};
 use lockwork_platform::{Deadline, Native};
@@ -40,6 +41,8 @@ pub(crate) struct Ops {
     pub(crate) lock_until: unsafe fn(&Mutex, Deadline) -> bool,
     pub(crate) is_locked: unsafe fn(&Mutex) -> bool,
     pub(crate) forget_waiters: unsafe fn(&Mutex),
+    /// Passes the knobs of a spec on to the lock.
+    configure: unsafe fn(&Mutex, &BaseKnobs),
     /// Gives back what the lock holds outside the mutex.
     pub(crate) dispose: unsafe fn(&Mutex),
 }
@@ -175,6 +178,21 @@ fn knobs(tag: u32) -> &'static Knobs {
     }
 }
 
+/// Tells the lock of a mutex the knobs of its spec.
+///
+/// # Safety
+///
+/// The mutex got this tag just now, and is otherwise as new, unless other threads already use it.
+pub(crate) unsafe fn configure(mutex: &Mutex, tag: u32) {
+    let entry = entry(tag);
+    if let (Some(ops), Choice::Lock(LockSpec { knobs, .. })) = (&entry.ops, &entry.choice)
+        && *knobs != BaseKnobs::NONE
+    {
+        // SAFETY: the mutex has this entry's tag.
+        unsafe { (ops.configure)(mutex, knobs) };
+    }
+}
+
 /// Calls the leaf function of a decided mutex.
 ///
 /// # Safety
@@ -223,6 +241,7 @@ trait Serve {
     unsafe fn release(mutex: &Mutex, token: Self::Token);
     unsafe fn is_locked(mutex: &Mutex) -> bool;
     unsafe fn forget_waiters(mutex: &Mutex, holder: Option<Self::Token>);
+    unsafe fn configure(mutex: &Mutex, knobs: &BaseKnobs);
     unsafe fn dispose(mutex: &Mutex);
 }
 
@@ -269,6 +288,10 @@ impl<L: RawLock<Native>> Serve for Plain<L> {
         let lock = unsafe { inner::<L>(mutex) };
         // SAFETY: the caller's contract.
         unsafe { lock.forget_waiters(holder) };
+    }
+    unsafe fn configure(mutex: &Mutex, knobs: &BaseKnobs) {
+        // SAFETY: the mutex is served by `L`.
+        unsafe { inner::<L>(mutex) }.configure(knobs);
     }
     unsafe fn dispose(mutex: &Mutex) {
         // SAFETY: the mutex is served by `L`.
@@ -340,6 +363,10 @@ impl<L: RawLock<Native>> Serve for Wrapped<L> {
         let lock = unsafe { Self::over(mutex) };
         // SAFETY: as above.
         unsafe { lock.forget(holder) };
+    }
+    unsafe fn configure(mutex: &Mutex, knobs: &BaseKnobs) {
+        // SAFETY: the caller's contract.
+        unsafe { Self::over(mutex) }.inner().configure(knobs);
     }
     unsafe fn dispose(mutex: &Mutex) {
         // SAFETY: the caller's contract.
@@ -431,6 +458,7 @@ const fn operations_of<S: Serve>() -> Ops {
         lock_until: lock_until_leaf::<S>,
         is_locked: S::is_locked,
         forget_waiters: forget_waiters_leaf::<S>,
+        configure: S::configure,
         dispose: S::dispose,
     }
 }

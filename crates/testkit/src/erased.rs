@@ -5,6 +5,7 @@ use std::ptr;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::api::Token;
+use lockwork_locks::knobs::BaseKnobs;
 use lockwork_platform::{Deadline, Platform};
 
 /// The word of a token.
@@ -16,6 +17,8 @@ pub type AnyLock<P> = Box<dyn Erased<P>>;
 
 /// [`RawLock`] with words for tokens.
 pub trait Erased<P: Platform>: Send + Sync {
+    /// [`RawLock::configure`].
+    fn configure(&self, knobs: &BaseKnobs);
     /// [`RawLock::lock`].
     fn lock(&self) -> Held;
     /// [`RawLock::try_lock`].
@@ -36,6 +39,12 @@ pub trait Erased<P: Platform>: Send + Sync {
     ///
     /// As there.
     unsafe fn forget_waiters(&self, holder: Option<Held>);
+    /// [`RawLock::dispose`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    unsafe fn dispose(&self);
     /// What the registry of waiters calls the lock.
     fn address(&self) -> usize;
 }
@@ -54,6 +63,10 @@ impl<L, const DROPS: bool> Drop for Shell<L, DROPS> {
 }
 
 impl<P: Platform, L: RawLock<P>, const DROPS: bool> Erased<P> for Shell<L, DROPS> {
+    fn configure(&self, knobs: &BaseKnobs) {
+        self.0.configure(knobs);
+    }
+
     fn lock(&self) -> Held {
         Held(self.0.lock().into_word())
     }
@@ -82,6 +95,11 @@ impl<P: Platform, L: RawLock<P>, const DROPS: bool> Erased<P> for Shell<L, DROPS
         let holder = holder.map(|held| unsafe { L::Token::from_word(held.0) });
         // SAFETY: the caller's contract.
         unsafe { self.0.forget_waiters(holder) };
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.dispose() };
     }
 
     fn address(&self) -> usize {

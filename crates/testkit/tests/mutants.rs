@@ -114,6 +114,8 @@ fn main() {
         "load/malth.rs",
         "blocking/futex.rs",
         "blocking/mutexee.rs",
+        "hierarchical/lazy.rs",
+        "hierarchical/directory.rs",
         "/wait.rs",
         "restrict/",
         "locks/src/biased.rs",
@@ -138,6 +140,9 @@ fn subjects_of(file: &str) -> Vec<Subject> {
         "load/malth.rs" => &["malth-spin", "malth-stp", "malth-stp, promoting at once"],
         "blocking/futex.rs" => &["futex"],
         "blocking/mutexee.rs" => &["mutexee"],
+        "hierarchical/lazy.rs" | "hierarchical/directory.rs" => {
+            &["c-tkt-mcs-stp", "c-tkt-mcs-stp(may-pass-local=1)"]
+        }
         "restrict/" => &["gcr(futex)", "gcr(tas)"],
         "locks/src/biased.rs" => &["biased(tas)", "biased(futex)"],
         "cond/" => &["cond(futex)"],

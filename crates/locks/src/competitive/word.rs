@@ -121,9 +121,19 @@ impl<C> WordLock<Native, C> {
 }
 
 impl<P: Platform, C: Contest<P>> WordLock<P, C> {
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
+    /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
     #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        registered::<P, _>(ptr::from_ref(self) as usize, || C::wait(&self.word, deadline))
+    pub(crate) fn lock_for(&self, address: usize, deadline: Option<Deadline>) -> bool {
+        registered::<P, _>(address, || C::wait(&self.word, deadline))
+    }
+
+    /// Frees a lock that no living thread holds, after `fork`.
+    pub(crate) fn reset(&self) {
+        self.word.word.store(UNLOCKED, Relaxed);
     }
 }
 
@@ -138,7 +148,7 @@ unsafe impl<P: Platform, C: Contest<P>> RawLock<P> for WordLock<P, C> {
     #[inline(always)]
     fn lock(&self) {
         if !C::attempt(&self.word) {
-            self.lock_slow(None);
+            self.lock_for(self.address(), None);
         }
     }
 
@@ -148,7 +158,7 @@ unsafe impl<P: Platform, C: Contest<P>> RawLock<P> for WordLock<P, C> {
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (C::attempt(&self.word) || self.lock_slow(Some(deadline))).then_some(())
+        (C::attempt(&self.word) || self.lock_for(self.address(), Some(deadline))).then_some(())
     }
 
     #[inline(always)]

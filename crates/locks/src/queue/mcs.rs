@@ -148,31 +148,42 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
     /// Hands the lock over, or frees it, on behalf of `node`, skipping those who gave up.
     #[cold]
     fn pass_on(&self, mut node: NonNull<McsNode<P>>) {
-        loop {
-            // SAFETY: `node` is the head of the queue, and ours (I1, or abandoned to us).
-            let head = unsafe { node.as_ref() };
-            let mut next = NonNull::new(head.next.load(Acquire)); // ORDER: E3.
-            if next.is_none() {
-                // ORDER: Release is E1.
-                if self.tail.compare_exchange(node.as_ptr(), ptr::null_mut(), Release, Relaxed).is_ok() {
-                    // SAFETY: no longer in the queue, and without a successor (I2).
-                    unsafe { P::free_node(node) };
-                    return;
-                }
-                // Somebody swapped `tail` after we looked, and is about to link.
-                let mut patience = Patience::new::<P>();
-                while next.is_none() {
-                    patience.pause::<P>();
-                    next = NonNull::new(head.next.load(Acquire)); // ORDER: E3.
-                }
+        // SAFETY: `node` is the head of the queue, and ours (I1, or abandoned to us).
+        while let Err(last) = unsafe { self.grant_next(node) } {
+            // ORDER: Release is E1.
+            if self.tail.compare_exchange(last.as_ptr(), ptr::null_mut(), Release, Relaxed).is_ok() {
+                // SAFETY: no longer in the queue, and without a successor (I2).
+                unsafe { P::free_node(last) };
+                return;
             }
-            let Some(succ) = next else { unreachable!("the loop above ends with a successor") };
+            // Somebody swapped `tail` after we looked, and is about to link.
+            let mut patience = Patience::new::<P>();
+            // SAFETY: ours, as above. ORDER: Relaxed: `grant_next` reads again.
+            while unsafe { last.as_ref() }.next.load(Relaxed).is_null() {
+                patience.pause::<P>();
+            }
+            node = last;
+        }
+    }
+
+    /// Hands the lock to the first waiter who has linked itself and not given up, or returns the last node that gave up,
+    /// or `node`: it is the head of the queue now, and the caller's.
+    ///
+    /// # Safety
+    ///
+    /// `node` is the head of the queue, and the caller's.
+    pub(crate) unsafe fn grant_next(&self, mut node: NonNull<McsNode<P>>) -> Result<(), NonNull<McsNode<P>>> {
+        loop {
+            // SAFETY: the caller's contract, or abandoned to us. ORDER: E3.
+            let Some(succ) = NonNull::new(unsafe { node.as_ref() }.next.load(Acquire)) else {
+                return Err(node);
+            };
             // SAFETY: the successor's node is initialised (E3) and stays until we grant.
             let outcome = wait::grant::<P>(&unsafe { succ.as_ref() }.word); // ORDER: E4.
             // SAFETY: nobody links to or looks at the old head any more (I3).
             unsafe { P::free_node(node) };
             match outcome {
-                Grant::Accepted => return,
+                Grant::Accepted => return Ok(()),
                 Grant::Abandoned => node = succ,
             }
         }

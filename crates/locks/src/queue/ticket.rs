@@ -192,14 +192,14 @@ impl<W> Ticket<Native, W> {
 
 impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
     /// Draws `served`, if that is the next number, and so acquires the lock if `served` was read from `serving`.
-    /// See the module's documentation.
+    /// See the module's documentation. Waits, if it must, for `address`: this lock, or one that it is a part of.
     #[inline(always)]
-    fn draw_served(&self, served: u32) -> bool {
+    fn draw_served(&self, address: usize, served: u32) -> bool {
         if self.next.compare_exchange(served, served.wrapping_add(1), Relaxed, Relaxed).is_err() {
             return false;
         }
         if self.serving.before(served) != 0 {
-            registered::<P, _>(self.address(), || self.wait_for(served));
+            registered::<P, _>(address, || self.wait_for(served));
         }
         true
     }
@@ -213,23 +213,44 @@ impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
         ptr::from_ref(self) as usize
     }
 
+    /// As [`RawLock::try_lock`], for `address`.
+    #[inline(always)]
+    pub(crate) fn try_lock_for(&self, address: usize) -> bool {
+        // ORDER: Relaxed: `draw_served` reads again.
+        let served = self.served();
+        // Read first: a failing CAS would take the line from the holder.
+        self.next.load(Relaxed) == served && self.draw_served(address, served)
+    }
+
     #[cold]
     fn wait_for(&self, number: u32) {
         W::wait(self.address(), &self.serving, number);
     }
 
+    /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
     #[cold]
-    fn lock_slow(&self) {
+    pub(crate) fn lock_for(&self, address: usize, deadline: Option<Deadline>) -> bool {
         // Before the number is drawn: a child of `fork` must be able to find every number of a ghost.
-        registered::<P, _>(self.address(), || self.wait_for(self.next.fetch_add(1, Relaxed)));
+        registered::<P, _>(address, || match deadline {
+            None => {
+                self.wait_for(self.next.fetch_add(1, Relaxed));
+                true
+            }
+            Some(_) => {
+                let mut delay = Delay::new::<P>(TIMED_DELAY);
+                poll::<P>(deadline, || self.try_lock_for(address), || delay.pause::<P>())
+            }
+        })
     }
 
-    #[cold]
-    fn lock_timed(&self, deadline: Deadline) -> bool {
-        let mut delay = Delay::new::<P>(TIMED_DELAY);
-        registered::<P, _>(self.address(), || {
-            poll::<P>(Some(deadline), || self.try_lock().is_some(), || delay.pause::<P>())
-        })
+    /// Whether somebody waits behind the holder, who is the caller.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.next.load(Relaxed).wrapping_sub(self.served()) > 1
+    }
+
+    /// Frees a lock that no living thread holds or waits for, after `fork`.
+    pub(crate) fn reset(&self) {
+        self.next.store(self.served(), Relaxed);
     }
 }
 
@@ -245,21 +266,18 @@ unsafe impl<P: Platform, W: Patrons<P>> RawLock<P> for Ticket<P, W> {
     #[inline(always)]
     fn lock(&self) {
         // ORDER: Relaxed: `draw_served` reads again.
-        if !self.draw_served(self.served()) {
-            self.lock_slow();
+        if !self.draw_served(self.address(), self.served()) {
+            self.lock_for(self.address(), None);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
-        // ORDER: Relaxed: `draw_served` reads again.
-        let served = self.served();
-        // Read first: a failing CAS would take the line from the holder.
-        (self.next.load(Relaxed) == served && self.draw_served(served)).then_some(())
+        self.try_lock_for(self.address()).then_some(())
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.try_lock().is_some() || self.lock_timed(deadline)).then_some(())
+        (self.try_lock().is_some() || self.lock_for(self.address(), Some(deadline))).then_some(())
     }
 
     #[inline(always)]
@@ -337,7 +355,7 @@ mod tests {
         let lock = at(u32::MAX, 1);
         assert!(lock.is_locked());
         assert!(lock.try_lock().is_none());
-        assert!(!lock.draw_served(u32::MAX));
+        assert!(!lock.draw_served(lock.address(), u32::MAX));
     }
 
     #[test]
@@ -368,7 +386,7 @@ mod tests {
         // 6 holds the lock. A thread that read `serving` = 7 exactly 2^32 numbers ago goes on now.
         let lock = at(6, 7);
         thread::scope(|scope| {
-            let late = scope.spawn(|| lock.draw_served(7));
+            let late = scope.spawn(|| lock.draw_served(lock.address(), 7));
             while lock.next.load(Relaxed) != 8 {
                 thread::yield_now();
             }

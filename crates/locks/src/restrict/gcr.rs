@@ -52,6 +52,7 @@ pub use super::restriction::Restriction;
 use super::restriction::wake;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
+use crate::knobs::BaseKnobs;
 use crate::wait::registered;
 
 /// What is known of GCR.
@@ -317,6 +318,10 @@ unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Gcr<P, L> {
 
     fn new() -> Self {
         Self::with_knobs(Knobs::default())
+    }
+
+    fn configure(&self, knobs: &BaseKnobs) {
+        self.inner.configure(knobs);
     }
 
     #[inline(always)]

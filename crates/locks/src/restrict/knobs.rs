@@ -21,24 +21,8 @@ pub struct Knobs {
     pub spin: Option<u32>,
 }
 
-/// A knob of the lock spec.
-#[derive(Clone, Copy, Debug)]
-pub struct Knob {
-    /// Name in a spec.
-    pub name: &'static str,
-    /// Smallest value.
-    pub low: u32,
-    /// Largest value.
-    pub high: u32,
-    /// The default, in words.
-    pub default: &'static str,
-    /// What it does.
-    pub meaning: &'static str,
-    /// The value given, if any.
-    pub get: fn(&Knobs) -> Option<u32>,
-    /// Gives a value.
-    pub set: fn(&mut Knobs, u32),
-}
+/// A knob of `gcr`.
+pub type Knob = crate::knobs::Knob<Knobs>;
 
 /// All knobs of `gcr`.
 pub const KNOBS: &[Knob] = &[

@@ -59,6 +59,8 @@ pub(super) fn decided(mutex: &Mutex, caller: usize) -> u32 {
             if first {
                 chosen.count();
                 counters::mutex(tag);
+                // SAFETY: decided by this call.
+                unsafe { table::configure(mutex, tag) };
             }
             tag
         }
@@ -248,7 +250,10 @@ pub(super) unsafe fn initialise_as(
     }
     counters::mutex(tag);
     // SAFETY: the caller's contract.
-    unsafe { Mutex::at(mutex) }.initialise(kind, tag);
+    let mutex = unsafe { Mutex::at(mutex) };
+    mutex.initialise(kind, tag);
+    // SAFETY: initialised with this tag.
+    unsafe { table::configure(mutex, tag) };
     0
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use lockwork_locks::knobs::BaseKnobs;
 use lockwork_platform::AtomicCell;
 
 use super::{Stage, expired, in_time};
@@ -148,12 +149,12 @@ pub fn release_elsewhere<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
         .with(move || {
             let token = locker.lock.lock();
             locker.section();
-            // Odd, so never 0: not even for the token that is nothing.
-            post.store(token.0 | 1, Release);
+            // Never 0, not even for the token that is nothing: no word is all ones.
+            post.store(!token.0, Release);
         })
         .with(move || {
             let word = receive::<P>(&mailbox);
-            // SAFETY: the word of the acquisition in the other thread, used once; aligned, so its lowest bit was free.
+            // SAFETY: the word of the acquisition in the other thread, used once.
             unsafe { releaser.lock.unlock(Held(word)) };
         })
         .with(move || _ = waiter.locked())
@@ -169,14 +170,14 @@ pub fn release_elsewhere_and_again<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
         .play(2, 2)
         .with(move || {
             let held = locker.lock.lock();
-            // Odd, so never 0: not even for the token that is nothing.
-            post.store(held.0 | 1, Release);
+            // Never 0, as above.
+            post.store(!held.0, Release);
             locker.locked();
         })
         .with(move || {
             let word = receive::<P>(&mailbox);
             releaser.section();
-            // SAFETY: the word of the acquisition in the other thread, used once; aligned, so its lowest bit was free.
+            // SAFETY: the word of the acquisition in the other thread, used once.
             unsafe { releaser.lock.unlock(Held(word)) };
         })
 }
@@ -186,7 +187,7 @@ fn receive<P: ModelPlatform>(mailbox: &P::Usize) -> usize {
     loop {
         match mailbox.load(Acquire) {
             0 => P::pause(),
-            word => return word & !1,
+            word => return !word,
         }
     }
 }
@@ -232,11 +233,26 @@ pub fn destroy<P: ModelPlatform>(lock: AnyLock<P>, threads: usize) -> Play {
         let stage = Arc::clone(&stage);
         play = play.with(move || {
             if stage.locked() == threads {
+                // SAFETY: everybody has had the lock, and this thread was the last.
+                unsafe { stage.lock.dispose() };
                 P::retire(&*stage.lock);
             }
         });
     }
     play
+}
+
+/// One thread tells the lock its knobs while another already uses it.
+pub fn configured<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let (first, second) = (Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(2, 2)
+        .with(move || {
+            first.lock.configure(&BaseKnobs { pass_limit: Some(1) });
+            first.locked();
+        })
+        .with(move || _ = second.locked())
 }
 
 /// Who sees the lock unlocked after its own section sees nobody else's half-done section.

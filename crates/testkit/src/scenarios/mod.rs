@@ -11,7 +11,8 @@ use std::sync::Arc;
 use lockwork_locks::RawLock;
 use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::blocking::futex::FutexLock;
-use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch, wrapped_by};
+use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
+use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::malth::Malth;
 use lockwork_locks::queue::{alock::Alock, mcs::Mcs};
 use lockwork_locks::restrict::gcr::Gcr;
@@ -64,6 +65,13 @@ impl Scenario {
     #[must_use]
     pub fn on_cpus(mut self, cpus: usize) -> Self {
         self.config.parallelism = cpus;
+        self
+    }
+
+    /// On a machine with two nodes: threads of odd and even number are on different ones.
+    #[must_use]
+    pub fn on_two_nodes(mut self) -> Self {
+        self.config.nodes = 2;
         self
     }
 
@@ -132,15 +140,70 @@ impl<P: ModelPlatform> Visitor<P> for Plain {
     }
 }
 
+/// The scenarios of a hierarchical lock that lets no more than one hand-over pass.
+struct Impatient {
+    large: bool,
+}
+
+impl<P: ModelPlatform> Visitor<P> for Impatient {
+    type Output = Vec<Scenario>;
+
+    fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
+        let make: fn() -> _ = || {
+            let lock = L::new();
+            lock.configure(&BaseKnobs { pass_limit: Some(1) });
+            undropped::<P, _>(lock)
+        };
+        if self.large {
+            return large(make);
+        }
+        let configured = || locks::configured(undropped::<P, _>(L::new()));
+        let mut all = small(make);
+        all.push(Scenario::new("configured", 2, configured));
+        all
+    }
+}
+
+/// Pool nodes that two locks of a kind keep, at most.
+fn state_of(lock: &LockInfo) -> usize {
+    match lock.algorithm.family {
+        // Each what all nodes share, and the states of two nodes.
+        Family::Hierarchical => 6,
+        // The slots.
+        _ if lock.id == LockId::Alock => 2,
+        _ => 0,
+    }
+}
+
+/// The scenarios for a lock that keeps state; for a hierarchical one on a machine that has a hierarchy, and with fewer
+/// involuntary switches, because more steps are between its states.
+fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario> {
+    let adapt = |scenario: Scenario| {
+        let kept = if scenario.name.starts_with("destroy") { 0 } else { state_of(lock) };
+        let scenario = scenario.keeping(kept);
+        if lock.algorithm.family != Family::Hierarchical {
+            return scenario;
+        }
+        let most = if scenario.threads <= 2 && scenario.name != "give-up" { 2 } else { 1 };
+        let preemptions = scenario.preemptions.min(most);
+        scenario.on_two_nodes().within(preemptions)
+    };
+    scenarios.into_iter().map(adapt).collect()
+}
+
 /// Every lock of the catalogue, with the small or the large scenarios.
 #[must_use]
 pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
-    let subject = |lock: &LockInfo| {
-        let keeping = |scenario: Scenario| scenario.keeping(state_nodes(lock));
-        let scenarios = dispatch::<P, _>(lock.id, Plain { large }).into_iter().map(keeping).collect();
-        Subject { name: lock.name.to_owned(), scenarios }
+    let subject = |lock: &LockInfo| Subject {
+        name: lock.name.to_owned(),
+        scenarios: adapted(lock, dispatch::<P, _>(lock.id, Plain { large })),
     };
     let mut all: Vec<Subject> = LOCKS.iter().map(subject).collect();
+    let id = LockId::CTktMcsStp;
+    all.push(Subject {
+        name: "c-tkt-mcs-stp(may-pass-local=1)".to_owned(),
+        scenarios: adapted(id.info(), dispatch::<P, _>(id, Impatient { large })),
+    });
     // As it comes, the lock promotes nobody in so few hand-offs.
     all.push(tuned::<P, Malth<P, SpinThenPark, 1>>("malth-stp, promoting at once", large, 0));
     // As it comes, there are more slots than threads.
@@ -157,11 +220,6 @@ fn tuned<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large: bool, res
     }
     let scenarios = scenarios.into_iter().map(|scenario| scenario.keeping(resident)).collect();
     Subject { name: name.to_owned(), scenarios }
-}
-
-/// Nodes that two locks of a kind may keep as their state.
-fn state_nodes(lock: &LockInfo) -> usize {
-    if lock.name == "alock" { 2 } else { 0 }
 }
 
 /// The scenarios of GCR around every lock, with knobs that make a few threads too many.
@@ -201,10 +259,7 @@ impl<P: ModelPlatform> Visitor<P> for Restricted {
 pub fn restricted_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     let subject = |lock: &LockInfo| Subject {
         name: format!("gcr({})", lock.name),
-        scenarios: dispatch::<P, _>(lock.id, Restricted { large })
-            .into_iter()
-            .map(|scenario| scenario.keeping(state_nodes(lock)))
-            .collect(),
+        scenarios: adapted(lock, dispatch::<P, _>(lock.id, Restricted { large })),
     };
     LOCKS.iter().map(subject).collect()
 }
@@ -245,7 +300,7 @@ impl<P: ModelPlatform> Visitor<P> for BiasedAround {
 pub fn biased_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     let subject = |lock: &LockInfo| Subject {
         name: format!("biased({})", lock.name),
-        scenarios: dispatch::<P, _>(lock.id, BiasedAround { large }),
+        scenarios: adapted(lock, dispatch::<P, _>(lock.id, BiasedAround { large })),
     };
     wrapped_by(&biased::ALGORITHM).map(subject).collect()
 }

@@ -1,0 +1,49 @@
+//! Knobs: what a lock spec may set, by name.
+
+/// A knob of the lock spec, one of the set `K`.
+#[derive(Debug)]
+pub struct Knob<K> {
+    /// Name in a spec.
+    pub name: &'static str,
+    /// Smallest value.
+    pub low: u32,
+    /// Largest value.
+    pub high: u32,
+    /// The default, in words.
+    pub default: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+    /// The value given, if any.
+    pub get: fn(&K) -> Option<u32>,
+    /// Gives a value.
+    pub set: fn(&mut K, u32),
+}
+
+/// The knobs of a lock itself, as given; `None` = the lock's default. Wrappers have their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BaseKnobs {
+    /// Hand-overs in a row within a NUMA node (or another part of the machine) before the others get their turn.
+    pub pass_limit: Option<u32>,
+}
+
+impl BaseKnobs {
+    /// Nothing given.
+    pub const NONE: Self = Self { pass_limit: None };
+}
+
+/// The pass limit where none is given.
+pub const PASS_LIMIT: u32 = 64;
+
+/// The largest pass limit.
+pub const MOST_PASSES: u32 = 65_535;
+
+/// The knobs of hierarchical locks.
+pub const HIERARCHICAL: &[Knob<BaseKnobs>] = &[Knob {
+    name: "may-pass-local",
+    low: 1,
+    high: MOST_PASSES,
+    default: "64",
+    meaning: "hand-overs in a row within a NUMA node before the others get their turn",
+    get: |knobs| knobs.pass_limit,
+    set: |knobs, value| knobs.pass_limit = Some(value),
+}];
