@@ -9,7 +9,7 @@ use crate::competitive::{backoff, hbo, tas, ttas};
 use crate::hierarchical::combinations;
 use crate::knobs::{self, BaseKnobs, Knob};
 use crate::load::malth;
-use crate::queue::{alock, clh, hemlock, k42, mcs, reciprocating, ticket, twa};
+use crate::queue::{alock, clh, hemlock, k42, mcs, ptl, reciprocating, ticket, twa};
 use crate::wait::{Park, Spin, SpinForWriting, SpinThenPark, Yield};
 use crate::{
     biased,
@@ -149,6 +149,7 @@ catalogue! {
     TicketLs, "ticket-ls", "spin", ticket::LIBSLOCK, ticket::Ticket<P, ticket::Proportional>;
     Alock, "alock", "spin", alock::ALGORITHM, alock::Alock<P>;
     Twa, "twa", "spin", twa::ALGORITHM, twa::Twa<P>;
+    Ptl, "ptl", "spin", ptl::ALGORITHM, ptl::Ptl<P>;
     ClhSpin, "clh-spin", "spin", clh::ALGORITHM, clh::Clh<P, Spin>;
     ClhLs, "clh-ls", "spin", clh::LIBSLOCK, clh::Clh<P, SpinForWriting>;
     ClhStp, "clh-stp", "stp", clh::ALGORITHM, clh::Clh<P, SpinThenPark>;
@@ -175,6 +176,7 @@ catalogue! {
     CBoMcsSpin, "c-bo-mcs-spin", "spin", combinations::C_BO_MCS, combinations::CBoMcs<P, Spin>;
     CBoMcsStp, "c-bo-mcs-stp", "stp", combinations::C_BO_MCS, combinations::CBoMcs<P, SpinThenPark>;
     CTktTkt, "c-tkt-tkt", "spin", combinations::C_TKT_TKT, combinations::CTktTkt<P>;
+    CPtlTkt, "c-ptl-tkt", "spin", combinations::C_PTL_TKT, combinations::CPtlTkt<P>;
     CTktMcsSpin, "c-tkt-mcs-spin", "spin", combinations::C_TKT_MCS, combinations::CTktMcs<P, Spin>;
     CTktMcsStp, "c-tkt-mcs-stp", "stp", combinations::C_TKT_MCS, combinations::CTktMcs<P, SpinThenPark>;
     CMcsMcsSpin, "c-mcs-mcs-spin", "spin", combinations::C_MCS_MCS, combinations::CMcsMcs<P, Spin>;
@@ -213,6 +215,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("cbomcs-spinlock", "c-bo-mcs-spin"),
     ("cbomcs-stp", "c-bo-mcs-stp"),
     ("ctkttkt", "c-tkt-tkt"),
+    ("cptltkt", "c-ptl-tkt"),
+    ("partitioned", "ptl"),
 ];
 
 /// The base lock of this name, or of this name in LiTL's spelling: underscores count as hyphens, `_spin_then_park` as `-stp`
@@ -253,6 +257,7 @@ mod tests {
         assert_eq!(lookup("mcs-stp").map(|lock| lock.id), Some(LockId::McsStp));
         assert_eq!(lookup("mcs_spin_then_park"), lookup("mcs-stp"));
         assert_eq!(lookup("ticket_original").map(|lock| lock.id), Some(LockId::Ticket));
+        assert_eq!(lookup("partitioned_original").map(|lock| lock.id), Some(LockId::Ptl));
         assert_eq!(lookup("cbomcs_spinlock").map(|lock| lock.id), Some(LockId::CBoMcsSpin));
         assert_eq!(lookup("cbomcs_stp").map(|lock| lock.id), Some(LockId::CBoMcsStp));
         assert_eq!(lookup("c_bo_mcs_spin").map(|lock| lock.id), Some(LockId::CBoMcsSpin));

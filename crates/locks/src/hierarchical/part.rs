@@ -4,7 +4,7 @@ use lockwork_platform::{Deadline, Platform};
 
 use crate::api::RawLock;
 use crate::competitive::backoff::Backoff;
-use crate::queue::{mcs::Mcs, ticket::Ticket};
+use crate::queue::{mcs::Mcs, ptl::Ptl, ticket::Ticket};
 use crate::wait::WaitPolicy;
 
 /// A lock that can be a part of another: its waiters are known as waiters for the whole.
@@ -77,6 +77,24 @@ impl<P: Platform> Part<P> for Ticket<P> {
 
 // SAFETY: the only word is 0.
 unsafe impl<P: Platform> GlobalLock<P> for Ticket<P> {}
+
+impl<P: Platform, const N: usize> Part<P> for Ptl<P, N> {
+    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<()> {
+        self.lock_for(address, deadline).then_some(())
+    }
+
+    #[inline(always)]
+    fn attempt_for(&self, _address: usize) -> Option<()> {
+        self.try_lock()
+    }
+
+    fn clear(&self) {
+        self.reset();
+    }
+}
+
+// SAFETY: the only word is 0.
+unsafe impl<P: Platform, const N: usize> GlobalLock<P> for Ptl<P, N> {}
 
 impl<P: Platform> LocalLock<P> for Ticket<P> {
     #[inline]

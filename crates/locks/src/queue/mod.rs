@@ -5,6 +5,7 @@ pub mod clh;
 pub mod hemlock;
 pub mod k42;
 pub mod mcs;
+pub mod ptl;
 pub mod reciprocating;
 pub mod ticket;
 pub mod twa;

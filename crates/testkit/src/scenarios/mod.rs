@@ -168,9 +168,9 @@ impl<P: ModelPlatform> Visitor<P> for Impatient {
 fn state_of(lock: &LockInfo) -> usize {
     match lock.algorithm.family {
         // Each what all nodes share, and the states of two nodes.
-        Family::Hierarchical => 6,
+        Family::Hierarchical => 8,
         // The slots.
-        _ if lock.id == LockId::Alock => 2,
+        _ if lock.id == LockId::Alock || lock.id == LockId::Ptl => 2,
         _ => 0,
     }
 }
