@@ -6,7 +6,7 @@ use lockwork_platform::Platform;
 
 use crate::api::RawLock;
 use crate::competitive::{backoff, hbo, tas, ttas};
-use crate::hierarchical::combinations;
+use crate::hierarchical::{ahmcs, combinations, hmcs};
 use crate::knobs::{self, BaseKnobs, Knob};
 use crate::load::malth;
 use crate::queue::{alock, clh, hemlock, k42, mcs, ptl, reciprocating, ticket, twa};
@@ -181,6 +181,10 @@ catalogue! {
     CTktMcsStp, "c-tkt-mcs-stp", "stp", combinations::C_TKT_MCS, combinations::CTktMcs<P, SpinThenPark>;
     CMcsMcsSpin, "c-mcs-mcs-spin", "spin", combinations::C_MCS_MCS, combinations::CMcsMcs<P, Spin>;
     CMcsMcsStp, "c-mcs-mcs-stp", "stp", combinations::C_MCS_MCS, combinations::CMcsMcs<P, SpinThenPark>;
+    HmcsSpin, "hmcs-spin", "spin", hmcs::ALGORITHM, hmcs::Hmcs<P, Spin>;
+    HmcsStp, "hmcs-stp", "stp", hmcs::ALGORITHM, hmcs::Hmcs<P, SpinThenPark>;
+    AhmcsSpin, "ahmcs-spin", "spin", ahmcs::ALGORITHM, ahmcs::Ahmcs<P, Spin>;
+    AhmcsStp, "ahmcs-stp", "stp", ahmcs::ALGORITHM, ahmcs::Ahmcs<P, SpinThenPark>;
 }
 
 /// Wrappers of a base lock, by the name used as in `gcr(mcs-stp)`.
@@ -257,6 +261,7 @@ mod tests {
         assert_eq!(lookup("mcs-stp").map(|lock| lock.id), Some(LockId::McsStp));
         assert_eq!(lookup("mcs_spin_then_park"), lookup("mcs-stp"));
         assert_eq!(lookup("ticket_original").map(|lock| lock.id), Some(LockId::Ticket));
+        assert_eq!(lookup("hmcs_original").map(|lock| lock.id), Some(LockId::HmcsSpin));
         assert_eq!(lookup("partitioned_original").map(|lock| lock.id), Some(LockId::Ptl));
         assert_eq!(lookup("cbomcs_spinlock").map(|lock| lock.id), Some(LockId::CBoMcsSpin));
         assert_eq!(lookup("cbomcs_stp").map(|lock| lock.id), Some(LockId::CBoMcsStp));

@@ -126,6 +126,13 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// The number of NUMA nodes, at least 1.
     fn nodes() -> usize;
 
+    /// Where this thread runs in the machine's hierarchy, from the top: at level 0 its NUMA node, at level 1 which of
+    /// the node's groups of cores with a last-level cache of their own. A level at which there is only one is left out;
+    /// `None` below the lowest.
+    fn place(level: usize) -> Option<usize> {
+        (level == 0 && Self::nodes() > 1).then(Self::node)
+    }
+
     /// Says that this thread is about to wait for the lock at `address`, or (0) that it no longer
     /// waits, and returns what it said before. Read by [`Platform::waiters_of`] and by the purge after `fork`. Written on
     /// contended paths only. There is one place for it: a lock made of locks registers for the whole, and its parts put

@@ -256,6 +256,10 @@ unsafe impl Platform for Native {
         topology::current().nodes()
     }
 
+    fn place(level: usize) -> Option<usize> {
+        topology::current().place_of(topology::cpu(), level)
+    }
+
     #[inline]
     fn set_waiting_on(address: usize) -> usize {
         slots::current().map_or(0, |slot| {

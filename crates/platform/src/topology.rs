@@ -26,6 +26,10 @@ pub struct Topology {
     cpus: usize,
     is_virtual: bool,
     node_of_cpu: [u8; MAX_CPUS],
+    /// The most groups of cores with a last-level cache of their own that a node has.
+    clusters: usize,
+    /// Which of its node's groups a CPU belongs to.
+    cluster_of_cpu: [u8; MAX_CPUS],
     distances: [[u8; MAX_NODES]; MAX_NODES],
 }
 
@@ -60,16 +64,24 @@ impl Topology {
             distances[node][node] = LOCAL_DISTANCE;
             node += 1;
         }
-        Self { nodes, cpus, is_virtual: false, node_of_cpu: [0; MAX_CPUS], distances }
+        Self {
+            nodes,
+            cpus,
+            is_virtual: false,
+            node_of_cpu: [0; MAX_CPUS],
+            clusters: 1,
+            cluster_of_cpu: [0; MAX_CPUS],
+            distances,
+        }
     }
 
-    /// A virtual topology from an hwloc-style description.
+    /// A virtual topology from an hwloc-style description. The cores of a die share their last-level cache.
     ///
     /// # Errors
     ///
     /// See [`TopologyError`].
     pub fn synthetic(description: &str) -> Result<Self, TopologyError> {
-        let (mut nodes, mut packages, mut cpus) = (None, None, 1_usize);
+        let (mut nodes, mut packages, mut dies, mut cpus) = (None, None, None, 1_usize);
         for word in description.split_whitespace() {
             let (level, count) = word.split_once(':').ok_or(TopologyError::Malformed)?;
             let count: usize = count.parse().map_err(|_| TopologyError::Malformed)?;
@@ -80,7 +92,8 @@ impl Topology {
             match level {
                 "node" | "numa" | "numanode" => nodes = Some(cpus),
                 "package" | "socket" => packages = Some(cpus),
-                "die" | "core" | "pu" => {}
+                "die" => dies = Some(cpus),
+                "core" | "pu" => {}
                 _ => return Err(TopologyError::UnknownLevel),
             }
         }
@@ -92,6 +105,12 @@ impl Topology {
         topology.is_virtual = true;
         for cpu in 0..cpus {
             topology.node_of_cpu[cpu] = (cpu * nodes / cpus) as u8;
+        }
+        if let Some(dies) = dies.filter(|dies| dies % nodes == 0) {
+            topology.clusters = dies / nodes;
+            for cpu in 0..cpus {
+                topology.cluster_of_cpu[cpu] = (cpu * dies / cpus % topology.clusters) as u8;
+            }
         }
         Ok(topology)
     }
@@ -116,16 +135,45 @@ impl Topology {
             self.nodes = self.nodes.max(node + 1);
             self.discover_node(node, &mut buffer);
         }
+        self.discover_clusters(&mut buffer);
+    }
+
+    /// Numbers each node's last-level caches, taken to be those of level 3.
+    fn discover_clusters(&mut self, buffer: &mut [u8]) {
+        let mut path = [0_u8; 64];
+        let mut known = [0_u64; MAX_CPUS / 64];
+        let mut count = [0_u8; MAX_NODES];
+        for cpu in 0..self.cpus {
+            if known[cpu / 64] >> (cpu % 64) & 1 != 0 {
+                continue;
+            }
+            let cache =
+                file(&mut path, b"/sys/devices/system/cpu/cpu", cpu, b"/cache/index3/shared_cpu_list");
+            let Some(sharers) = read(cache, buffer) else {
+                if cpu == 0 {
+                    return; // There is no such cache, or nobody says.
+                }
+                continue;
+            };
+            let node = self.node_of(cpu);
+            for sharer in parse_list(sharers).filter(|&sharer| sharer < MAX_CPUS) {
+                known[sharer / 64] |= 1 << (sharer % 64);
+                self.cluster_of_cpu[sharer] = count[node];
+            }
+            count[node] = count[node].saturating_add(1);
+            self.clusters = self.clusters.max(count[node].into());
+        }
     }
 
     fn discover_node(&mut self, node: usize, buffer: &mut [u8]) {
         let mut path = [0_u8; 64];
-        if let Some(cpus) = read(node_file(&mut path, node, b"cpulist"), buffer) {
+        let directory = b"/sys/devices/system/node/node";
+        if let Some(cpus) = read(file(&mut path, directory, node, b"/cpulist"), buffer) {
             for cpu in parse_list(cpus).filter(|&cpu| cpu < MAX_CPUS) {
                 self.node_of_cpu[cpu] = node as u8;
             }
         }
-        if let Some(distances) = read(node_file(&mut path, node, b"distance"), buffer) {
+        if let Some(distances) = read(file(&mut path, directory, node, b"/distance"), buffer) {
             for (other, distance) in distances.split_whitespace().take(MAX_NODES).enumerate() {
                 self.distances[node][other] = distance.parse().unwrap_or(REMOTE_DISTANCE);
             }
@@ -156,6 +204,14 @@ impl Topology {
         self.node_of_cpu[cpu % MAX_CPUS] as usize
     }
 
+    /// Where a CPU is in the hierarchy: see [`Platform::place`](crate::Platform::place).
+    #[must_use]
+    pub fn place_of(&self, cpu: usize, level: usize) -> Option<usize> {
+        let node = (self.nodes > 1).then(|| self.node_of(cpu));
+        let cluster = (self.clusters > 1).then(|| self.cluster_of_cpu[cpu % MAX_CPUS].into());
+        [node, cluster].into_iter().flatten().nth(level)
+    }
+
     /// Relative memory distance between two nodes as the kernel gives it: 10 is local.
     #[must_use]
     pub fn distance(&self, from: usize, to: usize) -> u8 {
@@ -163,19 +219,20 @@ impl Topology {
     }
 }
 
-/// Writes `/sys/devices/system/node/node<N>/<file>` into `path`.
-fn node_file<'a>(path: &'a mut [u8; 64], node: usize, file: &[u8]) -> &'a CStr {
+/// Writes `before<number>after` into `path`; the number has at most four digits.
+fn file<'a>(path: &'a mut [u8; 64], before: &[u8], number: usize, after: &[u8]) -> &'a CStr {
     let mut length = 0;
     let mut append = |bytes: &[u8]| {
         path[length..length + bytes.len()].copy_from_slice(bytes);
         length += bytes.len();
     };
-    append(b"/sys/devices/system/node/node");
-    if node >= 10 {
-        append(&[b'0' + (node / 10) as u8]);
+    append(before);
+    for power in [1000, 100, 10, 1] {
+        if power == 1 || number >= power {
+            append(&[b'0' + (number / power % 10) as u8]);
+        }
     }
-    append(&[b'0' + (node % 10) as u8, b'/']);
-    append(file);
+    append(after);
     append(b"\0");
     CStr::from_bytes_until_nul(path).unwrap_or(c"")
 }
@@ -282,6 +339,26 @@ mod tests {
     fn packages_stand_for_nodes_where_none_are_named() {
         let topology = Topology::synthetic("package:2 core:10 pu:2").expect("well-formed");
         assert_eq!((topology.nodes(), topology.cpus()), (2, 40));
+    }
+
+    #[test]
+    fn a_place_has_a_part_for_every_level_with_a_choice() {
+        let place = |description, cpu| {
+            let topology = Topology::synthetic(description).expect("well-formed");
+            [0, 1, 2].map(|level| topology.place_of(cpu, level))
+        };
+        assert_eq!(place("node:2 die:2 core:2", 5), [Some(1), Some(0), None]);
+        assert_eq!(place("node:2 die:2 core:2", 6), [Some(1), Some(1), None]);
+        assert_eq!(place("node:2 core:4", 6), [Some(1), None, None]);
+        assert_eq!(place("die:4 core:2", 7), [Some(3), None, None]);
+        assert_eq!(place("core:8", 7), [None, None, None]);
+    }
+
+    #[test]
+    fn files_are_named_by_number() {
+        for (number, name) in [(0, c"cpu0/x"), (10, c"cpu10/x"), (305, c"cpu305/x"), (1023, c"cpu1023/x")] {
+            assert_eq!(file(&mut [0; 64], b"cpu", number, b"/x"), name);
+        }
     }
 
     #[test]

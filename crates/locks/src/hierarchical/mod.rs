@@ -1,7 +1,10 @@
 //! Hierarchical locks: waiters of one NUMA node are served together, so that the lock and its data travel less.
 
+pub mod ahmcs;
 pub mod cohort;
 pub mod combinations;
 pub mod directory;
+pub mod hmcs;
 pub mod lazy;
 pub mod part;
+pub mod tree;

@@ -210,6 +210,11 @@ impl<P: Platform, W> Mcs<P, W> {
         ptr::from_ref(self) as usize
     }
 
+    /// Whether somebody lines up behind the holder, whose token this is.
+    pub(crate) fn is_waited_for(&self, token: NonNull<McsNode<P>>) -> bool {
+        self.tail.load(Relaxed) != token.as_ptr()
+    }
+
     /// Empties the queue of a lock that no living thread holds or waits for, after `fork`.
     pub(crate) fn clear(&self) {
         self.tail.store(ptr::null_mut(), Relaxed);

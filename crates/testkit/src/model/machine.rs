@@ -22,13 +22,15 @@ pub struct Config {
     pub parallelism: usize,
     /// NUMA nodes; CPU `n` belongs to node `n % nodes`.
     pub nodes: usize,
+    /// Groups of cores in a node; CPU `n` belongs to group `n / nodes % clusters` of its node.
+    pub clusters: usize,
     /// Pauses before a spin-then-park waiter parks.
     pub spin_budget: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { parallelism: 2, nodes: 1, spin_budget: 1 }
+        Self { parallelism: 2, nodes: 1, clusters: 1, spin_budget: 1 }
     }
 }
 
@@ -147,7 +149,7 @@ impl<E: Engine> Machine<E> {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            config: Config { parallelism: 1, nodes: 1, spin_budget: 0 },
+            config: Config { parallelism: 1, nodes: 1, clusters: 1, spin_budget: 0 },
             regions: Vec::new(),
             threads: Vec::new(),
             sleepers: Vec::new(),
@@ -416,6 +418,13 @@ impl<E: Engine> Machine<E> {
 
     pub(super) fn cpu(&self) -> usize {
         E::thread() % self.config.parallelism
+    }
+
+    pub(super) fn place(&self, level: usize) -> Option<usize> {
+        let Config { nodes, clusters, .. } = self.config;
+        let node = (nodes > 1).then(|| self.cpu() % nodes);
+        let cluster = (clusters > 1).then(|| self.cpu() / nodes % clusters);
+        [node, cluster].into_iter().flatten().nth(level)
     }
 }
 

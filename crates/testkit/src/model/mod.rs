@@ -153,6 +153,10 @@ unsafe impl<E: Engine> Platform for Model<E> {
         E::machine(|machine| machine.config().nodes)
     }
 
+    fn place(level: usize) -> Option<usize> {
+        E::machine(|machine| machine.place(level))
+    }
+
     fn set_waiting_on(address: usize) -> usize {
         E::machine(|machine| machine.set_waiting_on(address))
     }

@@ -12,6 +12,7 @@ use lockwork_locks::RawLock;
 use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
+use lockwork_locks::hierarchical::ahmcs::Ahmcs;
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::malth::Malth;
 use lockwork_locks::queue::{alock::Alock, mcs::Mcs};
@@ -72,6 +73,15 @@ impl Scenario {
     #[must_use]
     pub fn on_two_nodes(mut self) -> Self {
         self.config.nodes = 2;
+        self
+    }
+
+    /// On a machine with two nodes of two groups of cores: threads whose numbers differ by two meet on a node.
+    #[must_use]
+    pub fn on_three_levels(mut self) -> Self {
+        self.config.parallelism = 4;
+        self.config.nodes = 2;
+        self.config.clusters = 2;
         self
     }
 
@@ -167,8 +177,8 @@ impl<P: ModelPlatform> Visitor<P> for Impatient {
 /// Pool nodes that two locks of a kind keep, at most.
 fn state_of(lock: &LockInfo) -> usize {
     match lock.algorithm.family {
-        // Each what all nodes share, and the states of two nodes.
-        Family::Hierarchical => 8,
+        // Each what all nodes share, and the states of two nodes and of three groups of cores.
+        Family::Hierarchical => 12,
         // The slots.
         _ if lock.id == LockId::Alock || lock.id == LockId::Ptl => 2,
         _ => 0,
@@ -203,6 +213,18 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     all.push(Subject {
         name: "c-tkt-mcs-stp(may-pass-local=1)".to_owned(),
         scenarios: adapted(id.info(), dispatch::<P, _>(id, Impatient { large })),
+    });
+    // As it comes, the lock changes its mind about nothing in so few acquisitions.
+    let adapting = Plain { large }.visit::<Ahmcs<P, SpinThenPark, 1>>();
+    all.push(Subject {
+        name: "ahmcs-stp, adapting at once".to_owned(),
+        scenarios: adapted(LockId::AhmcsStp.info(), adapting),
+    });
+    let id = LockId::HmcsStp;
+    let scenarios = adapted(id.info(), dispatch::<P, _>(id, Impatient { large }));
+    all.push(Subject {
+        name: "hmcs-stp(may-pass-local=1), three levels".to_owned(),
+        scenarios: scenarios.into_iter().map(Scenario::on_three_levels).collect(),
     });
     // As it comes, the lock promotes nobody in so few hand-offs.
     all.push(tuned::<P, Malth<P, SpinThenPark, 1>>("malth-stp, promoting at once", large, 0));
