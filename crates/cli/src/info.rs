@@ -87,7 +87,7 @@ fn lookup(name: &str) -> Result<Info, Failure> {
     base.knobs = rows(lock.algorithm.knobs(), &spec.knobs);
     let Some(wrapper) = &spec.wrapper else { return Ok(base) };
     let knobs = match wrapper {
-        Wrapper::Gcr(knobs) => *knobs,
+        Wrapper::Gcr(knobs) | Wrapper::GcrNuma(knobs) => *knobs,
         Wrapper::Biased => gcr::Knobs::default(),
     };
     let entry = Entry::wrapped(wrapper.algorithm(), lock);
@@ -99,6 +99,8 @@ fn lookup(name: &str) -> Result<Info, Failure> {
 fn info(entry: Entry, algorithm: &'static Algorithm, specs: Vec<String>, given: &gcr::Knobs) -> Info {
     let knobs = if algorithm.name == gcr::ALGORITHM.name {
         rows(gcr::KNOBS, given)
+    } else if algorithm.name == gcr::NUMA.name {
+        rows(gcr::NUMA_KNOBS, given)
     } else {
         rows(algorithm.knobs(), &BaseKnobs::NONE)
     };

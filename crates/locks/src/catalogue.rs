@@ -188,7 +188,7 @@ catalogue! {
 }
 
 /// Wrappers of a base lock, by the name used as in `gcr(mcs-stp)`.
-pub const WRAPPERS: &[&Algorithm] = &[&gcr::ALGORITHM, &biased::ALGORITHM];
+pub const WRAPPERS: &[&Algorithm] = &[&gcr::ALGORITHM, &gcr::NUMA, &biased::ALGORITHM];
 
 /// The base locks that a wrapper takes.
 pub fn wrapped_by(wrapper: &Algorithm) -> impl Iterator<Item = &'static LockInfo> {

@@ -2,7 +2,7 @@
 //! and the policy file.
 //!
 //! ```text
-//! spec := lock | "gcr(" lock { "," knob "=" number } ")" | "biased(" lock ")"
+//! spec := lock | ("gcr(" | "gcr-numa(") lock { "," knob "=" number } ")" | "biased(" lock ")"
 //! lock := name [ "(" knob "=" number { "," knob "=" number } ")" ]
 //! ```
 //!
@@ -13,7 +13,7 @@ use core::fmt;
 use crate::biased;
 use crate::catalogue::{self, Algorithm, LOCKS, LockId, WRAPPERS};
 use crate::knobs::{BaseKnobs, Knob};
-use crate::restrict::gcr::{self, KNOBS, Knobs};
+use crate::restrict::gcr::{self, KNOBS, Knobs, NUMA_KNOBS};
 
 /// A lock that can be built: a base lock, wrapped or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct LockSpec {
 pub enum Wrapper {
     /// Concurrency restriction.
     Gcr(Knobs),
+    /// Concurrency restriction by NUMA node.
+    GcrNuma(Knobs),
     /// A bias for the first thread.
     Biased,
 }
@@ -41,6 +43,7 @@ impl Wrapper {
     pub fn algorithm(&self) -> &'static Algorithm {
         match self {
             Self::Gcr(_) => &gcr::ALGORITHM,
+            Self::GcrNuma(_) => &gcr::NUMA,
             Self::Biased => &biased::ALGORITHM,
         }
     }
@@ -182,8 +185,8 @@ impl fmt::Display for LockSpec {
         let Some(wrapper) = &self.wrapper else { return self.fmt_base(f) };
         write!(f, "{}(", wrapper.algorithm().name)?;
         self.fmt_base(f)?;
-        if let Wrapper::Gcr(knobs) = wrapper {
-            for (name, value) in given(KNOBS, knobs) {
+        if let Wrapper::Gcr(knobs) | Wrapper::GcrNuma(knobs) = wrapper {
+            for (name, value) in given(NUMA_KNOBS, knobs) {
                 write!(f, ", {name}={value}")?;
             }
         }
@@ -228,6 +231,7 @@ struct Owner<K: 'static> {
 }
 
 const GCR: Owner<Knobs> = Owner { name: "gcr", example: "a knob such as `active=4`", table: KNOBS };
+const GCR_NUMA: Owner<Knobs> = Owner { name: "gcr-numa", table: NUMA_KNOBS, ..GCR };
 
 struct Parser<'a> {
     text: &'a str,
@@ -279,10 +283,11 @@ impl<'a> Parser<'a> {
             self.expect(')', "`)`")?;
             return Ok(LockSpec { base, knobs: base_knobs, wrapper: Some(Wrapper::Biased) });
         }
+        let by_node = wrapper == gcr::NUMA.name;
         let mut knobs = Knobs::default();
         if self.peek() == Some(',') {
             self.expect(',', "`,`")?;
-            self.knobs(&GCR, &mut knobs)?;
+            self.knobs(if by_node { &GCR_NUMA } else { &GCR }, &mut knobs)?;
         } else {
             self.expect(')', "`,` or `)`")?;
         }
@@ -291,7 +296,8 @@ impl<'a> Parser<'a> {
         {
             return Err(self.error(start, Problem::JoinAboveActive { join, active }));
         }
-        Ok(LockSpec { base, knobs: base_knobs, wrapper: Some(Wrapper::Gcr(knobs)) })
+        let wrapper = if by_node { Wrapper::GcrNuma(knobs) } else { Wrapper::Gcr(knobs) };
+        Ok(LockSpec { base, knobs: base_knobs, wrapper: Some(wrapper) })
     }
 
     /// Knobs up to the closing parenthesis, separated by commas.

@@ -7,7 +7,7 @@ use lockwork_locks::api::Token;
 use lockwork_locks::biased::Biased;
 use lockwork_locks::catalogue::{Visitor, dispatch};
 use lockwork_locks::knobs::BaseKnobs;
-use lockwork_locks::restrict::gcr::Gcr;
+use lockwork_locks::restrict::gcr::{ByNode, Gcr};
 use lockwork_locks::spec::{self, LockSpec, Wrapper};
 use lockwork_platform::{Deadline, Native};
 
@@ -100,6 +100,7 @@ impl Visitor<Native> for Build {
         match self.wrapper {
             None => boxed(L::new(), &self.knobs),
             Some(Wrapper::Gcr(gcr)) => boxed(Gcr::<Native, L>::with_knobs(gcr), &self.knobs),
+            Some(Wrapper::GcrNuma(gcr)) => boxed(Gcr::<Native, L, ByNode>::with_knobs(gcr), &self.knobs),
             Some(Wrapper::Biased) => boxed(Biased::<Native, L>::new(), &self.knobs),
         }
     }

@@ -36,6 +36,8 @@ pub type K42Stp = k42::K42<Native, SpinThenPark>;
 pub type Futex = FutexLock<Native>;
 /// `gcr(…)`: restricts how many threads compete for the lock `L`; the others sleep in a queue.
 pub type Gcr<L> = gcr::Gcr<Native, L>;
+/// `gcr-numa(…)`: as [`Gcr`], and prefers the threads of one NUMA node for a time.
+pub type GcrNuma<L> = gcr::Gcr<Native, L, gcr::ByNode>;
 
 /// The reader-writer lock in which readers pass waiting writers: a reader may lock again, and writers may
 /// starve.

@@ -111,6 +111,7 @@ fn every_spec_makes_a_lock() {
         everything(&DynMutex::with_spec(lock.name, 0).unwrap());
         everything(&DynMutex::with_spec(&format!("gcr({}, active=1, enable=1)", lock.name), 0).unwrap());
     }
+    everything(&DynMutex::with_spec("gcr-numa(mcs-stp, turn=2, active=1, enable=1)", 0).unwrap());
     for lock in wrapped_by(&biased::ALGORITHM) {
         everything(&DynMutex::with_spec(&format!("biased({})", lock.name), 0).unwrap());
     }
@@ -122,6 +123,7 @@ fn a_wrong_spec_makes_none() {
         ("tiket", 0, "unknown lock `tiket`: did you mean `ticket`?"),
         ("gcr(mcs-stp, speed=3)", 13, "`gcr` has no knob `speed`"),
         ("passthrough", 0, "unknown lock `passthrough`"),
+        ("gcr(mcs-stp, turn=2)", 13, "`gcr` has no knob `turn`"),
         ("gcr(gcr(mcs-stp))", 4, "`gcr` cannot be wrapped"),
         ("biased(gcr(mcs-stp))", 7, "`gcr` cannot be wrapped"),
         ("biased", 0, "`biased` wraps a lock"),

@@ -15,7 +15,7 @@ use lockwork_locks::api::Token;
 use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::catalogue::{Visitor, dispatch};
 use lockwork_locks::knobs::BaseKnobs;
-use lockwork_locks::restrict::gcr::{Knobs, Restricted, Restriction};
+use lockwork_locks::restrict::gcr::{ByNode, Knobs, Passive, Restricted, Restriction, Together};
 use lockwork_locks::spec::{Choice, LockSpec, Wrapper};
 use lockwork_platform::{Deadline, Native};
 
@@ -163,18 +163,9 @@ pub(crate) fn choice(tag: u32) -> Choice {
 }
 
 fn knobs(tag: u32) -> &'static Knobs {
-    const DEFAULT: Knobs = Knobs {
-        active: None,
-        join: None,
-        promote: None,
-        enable: None,
-        idle: None,
-        check_max: None,
-        spin: None,
-    };
     match &entry(tag).choice {
-        Choice::Lock(LockSpec { wrapper: Some(Wrapper::Gcr(knobs)), .. }) => knobs,
-        _ => &DEFAULT,
+        Choice::Lock(LockSpec { wrapper: Some(Wrapper::Gcr(knobs) | Wrapper::GcrNuma(knobs)), .. }) => knobs,
+        _ => &Knobs::NONE,
     }
 }
 
@@ -303,12 +294,12 @@ impl<L: RawLock<Native>> Serve for Plain<L> {
 
 /// A lock under GCR, laid over a mutex: the state's pointer takes the word that the lock leaves free.
 #[repr(transparent)]
-struct Wrapped<L> {
+struct Wrapped<L, S> {
     mutex: Mutex,
-    lock: PhantomData<L>,
+    lock: PhantomData<(L, S)>,
 }
 
-impl<L: RawLock<Native>> Wrapped<L> {
+impl<L: RawLock<Native>, S> Wrapped<L, S> {
     #[inline(always)]
     unsafe fn over(mutex: &Mutex) -> &Self {
         const { assert!(size_of::<L>() <= 8 || !<L::Token as Token>::STORED, "no word left for GCR's state") };
@@ -317,15 +308,16 @@ impl<L: RawLock<Native>> Wrapped<L> {
     }
 }
 
-impl<L: RawLock<Native>> Restricted<Native> for Wrapped<L> {
+impl<L: RawLock<Native>, S: Passive<Native>> Restricted<Native> for Wrapped<L, S> {
     type Inner = L;
+    type Passive = S;
     #[inline(always)]
     fn inner(&self) -> &L {
         // SAFETY: the mutex is served by this.
         unsafe { inner::<L>(&self.mutex) }
     }
     #[inline(always)]
-    fn state(&self) -> &AtomicPtr<Restriction<Native>> {
+    fn state(&self) -> &AtomicPtr<Restriction<Native, S>> {
         let word = if size_of::<L>() <= 8 { &self.mutex.lock[1] } else { &self.mutex.token };
         // SAFETY: an atomic word seen as an atomic pointer; nothing else uses it.
         unsafe { &*ptr::from_ref(word).cast() }
@@ -335,7 +327,7 @@ impl<L: RawLock<Native>> Restricted<Native> for Wrapped<L> {
     }
 }
 
-impl<L: RawLock<Native>> Serve for Wrapped<L> {
+impl<L: RawLock<Native>, S: Passive<Native>> Serve for Wrapped<L, S> {
     type Token = L::Token;
     #[inline(always)]
     unsafe fn acquire(mutex: &Mutex, deadline: Option<Deadline>) -> Option<L::Token> {
@@ -472,7 +464,8 @@ impl Visitor<Native> for Build {
         const { assert!(size_of::<L>() <= 16 && align_of::<L>() <= 8) };
         match self.0 {
             None => operations_of::<Plain<L>>(),
-            Some(Wrapper::Gcr(_)) => operations_of::<Wrapped<L>>(),
+            Some(Wrapper::Gcr(_)) => operations_of::<Wrapped<L, Together>>(),
+            Some(Wrapper::GcrNuma(_)) => operations_of::<Wrapped<L, ByNode>>(),
             Some(Wrapper::Biased) => {
                 // The parser of specs refuses larger ones.
                 assert!(size_of::<L>() <= biased::LARGEST_INNER, "no room for the bias");

@@ -8,7 +8,7 @@ use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch};
 use lockwork_locks::competitive::ttas::Ttas;
 use lockwork_locks::queue::{clh::Clh, k42::K42, mcs::Mcs, ticket::Ticket};
-use lockwork_locks::restrict::gcr::{Gcr, Knobs};
+use lockwork_locks::restrict::gcr::{ByNode, Gcr, Knobs};
 use lockwork_locks::wait::{Spin, SpinThenPark};
 use lockwork_platform::Native;
 use lockwork_testkit::conformance::{SUITE, Traits};
@@ -33,8 +33,7 @@ const STRICT: Knobs = Knobs {
     promote: Some(64),
     enable: Some(1),
     idle: Some(0),
-    check_max: None,
-    spin: None,
+    ..Knobs::NONE
 };
 
 /// The suite for a lock.
@@ -59,6 +58,17 @@ fn of_restricted<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<T
     trials(plain).chain(trials(strict)).collect()
 }
 
+/// GCR by node around a lock.
+fn of_restricted_by_node<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<Trial> {
+    let plain = Traits { spins, ..Traits::of::<Gcr<Native, L, ByNode>>(format!("gcr-numa({name})")) };
+    let strict = Traits {
+        name: format!("gcr-numa({name}, active=0)"),
+        new: || erased::<Native, _>(Gcr::<Native, L, ByNode>::with_knobs(STRICT)),
+        ..plain.clone()
+    };
+    trials(plain).chain(trials(strict)).collect()
+}
+
 /// A bias around a lock.
 fn of_biased<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<Trial> {
     trials(Traits { spins, ..Traits::of::<Biased<Native, L>>(format!("biased({name})")) }).collect()
@@ -74,6 +84,7 @@ fn main() {
     all.extend(of_restricted::<Mcs<Native, SpinThenPark>>("mcs-stp", false));
     all.extend(of_restricted::<K42<Native, SpinThenPark>>("k42-stp", false));
     all.extend(of_restricted::<FutexLock<Native>>("futex", false));
+    all.extend(of_restricted_by_node::<Mcs<Native, SpinThenPark>>("mcs-stp", false));
     all.extend(of_biased::<Ttas<Native>>("ttas", true));
     all.extend(of_biased::<Mcs<Native, SpinThenPark>>("mcs-stp", false));
     all.extend(of_biased::<FutexLock<Native>>("futex", false));

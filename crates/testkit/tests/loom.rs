@@ -44,6 +44,7 @@ fn main() {
     let mut subjects = scenarios::base_locks::<LoomPlatform>(false);
     subjects.extend(scenarios::conditions::<LoomPlatform>(false));
     let mut wrapped = scenarios::restricted_locks::<LoomPlatform>(false);
+    wrapped.extend(scenarios::restricted_by_node::<LoomPlatform>(false));
     wrapped.extend(scenarios::biased_locks::<LoomPlatform>(false));
     let is_representative = |subject: &Subject| WRAPPED.iter().any(|end| subject.name.ends_with(end));
     subjects.extend(wrapped.into_iter().filter(is_representative));

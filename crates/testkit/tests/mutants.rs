@@ -145,13 +145,14 @@ fn subjects_of(file: &str) -> Vec<Subject> {
         "hierarchical/lazy.rs" | "hierarchical/directory.rs" => {
             &["c-tkt-mcs-stp", "c-tkt-mcs-stp(may-pass-local=1)"]
         }
-        "restrict/" => &["gcr(futex)", "gcr(tas)"],
+        "restrict/" => &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)"],
         "locks/src/biased.rs" => &["biased(tas)", "biased(futex)"],
         "cond/" => &["cond(futex)"],
         _ => &["mcs-stp", "mcs-spin", "mcs-ls", "clh-stp", "clh-spin", "k42-stp", "k42-spin"],
     };
     let mut all = scenarios::base_locks::<LoomPlatform>(false);
     all.extend(scenarios::restricted_locks::<LoomPlatform>(false));
+    all.extend(scenarios::restricted_by_node::<LoomPlatform>(false));
     all.extend(scenarios::biased_locks::<LoomPlatform>(false));
     all.extend(scenarios::conditions::<LoomPlatform>(false));
     all.into_iter().filter(|subject| names.contains(&&*subject.name)).collect()

@@ -100,7 +100,7 @@ fn check(lock: &str) {
 }
 
 /// What the suite runs under besides every lock of the catalogue.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "passthrough",
     "gcr(ticket)",
     "gcr(ttas)",
@@ -109,6 +109,7 @@ const OTHERS: [&str; 10] = [
     "gcr(mcs-stp)",
     "gcr(k42-stp)",
     "gcr(futex)",
+    "gcr-numa(mcs-stp)",
     "biased(mcs-stp)",
     "biased(futex)",
 ];

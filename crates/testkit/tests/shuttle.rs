@@ -43,6 +43,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut subjects = scenarios::base_locks::<ShuttlePlatform>(true);
     subjects.extend(scenarios::restricted_locks::<ShuttlePlatform>(true));
+    subjects.extend(scenarios::restricted_by_node::<ShuttlePlatform>(true));
     subjects.extend(scenarios::biased_locks::<ShuttlePlatform>(true));
     subjects.extend(scenarios::conditions::<ShuttlePlatform>(true));
     libtest_mimic::run(&arguments, subjects.into_iter().flat_map(trials).collect()).exit();

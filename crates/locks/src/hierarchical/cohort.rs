@@ -47,7 +47,7 @@ use lockwork_platform::{AtomicCell, DataCell, Deadline, NODE_BYTES, Native, Plat
 use super::combinations::COHORT;
 use super::directory::Directory;
 use super::lazy::{Lazy, Limited};
-use super::part::{GlobalLock, LocalLock};
+use super::part::{GlobalLock, LocalLock, Part};
 use crate::api::{RawLock, Token};
 use crate::knobs::BaseKnobs;
 use crate::queue::mcs::Mcs;
@@ -150,6 +150,13 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> NodeState<P, G, L> {
         unsafe { G::Token::from_word(word) }
     }
 
+    /// Frees the node's lock, which only ghosts hold or wait for.
+    fn clear(&self) {
+        self.local.clear();
+        // SAFETY: the caller says that nobody else runs.
+        unsafe { self.ours.set(false) };
+    }
+
     /// Hands the lock to another thread of the node, or releases it.
     ///
     /// # Safety
@@ -212,8 +219,8 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> CohortLock<P, G, L> {
 
     /// Acquires the global lock alone, if it is free.
     #[inline(always)]
-    fn acquire_directly(&self, directory: &Nodes<P, G, L>) -> Option<NonNull<NodeState<P, G, L>>> {
-        let token = directory.root().attempt_for(self.address())?;
+    fn acquire_directly(directory: &Nodes<P, G, L>, address: usize) -> Option<NonNull<NodeState<P, G, L>>> {
+        let token = directory.root().attempt_for(address)?;
         // SAFETY: made from a pointer's word, or from no pointer at all; odd, so not zero.
         Some(unsafe { Token::from_word(token.into_word() | DIRECT) })
     }
@@ -221,23 +228,24 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> CohortLock<P, G, L> {
     /// Acquires as one of the threads of this node.
     #[cold]
     fn acquire_in_turn(
-        &self,
         directory: &Nodes<P, G, L>,
+        address: usize,
         deadline: Option<Deadline>,
     ) -> Option<NonNull<NodeState<P, G, L>>> {
         // From before the node's lock is acquired until the global one is: a child of `fork` must find every ghost.
-        registered::<P, _>(self.address(), || {
+        registered::<P, _>(address, || {
             let state = directory.nodes.state(P::node(), |state| {
                 state.directory.store(ptr::from_ref(directory).cast_mut(), Relaxed);
             });
-            state.acquire(directory, self.address(), deadline).then_some(NonNull::from(state))
+            state.acquire(directory, address, deadline).then_some(NonNull::from(state))
         })
     }
 
     #[inline(always)]
-    fn acquire(&self, deadline: Option<Deadline>) -> Option<NonNull<NodeState<P, G, L>>> {
+    fn acquire(&self, address: usize, deadline: Option<Deadline>) -> Option<NonNull<NodeState<P, G, L>>> {
         let directory = self.directory.get_or_make();
-        self.acquire_directly(directory).or_else(|| self.acquire_in_turn(directory, deadline))
+        Self::acquire_directly(directory, address)
+            .or_else(|| Self::acquire_in_turn(directory, address, deadline))
     }
 }
 
@@ -245,6 +253,23 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> Drop for CohortLock<P, G, L
     fn drop(&mut self) {
         // SAFETY: `&mut self`: nobody else uses the lock.
         unsafe { self.dispose() };
+    }
+}
+
+impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> Part<P> for CohortLock<P, G, L> {
+    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<Self::Token> {
+        self.acquire(address, deadline)
+    }
+
+    fn attempt_for(&self, address: usize) -> Option<Self::Token> {
+        Self::acquire_directly(self.directory.get_or_make(), address)
+    }
+
+    fn clear(&self) {
+        if let Some(directory) = self.directory.get() {
+            directory.nodes.visit(NodeState::clear);
+            directory.root().clear();
+        }
     }
 }
 
@@ -262,7 +287,7 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        match self.acquire(None) {
+        match self.acquire(self.address(), None) {
             Some(token) => token,
             None => unreachable!("a wait without a deadline ends with the lock"),
         }
@@ -270,11 +295,11 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        self.acquire_directly(self.directory.get_or_make())
+        Self::acquire_directly(self.directory.get_or_make(), self.address())
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire(Some(deadline))
+        self.acquire(self.address(), Some(deadline))
     }
 
     #[inline(always)]
@@ -304,7 +329,7 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
         let Some(holder) = holder.filter(|_| locked) else {
             // Without the holder's token a lock that is locked stays as it is.
             if !locked {
-                directory.nodes.visit(|state| state.local.clear());
+                directory.nodes.visit(NodeState::clear);
             }
             return;
         };
@@ -318,7 +343,7 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
                 // SAFETY: as above.
                 unsafe { state.local.forget_waiters(Some(token)) };
             } else {
-                state.local.clear();
+                state.clear();
             }
         });
         let token = match held_by {
@@ -369,7 +394,8 @@ mod tests {
     #[test]
     fn a_release_without_waiters_gives_the_node_up() {
         let lock = Lock::unlocked();
-        let token = lock.acquire_in_turn(lock.directory.get_or_make(), None).expect("a free lock");
+        let token =
+            Lock::acquire_in_turn(lock.directory.get_or_make(), lock.address(), None).expect("a free lock");
         assert!(lock.is_locked() && lock.try_lock().is_none());
         // SAFETY: locked above.
         unsafe { lock.unlock(token) };

@@ -2,6 +2,8 @@
 
 use lockwork_platform::Platform;
 
+use crate::knobs::MOST_PASSES;
+
 /// The knobs as given; `None` = chosen for the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Knobs {
@@ -19,13 +21,15 @@ pub struct Knobs {
     pub check_max: Option<u32>,
     /// Pauses of the first passive thread before it sleeps.
     pub spin: Option<u32>,
+    /// Passive threads of one node that are admitted in a row (`gcr-numa` only).
+    pub turn: Option<u32>,
 }
 
 /// A knob of `gcr`.
 pub type Knob = crate::knobs::Knob<Knobs>;
 
-/// All knobs of `gcr`.
-pub const KNOBS: &[Knob] = &[
+/// All knobs of `gcr-numa`.
+pub const NUMA_KNOBS: &[Knob] = &[
     Knob {
         name: "active",
         low: 0,
@@ -89,7 +93,19 @@ pub const KNOBS: &[Knob] = &[
         get: |knobs| knobs.spin,
         set: |knobs, value| knobs.spin = Some(value),
     },
+    Knob {
+        name: "turn",
+        low: 1,
+        high: MOST_PASSES,
+        default: "4",
+        meaning: "passive threads of one NUMA node that are admitted in a row",
+        get: |knobs| knobs.turn,
+        set: |knobs, value| knobs.turn = Some(value),
+    },
 ];
+
+/// All knobs of `gcr`.
+pub const KNOBS: &[Knob] = NUMA_KNOBS.split_last().expect("not empty").1;
 
 /// The knobs with every value settled.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +123,21 @@ impl Settings {
 }
 
 impl Knobs {
+    /// `turn` where none is given.
+    pub(super) const TURN: u32 = 4;
+
+    /// Nothing given.
+    pub const NONE: Self = Self {
+        active: None,
+        join: None,
+        promote: None,
+        enable: None,
+        idle: None,
+        check_max: None,
+        spin: None,
+        turn: None,
+    };
+
     /// The paper's thresholds assume many more CPUs than active threads. On a smaller machine its four would
     /// already be over-subscription: here at most half of the CPUs are spent on one lock, and on two CPUs
     /// nobody waits inside the lock at all, where a spinning waiter could keep the holder from running.

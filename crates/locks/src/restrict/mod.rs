@@ -2,4 +2,5 @@
 
 pub mod gcr;
 mod knobs;
+pub mod passive;
 mod restriction;

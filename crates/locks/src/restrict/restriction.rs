@@ -7,10 +7,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, PoolNode};
 
-use super::knobs::Settings;
+use super::knobs::{Knobs, Settings};
+use super::passive::{Passive, Together};
 use crate::api::RawLock;
-use crate::queue::mcs::Mcs;
-use crate::wait::SpinThenPark;
+use crate::hierarchical::part::Part;
 
 /// Nobody is admitted out of turn.
 const NONE: u32 = 0;
@@ -27,12 +27,14 @@ struct Line<T>(T);
 
 /// Read at every acquisition, written rarely: when a thread becomes passive, and when the first passive thread sleeps,
 /// looks or joins.
-struct Gate<P: Platform> {
+struct Gate<P: Platform, S: Passive<P>> {
     settings: P::Data<Settings>,
     /// 1 while restriction is on.
     enabled: P::U32,
-    /// The queue of passive threads: an MCS lock whose holder is the first of them.
-    queue: Mcs<P, SpinThenPark>,
+    /// The queue of passive threads: a lock whose holder is the first of them.
+    queue: S::Queue,
+    /// One more than the node that the last passive thread to be admitted ran on; 0 = none was yet.
+    preferred: P::U32,
     /// `NONE`, `APPROVED`, `TOP_PARKED` or `JOINED_PARKED`.
     approved: P::Futex,
     /// Pauses between two looks at the number of active threads; only the first passive thread uses it.
@@ -54,12 +56,12 @@ struct Counts<P: Platform> {
 
 /// What a lock gets once it has been contended.
 #[repr(C)]
-pub struct Restriction<P: Platform> {
-    gate: Line<Gate<P>>,
+pub struct Restriction<P: Platform, S: Passive<P> = Together> {
+    gate: Line<Gate<P, S>>,
     counts: Line<Counts<P>>,
 }
 
-impl<P: Platform> core::fmt::Debug for Restriction<P> {
+impl<P: Platform, S: Passive<P>> core::fmt::Debug for Restriction<P, S> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Restriction")
             .field("enabled", &self.gate.0.enabled.load(Relaxed))
@@ -68,13 +70,14 @@ impl<P: Platform> core::fmt::Debug for Restriction<P> {
     }
 }
 
-impl<P: Platform> PoolNode<P> for Restriction<P> {
+impl<P: Platform, S: Passive<P>> PoolNode<P> for Restriction<P, S> {
     fn new() -> Self {
         Self {
             gate: Line(Gate {
                 settings: P::Data::new(Settings::UNSET),
                 enabled: P::U32::new(0),
-                queue: Mcs::new(),
+                queue: S::queue(),
+                preferred: P::U32::new(0),
                 approved: P::Futex::new(NONE),
                 next_check: P::U32::new(1),
             }),
@@ -88,7 +91,7 @@ impl<P: Platform> PoolNode<P> for Restriction<P> {
     }
 }
 
-impl<P: Platform> Restriction<P> {
+impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     pub(super) fn settings(&self) -> Settings {
         // SAFETY: written once, before the state was published (E1).
         unsafe { self.gate.0.settings.get() }
@@ -105,9 +108,10 @@ impl<P: Platform> Restriction<P> {
     /// # Safety
     ///
     /// Nobody else knows of the state yet.
-    pub(super) unsafe fn configure(&self, settings: Settings) {
+    pub(super) unsafe fn configure(&self, knobs: &Knobs) {
         // SAFETY: the caller's contract.
-        unsafe { self.gate.0.settings.set(settings) };
+        unsafe { self.gate.0.settings.set(knobs.settle::<P>()) };
+        S::configure(&self.gate.0.queue, knobs);
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -121,19 +125,44 @@ impl<P: Platform> Restriction<P> {
     /// Makes the calling thread active, after a time as a passive one if there are enough. Returns false
     /// if the deadline passed first. The thread is registered as a waiter for `address`.
     pub(super) fn become_active(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        if self.join_active() {
+        if self.is_eligible() && self.join_active() {
             return true;
         }
         let queue = &self.gate.0.queue;
         let Some(top) = queue.acquire_for(address, deadline) else { return false };
         let admitted = self.wait_at_top(deadline);
         if admitted {
+            if S::BY_NODE {
+                self.gate.0.preferred.store(P::node() as u32 + 1, Relaxed);
+            }
             self.counts.0.ingress.fetch_add(1, Relaxed);
             self.wait_for_room(deadline);
         }
         // SAFETY: the token of the acquisition above.
         unsafe { queue.unlock(top) };
         admitted
+    }
+
+    /// Whether the calling thread may become active without having been passive: by node, only threads of the preferred one
+    /// may while others wait, so that the active ones soon are of that node.
+    #[inline(always)]
+    fn is_eligible(&self) -> bool {
+        let gate = &self.gate.0;
+        if !S::BY_NODE {
+            return true;
+        }
+        let preferred = gate.preferred.load(Relaxed);
+        preferred == 0 || preferred == P::node() as u32 + 1 || !gate.queue.is_locked()
+    }
+
+    /// Gives back what the passive set keeps.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the lock any more.
+    pub(super) unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.gate.0.queue.dispose() };
     }
 
     /// Waits, as the first passive thread that has just joined and may be one too many, until another has left, since it keeps

@@ -6,6 +6,7 @@ mod gcr;
 pub mod locks;
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use lockwork_locks::RawLock;
@@ -16,7 +17,7 @@ use lockwork_locks::hierarchical::ahmcs::Ahmcs;
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::malth::Malth;
 use lockwork_locks::queue::{alock::Alock, mcs::Mcs};
-use lockwork_locks::restrict::gcr::Gcr;
+use lockwork_locks::restrict::gcr::{ByNode, Gcr, Passive, Together};
 use lockwork_locks::wait::SpinThenPark;
 
 pub use cast::{Stage, expired, in_time};
@@ -245,16 +246,17 @@ fn tuned<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large: bool, res
 }
 
 /// The scenarios of GCR around every lock, with knobs that make a few threads too many.
-struct Restricted {
+struct Restricted<S> {
     large: bool,
+    passive: PhantomData<S>,
 }
 
-impl<P: ModelPlatform> Visitor<P> for Restricted {
+impl<P: ModelPlatform, S: Passive<P>> Visitor<P> for Restricted<S> {
     type Output = Vec<Scenario>;
 
     fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        let strictest: fn() -> _ = || undropped::<P, _>(Gcr::<P, L>::with_knobs(gcr::strictest()));
-        let patient: fn() -> _ = || undropped::<P, _>(Gcr::<P, L>::with_knobs(gcr::patient()));
+        let strictest: fn() -> _ = || undropped::<P, _>(Gcr::<P, L, S>::with_knobs(gcr::strictest()));
+        let patient: fn() -> _ = || undropped::<P, _>(Gcr::<P, L, S>::with_knobs(gcr::patient()));
         let scenarios = if self.large {
             let mut all = large(strictest);
             all.push(Scenario::new("patient-crowd", 6, move || locks::exclusion(patient(), 6, 3)));
@@ -281,9 +283,30 @@ impl<P: ModelPlatform> Visitor<P> for Restricted {
 pub fn restricted_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     let subject = |lock: &LockInfo| Subject {
         name: format!("gcr({})", lock.name),
-        scenarios: adapted(lock, dispatch::<P, _>(lock.id, Restricted { large })),
+        scenarios: adapted(
+            lock,
+            dispatch::<P, _>(lock.id, Restricted::<Together> { large, passive: PhantomData }),
+        ),
     };
     LOCKS.iter().map(subject).collect()
+}
+
+/// GCR-NUMA on two nodes.
+#[must_use]
+pub fn restricted_by_node<P: ModelPlatform>(large: bool) -> Vec<Subject> {
+    // The queue of passive threads keeps its root and two nodes, for each of two locks.
+    let adapt = |scenario: Scenario| scenario.on_two_nodes().keeping(6);
+    let subject = |(name, lock): (&str, LockId)| {
+        let scenarios = dispatch::<P, _>(lock, Restricted::<ByNode> { large, passive: PhantomData });
+        Subject { name: format!("gcr-numa({name})"), scenarios: scenarios.into_iter().map(adapt).collect() }
+    };
+    // Exhaustively around one lock only: the wrapper is the same around all, and costly to explore.
+    let around: &[_] = if large {
+        &[("tas", LockId::Tas), ("futex", LockId::Futex), ("mcs-stp", LockId::McsStp)]
+    } else {
+        &[("futex", LockId::Futex)]
+    };
+    around.iter().copied().map(subject).collect()
 }
 
 /// The scenarios of a bias around a lock.

@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use lockwork_locks::RawLock;
 use lockwork_locks::biased::Biased;
 use lockwork_locks::catalogue::{Visitor, dispatch};
-use lockwork_locks::restrict::gcr::Gcr;
+use lockwork_locks::restrict::gcr::{ByNode, Gcr};
 use lockwork_locks::spec::{Choice, LockSpec, Wrapper};
 use lockwork_platform::Native;
 
@@ -132,6 +132,9 @@ impl<J: Job> Visitor<Native> for Measure<J> {
         match self.wrapper {
             None => self.job.run(&|| Ours(L::new())),
             Some(Wrapper::Biased) => self.job.run(&|| Ours(Biased::<Native, L>::new())),
+            Some(Wrapper::GcrNuma(knobs)) => {
+                self.job.run(&|| Ours(Gcr::<Native, L, ByNode>::with_knobs(knobs)))
+            }
             Some(Wrapper::Gcr(knobs)) => self.job.run(&|| Ours(Gcr::<Native, L>::with_knobs(knobs))),
         }
     }
