@@ -61,6 +61,7 @@
 
 mod condvar;
 mod dynamic;
+mod footprint;
 mod lock;
 #[cfg(feature = "lock_api_0_4")]
 mod lock_api_0_4;
@@ -73,6 +74,7 @@ mod time;
 
 pub use condvar::{Condvar, Wakeup};
 pub use dynamic::{DynLock, DynMutex, SpecError};
+pub use footprint::Footprint;
 pub use lock::Lock;
 #[cfg(feature = "lock_api_0_4")]
 pub use lock_api_0_4::RawMutex as RawMutex04;

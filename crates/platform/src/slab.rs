@@ -142,10 +142,16 @@ pub(crate) fn give_back_all(block: &ThreadBlock) {
 /// Blocks larger than a node, by the power of two of their size in nodes, one shared list each.
 static BLOCKS: [AtomicPtr<FreeNode>; 7] = [const { AtomicPtr::new(ptr::null_mut()) }; 7];
 
+/// How many bytes something of `bytes` (at most 4 KiB) takes of the pool.
+#[must_use]
+pub const fn taken_by(bytes: usize) -> usize {
+    bytes.div_ceil(NODE_BYTES).next_power_of_two() * NODE_BYTES
+}
+
 /// The list that serves blocks of `bytes`, and the size of its blocks.
 fn block_class(bytes: usize) -> (&'static AtomicPtr<FreeNode>, usize) {
-    let nodes = bytes.div_ceil(NODE_BYTES).next_power_of_two();
-    (&BLOCKS[nodes.trailing_zeros() as usize], nodes * NODE_BYTES)
+    let bytes = taken_by(bytes);
+    (&BLOCKS[(bytes / NODE_BYTES).trailing_zeros() as usize], bytes)
 }
 
 /// Takes a block of at least `bytes` (at most 4 KiB), aligned to [`NODE_BYTES`].

@@ -1,0 +1,121 @@
+//! What a lock takes of memory, measured.
+
+mod probe;
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockwork_locks::RawLock;
+use lockwork_locks::biased::Biased;
+use lockwork_locks::catalogue::{Visitor, dispatch};
+use lockwork_locks::restrict::gcr::Gcr;
+use lockwork_locks::spec::{LockSpec, Wrapper};
+
+use self::probe::{LIVE, NODES, Probe, WAITING};
+use crate::dynamic::SpecError;
+
+/// Bytes of a lock and of what it keeps in the pool while nobody holds it or waits for it. The knobs of `gcr`, which all locks
+/// of one spec share under `lockwork run`, do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Never used.
+    pub unused: usize,
+    /// After three threads of one NUMA node have contended for it.
+    pub one_node: usize,
+    /// After two threads of every node have contended for it, and a third one.
+    pub all_nodes: usize,
+}
+
+impl Footprint {
+    /// Measures the lock that `spec` describes on a machine with so many NUMA nodes (1 to 64): threads that say that they run
+    /// there contend for a real lock of the kind. Takes some milliseconds.
+    ///
+    /// ```
+    /// use lockwork::Footprint;
+    ///
+    /// let cohort = Footprint::measure("c-tkt-tkt", 8)?;
+    /// assert_eq!((cohort.unused, cohort.one_node), (8, 136));
+    /// # Ok::<(), lockwork::SpecError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`], which says what is wrong with the spec and what to write instead.
+    pub fn measure(spec: &str, nodes: usize) -> Result<Self, SpecError> {
+        /// There is one machine to pretend.
+        static MACHINE: Mutex<()> = Mutex::new(());
+        let spec = LockSpec::parse(spec).map_err(SpecError::from)?;
+        let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+        NODES.store(nodes.clamp(1, 64), Relaxed);
+        let after = |used| dispatch::<Probe, _>(spec.base, After { spec: &spec, used });
+        let measured = [0, 1, nodes.clamp(1, 64)].map(after);
+        Ok(Self { unused: measured[0], one_node: measured[1], all_nodes: measured[2] })
+    }
+}
+
+/// Measures after the use by so many nodes.
+struct After<'a> {
+    spec: &'a LockSpec,
+    used: usize,
+}
+
+impl Visitor<Probe> for After<'_> {
+    type Output = usize;
+
+    fn visit<L: RawLock<Probe> + 'static>(self) -> usize {
+        let Self { spec, used } = self;
+        match spec.wrapper {
+            None => size_of::<L>() + kept_by(&L::new(), spec, used),
+            // The lock, and the pointer to the state.
+            Some(Wrapper::Gcr(gcr)) => {
+                size_of::<L>() + size_of::<usize>() + kept_by(&Gcr::<Probe, L>::with_knobs(gcr), spec, used)
+            }
+            Some(Wrapper::Biased) => {
+                size_of::<Biased<Probe, L>>() + kept_by(&Biased::<Probe, L>::new(), spec, used)
+            }
+        }
+    }
+}
+
+/// Bytes that a lock keeps in the pool after two threads of each of so many nodes have waited for it, and come again.
+fn kept_by<L: RawLock<Probe>>(lock: &L, spec: &LockSpec, nodes: usize) -> usize {
+    /// Enough for a lock to settle.
+    const ROUNDS: usize = 3;
+    /// A round in which somebody does not come to wait goes on after this time.
+    const PATIENCE: Duration = Duration::from_millis(200);
+    let before = LIVE.load(Relaxed);
+    lock.configure(&spec.knobs);
+    let threads = 2 * nodes;
+    let rounds = &Barrier::new(threads + 1);
+    let unlock = |held| {
+        // SAFETY: every token below is passed once.
+        unsafe { lock.unlock(held) };
+    };
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                probe::run_on(thread % nodes);
+                for _ in 0..ROUNDS {
+                    rounds.wait();
+                    probe::come();
+                    unlock(lock.lock());
+                    rounds.wait();
+                }
+            });
+        }
+        for _ in 0..if nodes == 0 { 0 } else { ROUNDS } {
+            let held = lock.lock();
+            WAITING.store(0, SeqCst);
+            rounds.wait();
+            let start = Instant::now();
+            while WAITING.load(SeqCst) < threads && start.elapsed() < PATIENCE {
+                thread::yield_now();
+            }
+            unlock(held);
+            rounds.wait();
+        }
+    });
+    LIVE.load(Relaxed) - before
+}

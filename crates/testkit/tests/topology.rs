@@ -1,0 +1,199 @@
+//! Hierarchical locks on virtual topologies. A process has one topology, so each gets a child process.
+
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use lockwork::Footprint;
+use lockwork_locks::RawLock;
+use lockwork_locks::catalogue::{Family, LOCKS, LockInfo, Visitor, dispatch};
+use lockwork_locks::knobs::BaseKnobs;
+use lockwork_platform::{Native, Platform, topology};
+use lockwork_testkit::conformance::{SUITE, Traits};
+use lockwork_testkit::erased::{Held, erased};
+
+/// The pass limit: small, so that few threads reach it.
+const LIMIT: u32 = 1;
+
+/// Algorithms under which the nodes need not take turns, and why.
+const NO_TURNS: &[(&str, &str)] = &[
+    ("c-bo-mcs", "nodes compete for a word"),
+    ("ahmcs", "threads of all nodes wait in one queue until that is crowded"),
+];
+
+/// What is done on a topology.
+const TURNS: &str = "nodes_take_turns";
+const CONFORMANCE: &str = "conformance";
+
+/// Runs the ignored tests of this file whose names contain `what` on a topology.
+fn on(description: &str, what: &str) {
+    let this = std::env::current_exe().expect("this program's path");
+    let output = Command::new(this)
+        .args(["--ignored", "--test-threads=1", what])
+        .env("LOCKWORK_TOPOLOGY", description)
+        .output()
+        .expect("a child process");
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "on {description}:\n{}", String::from_utf8_lossy(&text));
+}
+
+#[test]
+fn one_node() {
+    on("node:1 core:2", TURNS);
+}
+
+#[test]
+fn two_nodes() {
+    on("node:2 core:4", TURNS);
+    on("node:2 core:4", CONFORMANCE);
+}
+
+#[test]
+fn three_nodes() {
+    on("node:3 core:5", TURNS);
+    on("node:3 core:5", CONFORMANCE);
+}
+
+#[test]
+fn four_nodes() {
+    on("node:4 core:8", TURNS);
+}
+
+#[test]
+fn eight_nodes() {
+    on("node:8 core:8", TURNS);
+}
+
+#[test]
+fn two_nodes_of_two_dies() {
+    on("node:2 die:2 core:2", TURNS);
+    on("node:2 die:2 core:2", CONFORMANCE);
+}
+
+fn hierarchical() -> impl Iterator<Item = &'static LockInfo> {
+    LOCKS.iter().filter(|lock| lock.algorithm.family == Family::Hierarchical)
+}
+
+/// What the suite must know of a lock that lets one hand-over pass.
+struct Limited(&'static LockInfo);
+
+impl Visitor<Native> for Limited {
+    type Output = Traits;
+
+    fn visit<L: RawLock<Native> + 'static>(self) -> Traits {
+        let new = || {
+            let lock = L::new();
+            lock.configure(&BaseKnobs { pass_limit: Some(LIMIT) });
+            erased::<Native, _>(lock)
+        };
+        Traits { new, spins: self.0.waiting == "spin", ..Traits::of::<L>(self.0.name.to_owned()) }
+    }
+}
+
+/// Lets one thread for each CPU wait for a lock that is held, then releases it; every thread has the lock once. Returns
+/// their nodes in the order in which they had it. If `elsewhere`, another thread releases each time, the same for all nodes.
+fn order_of_nodes(traits: &Traits, elsewhere: bool) -> Vec<usize> {
+    let cpus = topology::current().cpus();
+    let lock = (traits.new)();
+    let order = Mutex::new(Vec::new());
+    let (post, mailbox) = channel::<Held>();
+    // SAFETY: callers pass the token that they hold, once.
+    let unlock = |held: Held| unsafe { lock.unlock(held) };
+    thread::scope(|scope| {
+        let held = lock.lock();
+        for _ in 0..cpus {
+            let (post, lock, order, unlock) = (post.clone(), &lock, &order, &unlock);
+            scope.spawn(move || {
+                let node = Native::node();
+                let held = lock.lock();
+                order.lock().expect("no panics").push(node);
+                // Who is at the head of its node's line now gets the time to line up between the nodes.
+                thread::sleep(Duration::from_millis(1));
+                if elsewhere {
+                    post.send(held).expect("the releaser listens");
+                } else {
+                    unlock(held);
+                }
+            });
+        }
+        drop(post);
+        while Native::waiters_of(lock.address()) < cpus {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // They are registered; soon they are in line.
+        thread::sleep(Duration::from_millis(50));
+        unlock(held);
+        mailbox.iter().for_each(&unlock);
+    });
+    assert!(!lock.is_locked());
+    order.into_inner().expect("no panics")
+}
+
+/// What is wrong with an order in which nodes should take turns, if anything.
+fn flaw(order: &[usize]) -> Option<String> {
+    let topology = topology::current();
+    let nodes = topology.nodes();
+    // A lock with a level below the nodes has its limit there too.
+    let levels = if topology.place_of(0, 1).is_some() { 2 } else { 1 };
+    let turn = (LIMIT as usize + 1).pow(levels);
+    for (index, node) in order.iter().enumerate() {
+        let run = order[index..].iter().take_while(|other| *other == node).count();
+        if run > turn && order[index + run..].iter().any(|other| other != node) {
+            return Some(format!("node {node} had the lock {run} times in a row: {order:?}"));
+        }
+    }
+    for node in 0..nodes {
+        match order.iter().position(|other| *other == node) {
+            None => return Some(format!("no thread of node {node}: {order:?}")),
+            Some(first) if first >= nodes * turn => {
+                return Some(format!("node {node} had to wait for {first} others: {order:?}"));
+            }
+            Some(_) => {}
+        }
+    }
+    None
+}
+
+#[test]
+#[ignore = "wants a topology"]
+fn nodes_take_turns() {
+    let topology = topology::current();
+    for lock in hierarchical() {
+        let traits = dispatch(lock.id, Limited(lock));
+        let any_order = NO_TURNS.iter().any(|(name, _)| *name == lock.algorithm.name);
+        for elsewhere in [false, true] {
+            let order = || {
+                let order = order_of_nodes(&traits, elsewhere);
+                assert_eq!(order.len(), topology.cpus(), "{}", lock.name);
+                if any_order { None } else { flaw(&order) }
+            };
+            // Nobody sees from outside whether a thread is in line already, so a slow one is not an error yet.
+            let flaws: Vec<_> = (0..5).map_while(|_| order()).collect();
+            assert!(flaws.len() < 5, "{}: {flaws:#?}", lock.name);
+        }
+    }
+}
+
+#[test]
+#[ignore = "wants a topology"]
+fn conformance() {
+    for lock in hierarchical() {
+        let traits = dispatch(lock.id, Limited(lock));
+        for check in SUITE {
+            (check.run)(&traits);
+        }
+    }
+}
+
+#[test]
+fn states_are_small_and_made_when_needed() {
+    for lock in hierarchical() {
+        let footprint = Footprint::measure(lock.name, 8).expect("a lock of the catalogue");
+        println!("{}: {footprint:?}", lock.name);
+        assert_eq!(footprint.unused, lock.algorithm.bytes, "{}", lock.name);
+        assert!(footprint.one_node < 200, "{}: {footprint:?}", lock.name);
+        assert!(footprint.all_nodes < 800, "{}: {footprint:?}", lock.name);
+    }
+}
