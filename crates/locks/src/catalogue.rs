@@ -9,7 +9,7 @@ use crate::competitive::{backoff, hbo, tas, ttas};
 use crate::hierarchical::{ahmcs, combinations, hmcs};
 use crate::knobs::{self, BaseKnobs, Knob};
 use crate::load::malth;
-use crate::queue::{alock, clh, hemlock, k42, mcs, mcs_try, ptl, reciprocating, ticket, twa};
+use crate::queue::{alock, clh, hemlock, k42, mcs, mcs_timepub, mcs_try, ptl, reciprocating, ticket, twa};
 use crate::wait::{Park, Spin, SpinForWriting, SpinThenPark, Yield};
 use crate::{
     biased,
@@ -160,6 +160,7 @@ catalogue! {
     McsStp, "mcs-stp", "stp", mcs::ALGORITHM, mcs::Mcs<P, SpinThenPark>;
     McsPark, "mcs-park", "park", mcs::ALGORITHM, mcs::Mcs<P, Park>;
     McsYield, "mcs-yield", "yield", mcs::ALGORITHM, mcs::Mcs<P, Yield>;
+    McsTimepub, "mcs-timepub", "spin", mcs_timepub::ALGORITHM, mcs_timepub::McsTimepub<P>;
     McsTrySpin, "mcs-try-spin", "spin", mcs_try::ALGORITHM, mcs_try::McsTry<P, Spin>;
     McsTryStp, "mcs-try-stp", "stp", mcs_try::ALGORITHM, mcs_try::McsTry<P, SpinThenPark>;
     K42Spin, "k42-spin", "spin", k42::ALGORITHM, k42::K42<P, Spin>;

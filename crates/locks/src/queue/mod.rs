@@ -5,6 +5,7 @@ pub mod clh;
 pub mod hemlock;
 pub mod k42;
 pub mod mcs;
+pub mod mcs_timepub;
 pub mod mcs_try;
 pub mod ptl;
 pub mod reciprocating;

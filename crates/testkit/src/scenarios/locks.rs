@@ -10,6 +10,9 @@ use super::{Stage, expired, in_time};
 use crate::erased::{AnyLock, Held};
 use crate::model::{ModelPlatform, Play};
 
+/// Longer than any waiter is patient, in ns.
+const MUCH_LATER: u64 = 1_000_000_000;
+
 /// `threads` threads lock `sections` times each.
 pub fn exclusion<P: ModelPlatform>(lock: AnyLock<P>, threads: usize, sections: usize) -> Play {
     let stage = Stage::<P>::new(lock);
@@ -56,6 +59,40 @@ pub fn come_again<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
         play = play.with(move || _ = stage.locked());
     }
     play
+}
+
+/// The lock is held from the start, and released much later, while `others` wait: so much that who has not
+/// looked at the clock meanwhile seems not to run.
+pub fn passed_over<P: ModelPlatform>(lock: AnyLock<P>, others: usize) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let held = stage.lock.lock();
+    let releaser = Arc::clone(&stage);
+    let mut play = stage.play(1 + others, 1 + others).with(move || {
+        P::set_time(MUCH_LATER);
+        releaser.finish(Some(held));
+    });
+    for _ in 0..others {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || {
+            P::hurry(20);
+            stage.locked();
+        });
+    }
+    play
+}
+
+/// As [`passed_over`], with a waiter whose deadline passes too.
+pub fn passed_over_and_late<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let held = stage.lock.lock();
+    let (releaser, waiter) = (Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(1, 2)
+        .with(move || {
+            P::set_time(MUCH_LATER);
+            releaser.finish(Some(held));
+        })
+        .with(move || _ = waiter.timed(in_time()))
 }
 
 /// One thread locks while another tries, then locks.

@@ -16,7 +16,7 @@ use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispat
 use lockwork_locks::hierarchical::ahmcs::Ahmcs;
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::malth::Malth;
-use lockwork_locks::queue::{alock::Alock, mcs::Mcs};
+use lockwork_locks::queue::{alock::Alock, mcs::Mcs, mcs_timepub::McsTimepub};
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Passive, Together};
 use lockwork_locks::wait::SpinThenPark;
 
@@ -231,6 +231,14 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     all.push(tuned::<P, Malth<P, SpinThenPark, 1>>("malth-stp, promoting at once", large, 0));
     // As it comes, there are more slots than threads.
     all.push(tuned::<P, Alock<P, 2>>("alock, two slots", large, 2));
+    // Waiters are patient for longer than the clock moves otherwise.
+    let timepub = || undropped::<P, _>(<McsTimepub<P> as RawLock<P>>::new());
+    let scenarios = vec![
+        Scenario::new("passed-over", 2, move || locks::passed_over(timepub(), 1)).within(2),
+        Scenario::new("passed-over-of-three", 3, move || locks::passed_over(timepub(), 2)).within(1),
+        Scenario::new("passed-over-and-late", 2, move || locks::passed_over_and_late(timepub())).within(2),
+    ];
+    all.push(Subject { name: "mcs-timepub, as time passes".to_owned(), scenarios });
     all
 }
 
