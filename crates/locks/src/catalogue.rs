@@ -216,18 +216,31 @@ impl LockId {
     }
 }
 
-/// Names of the LiTL suite whose lock has another name here.
+/// Names of the LiTL suite, and of the papers about it, whose lock has another name here.
 const ALIASES: &[(&str, &str)] = &[
     ("spinlock", "tas"),
-    ("cbomcs-spinlock", "c-bo-mcs-spin"),
+    ("spinlock-ls", "tas-ls"),
+    ("spinlockepfl", "tas-ls"),
+    ("ttasepfl", "ttas-ls"),
+    ("ticketepfl", "ticket-ls"),
+    ("alock-ls", "alock"),
+    ("alockepfl", "alock"),
+    ("clhepfl", "clh-ls"),
+    ("mcsepfl", "mcs-ls"),
+    ("mcstp", "mcs-timepub"),
+    ("malthusian-spin", "malth-spin"),
+    ("malthusian-stp", "malth-stp"),
+    ("pthreadadapt", "futex-adaptive"),
+    ("pthreadadaptive", "futex-adaptive"),
+    ("cbomcs-spin", "c-bo-mcs-spin"),
     ("cbomcs-stp", "c-bo-mcs-stp"),
     ("ctkttkt", "c-tkt-tkt"),
     ("cptltkt", "c-ptl-tkt"),
     ("partitioned", "ptl"),
 ];
 
-/// The base lock of this name, or of this name in LiTL's spelling: underscores count as hyphens, `_spin_then_park` as `-stp`
-/// and `_original` as nothing, or as `-spin` where a lock has policies.
+/// The base lock of this name, or of this name in LiTL's spelling: underscores count as hyphens, `_spin_then_park` as `-stp`,
+/// `_spinlock` as `-spin`, and `_original` as nothing, or as `-spin` where a lock has policies.
 #[must_use]
 pub fn lookup(name: &str) -> Option<&'static LockInfo> {
     let folded = |name: &str, stem: &str, policy: &str| {
@@ -238,11 +251,11 @@ pub fn lookup(name: &str) -> Option<&'static LockInfo> {
         let ours = ALIASES.iter().find(|(theirs, _)| folded(theirs, stem, policy)).map(|(_, ours)| *ours);
         LOCKS.iter().find(|lock| ours == Some(lock.name) || folded(lock.name, stem, policy))
     };
-    if let Some(stem) = name.strip_suffix("_spin_then_park") {
-        return find(stem, "-stp");
-    }
-    match name.strip_suffix("_original") {
-        Some(stem) => find(stem, "").or_else(|| find(stem, "-spin")),
+    let policies = [("_spin_then_park", "-stp"), ("_spinlock", "-spin"), ("_original", "")];
+    let spelled = |(suffix, policy)| name.strip_suffix(suffix).map(|stem| (stem, policy));
+    match policies.into_iter().find_map(spelled) {
+        Some((stem, "")) => find(stem, "").or_else(|| find(stem, "-spin")),
+        Some((stem, policy)) => find(stem, policy),
         None => find(name, ""),
     }
 }
@@ -270,6 +283,18 @@ mod tests {
         assert_eq!(lookup("cbomcs_stp").map(|lock| lock.id), Some(LockId::CBoMcsStp));
         assert_eq!(lookup("c_bo_mcs_spin").map(|lock| lock.id), Some(LockId::CBoMcsSpin));
         assert_eq!(lookup("spinlock").map(|lock| lock.id), Some(LockId::Tas));
+        assert_eq!(lookup("mcs_spinlock"), lookup("mcs-spin"));
+        assert_eq!(lookup("spinlockepfl_original").map(|lock| lock.id), Some(LockId::TasLs));
+        assert_eq!(lookup("mcstp_original").map(|lock| lock.id), Some(LockId::McsTimepub));
+        assert_eq!(lookup("malthusian_spin_then_park").map(|lock| lock.id), Some(LockId::MalthStp));
         assert_eq!(lookup("nonsense"), None);
+    }
+
+    #[test]
+    fn aliases_are_no_names_and_lead_to_locks() {
+        for (theirs, ours) in ALIASES {
+            assert!(LOCKS.iter().all(|lock| lock.name != *theirs), "{theirs}");
+            assert!(LOCKS.iter().any(|lock| lock.name == *ours), "{ours}");
+        }
     }
 }
