@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use comfy_table::{Attribute, Cell, CellAlignment};
-use lockwork_locks::catalogue::{self, Algorithm, LockInfo};
+use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
+use lockwork::Footprint;
+use lockwork_locks::catalogue::{self, Algorithm, LockId, LockInfo};
 use serde::Serialize;
 
 use crate::args::ListArgs;
@@ -24,11 +25,36 @@ pub(crate) struct Entry {
     pub(crate) bytes_per_waiter: usize,
     /// The holder keeps the bytes of a waiter.
     pub(crate) holder_node: bool,
+    /// What the lock was seen to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) measured: Option<Measured>,
     pub(crate) try_lock: bool,
     pub(crate) timed: &'static str,
     pub(crate) citation: &'static str,
     pub(crate) citation_key: &'static str,
     pub(crate) summary: &'static str,
+}
+
+/// Bytes of a lock at rest and of the state that it keeps, as measured.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Measured {
+    /// NUMA nodes of the machine that was pretended.
+    pub(crate) nodes: usize,
+    pub(crate) unused: usize,
+    /// After threads of one node have contended for it.
+    pub(crate) one_node: usize,
+    /// After threads of all nodes have.
+    pub(crate) all_nodes: usize,
+}
+
+impl Measured {
+    /// Of the lock that `spec` names.
+    fn of(spec: &str, nodes: u8) -> Result<Self, Failure> {
+        let nodes = nodes.into();
+        let Footprint { unused, one_node, all_nodes } =
+            Footprint::measure(spec, nodes).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Self { nodes, unused, one_node, all_nodes })
+    }
 }
 
 impl Entry {
@@ -49,6 +75,7 @@ impl Entry {
             bytes: algorithm.bytes,
             bytes_per_waiter: algorithm.bytes_per_waiter,
             holder_node: algorithm.holder_node,
+            measured: None,
             // Every lock has it: the POSIX API needs it.
             try_lock: true,
             timed: algorithm.timed,
@@ -78,48 +105,66 @@ pub(crate) fn main(args: &ListArgs) -> Result<ExitCode, Failure> {
         let wrapped = catalogue::WRAPPERS
             .iter()
             .flat_map(|wrapper| catalogue::wrapped_by(wrapper).map(|lock| Entry::wrapped(wrapper, lock)));
-        terminal::print_json(&base.chain(wrapped).collect::<Vec<_>>())?;
+        let measured =
+            |entry: Entry| Ok(Entry { measured: Some(Measured::of(&entry.name, args.nodes)?), ..entry });
+        terminal::print_json(&base.chain(wrapped).map(measured).collect::<Result<Vec<_>, Failure>>()?)?;
     } else {
-        terminal::print(&table())?;
+        terminal::print(&table(args.nodes)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn table() -> String {
+fn table(nodes: u8) -> Result<String, Failure> {
     let mut table = terminal::wrapping_table();
     table.set_header([
-        "lock", "family", "waiting", "fairness", "bytes", "+ waiter", "try", "timed", "citation",
+        "lock", "family", "waiting", "fairness", "bytes", "1 node", "all", "+ waiter", "timed", "citation",
     ]);
     for lock in catalogue::LOCKS {
-        table.add_row(row(lock.name, lock.waiting, lock.algorithm, ""));
+        let measured = Measured::of(lock.name, nodes)?;
+        table.add_row(row(lock.name, lock.waiting, lock.algorithm, "", measured));
     }
     for wrapper in catalogue::WRAPPERS {
-        table.add_row(row(&format!("{}(LOCK)", wrapper.name), "as LOCK", wrapper, "+"));
+        // Around a lock whose own bytes are known.
+        let inner = LockId::Futex.info().name;
+        let (whole, inner) =
+            (Measured::of(&format!("{}({inner})", wrapper.name), nodes)?, Measured::of(inner, nodes)?);
+        let measured = Measured {
+            unused: wrapper.bytes,
+            one_node: whole.one_node - inner.one_node,
+            all_nodes: whole.all_nodes - inner.all_nodes,
+            ..whole
+        };
+        table.add_row(row(&format!("{}(LOCK)", wrapper.name), "as LOCK", wrapper, "+", measured));
     }
-    for index in [4, 5] {
+    if let Some(names) = table.column_mut(0) {
+        names.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    for index in [4, 5, 6, 7] {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    format!(
+    Ok(format!(
         "{}\n\
-         bytes: of a lock, plus those of every waiter (and of the holder where marked *). stp: spins, then parks.\n\
+         bytes, as measured: of an unused lock, after use on one NUMA node, on all of {nodes}; plus those of every waiter (and of\n\
+         the holder where marked *). Every lock can be tried. stp: spins, then parks.\n\
          `passthrough` is glibc's own lock behind the library. The default is `{}`. More: lockwork info LOCK\n",
         table.trim_fmt(),
         catalogue::DEFAULT
-    )
+    ))
 }
 
-fn row(name: &str, waiting: &str, algorithm: &Algorithm, sign: &str) -> Vec<Cell> {
+fn row(name: &str, waiting: &str, algorithm: &Algorithm, sign: &str, measured: Measured) -> Vec<Cell> {
     let mark = if algorithm.holder_node { "*" } else { "" };
     vec![
         Cell::new(name).add_attribute(Attribute::Bold),
         Cell::new(algorithm.family),
         Cell::new(waiting),
         Cell::new(first_clause(algorithm.fairness)),
-        Cell::new(format!("{sign}{}", algorithm.bytes)),
+        Cell::new(format!("{sign}{}", measured.unused)),
+        Cell::new(format!("{sign}{}", measured.one_node)),
+        Cell::new(format!("{sign}{}", measured.all_nodes)),
         Cell::new(format!("{}{mark}", algorithm.bytes_per_waiter)),
-        Cell::new("yes"),
         Cell::new(first_clause(algorithm.timed)),
         Cell::new(short_citation(algorithm.citation.text)),
     ]
@@ -137,8 +182,8 @@ fn short_citation(text: &str) -> String {
         Some((first, rest)) if rest.contains(',') => format!("{first} et al."),
         _ => all.to_owned(),
     };
-    let year =
-        text.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| digits.len() == 4).unwrap_or_default();
+    let is_year = |digits: &&str| digits.len() == 4 && (digits.starts_with("19") || digits.starts_with("20"));
+    let year = text.rsplit(|c: char| !c.is_ascii_digit()).find(is_year).unwrap_or_default();
     format!("{authors} {year}").trim_end().to_owned()
 }
 
@@ -167,6 +212,7 @@ mod tests {
             short_citation("Magnusson, Landin, Hagersten: Queue locks. IPPS 1994"),
             "Magnusson et al. 1994"
         );
+        assert_eq!(short_citation("Dice, Kogan: Locks. PPoPP 2025, arXiv 2501.02380"), "Dice, Kogan 2025");
         assert_eq!(short_citation("folklore"), "folklore");
     }
 }

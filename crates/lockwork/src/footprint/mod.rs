@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lockwork_locks::RawLock;
 use lockwork_locks::biased::Biased;
 use lockwork_locks::catalogue::{Visitor, dispatch};
-use lockwork_locks::restrict::gcr::Gcr;
+use lockwork_locks::restrict::gcr::{ByNode, Gcr};
 use lockwork_locks::spec::{LockSpec, Wrapper};
 
 use self::probe::{LIVE, NODES, Probe, WAITING};
@@ -71,6 +71,10 @@ impl Visitor<Probe> for After<'_> {
             // The lock, and the pointer to the state.
             Some(Wrapper::Gcr(gcr)) => {
                 size_of::<L>() + size_of::<usize>() + kept_by(&Gcr::<Probe, L>::with_knobs(gcr), spec, used)
+            }
+            Some(Wrapper::GcrNuma(gcr)) => {
+                let lock = Gcr::<Probe, L, ByNode>::with_knobs(gcr);
+                size_of::<L>() + size_of::<usize>() + kept_by(&lock, spec, used)
             }
             Some(Wrapper::Biased) => {
                 size_of::<Biased<Probe, L>>() + kept_by(&Biased::<Probe, L>::new(), spec, used)
