@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The benchmarks whose results are committed: the cost of an uncontended pair, and whether locks
-# collapse when threads outnumber CPUs. Run it on an otherwise idle machine.
+# The benchmarks whose results are committed: the cost of an uncontended pair, whether locks collapse when threads
+# outnumber CPUs, and the micro-benchmarks of `lockwork bench`. Run it on an otherwise idle machine.
 #
-#   scripts/bench.sh [pairs|startup|avl|rocksdb]...     (default: all)
+#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|locks]...     (default: all)
 #
 # Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
 # compared is interleaved within one run of `lockwork compare`. Takes about half an hour.
@@ -43,6 +43,23 @@ pairs() {
         -- "$BIN/lockwork-pairs"
 }
 
+# The same for every lock of the catalogue, and every wrapper.
+every() {
+    compare every --locks "pthread,passthrough,all,gcr(futex),gcr-numa(futex),biased(futex),biased(mcs-stp)" --runs 9 \
+        --metric 'ns=ns: ([\d.]+)' -- "$BIN/lockwork-pairs"
+}
+
+# The locks by themselves, without the preload; 8 threads are four times the CPUs of the host whose results are committed.
+locks() {
+    local out=$RESULTS/locks
+    mkdir -p "$out/instances"
+    "$BIN/lockwork" bench --locks "all,gcr(mcs-stp),gcr-numa(mcs-stp),biased(mcs-stp)" --threads 2,8 --time 0.1 --runs 3 \
+        --timeout 5 --delay 200ns --lines 4 --seed 1 --out "$out" | tee "$out/table.txt"
+    "$BIN/lockwork" bench contend --locks "all,gcr(mcs-stp),gcr-numa(mcs-stp),biased(mcs-stp)" --threads 2 --time 0.1 \
+        --runs 3 --timeout 5 --instances 64 --seed 1 --out "$out/instances" | tee "$out/instances/table.txt"
+    sed -i "s|$PWD/||g" "$out"/{,instances/}{results.json,table.txt}
+}
+
 # Starting a program two hundred times, with and without the library: microseconds for one start.
 startup() {
     compare startup --locks pthread,passthrough,futex --runs 21 --metric 'us=us: ([\d.]+)' \
@@ -62,11 +79,11 @@ rocksdb() {
     compare rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5 \
         --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
         -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
-        "--num=$KEYS" '--reads={200000/threads}' --seed=1 --histogram=1 \
+        "--num=$KEYS" --duration=1 --ops_between_duration_checks=100 --seed=1 --histogram=1 \
         --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
 }
 
-for name in "${@:-pairs startup avl rocksdb}"; do
+for name in "${@:-pairs every startup avl rocksdb locks}"; do
     for benchmark in $name; do
         "$benchmark"
     done

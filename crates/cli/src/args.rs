@@ -122,7 +122,7 @@ In CMD, {threads} is the number of threads, and {800000/threads} or {min(threads
 {{ and }} are literal braces. A run that hits the time-out makes its cell `collapsed`, one that crashes or
 prints no metric makes it `failed`; neither is averaged away.")]
 pub(crate) struct CompareArgs {
-    /// The locks, separated by commas
+    /// The locks, separated by commas; `all` means every lock of `lockwork list` without a wrapper
     #[arg(long, short, value_name = "A,B,…", required = true)]
     pub(crate) locks: String,
     /// Thread counts, separated by commas: the command runs for each, with {threads} replaced

@@ -5,6 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockwork_locks::catalogue;
+
 use super::metric::Metric;
 use super::template::Template;
 use crate::args::CompareArgs;
@@ -194,11 +196,15 @@ fn parse_locks(text: &str) -> Result<Vec<String>, Failure> {
                 "--locks `{text}` has an empty name; separate locks by single commas, such as pthread,mcs-stp"
             )));
         }
-        let name = canonical(part)?;
-        if names.contains(&name) {
-            return Err(Failure::usage(format!("lock `{name}` is named twice in --locks; leave one out")));
+        if part == "all" {
+            names.extend(catalogue::LOCKS.iter().map(|lock| lock.name.to_owned()));
+        } else {
+            names.push(canonical(part)?);
         }
-        names.push(name);
+    }
+    let twice = names.iter().enumerate().find(|&(index, name)| names[..index].contains(name));
+    if let Some((_, name)) = twice {
+        return Err(Failure::usage(format!("lock `{name}` is named twice in --locks; leave one out")));
     }
     Ok(names)
 }
