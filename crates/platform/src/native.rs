@@ -248,8 +248,11 @@ unsafe impl Platform for Native {
         topology::cpu()
     }
 
+    #[inline]
     fn node() -> usize {
-        topology::current().node_of(topology::cpu())
+        let topology = topology::current();
+        // Mostly there is nothing to look up.
+        if topology.nodes() == 1 { 0 } else { topology.node_of(topology::cpu()) }
     }
 
     fn nodes() -> usize {
