@@ -98,12 +98,13 @@ const REMOVED: u32 = 3;
 /// A queue node.
 #[repr(C)]
 pub struct TimepubNode<P: Platform> {
-    /// See the module's documentation.
-    status: P::U32,
     /// When the owner was last seen waiting, or [`AWAY`]; written by the owner, read by releasers.
     time: P::Usize,
     /// The successor; written by it.
     next: P::Ptr<TimepubNode<P>>,
+    /// See the module's documentation. (Last: with a gap in the middle, the uncontended path copies the node by pieces that
+    /// do not match.)
+    status: P::U32,
 }
 
 impl<P: Platform> core::fmt::Debug for TimepubNode<P> {
