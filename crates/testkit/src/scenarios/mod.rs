@@ -13,7 +13,7 @@ use lockwork_locks::RawLock;
 use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
-use lockwork_locks::hierarchical::ahmcs::Ahmcs;
+use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna};
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::malth::Malth;
 use lockwork_locks::queue::{alock::Alock, mcs::Mcs, mcs_timepub::McsTimepub};
@@ -175,6 +175,20 @@ impl<P: ModelPlatform> Visitor<P> for Impatient {
     }
 }
 
+/// What shows whether a queue lock that lets no more than one hand-over pass keeps its queues in order.
+fn impatient_queue<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
+    let unknowing = || undropped::<P, _>(L::new());
+    let impatient = || {
+        let lock = L::new();
+        lock.configure(&BaseKnobs { pass_limit: Some(1) });
+        undropped::<P, _>(lock)
+    };
+    vec![
+        Scenario::new("come-again", 3, move || locks::come_again(impatient())),
+        Scenario::new("configured", 2, move || locks::configured(unknowing())),
+    ]
+}
+
 /// Pool nodes that two locks of a kind keep, at most.
 fn state_of(lock: &LockInfo) -> usize {
     match lock.algorithm.family {
@@ -239,6 +253,16 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         Scenario::new("passed-over-and-late", 2, move || locks::passed_over_and_late(timepub())).within(2),
     ];
     all.push(Subject { name: "mcs-timepub, as time passes".to_owned(), scenarios });
+    let id = LockId::CnaStp;
+    let scenarios = if large {
+        dispatch::<P, _>(id, Impatient { large })
+    } else {
+        impatient_queue::<P, Cna<P, SpinThenPark>>()
+    };
+    all.push(Subject {
+        name: "cna-stp(may-pass-local=1)".to_owned(),
+        scenarios: adapted(id.info(), scenarios),
+    });
     all
 }
 
