@@ -42,7 +42,7 @@ pub const HIERARCHICAL: &[Knob<BaseKnobs>] = &[Knob {
     name: "may-pass-local",
     low: 1,
     high: MOST_PASSES,
-    default: "64; cna: 65535",
+    default: "64; cna: 65535, shfl: 1024",
     meaning: "hand-overs in a row within a NUMA node before the others get their turn",
     get: |knobs| knobs.pass_limit,
     set: |knobs, value| knobs.pass_limit = Some(value),

@@ -153,7 +153,7 @@ pub fn grant<P: Platform>(word: &P::Futex) -> Grant {
 }
 
 /// Gives up waiting, unless the grant came first.
-fn abandon<P: Platform>(word: &P::Futex) -> Result<(), TimedOut> {
+pub(crate) fn abandon<P: Platform>(word: &P::Futex) -> Result<(), TimedOut> {
     let mut seen = word.load(Relaxed);
     loop {
         if seen == GRANTED {

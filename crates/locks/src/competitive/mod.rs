@@ -19,7 +19,7 @@ pub(crate) const LIBSLOCK: Citation = Citation {
 };
 
 /// Pauses between two looks at the clock, which costs about as much as one or two of them.
-const CLOCK_INTERVAL: u32 = 16;
+pub(crate) const CLOCK_INTERVAL: u32 = 16;
 
 /// Repeats `attempt` until it succeeds or the deadline has passed, with `relax` in between, which
 /// returns how many pauses it made. Returns whether an attempt succeeded; there is at least one.

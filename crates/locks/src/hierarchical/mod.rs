@@ -8,4 +8,5 @@ pub mod directory;
 pub mod hmcs;
 pub mod lazy;
 pub mod part;
+pub mod shfl;
 pub mod tree;

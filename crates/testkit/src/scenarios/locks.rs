@@ -95,6 +95,25 @@ pub fn passed_over_and_late<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
         .with(move || _ = waiter.timed(in_time()))
 }
 
+/// The lock is held from the start; the second of four gives up before it releases, so that three come while it is held and
+/// a fourth node is in the queue.
+pub fn give_up_before_release<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let held = stage.lock.lock();
+    let releaser = Arc::clone(&stage);
+    let first = Arc::clone(&stage);
+    let mut play = stage.play(4, 4).with(move || _ = first.locked()).with(move || {
+        assert!(!releaser.timed(expired()), "held");
+        P::yield_now();
+        releaser.finish(Some(held));
+    });
+    for _ in 0..2 {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || _ = stage.locked());
+    }
+    play
+}
+
 /// One thread locks while another tries, then locks.
 pub fn attempt<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     let stage = Stage::<P>::new(lock);

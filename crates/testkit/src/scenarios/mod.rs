@@ -13,12 +13,12 @@ use lockwork_locks::RawLock;
 use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
-use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna};
+use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna, shfl::Shfl};
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::malth::Malth;
 use lockwork_locks::queue::{alock::Alock, mcs::Mcs, mcs_timepub::McsTimepub};
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Passive, Together};
-use lockwork_locks::wait::SpinThenPark;
+use lockwork_locks::wait::{Spin, SpinThenPark};
 
 pub use cast::{Stage, expired, in_time};
 
@@ -184,7 +184,7 @@ fn impatient_queue<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario>
         undropped::<P, _>(lock)
     };
     vec![
-        Scenario::new("come-again", 3, move || locks::come_again(impatient())),
+        Scenario::new("come-again", 3, move || locks::come_again(impatient())).within(1),
         Scenario::new("configured", 2, move || locks::configured(unknowing())),
     ]
 }
@@ -192,6 +192,8 @@ fn impatient_queue<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario>
 /// Pool nodes that two locks of a kind keep, at most.
 fn state_of(lock: &LockInfo) -> usize {
     match lock.algorithm.family {
+        // They keep nothing but their words.
+        Family::Hierarchical if ["cna", "shfl", "hbo"].contains(&lock.algorithm.name) => 0,
         // Each what all nodes share, and the states of two nodes and of three groups of cores.
         Family::Hierarchical => 12,
         // The slots.
@@ -201,7 +203,7 @@ fn state_of(lock: &LockInfo) -> usize {
 }
 
 /// The scenarios for a lock that keeps state; for a hierarchical one on a machine that has a hierarchy, and with fewer
-/// involuntary switches, because more steps are between its states.
+/// involuntary switches if it keeps state, because more steps are in between.
 fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let adapt = |scenario: Scenario| {
         let kept = if scenario.name.starts_with("destroy") { 0 } else { state_of(lock) };
@@ -209,11 +211,23 @@ fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario> {
         if lock.algorithm.family != Family::Hierarchical {
             return scenario;
         }
+        if state_of(lock) == 0 {
+            return scenario.on_two_nodes();
+        }
         let most = if scenario.threads <= 2 && scenario.name != "give-up" { 2 } else { 1 };
         let preemptions = scenario.preemptions.min(most);
         scenario.on_two_nodes().within(preemptions)
     };
     scenarios.into_iter().map(adapt).collect()
+}
+
+/// Waiters of a node queue up one behind the other (on one CPU), or with a stranger in between (on three).
+fn shuffling<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
+    let make: fn() -> _ = || undropped::<P, _>(L::new());
+    vec![
+        Scenario::new("neighbours", 3, move || locks::contended(make())).on_cpus(1),
+        Scenario::new("strangers", 4, move || locks::give_up_before_release(make())).on_cpus(3).within(0),
+    ]
 }
 
 /// Every lock of the catalogue, with the small or the large scenarios.
@@ -263,6 +277,15 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         name: "cna-stp(may-pass-local=1)".to_owned(),
         scenarios: adapted(id.info(), scenarios),
     });
+    if !large {
+        for (id, scenarios) in [
+            (LockId::ShflSpin, shuffling::<P, Shfl<P, Spin>>()),
+            (LockId::ShflStp, shuffling::<P, Shfl<P, SpinThenPark>>()),
+        ] {
+            let name = format!("{}, shuffling", id.info().name);
+            all.push(Subject { name, scenarios: adapted(id.info(), scenarios) });
+        }
+    }
     all
 }
 

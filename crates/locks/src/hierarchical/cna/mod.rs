@@ -1,7 +1,7 @@
 //! CNA: an MCS queue whose releases prefer waiters of the holder's NUMA node; those of the others wait in a second queue,
 //! which travels with the lock.
 //!
-//! Dave Dice and Alex Kogan, "Compact NUMA-aware locks", EuroSys 2019, figures 2 to 5. Deviations: the second queue is
+//! Dave Dice and Alex Kogan, "Compact NUMA-aware locks", EuroSys 2019. Deviations: the second queue is
 //! brought back after a fixed number of hand-offs that it waited for (`may-pass-local`), not when a coin says so; its ends are in the holder's
 //! node, not its head in the holder's word and its tail in the head's node, because the word is the hand-off protocol's; the node
 //! comes from the platform's pool and travels in the token; waiters can give up at a deadline in either queue; the hand-off is
@@ -116,13 +116,20 @@ impl<P: Platform, W: WaitPolicy<P>> Cna<P, W> {
     /// Acquires with `node` if there is no queue.
     #[inline(always)]
     fn acquire_at_once(&self, node: NonNull<CnaNode<P>>) -> bool {
-        // ORDER: Relaxed: the CAS compares again.
-        let free = self.tail.load(Relaxed);
-        let Some(limit) = limit_in(free) else { return false };
+        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
+        match self.tail.compare_exchange(unlocked(0), node.as_ptr(), AcqRel, Relaxed) {
+            Ok(_) => true,
+            Err(seen) => limit_in(seen).is_some_and(|limit| self.acquire_limited(node, limit)),
+        }
+    }
+
+    /// As [`Cna::acquire_at_once`], for a lock with a limit of its own.
+    #[cold]
+    fn acquire_limited(&self, node: NonNull<CnaNode<P>>, limit: u32) -> bool {
         // SAFETY: ours, and not published.
         unsafe { node.as_ref() }.limit.store(limit, Relaxed);
-        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
-        self.tail.compare_exchange(free, node.as_ptr(), AcqRel, Relaxed).is_ok()
+        // ORDER: as above.
+        self.tail.compare_exchange(unlocked(limit), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
 
     /// Frees the lock, if nobody is behind `node`.
