@@ -137,7 +137,7 @@ impl<W> Clh<Native, W> {
 impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
     /// Acquires with `node` if there is no queue.
     #[inline(always)]
-    fn attempt(&self, node: NonNull<ClhNode<P>>) -> bool {
+    pub(crate) fn acquire_at_once(&self, node: NonNull<ClhNode<P>>) -> bool {
         // ORDER: Release is E2, Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
@@ -146,18 +146,31 @@ impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
     /// releaser's (I4).
     fn queue_up(&self, node: NonNull<ClhNode<P>>, deadline: Option<Deadline>) -> Option<NonNull<ClhNode<P>>> {
         // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        let granted = registered::<P, _>(ptr::from_ref(self) as usize, || {
-            // ORDER: Release is E2; Acquire is E1 and E2.
-            match NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
-                Some(pred) => Self::wait_behind(pred, node, deadline),
-                None => true, // Released since our first attempt.
-            }
-        });
+        let granted = registered::<P, _>(ptr::from_ref(self) as usize, || self.append(node, node, deadline));
         granted.then_some(node)
     }
 
+    /// Puts those from `node` to `last` into the queue, each but `node` behind the one before it already, and waits with
+    /// `node`. Returns whether it was granted the lock.
+    pub(crate) fn append(
+        &self,
+        node: NonNull<ClhNode<P>>,
+        last: NonNull<ClhNode<P>>,
+        deadline: Option<Deadline>,
+    ) -> bool {
+        // ORDER: Release is E2; Acquire is E1 and E2.
+        match NonNull::new(self.tail.swap(last.as_ptr(), AcqRel)) {
+            Some(pred) => Self::wait_behind(pred, node, deadline),
+            None => true, // Released since our first attempt.
+        }
+    }
+
     /// Waits for the lock on the word of `pred`; returns whether it was granted.
-    fn wait_behind(pred: NonNull<ClhNode<P>>, node: NonNull<ClhNode<P>>, deadline: Option<Deadline>) -> bool {
+    pub(crate) fn wait_behind(
+        pred: NonNull<ClhNode<P>>,
+        node: NonNull<ClhNode<P>>,
+        deadline: Option<Deadline>,
+    ) -> bool {
         // SAFETY: I1 and I3: nobody recycles `pred` before we are granted the lock or give up.
         let ahead = unsafe { pred.as_ref() };
         if deadline.is_some() {
@@ -228,7 +241,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Clh<P, W> {
     #[inline(always)]
     fn lock(&self) -> Self::Token {
         let node = P::alloc_node();
-        if self.attempt(node) { node } else { self.lock_slow(node) }
+        if self.acquire_at_once(node) { node } else { self.lock_slow(node) }
     }
 
     #[inline]
@@ -238,7 +251,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Clh<P, W> {
             return None;
         }
         let node = P::alloc_node();
-        if self.attempt(node) {
+        if self.acquire_at_once(node) {
             return Some(node);
         }
         // SAFETY: never published.
@@ -248,7 +261,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Clh<P, W> {
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
         let node = P::alloc_node();
-        if self.attempt(node) { Some(node) } else { self.queue_up(node, Some(deadline)) }
+        if self.acquire_at_once(node) { Some(node) } else { self.queue_up(node, Some(deadline)) }
     }
 
     #[inline(always)]

@@ -46,17 +46,24 @@ pub fn contended<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
 
 /// The lock is held from the start; whoever releases it comes again, while two others come.
 pub fn come_again<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    come_again_as(lock, 0)
+}
+
+/// As [`come_again`], with `number` as the number of the thread that releases.
+pub fn come_again_as<P: ModelPlatform>(lock: AnyLock<P>, number: usize) -> Play {
     let stage = Stage::<P>::new(lock);
-    let held = stage.lock.lock();
-    let releaser = Arc::clone(&stage);
-    let mut play = stage.play(4, 4).with(move || {
-        P::yield_now();
-        releaser.finish(Some(held));
-        releaser.locked();
-    });
-    for _ in 0..2 {
+    let mut held = Some(stage.lock.lock());
+    let mut play = stage.play(4, 4);
+    for thread in 0..3 {
         let stage = Arc::clone(&stage);
-        play = play.with(move || _ = stage.locked());
+        let held = held.take_if(|_| thread == number);
+        play = play.with(move || {
+            if held.is_some() {
+                P::yield_now();
+                stage.finish(held);
+            }
+            stage.locked();
+        });
     }
     play
 }

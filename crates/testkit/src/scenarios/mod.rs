@@ -13,7 +13,7 @@ use lockwork_locks::RawLock;
 use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
-use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna, shfl::Shfl};
+use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna, hclh::Hclh, shfl::Shfl};
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::malth::Malth;
 use lockwork_locks::queue::{alock::Alock, mcs::Mcs, mcs_timepub::McsTimepub};
@@ -203,7 +203,7 @@ fn state_of(lock: &LockInfo) -> usize {
 }
 
 /// The scenarios for a lock that keeps state; for a hierarchical one on a machine that has a hierarchy, and with fewer
-/// involuntary switches if it keeps state, because more steps are in between.
+/// involuntary switches if there are many steps between its states.
 fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let adapt = |scenario: Scenario| {
         let kept = if scenario.name.starts_with("destroy") { 0 } else { state_of(lock) };
@@ -211,7 +211,7 @@ fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario> {
         if lock.algorithm.family != Family::Hierarchical {
             return scenario;
         }
-        if state_of(lock) == 0 {
+        if state_of(lock) == 0 || ["hclh", "fc-mcs"].contains(&lock.algorithm.name) {
             return scenario.on_two_nodes();
         }
         let most = if scenario.threads <= 2 && scenario.name != "give-up" { 2 } else { 1 };
@@ -228,6 +228,12 @@ fn shuffling<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
         Scenario::new("neighbours", 3, move || locks::contended(make())).on_cpus(1),
         Scenario::new("strangers", 4, move || locks::give_up_before_release(make())).on_cpus(3).within(0),
     ]
+}
+
+/// Two waiters of a node are put into the lock's queue together, and one of another node behind them.
+fn splicing<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
+    let play = || locks::come_again_as(undropped::<P, _>(L::new()), 1);
+    vec![Scenario::new("come-again-from-elsewhere", 3, play).on_cpus(3).within(1)]
 }
 
 /// Every lock of the catalogue, with the small or the large scenarios.
@@ -278,11 +284,12 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         scenarios: adapted(id.info(), scenarios),
     });
     if !large {
-        for (id, scenarios) in [
-            (LockId::ShflSpin, shuffling::<P, Shfl<P, Spin>>()),
-            (LockId::ShflStp, shuffling::<P, Shfl<P, SpinThenPark>>()),
+        for (id, what, scenarios) in [
+            (LockId::ShflSpin, "shuffling", shuffling::<P, Shfl<P, Spin>>()),
+            (LockId::ShflStp, "shuffling", shuffling::<P, Shfl<P, SpinThenPark>>()),
+            (LockId::HclhStp, "splicing", splicing::<P, Hclh<P, SpinThenPark>>()),
         ] {
-            let name = format!("{}, shuffling", id.info().name);
+            let name = format!("{}, {what}", id.info().name);
             all.push(Subject { name, scenarios: adapted(id.info(), scenarios) });
         }
     }
