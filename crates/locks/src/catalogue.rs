@@ -6,7 +6,7 @@ use lockwork_platform::Platform;
 
 use crate::api::RawLock;
 use crate::competitive::{backoff, hbo, tas, ttas};
-use crate::hierarchical::{ahmcs, cna, combinations, hclh, hmcs, shfl};
+use crate::hierarchical::{ahmcs, cna, combinations, fc_mcs, hclh, hmcs, shfl};
 use crate::knobs::{self, BaseKnobs, Knob};
 use crate::load::malth;
 use crate::queue::{alock, clh, hemlock, k42, mcs, mcs_timepub, mcs_try, ptl, reciprocating, ticket, twa};
@@ -175,6 +175,8 @@ catalogue! {
     MalthStp, "malth-stp", "stp", malth::ALGORITHM, malth::Malth<P, SpinThenPark>;
     CnaSpin, "cna-spin", "spin", cna::ALGORITHM, cna::Cna<P, Spin>;
     CnaStp, "cna-stp", "stp", cna::ALGORITHM, cna::Cna<P, SpinThenPark>;
+    FcMcsSpin, "fc-mcs-spin", "spin", fc_mcs::ALGORITHM, fc_mcs::FcMcs<P, Spin>;
+    FcMcsStp, "fc-mcs-stp", "stp", fc_mcs::ALGORITHM, fc_mcs::FcMcs<P, SpinThenPark>;
     HclhSpin, "hclh-spin", "spin", hclh::ALGORITHM, hclh::Hclh<P, Spin>;
     HclhStp, "hclh-stp", "stp", hclh::ALGORITHM, hclh::Hclh<P, SpinThenPark>;
     ShflSpin, "shfl-spin", "spin", shfl::ALGORITHM, shfl::Shfl<P, Spin>;

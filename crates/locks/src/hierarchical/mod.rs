@@ -5,6 +5,7 @@ pub mod cna;
 pub mod cohort;
 pub mod combinations;
 pub mod directory;
+pub mod fc_mcs;
 pub mod hclh;
 pub mod hmcs;
 pub mod lazy;

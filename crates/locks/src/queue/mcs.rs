@@ -98,6 +98,13 @@ impl<P: Platform> PoolNode<P> for McsNode<P> {
     }
 }
 
+impl<P: Platform> McsNode<P> {
+    /// The link, for those who put together what [`Mcs::append`] appends.
+    pub(crate) fn link(&self) -> &P::Ptr<Self> {
+        &self.next
+    }
+}
+
 /// The MCS lock, waiting by `W`.
 #[repr(transparent)]
 pub struct Mcs<P: Platform, W> {
@@ -130,19 +137,39 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
         deadline: Option<Deadline>,
     ) -> Option<NonNull<McsNode<P>>> {
         // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        let granted = registered::<P, _>(address, || {
-            // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
-            match NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
-                None => true, // Released since our first attempt.
-                Some(pred) => {
-                    // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
-                    unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-                    // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
-                    W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
-                }
-            }
-        });
+        let granted = registered::<P, _>(address, || self.append(node, node, deadline));
         granted.then_some(node)
+    }
+
+    /// Puts those from `node` to `last`, who are linked, into the queue, and waits with `node`. Returns whether it was granted
+    /// the lock.
+    #[inline]
+    pub(crate) fn append(
+        &self,
+        node: NonNull<McsNode<P>>,
+        last: NonNull<McsNode<P>>,
+        deadline: Option<Deadline>,
+    ) -> bool {
+        // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
+        let Some(pred) = NonNull::new(self.tail.swap(last.as_ptr(), AcqRel)) else {
+            return true; // Released since our first attempt.
+        };
+        // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
+        unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
+        Self::wait_with(node, deadline)
+    }
+
+    /// Waits with `node`, which is in the queue or soon will be. Returns whether it was granted the lock.
+    pub(crate) fn wait_with(node: NonNull<McsNode<P>>, deadline: Option<Deadline>) -> bool {
+        // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
+        W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
+    }
+
+    /// Acquires with `node` if there is no queue.
+    #[inline(always)]
+    pub(crate) fn acquire_at_once(&self, node: NonNull<McsNode<P>>) -> bool {
+        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
+        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
 
     /// Hands the lock over, or frees it, on behalf of `node`, skipping those who gave up.
@@ -197,8 +224,7 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
         deadline: Option<Deadline>,
     ) -> Option<NonNull<McsNode<P>>> {
         let node = P::alloc_node::<McsNode<P>>();
-        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
-        if self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok() {
+        if self.acquire_at_once(node) {
             return Some(node);
         }
         self.queue_up(address, node, deadline)
@@ -244,8 +270,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Mcs<P, W> {
             return None;
         }
         let node = P::alloc_node::<McsNode<P>>();
-        // ORDER: as in `acquire_for`.
-        if self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok() {
+        if self.acquire_at_once(node) {
             return Some(node);
         }
         // SAFETY: never published.

@@ -13,7 +13,7 @@ use lockwork_locks::RawLock;
 use lockwork_locks::biased::{self, Biased};
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
-use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna, hclh::Hclh, shfl::Shfl};
+use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna, fc_mcs::FcMcs, hclh::Hclh, shfl::Shfl};
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::malth::Malth;
 use lockwork_locks::queue::{alock::Alock, mcs::Mcs, mcs_timepub::McsTimepub};
@@ -287,6 +287,7 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         for (id, what, scenarios) in [
             (LockId::ShflSpin, "shuffling", shuffling::<P, Shfl<P, Spin>>()),
             (LockId::ShflStp, "shuffling", shuffling::<P, Shfl<P, SpinThenPark>>()),
+            (LockId::FcMcsStp, "splicing", splicing::<P, FcMcs<P, SpinThenPark>>()),
             (LockId::HclhStp, "splicing", splicing::<P, Hclh<P, SpinThenPark>>()),
         ] {
             let name = format!("{}, {what}", id.info().name);
