@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use lockwork_locks::catalogue::lookup;
+
 /// A program that has not ended by then is killed with everything it started. Its cases have limits of their
 /// own, which are meant to strike first.
 const LIMIT_SECONDS: u32 = 600;
@@ -106,8 +108,8 @@ pub(crate) struct Effort {
 /// The effort that suits a lock. With more threads than cores, a lock whose waiters spin keeps its holder off
 /// the processor, or is handed to a thread that is. GCR bounds how many do so, but not to the number of cores.
 pub(crate) fn effort(lock: &str) -> Effort {
-    let base = lock.strip_prefix("gcr(").map_or(lock, |rest| rest.trim_end_matches(')'));
-    if !(base.ends_with("-spin") || matches!(base, "tas" | "ttas" | "backoff" | "ticket")) {
+    let base = lock.rsplit('(').next().and_then(|rest| rest.split([',', ')']).next()).unwrap_or(lock);
+    if lookup(base).is_none_or(|lock| lock.waiting != "spin") {
         Effort { scale: 100, threads: 64, patience: 2, spin: false }
     } else if base == lock {
         Effort { scale: 2, threads: 3, patience: 3, spin: true }
