@@ -14,6 +14,7 @@ use lockwork_testkit::erased::undropped;
 use lockwork_testkit::model::{Config, ModelPlatform, Play};
 use lockwork_testkit::mutation::failure;
 use lockwork_testkit::scenarios::{Stage, locks};
+use lockwork_testkit::watchdog::threads;
 
 /// What is wrong with a lock.
 trait Flaw: Send + Sync + 'static {
@@ -232,4 +233,11 @@ fn a_message_through_a_word_needs_both_its_halves() {
     assert_eq!(under_loom(|| play::<L>(AcqRel, Acquire)), None);
     assert_found(under_loom(|| play::<L>(Acquire, Acquire)), "Causality violation");
     assert_found(under_loom(|| play::<L>(AcqRel, Relaxed)), "Causality violation");
+}
+
+/// What a watchdog prints of a test that hangs.
+#[test]
+fn every_thread_is_described() {
+    let all = threads();
+    assert!(all.lines().any(|line| line.contains(" R ")), "one thread runs, this one: {all}");
 }

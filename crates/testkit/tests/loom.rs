@@ -6,7 +6,6 @@
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
-use lockwork_testkit::engines::loom::LoomPlatform;
 use lockwork_testkit::mutation::run_deeper;
 use lockwork_testkit::scenarios::{self, Subject};
 use lockwork_testkit::watchdog::watchdog;
@@ -14,8 +13,8 @@ use lockwork_testkit::watchdog::watchdog;
 /// Far more than any scenario needs within its own bounds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A wrapper is the same around every lock: one that spins, one that sleeps, one that queues.
-const WRAPPED: [&str; 3] = ["(tas)", "(futex)", "(mcs-stp)"];
+/// What wrappers are explored around: a lock that spins, one that sleeps, one that queues.
+const AROUND: [&str; 3] = ["(tas)", "(futex)", "(mcs-stp)"];
 
 fn deeper() -> usize {
     std::env::var("LOCKWORK_DEEPER").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -41,13 +40,12 @@ fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut subjects = scenarios::base_locks::<LoomPlatform>(false);
-    subjects.extend(scenarios::conditions::<LoomPlatform>(false));
-    let mut wrapped = scenarios::restricted_locks::<LoomPlatform>(false);
-    wrapped.extend(scenarios::restricted_by_node::<LoomPlatform>(false));
-    wrapped.extend(scenarios::biased_locks::<LoomPlatform>(false));
-    let is_representative = |subject: &Subject| WRAPPED.iter().any(|end| subject.name.ends_with(end));
-    subjects.extend(wrapped.into_iter().filter(is_representative));
-    let trials = subjects.into_iter().flat_map(trials).collect();
+    // A wrapper is the same around every lock.
+    let is_wrapped = |name: &str| name.starts_with("gcr(") || name.starts_with("biased(");
+    let is_wanted = |subject: &Subject| {
+        !is_wrapped(&subject.name) || AROUND.iter().any(|inner| subject.name.ends_with(inner))
+    };
+    let subjects = scenarios::for_loom().into_iter().filter(is_wanted);
+    let trials = subjects.flat_map(trials).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use lockwork_testkit::engines::loom::LoomPlatform;
 use lockwork_testkit::mutation::{Mutant, Verdict, judge, mutants};
 use lockwork_testkit::scenarios::{self, Subject};
 
@@ -162,10 +161,5 @@ fn subjects_of(file: &str) -> Vec<Subject> {
         "cond/" => &["cond(futex)"],
         _ => &["mcs-stp", "mcs-spin", "mcs-ls", "clh-stp", "clh-spin", "k42-stp", "k42-spin"],
     };
-    let mut all = scenarios::base_locks::<LoomPlatform>(false);
-    all.extend(scenarios::restricted_locks::<LoomPlatform>(false));
-    all.extend(scenarios::restricted_by_node::<LoomPlatform>(false));
-    all.extend(scenarios::biased_locks::<LoomPlatform>(false));
-    all.extend(scenarios::conditions::<LoomPlatform>(false));
-    all.into_iter().filter(|subject| names.contains(&&*subject.name)).collect()
+    scenarios::for_loom().into_iter().filter(|subject| names.contains(&&*subject.name)).collect()
 }

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
-use lockwork_testkit::engines::shuttle::{Schedules, ShuttlePlatform, explore};
+use lockwork_testkit::engines::shuttle::{Schedules, explore};
 use lockwork_testkit::scenarios::{self, Scenario, Subject};
 use lockwork_testkit::watchdog::watchdog;
 
@@ -41,10 +41,6 @@ fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut subjects = scenarios::base_locks::<ShuttlePlatform>(true);
-    subjects.extend(scenarios::restricted_locks::<ShuttlePlatform>(true));
-    subjects.extend(scenarios::restricted_by_node::<ShuttlePlatform>(true));
-    subjects.extend(scenarios::biased_locks::<ShuttlePlatform>(true));
-    subjects.extend(scenarios::conditions::<ShuttlePlatform>(true));
+    let subjects = scenarios::for_shuttle();
     libtest_mimic::run(&arguments, subjects.into_iter().flat_map(trials).collect()).exit();
 }

@@ -162,8 +162,10 @@ pub trait Restricted<P: Platform>: Sized {
         unsafe { self.inner().dispose() };
         // ORDER: Relaxed: the caller comes after all users.
         if let Some(state) = NonNull::new(self.state().swap(ptr::null_mut(), Relaxed)) {
+            // SAFETY: pool memory that is the lock's until it is freed below.
+            let kept = unsafe { state.as_ref() };
             // SAFETY: the caller's contract.
-            unsafe { state.as_ref().dispose() };
+            unsafe { kept.dispose() };
             // SAFETY: unlinked, and nobody else knows of it.
             unsafe { P::free_node(state) };
         }

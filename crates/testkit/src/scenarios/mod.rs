@@ -22,6 +22,8 @@ use lockwork_locks::wait::{Spin, SpinThenPark};
 
 pub use cast::{Stage, expired, in_time};
 
+use crate::engines::loom::LoomPlatform;
+use crate::engines::shuttle::ShuttlePlatform;
 use crate::erased::{AnyLock, undropped};
 use crate::model::{Config, ModelPlatform, Play};
 
@@ -411,6 +413,28 @@ pub fn biased_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         scenarios: adapted(lock, dispatch::<P, _>(lock.id, BiasedAround { large })),
     };
     wrapped_by(&biased::ALGORITHM).map(subject).collect()
+}
+
+/// Every small scenario, for loom. Not generic, so that it is compiled here and not once in every test that uses it.
+#[must_use]
+pub fn for_loom() -> Vec<Subject> {
+    let mut all = base_locks::<LoomPlatform>(false);
+    all.extend(restricted_locks::<LoomPlatform>(false));
+    all.extend(restricted_by_node::<LoomPlatform>(false));
+    all.extend(biased_locks::<LoomPlatform>(false));
+    all.extend(conditions::<LoomPlatform>(false));
+    all
+}
+
+/// Every large scenario, for shuttle. Not generic, as [`for_loom`].
+#[must_use]
+pub fn for_shuttle() -> Vec<Subject> {
+    let mut all = base_locks::<ShuttlePlatform>(true);
+    all.extend(restricted_locks::<ShuttlePlatform>(true));
+    all.extend(restricted_by_node::<ShuttlePlatform>(true));
+    all.extend(biased_locks::<ShuttlePlatform>(true));
+    all.extend(conditions::<ShuttlePlatform>(true));
+    all
 }
 
 /// The condition variable with a lock of one kind.
