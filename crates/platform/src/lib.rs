@@ -102,6 +102,12 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether a lock may have been copied, bit by bit, while both copies stay in use: a program may do that to its mutexes.
+    /// Otherwise a lock that is found at another address has been moved.
+    fn locks_are_copied() -> bool {
+        false
+    }
+
     /// The time on `clock`, in nanoseconds since its origin.
     fn now(clock: Clock) -> u64;
 

@@ -39,6 +39,11 @@ impl Native {
         SPIN_BUDGET.store(0, Ordering::Relaxed);
     }
 
+    /// Says that locks may be copied: see [`Platform::locks_are_copied`].
+    pub fn set_locks_are_copied() {
+        LOCKS_ARE_COPIED.store(true, Ordering::Relaxed);
+    }
+
     /// Prepares what is better prepared before other code runs: the exit handler's key, which needs no memory when it is
     /// among the first of the process, and the kernel's barrier, which is registered quickly while there is one thread.
     pub fn prepare() {
@@ -149,6 +154,9 @@ static SPIN_BUDGET: AtomicU32 = AtomicU32::new(0);
 /// What a context-switch round trip costs, in ns; as given, the value is that of servers of the last decade.
 static ROUND_TRIP_NS: AtomicU64 = AtomicU64::new(5_000);
 
+/// Whether locks may have been copied.
+static LOCKS_ARE_COPIED: AtomicBool = AtomicBool::new(false);
+
 /// Whether spinning threads never yield.
 static STRICT_SPIN: AtomicBool = AtomicBool::new(false);
 
@@ -227,6 +235,10 @@ unsafe impl Platform for Native {
     #[inline]
     fn strict_spin() -> bool {
         STRICT_SPIN.load(Ordering::Relaxed)
+    }
+
+    fn locks_are_copied() -> bool {
+        LOCKS_ARE_COPIED.load(Ordering::Relaxed)
     }
 
     fn now(clock: Clock) -> u64 {

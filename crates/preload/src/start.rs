@@ -95,6 +95,7 @@ fn initialise() {
             )),
         }
     }
+    Native::set_locks_are_copied();
     Native::set_strict_spin(environment.is_set(b"LOCKWORK_STRICT_SPIN"));
     let choice = environment.get(b"LOCKWORK_LOCK").map(parse);
     let default = match environment.get_c(b"LOCKWORK_POLICY").filter(|file| !file.is_empty()) {

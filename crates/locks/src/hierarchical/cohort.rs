@@ -46,7 +46,7 @@ use lockwork_platform::{AtomicCell, DataCell, Deadline, NODE_BYTES, Native, Plat
 
 use super::combinations::COHORT;
 use super::directory::Directory;
-use super::lazy::{Lazy, Limited};
+use super::lazy::{Lazy, State};
 use super::part::{GlobalLock, LocalLock, Part};
 use crate::api::{RawLock, Token};
 use crate::knobs::BaseKnobs;
@@ -374,6 +374,8 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
     use crate::queue::ticket::Ticket;
 
@@ -389,6 +391,17 @@ mod tests {
         // SAFETY: locked above.
         unsafe { lock.unlock(token) };
         assert!(!lock.is_locked());
+    }
+
+    #[test]
+    fn a_lock_that_was_moved_keeps_its_state() {
+        let lock = Lock::unlocked();
+        let token = lock.lock();
+        // SAFETY: locked above.
+        unsafe { lock.unlock(token) };
+        let state = ptr::from_ref(lock.directory.get_or_make());
+        let moved = std::boxed::Box::new(lock);
+        assert!(ptr::eq(moved.directory.get_or_make(), state) && !moved.is_locked());
     }
 
     #[test]

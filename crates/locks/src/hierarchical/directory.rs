@@ -26,7 +26,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, NODE_BYTES, Native, Platform, PoolNode};
 
-use super::lazy::Limited;
+use super::lazy::State;
 use crate::api::RawLock;
 use crate::knobs::PASS_LIMIT;
 
@@ -42,6 +42,7 @@ pub struct Directory<P: Platform, R: 'static, S: 'static> {
     /// The states of the nodes.
     pub(super) nodes: Children<P, S, NEAR>,
     limit: P::U32,
+    owner: P::U32,
 }
 
 impl<P: Platform, R: 'static, S: 'static> core::fmt::Debug for Directory<P, R, S> {
@@ -52,13 +53,17 @@ impl<P: Platform, R: 'static, S: 'static> core::fmt::Debug for Directory<P, R, S
 
 impl<P: Platform, R: RawLock<P> + 'static, S: 'static> PoolNode<P> for Directory<P, R, S> {
     fn new() -> Self {
-        Self { root: R::new(), nodes: Children::new(), limit: P::U32::new(PASS_LIMIT) }
+        Self { root: R::new(), nodes: Children::new(), limit: P::U32::new(PASS_LIMIT), owner: P::U32::new(0) }
     }
 }
 
-impl<P: Platform, R: 'static, S: 'static> Limited<P> for Directory<P, R, S> {
+impl<P: Platform, R: 'static, S: 'static> State<P> for Directory<P, R, S> {
     fn pass_limit(&self) -> &P::U32 {
         &self.limit
+    }
+
+    fn owner(&self) -> &P::U32 {
+        &self.owner
     }
 }
 

@@ -8,16 +8,18 @@
 //! | 1 … 65,535     | never used; the pass limit that its state is to be made with |
 //! | anything else  | the address of its state                                  |
 //!
+//! The state knows its lock by its address. A lock that finds the state of another has been copied, where that may be
+//! ([`Platform::locks_are_copied`]): it is as if never used, with the default pass limit. Or it has been moved, and the state is its own.
+//!
 //! Nothing lies in the lowest 64 KiB of a process: Linux maps nothing there unless it is asked for that very address.
 //!
 //! # Invariants
 //!
-//! - I1: once the word is an address it stays until the lock is disposed of.
+//! - I1: once the word is the address of the lock's own state it stays until the lock is disposed of.
 //!
 //! # Ordering
 //!
-//! - E1: the CAS that publishes something (Release) → the load or failed CAS that finds it (Acquire): its
-//!   initialisation.
+//! - E1: the CAS that publishes a state (Release) → the load that finds it (Acquire): its initialisation.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -26,10 +28,12 @@ use lockwork_platform::{AtomicCell, Native, Platform, PoolNode};
 
 use crate::knobs::{BaseKnobs, MOST_PASSES};
 
-/// State with a pass limit, which starts as the default one.
-pub trait Limited<P: Platform> {
-    /// The limit; changed by [`Lazy`] only.
+/// State with a pass limit, which starts as the default one. Both words are changed by [`Lazy`] only.
+pub trait State<P: Platform> {
+    /// The limit.
     fn pass_limit(&self) -> &P::U32;
+    /// Whose state it is, by the lock's address.
+    fn owner(&self) -> &P::U32;
 }
 
 /// Null, a pass limit, or where the state is.
@@ -55,17 +59,43 @@ fn is_address<T>(word: *mut T) -> bool {
     word.addr() > MOST_PASSES as usize
 }
 
-impl<P: Platform, T: PoolNode<P> + Limited<P>> Lazy<P, T> {
+impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
     pub(super) fn new() -> Self {
         Self(P::Ptr::new(ptr::null_mut()))
+    }
+
+    /// What a state knows its lock by: 32 bits that are different for locks less than 32 GiB apart.
+    #[inline(always)]
+    fn identity(&self) -> u32 {
+        (ptr::from_ref(self).addr() >> 3) as u32
     }
 
     /// The state, if there is one.
     #[inline(always)]
     pub(super) fn get(&self) -> Option<&T> {
-        let word = self.0.load(Acquire); // ORDER: E1.
-        // SAFETY: I1: published, and there until the lock is disposed of.
-        is_address(word).then(|| unsafe { &*word })
+        self.own(self.0.load(Acquire)) // ORDER: E1.
+    }
+
+    /// The lock's own state, if that is where `word` points, which was read with Acquire.
+    #[inline(always)]
+    fn own(&self, word: *mut T) -> Option<&T> {
+        if !is_address(word) {
+            return None;
+        }
+        // SAFETY: I1: published, and there until the lock is disposed of; or the state of the lock that this one is a copy
+        // of. Pool memory stays readable.
+        let state = unsafe { &*word };
+        if state.owner().load(Relaxed) == self.identity() { Some(state) } else { self.moved(state) }
+    }
+
+    /// The state of a lock that was moved, which is its own, or copied, which is not.
+    #[cold]
+    fn moved<'a>(&self, state: &'a T) -> Option<&'a T> {
+        if P::locks_are_copied() {
+            return None;
+        }
+        state.owner().store(self.identity(), Relaxed);
+        Some(state)
     }
 
     /// The state of a lock that has been acquired.
@@ -91,48 +121,52 @@ impl<P: Platform, T: PoolNode<P> + Limited<P>> Lazy<P, T> {
     #[cold]
     fn make(&self) -> &T {
         let fresh = P::alloc_node::<T>();
-        let mut word = ptr::null_mut();
-        // ORDER: Release on success and Acquire on failure are E1.
-        while let Err(there) = self.0.compare_exchange(word, fresh.as_ptr(), Release, Acquire) {
-            if is_address(there) {
+        // SAFETY: nobody else knows of it yet.
+        let state = unsafe { &*fresh.as_ptr() };
+        state.owner().store(self.identity(), Relaxed);
+        loop {
+            let word = self.0.load(Acquire); // ORDER: E1.
+            if let Some(there) = self.own(word) {
                 // SAFETY: never published.
                 unsafe { P::free_node(fresh) };
-                // SAFETY: I1.
-                return unsafe { &*there };
+                return there;
             }
-            // SAFETY: nobody else knows of it yet.
-            unsafe { fresh.as_ref() }.pass_limit().store(there.addr() as u32, Relaxed);
-            word = there;
+            if !is_address(word) && !word.is_null() {
+                state.pass_limit().store(word.addr() as u32, Relaxed);
+            }
+            // ORDER: Release is E1. A failure is looked at above.
+            if self.0.compare_exchange(word, fresh.as_ptr(), Release, Relaxed).is_ok() {
+                return state;
+            }
         }
-        // SAFETY: I1.
-        unsafe { &*fresh.as_ptr() }
     }
 
     /// See [`RawLock::configure`](crate::api::RawLock::configure).
     pub(super) fn configure(&self, knobs: &BaseKnobs) {
         let Some(limit) = knobs.pass_limit.map(|limit| limit.clamp(1, MOST_PASSES)) else { return };
         loop {
-            if let Some(state) = self.get() {
+            let word = self.0.load(Acquire); // ORDER: E1.
+            if let Some(state) = self.own(word) {
                 return state.pass_limit().store(limit, Relaxed);
             }
-            let word = self.0.load(Relaxed);
             let limit = ptr::without_provenance_mut(limit as usize);
             // ORDER: a number says all; nothing is published.
-            if !is_address(word) && self.0.compare_exchange(word, limit, Relaxed, Relaxed).is_ok() {
+            if self.0.compare_exchange(word, limit, Relaxed, Relaxed).is_ok() {
                 return;
             }
         }
     }
 
-    /// Gives the state back, once `clear` has given back what it points to.
+    /// Gives the state back, if it is the lock's own, once `clear` has given back what it points to.
     ///
     /// # Safety
     ///
     /// Nobody uses the lock.
     pub(super) unsafe fn dispose(&self, clear: impl FnOnce(&T)) {
-        let Some(state) = self.get() else { return };
-        clear(state);
+        let state = self.get();
         self.0.store(ptr::null_mut(), Relaxed);
+        let Some(state) = state else { return };
+        clear(state);
         // SAFETY: unlinked, and nobody else knows of it.
         unsafe { P::free_node(NonNull::from(state)) };
     }

@@ -34,9 +34,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::{AtomicCell, DataCell, Deadline, NODE_BYTES, Native, Platform, PoolNode};
 
 use super::directory::Children;
-use super::lazy::{Lazy, Limited};
+use super::lazy::{Lazy, State};
 use crate::api::{RawLock, Token};
-use crate::knobs::{BaseKnobs, PASS_LIMIT};
+use crate::knobs::{BaseKnobs, MOST_PASSES, PASS_LIMIT};
 use crate::queue::mcs::{Mcs, McsNode};
 use crate::wait::{Spin, WaitPolicy, registered};
 
@@ -64,18 +64,20 @@ pub struct Domain<P: Platform, W: 'static> {
     above: P::Ptr<Domain<P, W>>,
     /// The word of the holder's token of `queue`.
     token: P::Data<usize>,
-    /// Hand-overs that are left until the domains beside this one get their turn.
-    passes: P::Data<u32>,
     /// The limit: of the root, the lock's; else what the domain above had at the last acquisition.
     limit: P::U32,
     /// How crowded the queue has been; written by the holder, read by all.
     crowding: P::U32,
+    /// Of the root: whose state it is.
+    owner: P::U32,
+    /// Hand-overs that are left until the domains beside this one get their turn.
+    passes: P::Data<u16>,
     /// Whether the queues above come with `queue`.
     ours: P::Data<bool>,
     below: Children<P, Domain<P, W>, NEAR>,
 }
 
-const _: () = assert!(size_of::<Domain<Native, Spin>>() == NODE_BYTES);
+const _: () = assert!(size_of::<Domain<Native, Spin>>() == NODE_BYTES && MOST_PASSES <= u16::MAX as u32);
 
 impl<P: Platform, W> core::fmt::Debug for Domain<P, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -89,18 +91,23 @@ impl<P: Platform, W: WaitPolicy<P>> PoolNode<P> for Domain<P, W> {
             queue: Mcs::new(),
             above: P::Ptr::new(ptr::null_mut()),
             token: P::Data::new(0),
-            passes: P::Data::new(0),
             limit: P::U32::new(PASS_LIMIT),
             crowding: P::U32::new(0),
+            owner: P::U32::new(0),
+            passes: P::Data::new(0),
             ours: P::Data::new(false),
             below: Children::new(),
         }
     }
 }
 
-impl<P: Platform, W> Limited<P> for Domain<P, W> {
+impl<P: Platform, W> State<P> for Domain<P, W> {
     fn pass_limit(&self) -> &P::U32 {
         &self.limit
+    }
+
+    fn owner(&self) -> &P::U32 {
+        &self.owner
     }
 }
 
@@ -142,7 +149,7 @@ impl<P: Platform, W: WaitPolicy<P>> Domain<P, W> {
             let limit = above.limit.load(Relaxed);
             self.limit.store(limit, Relaxed);
             // SAFETY: as above.
-            unsafe { self.passes.set(limit) };
+            unsafe { self.passes.set(limit as u16) };
         }
         // SAFETY: as above.
         unsafe { self.token.set(token.into_word()) };
@@ -188,7 +195,7 @@ impl<P: Platform, W: WaitPolicy<P>> Domain<P, W> {
             // SAFETY: as above: nobody took it.
             unsafe { self.ours.set(false) };
         }
-        E::left(&above.crowding, passes < self.limit.load(Relaxed));
+        E::left(&above.crowding, u32::from(passes) < self.limit.load(Relaxed));
         // SAFETY: ours. ORDER: E2. From here on the domain is not ours to look at.
         unsafe { self.queue.unlock(token) };
         // SAFETY: I1: held as well.
