@@ -11,6 +11,7 @@ mod arch;
 pub mod barrier;
 mod cells;
 mod clock;
+mod load;
 mod native;
 pub mod slab;
 pub mod slots;
@@ -113,6 +114,12 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
 
     /// How many threads can run at once, at least 1: the CPUs this process is allowed to use.
     fn parallelism() -> usize;
+
+    /// How many threads can run right now, the caller included, on those CPUs and on all others: the load of the system. A
+    /// figure that may be some milliseconds old; 0 where it is not known.
+    fn runnable() -> usize {
+        1
+    }
 
     /// A number from 1 that no other living thread has; 0 where the thread has none, as when it is ending.
     fn thread_id() -> u32;

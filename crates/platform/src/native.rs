@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 use crate::cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
 use crate::clock::{Clock, Deadline};
 use crate::tls::ThreadBlock;
-use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, arch, barrier, slab, slots, sys, topology};
+use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, arch, barrier, load, slab, slots, sys, topology};
 
 /// Linux on the machine at hand.
 #[derive(Clone, Copy, Debug)]
@@ -254,6 +254,10 @@ unsafe impl Platform for Native {
             }
             cpus => cpus,
         }
+    }
+
+    fn runnable() -> usize {
+        load::runnable()
     }
 
     fn cpu() -> usize {

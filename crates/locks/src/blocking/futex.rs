@@ -116,6 +116,11 @@ impl<P: Platform> FutexLock<P> {
         }
     }
 
+    /// Acquires, known as a waiter for `address`: what this lock is a part of. Whether it did before the deadline.
+    pub(crate) fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> bool {
+        self.is_taken_at_once() || self.lock_slow(address, deadline)
+    }
+
     /// Unlocks a lock whose holder does not exist any more, after `fork`.
     pub(crate) fn reset(&self) {
         self.word.store(UNLOCKED, Relaxed);

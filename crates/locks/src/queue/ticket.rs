@@ -205,7 +205,7 @@ impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
     }
 
     /// What is served, without an order.
-    fn served(&self) -> u32 {
+    pub(crate) fn served(&self) -> u32 {
         self.serving.number.load(Relaxed)
     }
 
@@ -243,9 +243,14 @@ impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
         })
     }
 
+    /// How many wait behind the holder, who is the caller.
+    pub(crate) fn line(&self) -> u32 {
+        self.next.load(Relaxed).wrapping_sub(self.served()).wrapping_sub(1)
+    }
+
     /// Whether somebody waits behind the holder, who is the caller.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.next.load(Relaxed).wrapping_sub(self.served()) > 1
+        self.line() > 0
     }
 
     /// Frees a lock that no living thread holds or waits for, after `fork`.

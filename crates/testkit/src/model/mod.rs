@@ -129,6 +129,10 @@ unsafe impl<E: Engine> Platform for Model<E> {
         E::machine(|machine| machine.config().parallelism)
     }
 
+    fn runnable() -> usize {
+        E::machine(|machine| machine.config().runnable)
+    }
+
     fn thread_id() -> u32 {
         E::thread() as u32 + 1
     }

@@ -15,7 +15,7 @@ use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
 use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna, fc_mcs::FcMcs, hclh::Hclh, shfl::Shfl};
 use lockwork_locks::knobs::BaseKnobs;
-use lockwork_locks::load::malth::Malth;
+use lockwork_locks::load::{glk::Glk, malth::Malth};
 use lockwork_locks::queue::{alock::Alock, mcs::Mcs, mcs_timepub::McsTimepub};
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Passive, Together};
 use lockwork_locks::wait::{Spin, SpinThenPark};
@@ -69,6 +69,13 @@ impl Scenario {
     #[must_use]
     pub fn on_cpus(mut self, cpus: usize) -> Self {
         self.config.parallelism = cpus;
+        self
+    }
+
+    /// On a machine that has more threads to run than CPUs.
+    #[must_use]
+    pub fn overloaded(mut self) -> Self {
+        self.config.runnable = self.config.parallelism + 1;
         self
     }
 
@@ -200,8 +207,17 @@ fn state_of(lock: &LockInfo) -> usize {
         Family::Hierarchical => 12,
         // The slots.
         _ if lock.id == LockId::Alock || lock.id == LockId::Ptl => 2,
+        // What the other modes need.
+        _ if lock.id == LockId::Glk => 2,
         _ => 0,
     }
+}
+
+/// With fewer involuntary switches, for a lock that has many steps between its states.
+fn shallower(scenario: Scenario) -> Scenario {
+    let most = if scenario.threads <= 2 && scenario.name != "give-up" { 2 } else { 1 };
+    let preemptions = scenario.preemptions.min(most);
+    scenario.within(preemptions)
 }
 
 /// The scenarios for a lock that keeps state; for a hierarchical one on a machine that has a hierarchy, and with fewer
@@ -211,14 +227,12 @@ fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario> {
         let kept = if scenario.name.starts_with("destroy") { 0 } else { state_of(lock) };
         let scenario = scenario.keeping(kept);
         if lock.algorithm.family != Family::Hierarchical {
-            return scenario;
+            return if lock.id == LockId::Glk { shallower(scenario) } else { scenario };
         }
         if state_of(lock) == 0 || ["hclh", "fc-mcs"].contains(&lock.algorithm.name) {
             return scenario.on_two_nodes();
         }
-        let most = if scenario.threads <= 2 && scenario.name != "give-up" { 2 } else { 1 };
-        let preemptions = scenario.preemptions.min(most);
-        scenario.on_two_nodes().within(preemptions)
+        shallower(scenario).on_two_nodes()
     };
     scenarios.into_iter().map(adapt).collect()
 }
@@ -265,6 +279,15 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     });
     // As it comes, the lock promotes nobody in so few hand-offs.
     all.push(tuned::<P, Malth<P, SpinThenPark, 1>>("malth-stp, promoting at once", large, 0));
+    // As it comes, the lock changes its mode after so few acquisitions only if the system is overloaded.
+    for (name, overload) in [
+        ("glk, adapting at once", (|scenario| scenario) as fn(Scenario) -> Scenario),
+        ("glk, adapting at once, overloaded", Scenario::overloaded),
+    ] {
+        let adapting = tuned::<P, Glk<P, true>>(name, large, 2).scenarios;
+        let scenarios = adapting.into_iter().map(shallower).map(overload).collect();
+        all.push(Subject { name: name.to_owned(), scenarios });
+    }
     // As it comes, there are more slots than threads.
     all.push(tuned::<P, Alock<P, 2>>("alock, two slots", large, 2));
     // Waiters are patient for longer than the clock moves otherwise.
