@@ -96,6 +96,8 @@ impl Algorithm {
     #[must_use]
     pub fn knobs(&self) -> &'static [Knob<BaseKnobs>] {
         match self.family {
+            // What lined up on a node is served as a batch, however much that is.
+            _ if [hclh::ALGORITHM.name, fc_mcs::ALGORITHM.name].contains(&self.name) => &[],
             Family::Hierarchical => knobs::HIERARCHICAL,
             _ => &[],
         }

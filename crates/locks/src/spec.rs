@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! spec := lock | ("gcr(" | "gcr-numa(") lock { "," knob "=" number } ")" | "biased(" lock ")"
-//! lock := name [ "(" knob "=" number { "," knob "=" number } ")" ]
+//! lock := "cohort(" name "," name ")" | name [ "(" knob "=" number { "," knob "=" number } ")" ]
 //! ```
 //!
 //! White space is free between words; names may use underscores for hyphens; numbers may be hexadecimal (`0x4000`).
@@ -11,7 +11,8 @@
 use core::fmt;
 
 use crate::biased;
-use crate::catalogue::{self, Algorithm, LOCKS, LockId, WRAPPERS};
+use crate::catalogue::{self, Algorithm, LOCKS, LockId, LockInfo, WRAPPERS};
+use crate::hierarchical::combinations::COMBINATIONS;
 use crate::knobs::{BaseKnobs, Knob};
 use crate::restrict::gcr::{self, KNOBS, Knobs, NUMA_KNOBS};
 
@@ -75,6 +76,8 @@ enum Problem<'a> {
     WrapperAlone(&'a str),
     Nested(&'a str),
     TooLarge(&'a str),
+    NoDetection(&'a str),
+    NoCombination(&'a str, &'a str),
     Expected(&'static str, &'a str),
     UnknownKnob { lock: &'static str, name: &'a str, near: Option<&'static str> },
     RepeatedKnob(&'a str),
@@ -127,6 +130,22 @@ impl fmt::Display for SpecError<'_> {
                     f,
                     "`{name}` leaves no room for the bias: `biased` takes a lock of at most 8 bytes such as `mcs-stp`"
                 )
+            }
+            Problem::NoDetection(name) => {
+                write!(
+                    f,
+                    "`{name}` cannot be the lock of a node: it cannot hand itself to a thread that certainly waits \
+                     (cohort detection); `ticket`, `mcs-spin` and `mcs-stp` can"
+                )
+            }
+            Problem::NoCombination(global, local) => {
+                write!(f, "there is no cohort lock of `{global}` over `{local}`; there are")?;
+                let mut before = " ";
+                for (global, local, _) in COMBINATIONS {
+                    write!(f, "{before}cohort({global},{local})")?;
+                    before = ", ";
+                }
+                Ok(())
             }
             Problem::Expected(what, "") => write!(f, "the spec ends where {what} is expected"),
             Problem::Expected(what, found) => write!(f, "expected {what}, found `{found}`"),
@@ -346,7 +365,8 @@ impl<'a> Parser<'a> {
 
     /// A lock and its knobs; `name` has been read.
     fn base(&mut self, at: usize, name: &'a str) -> Result<(LockId, BaseKnobs), SpecError<'a>> {
-        let Some(lock) = catalogue::lookup(name) else {
+        let found = if name == "cohort" { Some(self.cohort()?) } else { catalogue::lookup(name) };
+        let Some(lock) = found else {
             let is_family = LOCKS.iter().any(|lock| lock.algorithm.name == name);
             let problem = if is_family { Problem::NeedsPolicy(name) } else { Problem::UnknownLock(name) };
             return Err(self.error(at, problem));
@@ -362,6 +382,25 @@ impl<'a> Parser<'a> {
             self.knobs(&owner, &mut knobs)?;
         }
         Ok((lock.id, knobs))
+    }
+
+    /// A combination of a global lock and one for each node, by their names; `cohort` has been read.
+    fn cohort(&mut self) -> Result<&'static LockInfo, SpecError<'a>> {
+        self.expect('(', "`(`")?;
+        let at = self.skip_space();
+        let global = self.word();
+        self.expect(',', "`,` and the lock of a node")?;
+        let at_local = self.skip_space();
+        let local = self.word();
+        self.expect(')', "`)`")?;
+        let is = |word: &str, name: &str| catalogue::lookup(word).is_some_and(|lock| lock.name == name);
+        if !COMBINATIONS.iter().any(|(_, name, _)| is(local, name)) {
+            return Err(self.error(at_local, Problem::NoDetection(local)));
+        }
+        let named = COMBINATIONS.iter().find(|(first, second, _)| is(global, first) && is(local, second));
+        named
+            .and_then(|(_, _, name)| catalogue::lookup(name))
+            .ok_or_else(|| self.error(at, Problem::NoCombination(global, local)))
     }
 
     fn rest(&self) -> &'a str {

@@ -10,6 +10,7 @@ use lockwork::{
 };
 use lockwork_locks::biased;
 use lockwork_locks::catalogue::{DEFAULT, LOCKS, wrapped_by};
+use lockwork_locks::hierarchical::combinations::COMBINATIONS;
 
 fn counts<L: Lock>(mutex: &Mutex<u64, L>) {
     let before = *mutex.lock();
@@ -118,11 +119,28 @@ fn every_spec_makes_a_lock() {
 }
 
 #[test]
+fn a_cohort_lock_can_be_named_by_its_parts() {
+    for (global, local, name) in COMBINATIONS {
+        let lock = DynLock::new(&format!("cohort({global}, {local})")).unwrap();
+        assert_eq!(lock.spec().to_string(), *name);
+    }
+}
+
+#[test]
 fn a_wrong_spec_makes_none() {
     for (spec, offset, message) in [
         ("tiket", 0, "unknown lock `tiket`: did you mean `ticket`?"),
         ("gcr(mcs-stp, speed=3)", 13, "`gcr` has no knob `speed`"),
         ("passthrough", 0, "unknown lock `passthrough`"),
+        ("cohort(mcs-stp, futex)", 16, "`futex` cannot be the lock of a node"),
+        (
+            "cohort(futex, mcs-stp)",
+            7,
+            "there is no cohort lock of `futex` over `mcs-stp`; there are cohort(backoff,mcs-spin)",
+        ),
+        ("c-tkt-tkt(may-pass-local=0)", 25, "`may-pass-local` must be between 1 and 65535"),
+        ("c-tkt-tkt(speed=1)", 10, "`c-tkt-tkt` has no knob `speed`"),
+        ("hclh-stp(may-pass-local=4)", 0, "`hclh-stp` takes no arguments"),
         ("gcr(mcs-stp, turn=2)", 13, "`gcr` has no knob `turn`"),
         ("gcr(gcr(mcs-stp))", 4, "`gcr` cannot be wrapped"),
         ("biased(gcr(mcs-stp))", 7, "`gcr` cannot be wrapped"),

@@ -79,6 +79,18 @@ pub const C_MCS_MCS: Algorithm = Algorithm {
     ..COHORT
 };
 
+/// The combinations there are: the global lock, that of a node, and the name of both.
+pub const COMBINATIONS: &[(&str, &str, &str)] = &[
+    ("backoff", "mcs-spin", "c-bo-mcs-spin"),
+    ("backoff", "mcs-stp", "c-bo-mcs-stp"),
+    ("ticket", "ticket", "c-tkt-tkt"),
+    ("ptl", "ticket", "c-ptl-tkt"),
+    ("ticket", "mcs-spin", "c-tkt-mcs-spin"),
+    ("ticket", "mcs-stp", "c-tkt-mcs-stp"),
+    ("mcs-spin", "mcs-spin", "c-mcs-mcs-spin"),
+    ("mcs-stp", "mcs-stp", "c-mcs-mcs-stp"),
+];
+
 /// C-BO-MCS.
 pub type CBoMcs<P, W> = CohortLock<P, Backoff<P>, Mcs<P, W>>;
 /// C-TKT-TKT.
