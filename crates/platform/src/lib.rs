@@ -121,6 +121,12 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
         1
     }
 
+    /// Whether more threads can run than there are CPUs for. If so, the caller is about to sleep because of that, and the figure of
+    /// [`Platform::runnable`] is one less: no more threads are told so than are too many.
+    fn claim_surplus() -> bool {
+        Self::runnable() > Self::parallelism()
+    }
+
     /// A number from 1 that no other living thread has; 0 where the thread has none, as when it is ending.
     fn thread_id() -> u32;
 

@@ -28,6 +28,12 @@ pub(crate) fn runnable() -> usize {
     RUNNABLE.load(Relaxed)
 }
 
+/// Takes one off the figure if it is more than `cpus`; whether it was.
+pub(crate) fn claim(cpus: usize) -> bool {
+    runnable() > cpus
+        && RUNNABLE.fetch_update(Relaxed, Relaxed, |runnable| (runnable > cpus).then(|| runnable - 1)).is_ok()
+}
+
 /// The running count of `/proc/loadavg`: `0.20 0.18 0.12 1/80 11206` has 1.
 fn parse(text: &[u8]) -> Option<usize> {
     let field = text.split(|byte| *byte == b' ').nth(3)?;

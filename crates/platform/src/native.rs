@@ -260,6 +260,10 @@ unsafe impl Platform for Native {
         load::runnable()
     }
 
+    fn claim_surplus() -> bool {
+        load::claim(Self::parallelism())
+    }
+
     fn cpu() -> usize {
         topology::cpu()
     }

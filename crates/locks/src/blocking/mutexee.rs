@@ -34,7 +34,9 @@
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, FutexCell, Native, Platform};
+use lockwork_platform::{
+    AtomicCell, AtomicInt, ConstPlatform, Deadline, FutexCell, Native, Platform, TimedOut,
+};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
@@ -60,9 +62,11 @@ pub const ALGORITHM: Algorithm = Algorithm {
 };
 
 const LOCKED: u32 = 1;
-const SPINNER: u32 = 1 << 1;
+/// One spinner in the word.
+pub(crate) const SPINNER: u32 = 1 << 1;
 const SPINNERS: u32 = 0x7f << 1;
-const SLEEPER: u32 = 1 << 8;
+/// One sleeper in the word.
+pub(crate) const SLEEPER: u32 = 1 << 8;
 
 /// The MUTEXEE lock.
 #[repr(transparent)]
@@ -89,13 +93,13 @@ impl Mutexee<Native> {
 
 impl<P: Platform> Mutexee<P> {
     #[inline(always)]
-    fn is_taken_at_once(&self) -> bool {
+    pub(crate) fn is_taken_at_once(&self) -> bool {
         // ORDER: Acquire is E1. Failure tells nothing.
         self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok()
     }
 
     /// Acquires a free lock, for a caller counted as `mine`.
-    fn take(&self, mine: u32) -> bool {
+    pub(crate) fn take(&self, mine: u32) -> bool {
         let mut seen = self.word.load(Relaxed);
         while seen & LOCKED == 0 {
             // ORDER: Acquire is E1. Failure tells only what to try next.
@@ -108,7 +112,7 @@ impl<P: Platform> Mutexee<P> {
     }
 
     /// Acquires a free lock, or, while it is locked, is counted as `then` instead of `mine` (I2).
-    fn take_or_become(&self, mine: u32, then: u32) -> bool {
+    pub(crate) fn take_or_become(&self, mine: u32, then: u32) -> bool {
         while !self.take(mine) {
             let seen = self.word.load(Relaxed);
             // ORDER: Relaxed: the count publishes nothing.
@@ -122,7 +126,7 @@ impl<P: Platform> Mutexee<P> {
     }
 
     /// Counts the caller as a spinner of a locked lock, if there is room.
-    fn becomes_spinner(&self) -> bool {
+    pub(crate) fn becomes_spinner(&self) -> bool {
         let mut seen = self.word.load(Relaxed);
         while seen & SPINNERS != SPINNERS {
             // ORDER: Relaxed: the count publishes nothing.
@@ -153,11 +157,15 @@ impl<P: Platform> Mutexee<P> {
         self.take_or_become(mine, SLEEPER) || self.sleep(deadline)
     }
 
+    /// Sleeps if the lock is locked, for a caller who is counted as a sleeper, until something happens (I4).
+    pub(crate) fn doze(&self, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        let seen = self.word.load(Relaxed);
+        if seen & LOCKED == 0 { Ok(()) } else { self.word.wait(seen, deadline) }
+    }
+
     fn sleep(&self, deadline: Option<Deadline>) -> bool {
         while !self.take(SLEEPER) {
-            let seen = self.word.load(Relaxed);
-            // I4.
-            if seen & LOCKED != 0 && self.word.wait(seen, deadline).is_err() {
+            if self.doze(deadline).is_err() {
                 // I2: the wake-up may have been ours, so a free lock is not left.
                 return self.take_or_become(SLEEPER, 0);
             }

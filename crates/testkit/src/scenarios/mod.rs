@@ -15,7 +15,7 @@ use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
 use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna, fc_mcs::FcMcs, hclh::Hclh, shfl::Shfl};
 use lockwork_locks::knobs::BaseKnobs;
-use lockwork_locks::load::{glk::Glk, malth::Malth};
+use lockwork_locks::load::{glk::Glk, lc::Lc, malth::Malth};
 use lockwork_locks::queue::{alock::Alock, mcs::Mcs, mcs_timepub::McsTimepub};
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Passive, Together};
 use lockwork_locks::wait::{Spin, SpinThenPark};
@@ -286,6 +286,14 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     ] {
         let adapting = tuned::<P, Glk<P, true>>(name, large, 2).scenarios;
         let scenarios = adapting.into_iter().map(shallower).map(overload).collect();
+        all.push(Subject { name: name.to_owned(), scenarios });
+    }
+    // Without naps nobody but a release wakes a sleeper.
+    for (name, scenarios) in [
+        ("lc, overloaded", Plain { large }.visit::<Lc<P>>()),
+        ("lc, overloaded, without naps", Plain { large }.visit::<Lc<P, 0>>()),
+    ] {
+        let scenarios = scenarios.into_iter().map(Scenario::overloaded).collect();
         all.push(Subject { name: name.to_owned(), scenarios });
     }
     // As it comes, there are more slots than threads.

@@ -1,0 +1,212 @@
+//! Load control: waiters spin as long as there is a CPU for each; while there are more threads than CPUs, some sleep.
+//!
+//! Ryan Johnson, Radu Stoica, Anastasia Ailamaki and Todd C. Mowry, "Decoupling contention management from scheduling",
+//! ASPLOS 2010. Deviations: no thread in the background measures the load and no array of slots says who sleeps: a
+//! spinner looks at the kernel's figure (refreshed by one of them every few milliseconds) and takes itself off it when it goes
+//! to sleep, so that as many do as there are threads too many, in whatever lock they wait. The lock is test-and-set with
+//! back-off that counts its spinners and sleepers, and a release wakes a sleeper where nobody spins: the lock
+//! is not left free while somebody sleeps for it.
+//!
+//! Properties: no fairness, and spinners go before sleepers, but a sleeper spins again after 10 ms; 4 bytes a lock,
+//! nothing a waiter. Waiting: spin; park when the system is overloaded. Avoid it where the figure is of other CPUs than the
+//! process may use, as in a container on a part of a machine: sleeping is then the rule.
+//!
+//! State, invariants and ordering: see [`mutexee`](crate::blocking::mutexee), whose word and release this lock has.
+
+use core::ptr;
+
+use lockwork_platform::{Clock, Deadline, Native, Platform};
+
+use crate::api::RawLock;
+use crate::blocking::mutexee::{Mutexee, SLEEPER, SPINNER};
+use crate::catalogue::{Algorithm, Citation, Family};
+use crate::competitive::backoff::Delay;
+use crate::wait::{expired, registered};
+
+/// What is known of load control.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "lc",
+    family: Family::LoadControl,
+    fairness: "none",
+    bytes: 4,
+    bytes_per_waiter: 0,
+    holder_node: false,
+    timed: "spins or sleeps until the deadline",
+    citation: Citation {
+        key: "johnson10",
+        text: "Johnson, Stoica, Ailamaki, Mowry: Decoupling contention management from scheduling. ASPLOS 2010",
+    },
+    summary: "waiters spin; while more threads can run than there are CPUs, as many of them sleep as are too many",
+    properties: "Spins like a simple lock where there are CPUs enough, and leaves the CPUs to others where not.",
+    deviations: "No background thread and no slots: spinners look at the kernel's run-queue figure and take themselves off it.",
+    avoid: "Wherever starvation matters, and where the process may use a part of the machine's CPUs only.",
+};
+
+/// What became of a spinner.
+enum Spun {
+    Acquired,
+    /// There are too many threads.
+    Surplus,
+    TimedOut,
+}
+
+/// The lock with load control. A sleep ends after `NAP_NS`; 0 = only by a wake.
+#[repr(transparent)]
+pub struct Lc<P: Platform, const NAP_NS: u64 = 10_000_000> {
+    word: Mutexee<P>,
+}
+
+const _: () = assert!(size_of::<Lc<Native>>() == ALGORITHM.bytes);
+
+impl<P: Platform, const NAP_NS: u64> core::fmt::Debug for Lc<P, NAP_NS> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Lc").field(&self.word).finish()
+    }
+}
+
+impl Lc<Native> {
+    /// An unlocked lock, for statics.
+    #[must_use]
+    pub const fn unlocked() -> Self {
+        Self { word: Mutexee::unlocked() }
+    }
+}
+
+impl<P: Platform, const NAP_NS: u64> Lc<P, NAP_NS> {
+    #[cold]
+    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
+        registered::<P, _>(ptr::from_ref(self) as usize, || self.wait(deadline))
+    }
+
+    fn wait(&self, deadline: Option<Deadline>) -> bool {
+        loop {
+            // So many spinners that they cannot be counted are too many.
+            let mut mine = 0;
+            if self.word.becomes_spinner() {
+                mine = SPINNER;
+                match self.spin(deadline) {
+                    Spun::Acquired => return true,
+                    Spun::TimedOut => return self.word.take_or_become(SPINNER, 0),
+                    Spun::Surplus => {}
+                }
+            }
+            if self.word.take_or_become(mine, SLEEPER) || self.nap(deadline) {
+                return true;
+            }
+            // Nobody's sleeper any more, and the lock was locked.
+            if deadline.is_some_and(expired::<P>) {
+                return false;
+            }
+        }
+    }
+
+    /// Spins, counted as a spinner, until the lock is acquired or there is a reason not to.
+    fn spin(&self, deadline: Option<Deadline>) -> Spun {
+        let mut delay = Delay::new::<P>(P::spin_budget());
+        loop {
+            // About a context switch apart: looking at the load costs less than that.
+            let mut paused = 0;
+            while paused < P::spin_budget().max(1) {
+                if self.word.take(SPINNER) {
+                    return Spun::Acquired;
+                }
+                paused += delay.pause::<P>();
+            }
+            if deadline.is_some_and(expired::<P>) {
+                return Spun::TimedOut;
+            }
+            if P::claim_surplus() {
+                return Spun::Surplus;
+            }
+        }
+    }
+
+    /// Sleeps, counted as a sleeper, until the lock is acquired, or (false) not longer than a nap, and is not counted then.
+    fn nap(&self, deadline: Option<Deadline>) -> bool {
+        let until = match deadline {
+            _ if NAP_NS == 0 => deadline,
+            None => Some(Deadline {
+                clock: Clock::Monotonic,
+                ns: P::now(Clock::Monotonic).saturating_add(NAP_NS),
+            }),
+            Some(Deadline { clock, ns }) => {
+                Some(Deadline { clock, ns: ns.min(P::now(clock).saturating_add(NAP_NS)) })
+            }
+        };
+        while !self.word.take(SLEEPER) {
+            if self.word.doze(until).is_err() {
+                return self.word.take_or_become(SLEEPER, 0);
+            }
+        }
+        true
+    }
+}
+
+// SAFETY: that of the lock it is made of.
+unsafe impl<P: Platform, const NAP_NS: u64> RawLock<P> for Lc<P, NAP_NS> {
+    type Token = ();
+
+    fn new() -> Self {
+        Self { word: Mutexee::new() }
+    }
+
+    #[inline(always)]
+    fn lock(&self) {
+        if !self.word.is_taken_at_once() {
+            self.lock_slow(None);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<()> {
+        self.word.try_lock()
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
+        (self.word.is_taken_at_once() || self.lock_slow(Some(deadline))).then_some(())
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self, (): ()) {
+        // SAFETY: the caller's contract.
+        unsafe { self.word.unlock(()) };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.is_locked()
+    }
+
+    unsafe fn forget_waiters(&self, holder: Option<()>) {
+        // SAFETY: the caller's contract.
+        unsafe { self.word.forget_waiters(holder) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroed_memory_is_an_unlocked_lock() {
+        // SAFETY: atomics are valid whatever their bits.
+        let lock: Lc<Native> = unsafe { core::mem::zeroed() };
+        assert!(!lock.is_locked());
+        let () = lock.lock();
+        assert!(lock.try_lock().is_none());
+        assert!(lock.try_lock_until(Deadline { clock: Clock::Monotonic, ns: 0 }).is_none());
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        assert!(!lock.is_locked());
+    }
+
+    #[test]
+    fn naps_end() {
+        let lock = Lc::<Native>::unlocked();
+        let () = lock.lock();
+        assert!(!lock.word.take_or_become(0, SLEEPER));
+        assert!(!lock.nap(None));
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        assert!(!lock.is_locked());
+    }
+}
