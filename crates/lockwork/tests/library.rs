@@ -122,7 +122,7 @@ fn every_spec_makes_a_lock() {
 fn a_cohort_lock_can_be_named_by_its_parts() {
     for (global, local, name) in COMBINATIONS {
         let lock = DynLock::new(&format!("cohort({global}, {local})")).unwrap();
-        assert_eq!(lock.spec().to_string(), *name);
+        assert!(format!("{lock:?}").contains(name), "{lock:?}");
     }
 }
 

@@ -227,7 +227,8 @@ fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario> {
         let kept = if scenario.name.starts_with("destroy") { 0 } else { state_of(lock) };
         let scenario = scenario.keeping(kept);
         if lock.algorithm.family != Family::Hierarchical {
-            return if lock.id == LockId::Glk { shallower(scenario) } else { scenario };
+            let is_deep = lock.id == LockId::Glk || lock.id == LockId::Lc && scenario.name == "contended";
+            return if is_deep { shallower(scenario) } else { scenario };
         }
         if state_of(lock) == 0 || ["hclh", "fc-mcs"].contains(&lock.algorithm.name) {
             return scenario.on_two_nodes();
@@ -293,7 +294,7 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         ("lc, overloaded", Plain { large }.visit::<Lc<P>>()),
         ("lc, overloaded, without naps", Plain { large }.visit::<Lc<P, 0>>()),
     ] {
-        let scenarios = scenarios.into_iter().map(Scenario::overloaded).collect();
+        let scenarios = scenarios.into_iter().map(shallower).map(Scenario::overloaded).collect();
         all.push(Subject { name: name.to_owned(), scenarios });
     }
     // As it comes, there are more slots than threads.
