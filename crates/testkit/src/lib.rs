@@ -5,6 +5,7 @@
 //! - [`portable`]: a platform of nothing but the standard library, for Miri.
 //! - [`erased`]: locks without their types, so that none of what follows is compiled once a lock.
 //! - [`scenarios`]: the plays that both model checkers perform, for any lock.
+//! - [`shelf`]: a reader-writer lock and what it guards.
 //! - [`conformance`]: what every lock must do, on the real machine.
 
 #![allow(clippy::missing_panics_doc, reason = "checks panic when they fail: that is what they are for")]
@@ -16,4 +17,5 @@ pub mod model;
 pub mod mutation;
 pub mod portable;
 pub mod scenarios;
+pub mod shelf;
 pub mod watchdog;

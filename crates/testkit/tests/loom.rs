@@ -31,7 +31,12 @@ fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
                 || run_deeper(&scenario, deeper()),
             );
             if std::env::var_os("LOCKWORK_BOUNDS").is_some() {
-                eprintln!("{name}: {executions} executions, {:?}", start.elapsed());
+                eprintln!(
+                    "{name}: {} threads, {} switches, {executions} executions, {:?}",
+                    scenario.threads,
+                    scenario.preemptions + deeper(),
+                    start.elapsed()
+                );
             }
             Ok(())
         })

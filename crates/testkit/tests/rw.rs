@@ -1,6 +1,5 @@
 //! What every reader-writer lock must do, on the real machine, for both preferences.
 
-use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -9,82 +8,12 @@ use std::time::Duration;
 
 use lockwork_locks::RawRwLock;
 use lockwork_locks::rw::{Preference, ReadRefused, RwFutex, RwFutexWriters, RwState};
-use lockwork_locks::wait::WAITING_ON_RWLOCK;
 use lockwork_platform::{Clock, Deadline, Native, Platform};
+use lockwork_testkit::shelf::{Shelf, waiting_on};
 use lockwork_testkit::watchdog::watchdog;
 
 /// No test takes more than a few seconds, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
-
-/// A lock and what it protects: two counters that only writers change, both at once.
-struct Shelf<L> {
-    lock: L,
-    pair: UnsafeCell<(u64, u64)>,
-    readers: AtomicUsize,
-    writers: AtomicUsize,
-}
-
-// SAFETY: the pair is written by the writer of the lock and read by its readers only.
-unsafe impl<L: Sync> Sync for Shelf<L> {}
-
-impl<L: RawRwLock<Native>> Shelf<L> {
-    fn new() -> Self {
-        Self {
-            lock: L::new(),
-            pair: UnsafeCell::new((0, 0)),
-            readers: AtomicUsize::new(0),
-            writers: AtomicUsize::new(0),
-        }
-    }
-
-    /// As a reader: looks twice and leaves.
-    fn read(&self) {
-        self.readers.fetch_add(1, Relaxed);
-        assert_eq!(self.writers.load(Relaxed), 0, "a reader beside a writer");
-        // SAFETY: a reader may read.
-        let (left, right) = unsafe { self.pair.get().read_volatile() };
-        assert_eq!(left, right, "a reader saw half a write");
-        self.readers.fetch_sub(1, Relaxed);
-        // SAFETY: the caller is a reader.
-        unsafe { self.lock.unlock_shared() };
-    }
-
-    /// As the writer: changes both counters and leaves.
-    fn write(&self) {
-        assert_eq!(self.writers.fetch_add(1, Relaxed), 0, "two writers");
-        assert_eq!(self.readers.load(Relaxed), 0, "a writer beside a reader");
-        // SAFETY: the writer may write.
-        let pair = unsafe { &mut *self.pair.get() };
-        pair.0 += 1;
-        std::hint::spin_loop();
-        pair.1 += 1;
-        self.writers.fetch_sub(1, Relaxed);
-        // SAFETY: the caller is the writer.
-        unsafe { self.lock.unlock_exclusive() };
-    }
-
-    /// Waits until `n` threads say that they wait for the lock.
-    fn until_waiting(&self, n: usize) {
-        while Native::waiters_of(waiting_on(&self.lock)) != n {
-            thread::yield_now();
-        }
-    }
-
-    /// The number of writes, which must be all over.
-    fn writes(&self) -> u64 {
-        assert!(self.lock.try_lock_exclusive(), "somebody left the lock locked");
-        // SAFETY: we are the writer.
-        let (writes, _) = unsafe { *self.pair.get() };
-        // SAFETY: as above.
-        unsafe { self.lock.unlock_exclusive() };
-        writes
-    }
-}
-
-/// What a thread says that it waits for, when it waits for this lock.
-fn waiting_on<L>(lock: &L) -> usize {
-    std::ptr::from_ref(lock) as usize | WAITING_ON_RWLOCK
-}
 
 /// A cheap random number, different for every thread and round.
 fn random(seed: &mut u64) -> u64 {

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use lockwork_locks::RawLock;
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::cond::{Cond, Interruption, Outcome, kick};
+use lockwork_locks::queue::mcs::Mcs;
+use lockwork_locks::wait::SpinThenPark;
 use lockwork_platform::{AtomicCell, DataCell, Deadline};
 
-use super::in_time;
+use super::{Scenario, Subject, in_time};
 use crate::model::{ModelPlatform, Play};
 
 /// A counter of tokens under a lock, and a condition on it.
@@ -380,4 +382,44 @@ pub fn forked<P: ModelPlatform, L: RawLock<P> + 'static>(waiters: usize) -> Play
         });
     }
     play
+}
+
+/// The condition variable with a lock of one kind.
+fn conditions_with<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large: bool) -> Subject {
+    let scenarios = if large {
+        vec![
+            Scenario::new("signals", 6, || signals::<P, L>(3)),
+            Scenario::new("signal-or-deadline", 3, || signal_or_deadline::<P, L>(true)),
+            Scenario::new("broadcast", 6, || broadcast::<P, L>(5, false)).on_cpus(2),
+            Scenario::new("broadcast-one-leaves", 5, || broadcast::<P, L>(4, true)).on_cpus(1),
+            Scenario::new("interruption", 3, || interruption::<P, L>(true)),
+            Scenario::new("destroy", 4, || destroy::<P, L>(3)).on_cpus(1),
+            Scenario::new("destroy-or-deadline", 2, destroy_or_deadline::<P, L>),
+            Scenario::new("fork", 4, || forked::<P, L>(3)).keeping(8),
+        ]
+    } else {
+        vec![
+            Scenario::new("signal-under-lock", 2, || signal::<P, L>(true)),
+            Scenario::new("signal-after-lock", 2, || signal::<P, L>(false)),
+            Scenario::new("two-signals", 3, two_signals::<P, L>),
+            Scenario::new("signal-or-deadline", 2, || signal_or_deadline::<P, L>(false)),
+            Scenario::new("signal-or-deadline-of-three", 3, || signal_or_deadline::<P, L>(true)).within(1),
+            Scenario::new("broadcast", 3, || broadcast::<P, L>(2, false)).on_cpus(1),
+            Scenario::new("broadcast-one-leaves", 3, || broadcast::<P, L>(2, true)).on_cpus(1),
+            Scenario::new("interruption", 2, || interruption::<P, L>(false)).within(2),
+            Scenario::new("interruption-and-signal", 3, || interruption::<P, L>(true)).within(1),
+            Scenario::new("destroy", 2, || destroy::<P, L>(1)).within(2),
+            Scenario::new("destroy-or-deadline", 2, destroy_or_deadline::<P, L>).within(2),
+        ]
+    };
+    Subject { name: format!("cond({name})"), scenarios }
+}
+
+/// The condition variable, with a lock that keeps nothing for its holder and with one that keeps a node.
+#[must_use]
+pub fn conditions<P: ModelPlatform>(large: bool) -> Vec<Subject> {
+    vec![
+        conditions_with::<P, FutexLock<P>>("futex", large),
+        conditions_with::<P, Mcs<P, SpinThenPark>>("mcs-stp", large),
+    ]
 }

@@ -1,0 +1,209 @@
+//! The scenarios of the locks themselves.
+
+use lockwork_locks::RawLock;
+use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch};
+use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna, fc_mcs::FcMcs, hclh::Hclh, shfl::Shfl};
+use lockwork_locks::knobs::BaseKnobs;
+use lockwork_locks::load::{glk::Glk, lc::Lc, malth::Malth};
+use lockwork_locks::queue::{alock::Alock, mcs_timepub::McsTimepub};
+use lockwork_locks::wait::{Spin, SpinThenPark};
+
+use super::{Scenario, Subject, large, locks, small};
+use crate::erased::undropped;
+use crate::model::ModelPlatform;
+
+/// The scenarios of every lock, plain.
+struct Plain {
+    large: bool,
+}
+
+impl<P: ModelPlatform> Visitor<P> for Plain {
+    type Output = Vec<Scenario>;
+
+    fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
+        let make: fn() -> _ = || undropped::<P, _>(L::new());
+        if self.large { large(make) } else { small(make) }
+    }
+}
+
+/// The scenarios of a hierarchical lock that lets no more than one hand-over pass.
+struct Impatient {
+    large: bool,
+}
+
+impl<P: ModelPlatform> Visitor<P> for Impatient {
+    type Output = Vec<Scenario>;
+
+    fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
+        let make: fn() -> _ = || {
+            let lock = L::new();
+            lock.configure(&BaseKnobs { pass_limit: Some(1) });
+            undropped::<P, _>(lock)
+        };
+        if self.large {
+            return large(make);
+        }
+        let configured = || locks::configured(undropped::<P, _>(L::new()));
+        let mut all = small(make);
+        all.push(Scenario::new("configured", 2, configured));
+        all
+    }
+}
+
+/// What shows whether a queue lock that lets no more than one hand-over pass keeps its queues in order.
+fn impatient_queue<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
+    let unknowing = || undropped::<P, _>(L::new());
+    let impatient = || {
+        let lock = L::new();
+        lock.configure(&BaseKnobs { pass_limit: Some(1) });
+        undropped::<P, _>(lock)
+    };
+    vec![
+        Scenario::new("come-again", 3, move || locks::come_again(impatient())).within(1),
+        Scenario::new("configured", 2, move || locks::configured(unknowing())),
+    ]
+}
+
+/// Pool nodes that two locks of a kind keep, at most.
+fn state_of(lock: &LockInfo) -> usize {
+    match lock.algorithm.family {
+        // They keep nothing but their words.
+        Family::Hierarchical if ["cna", "shfl", "hbo"].contains(&lock.algorithm.name) => 0,
+        // Each what all nodes share, and the states of two nodes and of three groups of cores.
+        Family::Hierarchical => 12,
+        // The slots.
+        _ if lock.id == LockId::Alock || lock.id == LockId::Ptl => 2,
+        // What the other modes need.
+        _ if lock.id == LockId::Glk => 2,
+        _ => 0,
+    }
+}
+
+/// With fewer involuntary switches, for a lock that has many steps between its states.
+fn shallower(scenario: Scenario) -> Scenario {
+    let most = if scenario.threads <= 2 && scenario.name != "give-up" { 2 } else { 1 };
+    let preemptions = scenario.preemptions.min(most);
+    scenario.within(preemptions)
+}
+
+/// The scenarios for a lock that keeps state; for a hierarchical one on a machine that has a hierarchy, and with fewer
+/// involuntary switches if there are many steps between its states.
+pub(super) fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario> {
+    let adapt = |scenario: Scenario| {
+        let kept = if scenario.name.starts_with("destroy") { 0 } else { state_of(lock) };
+        let scenario = scenario.keeping(kept);
+        if lock.algorithm.family != Family::Hierarchical {
+            let is_deep = lock.id == LockId::Glk || lock.id == LockId::Lc && scenario.name == "contended";
+            return if is_deep { shallower(scenario) } else { scenario };
+        }
+        if state_of(lock) == 0 || ["hclh", "fc-mcs"].contains(&lock.algorithm.name) {
+            return scenario.on_two_nodes();
+        }
+        shallower(scenario).on_two_nodes()
+    };
+    scenarios.into_iter().map(adapt).collect()
+}
+
+/// Waiters of a node queue up one behind the other (on one CPU), or with a stranger in between (on three).
+fn shuffling<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
+    let make: fn() -> _ = || undropped::<P, _>(L::new());
+    vec![
+        Scenario::new("neighbours", 3, move || locks::contended(make())).on_cpus(1),
+        Scenario::new("strangers", 4, move || locks::give_up_before_release(make())).on_cpus(3).within(0),
+    ]
+}
+
+/// Two waiters of a node are put into the lock's queue together, and one of another node behind them.
+fn splicing<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
+    let play = || locks::come_again_as(undropped::<P, _>(L::new()), 1);
+    vec![Scenario::new("come-again-from-elsewhere", 3, play).on_cpus(3).within(1)]
+}
+
+/// Every lock of the catalogue, with the small or the large scenarios.
+#[must_use]
+pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
+    let subject = |lock: &LockInfo| Subject {
+        name: lock.name.to_owned(),
+        scenarios: adapted(lock, dispatch::<P, _>(lock.id, Plain { large })),
+    };
+    let mut all: Vec<Subject> = LOCKS.iter().map(subject).collect();
+    let id = LockId::CTktMcsStp;
+    all.push(Subject {
+        name: "c-tkt-mcs-stp(may-pass-local=1)".to_owned(),
+        scenarios: adapted(id.info(), dispatch::<P, _>(id, Impatient { large })),
+    });
+    // As it comes, the lock changes its mind about nothing in so few acquisitions.
+    let adapting = Plain { large }.visit::<Ahmcs<P, SpinThenPark, 1>>();
+    all.push(Subject {
+        name: "ahmcs-stp, adapting at once".to_owned(),
+        scenarios: adapted(LockId::AhmcsStp.info(), adapting),
+    });
+    let id = LockId::HmcsStp;
+    let scenarios = adapted(id.info(), dispatch::<P, _>(id, Impatient { large }));
+    all.push(Subject {
+        name: "hmcs-stp(may-pass-local=1), three levels".to_owned(),
+        scenarios: scenarios.into_iter().map(Scenario::on_three_levels).collect(),
+    });
+    // As it comes, the lock promotes nobody in so few hand-offs.
+    all.push(tuned::<P, Malth<P, SpinThenPark, 1>>("malth-stp, promoting at once", large, 0));
+    // As it comes, the lock changes its mode after so few acquisitions only if the system is overloaded.
+    for (name, overload) in [
+        ("glk, adapting at once", (|scenario| scenario) as fn(Scenario) -> Scenario),
+        ("glk, adapting at once, overloaded", Scenario::overloaded),
+    ] {
+        let adapting = tuned::<P, Glk<P, true>>(name, large, 2).scenarios;
+        let scenarios = adapting.into_iter().map(shallower).map(overload).collect();
+        all.push(Subject { name: name.to_owned(), scenarios });
+    }
+    // Without naps nobody but a release wakes a sleeper.
+    for (name, scenarios) in [
+        ("lc, overloaded", Plain { large }.visit::<Lc<P>>()),
+        ("lc, overloaded, without naps", Plain { large }.visit::<Lc<P, 0>>()),
+    ] {
+        let scenarios = scenarios.into_iter().map(shallower).map(Scenario::overloaded).collect();
+        all.push(Subject { name: name.to_owned(), scenarios });
+    }
+    // As it comes, there are more slots than threads.
+    all.push(tuned::<P, Alock<P, 2>>("alock, two slots", large, 2));
+    // Waiters are patient for longer than the clock moves otherwise.
+    let timepub = || undropped::<P, _>(<McsTimepub<P> as RawLock<P>>::new());
+    let scenarios = vec![
+        Scenario::new("passed-over", 2, move || locks::passed_over(timepub(), 1)).within(2),
+        Scenario::new("passed-over-of-three", 3, move || locks::passed_over(timepub(), 2)).within(1),
+        Scenario::new("passed-over-and-late", 2, move || locks::passed_over_and_late(timepub())).within(2),
+    ];
+    all.push(Subject { name: "mcs-timepub, as time passes".to_owned(), scenarios });
+    let id = LockId::CnaStp;
+    let scenarios = if large {
+        dispatch::<P, _>(id, Impatient { large })
+    } else {
+        impatient_queue::<P, Cna<P, SpinThenPark>>()
+    };
+    all.push(Subject {
+        name: "cna-stp(may-pass-local=1)".to_owned(),
+        scenarios: adapted(id.info(), scenarios),
+    });
+    if !large {
+        for (id, what, scenarios) in [
+            (LockId::ShflSpin, "shuffling", shuffling::<P, Shfl<P, Spin>>()),
+            (LockId::ShflStp, "shuffling", shuffling::<P, Shfl<P, SpinThenPark>>()),
+            (LockId::FcMcsStp, "splicing", splicing::<P, FcMcs<P, SpinThenPark>>()),
+            (LockId::HclhStp, "splicing", splicing::<P, Hclh<P, SpinThenPark>>()),
+        ] {
+            let name = format!("{}, {what}", id.info().name);
+            all.push(Subject { name, scenarios: adapted(id.info(), scenarios) });
+        }
+    }
+    all
+}
+
+/// A lock with other constants than in the catalogue, in whose scenarios `resident` nodes may stay in use.
+fn tuned<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large: bool, resident: usize) -> Subject {
+    let mut scenarios = Plain { large }.visit::<L>();
+    if !large {
+        let play = || locks::come_again::<P>(undropped::<P, _>(L::new()));
+        scenarios.push(Scenario::new("come-again", 3, play).within(1));
+    }
+    let scenarios = scenarios.into_iter().map(|scenario| scenario.keeping(resident)).collect();
+    Subject { name: name.to_owned(), scenarios }
+}
