@@ -11,11 +11,15 @@
 #![allow(clippy::missing_panics_doc, reason = "checks panic when they fail: that is what they are for")]
 
 pub mod conformance;
+#[cfg(feature = "models")]
 pub mod engines;
 pub mod erased;
+#[cfg(feature = "models")]
 pub mod model;
+#[cfg(feature = "models")]
 pub mod mutation;
 pub mod portable;
+#[cfg(feature = "models")]
 pub mod scenarios;
 pub mod shelf;
 pub mod watchdog;
