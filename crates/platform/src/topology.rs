@@ -5,7 +5,8 @@
 
 use core::ffi::{CStr, c_char};
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::{arch, slots, sys};
 
@@ -252,22 +253,55 @@ fn parse_list(list: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-struct Once(core::cell::UnsafeCell<Topology>);
-// SAFETY: written once, by the thread that moved STATE from 0 to 1, read after STATE became 2.
-unsafe impl Sync for Once {}
+/// A topology that is made once.
+///
+/// Nobody waits for the thread that makes it: in a child of `fork` that thread may be a ghost. Threads that come at the
+/// same time each make one, and the first to publish its own decides.
+struct Once(AtomicPtr<Topology>);
 
-static TOPOLOGY: Once = Once(core::cell::UnsafeCell::new(Topology::uniform(1, 1)));
-/// 0 = not there, 1 = being written, 2 = there.
-static STATE: AtomicU32 = AtomicU32::new(0);
+impl Once {
+    const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[inline(always)]
+    fn get(&self) -> Option<&'static Topology> {
+        // SAFETY: what is published is complete (Acquire), never changes and stays for ever.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Lets `write` fill in a uniform topology and publishes it, unless somebody else comes first. In place: threads with
+    /// small stacks come here, and a `malloc` may be waiting for us.
+    fn publish(&self, write: impl FnOnce(&mut Topology)) -> &'static Topology {
+        static UNIFORM: Topology = Topology::uniform(1, 1);
+        let Some(place) = sys::map_pages(size_of::<Topology>()) else {
+            return self.get().unwrap_or(&UNIFORM);
+        };
+        let mut mine = place.cast::<Topology>();
+        // SAFETY: fresh pages, large and aligned enough, that nobody else knows; the copy makes them a topology.
+        write(unsafe {
+            mine.copy_from_nonoverlapping((&UNIFORM).into(), 1);
+            mine.as_mut()
+        });
+        match self.0.compare_exchange(ptr::null_mut(), mine.as_ptr(), Ordering::Release, Ordering::Acquire) {
+            // SAFETY: as in `get`.
+            Ok(_) => unsafe { mine.as_ref() },
+            Err(theirs) => {
+                // SAFETY: nobody has seen these pages, and nothing of ours points into them any more.
+                unsafe { sys::unmap_pages(place, size_of::<Topology>()) };
+                // SAFETY: as in `get`; published, since it is not null.
+                unsafe { &*theirs }
+            }
+        }
+    }
+}
+
+static CURRENT: Once = Once::new();
 
 /// The topology of this process, discovered at the first call.
 #[must_use]
 pub fn current() -> &'static Topology {
-    if STATE.load(Ordering::Acquire) != 2 {
-        initialise();
-    }
-    // SAFETY: STATE is 2 (Acquire), so the one write happened before and there is no other.
-    unsafe { &*TOPOLOGY.0.get() }
+    CURRENT.get().unwrap_or_else(|| initialise())
 }
 
 unsafe extern "C" {
@@ -276,7 +310,7 @@ unsafe extern "C" {
 
 #[cold]
 #[inline(never)]
-fn initialise() {
+fn initialise() -> &'static Topology {
     // SAFETY: a terminated name.
     let value = unsafe { getenv(c"LOCKWORK_TOPOLOGY".as_ptr()) };
     let description = if value.is_null() {
@@ -285,31 +319,20 @@ fn initialise() {
         // SAFETY: `getenv` returned a terminated string that lives as long as nobody changes the environment.
         unsafe { CStr::from_ptr(value) }.to_str().ok()
     };
-    if !description.is_some_and(set_synthetic) {
-        fill(Topology::ask_kernel);
-    }
+    description.and_then(synthetic).unwrap_or_else(|| CURRENT.publish(Topology::ask_kernel))
 }
 
-/// Sets a virtual topology if the description is one. Apart, because it needs more stack than small threads have.
+/// Publishes a virtual topology if the description is one. Apart, because it needs more stack than small threads have.
 #[inline(never)]
-fn set_synthetic(description: &str) -> bool {
-    Topology::synthetic(description).map(set).is_ok()
+fn synthetic(description: &str) -> Option<&'static Topology> {
+    let topology = Topology::synthetic(description).ok()?;
+    Some(CURRENT.publish(|place| *place = topology))
 }
 
 /// Sets the topology of this process, if it is not set yet: the first call, explicit or by [`current`], decides.
 pub fn set(topology: Topology) {
-    fill(|place| *place = topology);
-}
-
-/// Lets `write` fill in the topology, if nobody did before, and waits until it is there.
-fn fill(write: impl FnOnce(&mut Topology)) {
-    if STATE.compare_exchange(0, 1, Ordering::Acquire, Ordering::Acquire).is_ok() {
-        // SAFETY: only the thread that moved STATE from 0 to 1 comes here.
-        write(unsafe { &mut *TOPOLOGY.0.get() });
-        STATE.store(2, Ordering::Release);
-    }
-    while STATE.load(Ordering::Acquire) != 2 {
-        core::hint::spin_loop();
+    if CURRENT.get().is_none() {
+        CURRENT.publish(|place| *place = topology);
     }
 }
 
@@ -325,6 +348,11 @@ pub fn cpu() -> usize {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -352,6 +380,27 @@ mod tests {
         assert_eq!(place("node:2 core:4", 6), [Some(1), None, None]);
         assert_eq!(place("die:4 core:2", 7), [Some(3), None, None]);
         assert_eq!(place("core:8", 7), [None, None, None]);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_makes_the_topology() {
+        static ONCE: Once = Once::new();
+        let (begun, is_begun) = mpsc::channel();
+        let (done, is_done) = mpsc::channel::<()>();
+        let slow = thread::spawn(move || {
+            ONCE.publish(|place| {
+                place.cpus = 7;
+                begun.send(()).expect("the test listens");
+                // Ends when the test is through, or has failed.
+                let _ = is_done.recv();
+            })
+        });
+        is_begun.recv().expect("the thread began");
+        let ours = ONCE.publish(|place| place.cpus = 5);
+        assert_eq!(ours.cpus(), 5);
+        drop(done);
+        let theirs = slow.join().expect("no panic");
+        assert!(ptr::eq(ours, theirs) && ONCE.get().is_some_and(|topology| ptr::eq(topology, ours)));
     }
 
     #[test]
