@@ -106,24 +106,33 @@ impl Patience {
 
     /// Pauses once, or yields. Returns what that is worth in pauses.
     pub(crate) fn pause<P: Platform>(&mut self) -> u32 {
-        self.pause_n::<P>(1)
+        self.pause_within::<P>(u32::MAX)
+    }
+
+    /// As [`Patience::pause`], by a caller that does something else after `most` such rounds.
+    pub(crate) fn pause_within<P: Platform>(&mut self, most: u32) -> u32 {
+        self.pause_by::<P>(|left| P::pause_within(left.min(most)))
     }
 
     /// Pauses `n` times, or yields. Returns what that is worth in pauses.
     pub(crate) fn pause_n<P: Platform>(&mut self, n: u32) -> u32 {
+        self.pause_by::<P>(|_| {
+            P::pause_n(n);
+            n
+        })
+    }
+
+    /// Pauses, or yields. `pause` is told how many pauses are left, and returns how many it took.
+    fn pause_by<P: Platform>(&mut self, pause: impl FnOnce(u32) -> u32) -> u32 {
         /// A yield costs about as much as this many pauses.
         const YIELD: u32 = 16;
         if self.left == 0 {
             P::yield_now();
             return YIELD;
         }
-        self.left = self.left.saturating_sub(n);
-        if n == 1 {
-            P::pause();
-        } else {
-            P::pause_n(n);
-        }
-        n
+        let paused = pause(self.left);
+        self.left = self.left.saturating_sub(paused);
+        paused
     }
 }
 
@@ -175,17 +184,27 @@ pub fn expired<P: Platform>(deadline: Deadline) -> bool {
     P::now(deadline.clock) >= deadline.ns
 }
 
+/// Repeats `attempt`, with pauses in between, until it has a result, at most `budget` times.
+#[inline]
+pub(crate) fn poll_within<P: Platform, R>(budget: u32, mut attempt: impl FnMut() -> Option<R>) -> Option<R> {
+    let mut left = budget;
+    while left > 0 {
+        if let Some(result) = attempt() {
+            return Some(result);
+        }
+        left = left.saturating_sub(P::pause_within(left));
+    }
+    None
+}
+
 /// Spins until granted, for at most `budget` pauses, with `prepare` before every look. Returns whether it was granted.
 fn spin<P: Platform>(word: &P::Futex, budget: u32, prepare: impl Fn()) -> bool {
-    for _ in 0..budget {
+    let looks = || {
         prepare();
         // ORDER: E1.
-        if word.load(Acquire) == GRANTED {
-            return true;
-        }
-        P::pause();
-    }
-    word.load(Acquire) == GRANTED
+        (word.load(Acquire) == GRANTED).then_some(())
+    };
+    poll_within::<P, _>(budget, looks).is_some() || word.load(Acquire) == GRANTED
 }
 
 /// Spins until granted, with `prepare` before every look, or abandons the word at the deadline.

@@ -81,6 +81,16 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// this promise, a model checker switches threads on it).
     fn pause();
 
+    /// As [`Platform::pause`], by a caller that would go round its loop at most `most` times more, this time included, if
+    /// nothing changed. Returns how many times it may take itself to have gone round (a simulator skips those that
+    /// are all the same).
+    #[inline(always)]
+    fn pause_within(most: u32) -> u32 {
+        let _ = most;
+        Self::pause();
+        1
+    }
+
     /// At most `n` pauses in a row, for back-off. Unlike [`Platform::pause`] it promises nothing
     /// about the caller's next iteration.
     fn pause_n(n: u32);

@@ -40,7 +40,7 @@ use lockwork_platform::{
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::registered;
+use crate::wait::{poll_within, registered};
 
 /// What is known of MUTEXEE.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -147,11 +147,8 @@ impl<P: Platform> Mutexee<P> {
         let mut mine = 0;
         if self.becomes_spinner() {
             mine = SPINNER;
-            for _ in 0..P::spin_budget() {
-                if self.take(mine) {
-                    return true;
-                }
-                P::pause();
+            if poll_within::<P, _>(P::spin_budget(), || self.take(mine).then_some(())).is_some() {
+                return true;
             }
         }
         self.take_or_become(mine, SLEEPER) || self.sleep(deadline)

@@ -100,7 +100,7 @@ impl<P: Platform> Contest<P> for LessAndLess {
 
     fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
         let mut delay = Delay::new::<P>(P::spin_budget());
-        poll::<P>(deadline, || <Self as Contest<P>>::attempt_gently(word), || delay.pause::<P>())
+        poll::<P>(deadline, || <Self as Contest<P>>::attempt_gently(word), |_| delay.pause::<P>())
     }
 }
 

@@ -66,7 +66,7 @@ impl<P: Platform> Contest<P> for ByNode {
         let far = P::spin_budget();
         let mut delay = Delay::new::<P>(far / 8);
         let (mut was_near, mut vain) = (true, 0);
-        let relax = || {
+        let relax = |_| {
             let holder = word.mark();
             let near = holder == mine || holder == UNLOCKED || vain >= ANGRY;
             if near != was_near {

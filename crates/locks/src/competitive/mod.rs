@@ -21,16 +21,16 @@ pub(crate) const LIBSLOCK: Citation = Citation {
 /// Pauses between two looks at the clock, which costs about as much as one or two of them.
 pub(crate) const CLOCK_INTERVAL: u32 = 16;
 
-/// Repeats `attempt` until it succeeds or the deadline has passed, with `relax` in between, which
-/// returns how many pauses it made. Returns whether an attempt succeeded; there is at least one.
+/// Repeats `attempt` until it succeeds or the deadline has passed, with `relax` in between, which is told how
+/// many pauses it may make, if it can choose, and returns how many it made. Returns whether an attempt succeeded; there is at least one.
 pub(crate) fn poll<P: Platform>(
     deadline: Option<Deadline>,
     mut attempt: impl FnMut() -> bool,
-    mut relax: impl FnMut() -> u32,
+    mut relax: impl FnMut(u32) -> u32,
 ) -> bool {
     let Some(deadline) = deadline else {
         while !attempt() {
-            relax();
+            relax(u32::MAX);
         }
         return true;
     };
@@ -40,7 +40,7 @@ pub(crate) fn poll<P: Platform>(
             if attempt() {
                 return true;
             }
-            paused += relax();
+            paused += relax(CLOCK_INTERVAL - paused);
         }
         if expired::<P>(deadline) {
             return false;
@@ -51,7 +51,7 @@ pub(crate) fn poll<P: Platform>(
 /// Repeats `attempt` with a pause in between. Otherwise as [`poll`].
 pub(crate) fn poll_steadily<P: Platform>(deadline: Option<Deadline>, attempt: impl FnMut() -> bool) -> bool {
     let mut patience = Patience::new::<P>();
-    poll::<P>(deadline, attempt, || patience.pause::<P>())
+    poll::<P>(deadline, attempt, |most| patience.pause_within::<P>(most))
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_deadline_in_the_past_still_allows_an_attempt() {
-        assert!(poll::<Native>(PAST, || true, || panic!("no reason to wait")));
+        assert!(poll::<Native>(PAST, || true, |_| panic!("no reason to wait")));
     }
 
     #[test]

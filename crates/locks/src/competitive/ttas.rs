@@ -94,7 +94,7 @@ impl<P: Platform> Contest<P> for BackingOff {
             free.get() && <Self as Contest<P>>::attempt(word)
         };
         // After an attempt at a free word, somebody was faster.
-        let relax = || if free.get() { delay.pause::<P>() } else { patience.pause::<P>() };
+        let relax = |most| if free.get() { delay.pause::<P>() } else { patience.pause_within::<P>(most) };
         poll::<P>(deadline, attempt, relax)
     }
 }

@@ -221,7 +221,7 @@ impl<P: Platform, const SLOTS: usize> Alock<P, SLOTS> {
     fn lock_timed(&self, deadline: Deadline) -> bool {
         let mut delay = Delay::new::<P>(TIMED_DELAY);
         registered::<P, _>(self.address(), || {
-            poll::<P>(Some(deadline), || self.draw_served(), || delay.pause::<P>())
+            poll::<P>(Some(deadline), || self.draw_served(), |_| delay.pause::<P>())
         })
     }
 

@@ -57,7 +57,7 @@ use lockwork_platform::{AtomicCell, AtomicInt, Deadline, Native, Platform, PoolN
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, WaitPolicy, registered};
+use crate::wait::{self, Grant, WaitPolicy, poll_within, registered};
 
 /// What is known of Hemlock.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -222,12 +222,7 @@ impl<P: Platform, W: WaitPolicy<P>> Hemlock<P, W> {
 fn await_acknowledgement<P: Platform>(node: NonNull<HemlockNode<P>>) {
     // SAFETY: I3: not recycled before we have done with it.
     let done = &unsafe { node.as_ref() }.done;
-    for _ in 0..P::spin_budget() {
-        if done.load(Relaxed) != 0 {
-            break;
-        }
-        P::pause();
-    }
+    let _ = poll_within::<P, _>(P::spin_budget(), || (done.load(Relaxed) != 0).then_some(()));
     leave(node);
 }
 

@@ -154,7 +154,7 @@ impl<P: Platform> TimepubNode<P> {
                 if paused >= CLOCK_INTERVAL {
                     break;
                 }
-                paused += pauses.pause::<P>();
+                paused += pauses.pause_within::<P>(CLOCK_INTERVAL - paused);
             }
             let mut now = P::now(Clock::Monotonic);
             if deadline.is_some_and(|deadline| passed::<P>(deadline, now)) {

@@ -216,7 +216,7 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
             }
             Some(_) => {
                 let mut delay = Delay::new::<P>(TIMED_DELAY);
-                poll::<P>(deadline, || self.draw_served(), || delay.pause::<P>())
+                poll::<P>(deadline, || self.draw_served(), |_| delay.pause::<P>())
             }
         })
     }

@@ -238,7 +238,7 @@ impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
             }
             Some(_) => {
                 let mut delay = Delay::new::<P>(TIMED_DELAY);
-                poll::<P>(deadline, || self.try_lock_for(address), || delay.pause::<P>())
+                poll::<P>(deadline, || self.try_lock_for(address), |_| delay.pause::<P>())
             }
         })
     }

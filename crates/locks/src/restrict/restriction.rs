@@ -11,6 +11,7 @@ use super::knobs::{Knobs, Settings};
 use super::passive::{Passive, Together};
 use crate::api::RawLock;
 use crate::hierarchical::part::Part;
+use crate::wait::poll_within;
 
 /// Nobody is admitted out of turn.
 const NONE: u32 = 0;
@@ -170,13 +171,10 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// early at the deadline, or when the next thread is to be admitted out of turn.
     fn wait_for_room(&self, deadline: Option<Deadline>) {
         let Settings { active, spin, .. } = self.settings();
-        for _ in 0..=spin {
-            if self.active() <= active + 1 {
-                return;
-            }
-            P::pause();
+        let has_room = || (self.active() <= active + 1).then_some(());
+        if poll_within::<P, _>(spin.saturating_add(1), has_room).is_none() {
+            self.sleep_at_top(JOINED_PARKED, active + 1, deadline);
         }
-        self.sleep_at_top(JOINED_PARKED, active + 1, deadline);
     }
 
     /// Makes the calling thread active if few enough are, now or within a short spin: on a machine with few CPUs most
@@ -184,18 +182,15 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     fn join_active(&self) -> bool {
         let Settings { active, spin, .. } = self.settings();
         let counts = &self.counts.0;
-        for _ in 0..=spin {
+        let join = || {
             let ingress = counts.ingress.load(Relaxed);
             // The CAS fails if others have joined since, and `egress` only grows: there are never too many.
             let others = ingress.wrapping_sub(counts.egress.load(Relaxed)) as i32;
-            if others <= active
-                && counts.ingress.compare_exchange(ingress, ingress.wrapping_add(1), Relaxed, Relaxed).is_ok()
-            {
-                return true;
-            }
-            P::pause();
-        }
-        false
+            let joined = others <= active
+                && counts.ingress.compare_exchange(ingress, ingress.wrapping_add(1), Relaxed, Relaxed).is_ok();
+            joined.then_some(())
+        };
+        poll_within::<P, _>(spin.saturating_add(1), join).is_some()
     }
 
     /// Notes that the new holder counted itself in.
@@ -230,7 +225,8 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         let gate = &self.gate.0;
         let mut next_check = gate.next_check.load(Relaxed);
         let mut until_check = 0;
-        for _ in 0..spin {
+        let mut left = spin;
+        while left > 0 {
             if self.take_approval() {
                 return true;
             }
@@ -244,8 +240,9 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
                 gate.next_check.store(next_check, Relaxed);
                 until_check = next_check;
             }
-            until_check -= 1;
-            P::pause();
+            let paused = P::pause_within(left.min(until_check));
+            until_check = until_check.saturating_sub(paused);
+            left = left.saturating_sub(paused);
         }
         self.sleep_at_top(TOP_PARKED, join, deadline)
     }

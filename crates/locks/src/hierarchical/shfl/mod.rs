@@ -170,7 +170,7 @@ impl<P: Platform, W: QueuePolicy<P>> Waiter<P, W> {
             self.paused = 0;
             return true;
         }
-        self.paused += self.patience.pause::<P>();
+        self.paused += self.patience.pause_within::<P>(enough - self.paused);
         false
     }
 

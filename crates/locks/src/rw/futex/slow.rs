@@ -9,20 +9,17 @@ use super::{
     LATE, READER, READERS, READERS_WAITING, RwState, WAKING, WRITER, WRITERS_WAITING, admits_reader, is_free,
 };
 use crate::rw::{Preference, ReadRefused};
-use crate::wait::{WAITING_ON_RWLOCK, registered};
+use crate::wait::{WAITING_ON_RWLOCK, poll_within, registered};
 
 impl<P: Platform> RwState<P> {
     /// Polls for a short while, as long as `hopeless` holds and nobody sleeps: who comes after sleepers
     /// would only keep the CPU from them. Returns the last state seen.
     fn spin(&self, hopeless: impl Fn(u32) -> bool) -> u32 {
-        for _ in 0..P::spin_budget() {
+        let look = || {
             let seen = self.state.load(Relaxed);
-            if !hopeless(seen) || seen & (READERS_WAITING | WRITERS_WAITING) != 0 {
-                return seen;
-            }
-            P::pause();
-        }
-        self.state.load(Relaxed)
+            (!hopeless(seen) || seen & (READERS_WAITING | WRITERS_WAITING) != 0).then_some(seen)
+        };
+        poll_within::<P, _>(P::spin_budget(), look).unwrap_or_else(|| self.state.load(Relaxed))
     }
 
     #[inline(never)]
