@@ -79,7 +79,7 @@ rocksdb() {
     compare rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5 \
         --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
         -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
-        "--num=$KEYS" --duration=1 --ops_between_duration_checks=100 --seed=1 --histogram=1 \
+        "--num=$KEYS" '--reads={200000/threads}' --seed=1 --histogram=1 \
         --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
 }
 
