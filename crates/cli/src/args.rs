@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 
+use crate::sim::SimArgs;
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -30,6 +32,7 @@ Examples:
   lockwork run --lock 'gcr(mcs-stp)' -- ./server   run a program under it
   lockwork compare --locks pthread,ttas,mcs-stp --threads 2,8,32 -- ./bench -t {threads}
   lockwork bench pair --locks all                  measure the locks themselves
+  lockwork sim --machine e7-8870-v2                simulate them on 120 cores
   lockwork doctor ./server                         what this machine and this program allow
 
 Every command has examples: lockwork COMMAND --help";
@@ -43,6 +46,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Measure the locks themselves: uncontended, contended, hand-off, trylock, many locks
     Bench(BenchArgs),
+    /// Simulate locks on a machine you do not have: NUMA, more threads than CPUs
+    Sim(SimArgs),
     /// List the locks
     List(ListArgs),
     /// Tell everything that is known of a lock

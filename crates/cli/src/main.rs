@@ -15,6 +15,7 @@ mod policy_check;
 mod preload;
 mod program;
 mod run;
+mod sim;
 mod specs;
 mod terminal;
 
@@ -45,6 +46,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::main(&args),
         Command::Compare(args) => compare::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Sim(args) => sim::main(&args),
         Command::List(args) => list::main(&args),
         Command::Info(args) => info::main(&args),
         Command::Doctor(args) => doctor::main(&args),

@@ -4,7 +4,7 @@
 mod measure;
 mod options;
 mod plan;
-mod table;
+pub(crate) mod table;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,6 +19,7 @@ use crate::host::Host;
 use crate::program::describe;
 use crate::terminal;
 pub(crate) use options::{Benchmark, Delay};
+pub(crate) use plan::command_line;
 
 /// All that was measured.
 #[derive(Debug, Serialize)]

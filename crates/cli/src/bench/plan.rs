@@ -65,7 +65,7 @@ fn plan(args: &BenchArgs, benchmark: Benchmark, locks: Vec<String>, seed: u64) -
 }
 
 /// The command as the user gave it.
-pub(super) fn command_line() -> Vec<String> {
+pub(crate) fn command_line() -> Vec<String> {
     let given = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     std::iter::once("lockwork".to_owned()).chain(given).collect()
 }

@@ -9,13 +9,14 @@ use crate::compare::{format, table};
 use crate::terminal;
 
 /// The table of a benchmark and what has to be said of it.
-pub(super) fn render(name: &str, document: &Document) -> String {
+pub(crate) fn render(name: &str, document: &Document) -> String {
     let mut text = String::new();
     let primary = &document.metrics[0];
     // Writing to a String cannot fail.
+    let over = if document.simulated.is_some() { "seeds" } else { "rounds" };
     let _ = writeln!(
         text,
-        "\n{name}: medians of {} rounds; interval and ratio of {}, {}",
+        "\n{name}: medians of {} {over}; interval and ratio of {}, {}",
         document.rounds,
         primary.name,
         format::direction(primary)

@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     program: PathBuf,
     words: Vec<Template>,
     library: Option<Library>,
+    /// The machine, where it is a simulated one.
+    pub(crate) simulated: Option<String>,
 }
 
 /// What [`Plan::of_benchmark`] is to measure.
@@ -52,6 +54,21 @@ pub(crate) struct OwnBenchmark {
     pub(crate) program: PathBuf,
     /// The program's name and arguments, where `{threads}` is replaced.
     pub(crate) words: Vec<String>,
+}
+
+/// What [`Plan::of_simulation`] is to summarise.
+#[derive(Debug)]
+pub(crate) struct Simulated {
+    /// What is simulated, in one line.
+    pub(crate) machine: String,
+    /// In canonical spelling, the baseline first.
+    pub(crate) locks: Vec<String>,
+    pub(crate) threads: Vec<Option<u32>>,
+    pub(crate) metrics: Vec<Metric>,
+    /// Seeds.
+    pub(crate) runs: u32,
+    /// As the user gave it.
+    pub(crate) command: Vec<String>,
 }
 
 /// One of the locks compared.
@@ -122,6 +139,7 @@ impl Plan {
             program,
             words,
             library,
+            simulated: None,
         })
     }
 
@@ -158,7 +176,31 @@ impl Plan {
             program,
             words,
             library: None,
+            simulated: None,
         })
+    }
+
+    /// Runs that are simulated in this process. The first lock is the baseline.
+    pub(crate) fn of_simulation(request: Simulated) -> Self {
+        let Simulated { machine, locks, threads, metrics, runs, command } = request;
+        let locks =
+            locks.into_iter().map(|name| Lock { name, environment: preload::Changes::new() }).collect();
+        Plan {
+            locks,
+            baseline: 0,
+            threads,
+            metric_names: metrics.iter().map(|metric| metric.name.clone()).collect(),
+            metrics,
+            runs,
+            warmup: 0,
+            timeout: Duration::ZERO,
+            seed: 1,
+            command,
+            program: PathBuf::new(),
+            words: Vec::new(),
+            library: None,
+            simulated: Some(machine),
+        }
     }
 
     /// The command for a lock (an index into `locks`) and a thread count (an index into `threads`).

@@ -1,6 +1,7 @@
 //! The data of a comparison: every run, and the summary of every cell (a lock at a thread count).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -87,6 +88,36 @@ impl Serialize for Values {
 }
 
 impl Run {
+    /// A simulated run of a lock, a thread count and a seed, by their places in the plan.
+    pub(crate) fn simulated(
+        plan: &Plan,
+        (lock, threads, seed): (usize, usize, u32),
+        outcome: Outcome,
+        reason: Option<String>,
+        took: Duration,
+        values: Values,
+    ) -> Self {
+        Run {
+            lock: plan.locks[lock].name.clone(),
+            lock_index: lock,
+            threads: plan.threads[threads],
+            threads_index: threads,
+            round: seed,
+            warmup: false,
+            started: format!("{:.0}", jiff::Timestamp::now()),
+            outcome,
+            exit_status: None,
+            signal: None,
+            reason,
+            wall_s: took.as_secs_f64(),
+            user_s: 0.0,
+            system_s: 0.0,
+            max_rss_kib: 0,
+            competing_cpu_s: None,
+            values,
+        }
+    }
+
     /// Whether the run belongs to this cell.
     pub(crate) fn is_of(&self, lock: usize, threads: usize) -> bool {
         self.lock_index == lock && self.threads_index == threads
@@ -139,6 +170,9 @@ pub(crate) struct Document {
     /// When it began; UTC, RFC 3339.
     pub(crate) date: String,
     pub(crate) host: Host,
+    /// The machine that the figures are of, where it is a simulated one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) simulated: Option<String>,
     /// As given, before {threads} is replaced.
     pub(crate) command: Vec<String>,
     pub(crate) library: Option<String>,
@@ -180,6 +214,7 @@ impl Document {
             date,
             competing_load: competing_load(&measured.runs, host.cpus),
             host,
+            simulated: plan.simulated.clone(),
             command: plan.command.clone(),
             library: plan.library().map(|library| library.path().display().to_string()),
             seed: plan.seed,

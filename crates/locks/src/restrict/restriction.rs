@@ -187,7 +187,10 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
             // The CAS fails if others have joined since, and `egress` only grows: there are never too many.
             let others = ingress.wrapping_sub(counts.egress.load(Relaxed)) as i32;
             let joined = others <= active
-                && counts.ingress.compare_exchange(ingress, ingress.wrapping_add(1), Relaxed, Relaxed).is_ok();
+                && counts
+                    .ingress
+                    .compare_exchange(ingress, ingress.wrapping_add(1), Relaxed, Relaxed)
+                    .is_ok();
             joined.then_some(())
         };
         poll_within::<P, _>(spin.saturating_add(1), join).is_some()

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::crew::{crew, nanos, stopped};
-use super::fairness::{jain_index, unfairness_factor};
 use super::locks::{Job, Lock};
 use super::{Figures, figure, histogram, merged, not_exclusive};
 use crate::bench::options::Delay;
+use lockwork_sim::fairness::{jain_index, unfairness_factor};
 
 /// The benchmark.
 pub(super) struct Contend {

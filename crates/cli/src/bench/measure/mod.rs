@@ -5,7 +5,6 @@
 
 mod contend;
 mod crew;
-mod fairness;
 mod handoff;
 mod locks;
 mod many;

@@ -62,16 +62,26 @@ fn header(document: &Document) -> Markup {
     html! {
         header {
             p.kicker { "Lockwork comparison" }
-            h1 { "How " (document.locks.len()) " locks did under one command" }
+            @if document.simulated.is_some() {
+                h1 { "How " (document.locks.len()) " locks did in simulation" }
+            } @else {
+                h1 { "How " (document.locks.len()) " locks did under one command" }
+            }
             pre.command tabindex="0" aria-label="The command" { code { (format::command(&document.command)) } }
             dl.facts {
                 (fact("Date", &document.date))
-                (fact("Machine", &document.host.line()))
-                (fact("Baseline", &document.baseline))
-                (fact("Runs", &format!(
-                    "{} interleaved rounds after {} of warm-up; time-out {} s; seed {}",
-                    document.rounds, document.warmup_rounds, document.timeout_s, document.seed
-                )))
+                @if let Some(machine) = &document.simulated {
+                    (fact("Simulated machine", machine))
+                    (fact("Baseline", &document.baseline))
+                    (fact("Runs", &format!("{} seeds", document.rounds)))
+                } @else {
+                    (fact("Machine", &document.host.line()))
+                    (fact("Baseline", &document.baseline))
+                    (fact("Runs", &format!(
+                        "{} interleaved rounds after {} of warm-up; time-out {} s; seed {}",
+                        document.rounds, document.warmup_rounds, document.timeout_s, document.seed
+                    )))
+                }
                 @if let Some(load) = document.competing_load {
                     (fact("Competing load", &format!("{:.1}% of the machine's CPU time (median over runs)", load * 100.0)))
                 }

@@ -3,7 +3,8 @@
 /// The unfairness factor of the GCR paper (Dice and Kogan, EuroSys 2019, section 6.1): the share of the operations done
 /// by the upper half of the threads. Of an odd number of threads the middle one counts half, so that equal counts
 /// give 0.5.
-pub(super) fn unfairness_factor(counts: &[u64]) -> f64 {
+#[must_use]
+pub fn unfairness_factor(counts: &[u64]) -> f64 {
     let total: u64 = counts.iter().sum();
     if total == 0 {
         return 0.5;
@@ -19,7 +20,8 @@ pub(super) fn unfairness_factor(counts: &[u64]) -> f64 {
 }
 
 /// Jain, Chiu and Hawe's fairness index (1984): 1 is fair, 1/n is one thread doing everything.
-pub(super) fn jain_index(counts: &[u64]) -> f64 {
+#[must_use]
+pub fn jain_index(counts: &[u64]) -> f64 {
     let sum: f64 = counts.iter().map(|&count| count as f64).sum();
     let squares: f64 = counts.iter().map(|&count| (count as f64).powi(2)).sum();
     if squares == 0.0 { 1.0 } else { sum * sum / (counts.len() as f64 * squares) }

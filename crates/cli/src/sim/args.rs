@@ -1,0 +1,129 @@
+//! The command line of `lockwork sim`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+/// `lockwork sim`
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  lockwork sim                                            some locks on SANL's 40 cores
+  lockwork sim --machine e7-8870-v2 --threads 15,120,240 --locks 'ttas,mcs-spin,hmcs-spin,gcr(mcs-stp)'
+  lockwork sim --machine x6-2 --threads 40,80 --unpinned --delay 5000 --lines 4 --work 1000
+  lockwork sim --machine my-server.toml --seeds 9 --json
+  lockwork sim --explain --locks mcs-spin --threads 10    where the cycles of a hand-off go
+  lockwork sim machines                                   which machines there are
+  lockwork sim validate                                   published figures beside ours
+
+All figures are simulated. The model is good for orderings, crossovers and collapses, not for cycle counts:
+the book's chapter on the simulator says what it leaves out. A run in which no section ends is `collapsed`;
+a deadlock or a lost update makes it `failed`, with the reason."
+)]
+pub(crate) struct SimArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<SimCommand>,
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+}
+
+/// What else there is to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimCommand {
+    /// List the machines
+    #[command(
+        after_help = "Examples:\n  lockwork sim machines\n  lockwork sim machines e7-4850 > my-server.toml"
+    )]
+    Machines {
+        /// Print the file of this machine, to start one's own from
+        name: Option<String>,
+        /// Print one JSON document in place of the table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare published results with simulated ones
+    #[command(
+        after_help = "Examples:\n  lockwork sim validate\n  lockwork sim validate --json | jq '.[] | select(.verdict == \"differs\")'"
+    )]
+    Validate {
+        /// Runs of each point, with seeds from 1
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        seeds: u32,
+        /// Print one JSON document in place of the table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A sweep over locks, machines and thread counts.
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// The locks, separated by commas, the baseline first; `all` means every lock without a wrapper
+    #[arg(
+        long,
+        short,
+        value_name = "A,B,…",
+        default_value = "futex,ttas,ticket,mcs-spin,mcs-stp,hmcs-spin,gcr(mcs-stp)"
+    )]
+    pub(crate) locks: String,
+    /// The machine: a name of `lockwork sim machines`, or a file; repeatable
+    #[arg(long, short, value_name = "NAME|FILE", default_value = "e7-4850")]
+    pub(crate) machine: Vec<String>,
+    /// Thread counts, separated by commas [default: 1, a node, all CPUs, twice as many]
+    #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) threads: Vec<u32>,
+    /// Cycles that a thread computes between two sections
+    #[arg(long, value_name = "CYCLES", default_value_t = 2000)]
+    pub(crate) delay: u64,
+    /// Shared cache lines that a section reads and writes, one after the other
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) lines: u32,
+    /// Cycles that a section computes beside that
+    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    pub(crate) work: u64,
+    /// Locks, each with lines of its own, chosen at random for every section
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) instances: u32,
+    /// Let the operating system move threads between CPUs; otherwise each stays on its own, node by node
+    #[arg(long)]
+    pub(crate) unpinned: bool,
+    /// Simulated milliseconds that are measured, after a tenth of that as warm-up
+    #[arg(long, value_name = "MS", default_value_t = 10.0, value_parser = milliseconds)]
+    pub(crate) time: f64,
+    /// A run that would take more simulated cycles than this is refused
+    #[arg(long, value_name = "CYCLES", default_value_t = 10_000_000_000)]
+    pub(crate) max_cycles: u64,
+    /// Runs of each point, with seeds from 1: the figures are medians, with the interval over seeds
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) seeds: u32,
+    /// Let spinning locks spin for ever, as published; otherwise they begin to yield after a while, as Lockwork's do
+    #[arg(long)]
+    pub(crate) strict_spin: bool,
+    /// Simulate every turn of a polling loop: slower, for the same result
+    #[arg(long)]
+    pub(crate) no_spin_sleep: bool,
+    /// Run every point on variants of the machine, too, and say which verdicts hold on all of them
+    #[arg(long)]
+    pub(crate) sensitivity: bool,
+    /// Show where the cycles of one hand-off go, in place of a sweep
+    #[arg(long, conflicts_with_all = ["sensitivity", "json"])]
+    pub(crate) explain: bool,
+    /// Where a directory for each machine with report.html, results.json and runs.csv goes
+    #[arg(long, short, value_name = "DIR", default_value = "lockwork-sim", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+    /// Write no files
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) no_report: bool,
+    /// Print one JSON document on stdout in place of the tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if (0.001..=100_000.0).contains(&ms) => Ok(ms),
+        _ => Err("a number of simulated milliseconds between 0.001 and 100000".to_owned()),
+    }
+}

@@ -1,0 +1,25 @@
+//! `lockwork sim`: the locks on machines that one does not have at hand.
+
+mod args;
+mod explain;
+mod machines;
+mod sensitivity;
+mod sweep;
+mod validate;
+mod workers;
+
+use std::process::ExitCode;
+
+pub(crate) use args::{SimArgs, SimCommand};
+
+use crate::error::Failure;
+
+/// Simulates. The exit status is 0 when anything was simulated, 130 after Ctrl-C, else 1.
+pub(crate) fn main(args: &SimArgs) -> Result<ExitCode, Failure> {
+    match &args.command {
+        Some(SimCommand::Machines { name, json }) => machines::main(name.as_deref(), *json),
+        Some(SimCommand::Validate { seeds, json }) => validate::main(*seeds, *json),
+        None if args.sweep.explain => explain::main(&args.sweep),
+        None => sweep::main(&args.sweep),
+    }
+}

@@ -1,0 +1,265 @@
+//! A sweep: locks × machines × thread counts × seeds, summarised as `compare` summarises real runs.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use lockwork_locks::catalogue::LOCKS;
+use lockwork_locks::spec::{Choice, LockSpec};
+use lockwork_sim::fairness::{jain_index, unfairness_factor};
+use lockwork_sim::workload::{Micro, MicroResult};
+use lockwork_sim::{Machine, Options};
+
+use super::args::SweepArgs;
+use super::{machines, sensitivity, workers};
+use crate::bench::{command_line, table};
+use crate::compare::engine::Measured;
+use crate::compare::metric::Metric;
+use crate::compare::plan::{Plan, Simulated, split_outside_parentheses};
+use crate::compare::results::{Document, Outcome, Run, Values};
+use crate::compare::{files, interrupt};
+use crate::error::Failure;
+use crate::terminal;
+
+/// A sweep that can start.
+pub(super) struct Sweep {
+    pub(super) locks: Vec<LockSpec>,
+    pub(super) machines: Vec<Machine>,
+    /// For each machine.
+    pub(super) threads: Vec<Vec<u32>>,
+    pub(super) seeds: u32,
+    options: Options,
+    micro: Micro,
+    time_ms: f64,
+}
+
+/// One run.
+struct Job<'a> {
+    machine: &'a Machine,
+    lock: &'a LockSpec,
+    /// Indices of the lock, the thread count and the seed.
+    at: (usize, usize, u32),
+    threads: u32,
+}
+
+/// Simulates, prints and writes what was asked for.
+pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
+    let sweep = Sweep::new(args)?;
+    if !args.no_report {
+        files::prepare(&args.out)?;
+    }
+    interrupt::listen()
+        .map_err(|error| Failure::with_status(1, format!("cannot listen for Ctrl-C: {error}")))?;
+    let mut documents = Vec::new();
+    for index in 0..sweep.machines.len() {
+        let document = sweep.run(index);
+        if !args.json {
+            let machine = document.simulated.as_deref().unwrap_or_default();
+            terminal::print(&table::render(&format!("Simulated {machine}"), &document))?;
+        }
+        if !args.no_report {
+            let directory = args.out.join(&sweep.machines[index].name);
+            files::prepare(&directory)?;
+            let report = files::write(&document, &directory)?;
+            eprintln!("report: {}", report.display());
+        }
+        documents.push(document);
+    }
+    if args.sensitivity {
+        sensitivity::main(&sweep, &documents, args.json)?;
+    } else if args.json {
+        terminal::print_json(&documents)?;
+    }
+    Ok(match (interrupt::requested(), documents.iter().any(Document::has_values)) {
+        (true, _) => ExitCode::from(interrupt::EXIT_STATUS),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::FAILURE,
+    })
+}
+
+impl Sweep {
+    /// Checks every part of the request.
+    pub(super) fn new(args: &SweepArgs) -> Result<Self, Failure> {
+        let machines: Vec<Machine> =
+            args.machine.iter().map(|name| machines::find(name)).collect::<Result<_, _>>()?;
+        let threads = machines.iter().map(|machine| threads(args, machine)).collect();
+        let sweep = Self {
+            locks: locks(&args.locks)?,
+            machines,
+            threads,
+            seeds: args.seeds,
+            options: Options { seed: 1, spin_sleep: !args.no_spin_sleep, strict_spin: args.strict_spin },
+            micro: Micro {
+                delay: args.delay,
+                lines: args.lines as usize,
+                work: args.work,
+                locks: args.instances as usize,
+                pinned: !args.unpinned,
+                ..Micro::default()
+            },
+            time_ms: args.time,
+        };
+        for machine in &sweep.machines {
+            let micro = sweep.micro(machine, 1);
+            let cycles = micro.warm_up + micro.window;
+            if cycles > args.max_cycles {
+                return Err(Failure::usage(format!(
+                    "{} ms of `{}` are {cycles} cycles, more than --max-cycles {}: shorten --time or raise it",
+                    args.time, machine.name, args.max_cycles
+                )));
+            }
+        }
+        Ok(sweep)
+    }
+
+    /// The workload on a machine.
+    pub(super) fn micro(&self, machine: &Machine, threads: u32) -> Micro {
+        let window = machine.cycles((self.time_ms * 1e6) as u64);
+        Micro { threads: threads as usize, warm_up: window / 10, window, ..self.micro.clone() }
+    }
+
+    /// Simulates one of the machines.
+    fn run(&self, index: usize) -> Document {
+        self.run_on(&self.machines[index], &self.threads[index])
+    }
+
+    /// Simulates a machine.
+    pub(super) fn run_on(&self, machine: &Machine, threads: &[u32]) -> Document {
+        let started = format!("{:.0}", jiff::Timestamp::now());
+        let plan = Plan::of_simulation(Simulated {
+            machine: format!("{}, {} CPUs on {} nodes", machine.title, machine.cpus(), machine.nodes),
+            locks: self.locks.iter().map(LockSpec::to_string).collect(),
+            threads: threads.iter().map(|threads| Some(*threads)).collect(),
+            metrics: metrics(),
+            runs: self.seeds,
+            command: command_line(),
+        });
+        let mut jobs = Vec::new();
+        for seed in 0..self.seeds {
+            for (t, threads) in threads.iter().enumerate() {
+                for (l, lock) in self.locks.iter().enumerate() {
+                    jobs.push(Job { machine, lock, at: (l, t, seed), threads: *threads });
+                }
+            }
+        }
+        let runs = workers::map(&jobs, &machine.name, |job| self.one_run(&plan, job));
+        let runs: Vec<Run> = runs.into_iter().flatten().collect();
+        let measured = Measured { runs, interrupted: interrupt::requested(), hopeless: false };
+        Document::new(&plan, measured, started)
+    }
+
+    fn one_run(&self, plan: &Plan, job: &Job<'_>) -> Run {
+        let (lock, threads, seed) = job.at;
+        let micro = self.micro(job.machine, job.threads);
+        let begun = Instant::now();
+        let options = Options { seed: u64::from(seed) + 1, ..self.options };
+        let result = micro.run(job.machine, Some(job.lock), options);
+        let (outcome, reason) = judge(&result);
+        let mut values = Values::missing(plan.metric_names.clone());
+        if outcome == Outcome::Ok {
+            for (place, value) in figures(&micro, job.machine, &result).into_iter().enumerate() {
+                values.set(place, Some(value));
+            }
+        }
+        Run::simulated(plan, (lock, threads, seed), outcome, reason, begun.elapsed(), values)
+    }
+}
+
+/// What is measured, the primary figure first.
+fn metrics() -> Vec<Metric> {
+    let of = |(name, unit, higher): (&str, &'static str, bool)| Metric::printed(name, unit, higher);
+    [
+        ("throughput", "1/s", true),
+        ("section", "cycles", false),
+        ("p50", "ns", false),
+        ("p99", "ns", false),
+        ("max", "ns", false),
+        ("hand-off", "ns", false),
+        ("transfers", "", false),
+        ("remote", "", false),
+        ("unfairness", "", false),
+        ("jain", "", true),
+        ("spinning", "", false),
+    ]
+    .map(of)
+    .into()
+}
+
+/// The figures of a run, in the order of [`metrics`].
+fn figures(micro: &Micro, machine: &Machine, result: &MicroResult) -> Vec<f64> {
+    let seconds = machine.ns(micro.window) as f64 / 1e9;
+    let ns = |cycles: f64| cycles / machine.ghz;
+    let all = (micro.window + micro.warm_up) as f64;
+    let each = |count: u64| count as f64 * micro.window as f64 / all / result.sections as f64;
+    let busy = micro.threads.min(machine.cpus()) as f64 * all;
+    let [p50, p99, max] = result.percentiles.map(|cycles| ns(cycles as f64));
+    vec![
+        result.sections as f64 / seconds,
+        result.section_cycles(micro),
+        p50,
+        p99,
+        max,
+        ns(result.hand_off),
+        each(result.transfers.total()),
+        each(result.transfers.remote),
+        unfairness_factor(&result.by_thread),
+        jain_index(&result.by_thread),
+        result.counts.spun as f64 / busy,
+    ]
+}
+
+fn judge(result: &MicroResult) -> (Outcome, Option<String>) {
+    if let Some(threads) = &result.deadlock {
+        return (Outcome::Crashed, Some(format!("deadlock: {}", threads.trim_end().replace('\n', "; "))));
+    }
+    match (result.lost_updates, result.sections) {
+        (0, 0) => (Outcome::TimedOut, Some("no section ended within the simulated time".to_owned())),
+        (0, _) => (Outcome::Ok, None),
+        (lost, _) => (Outcome::Crashed, Some(format!("{lost} updates were lost: the lock does not exclude"))),
+    }
+}
+
+/// One thread, a node's CPUs, all CPUs, twice as many; or what was asked for.
+fn threads(args: &SweepArgs, machine: &Machine) -> Vec<u32> {
+    let cpus = machine.cpus() as u32;
+    let default = [1, cpus / machine.nodes as u32, cpus, 2 * cpus];
+    let asked = if args.threads.is_empty() { &default[..] } else { &args.threads };
+    let mut threads: Vec<u32> = Vec::new();
+    for count in asked {
+        if !threads.contains(count) {
+            threads.push(*count);
+        }
+    }
+    threads
+}
+
+/// The locks, in the order in which they were named.
+fn locks(text: &str) -> Result<Vec<LockSpec>, Failure> {
+    let mut locks: Vec<LockSpec> = Vec::new();
+    let mut add = |name: &str| match crate::specs::parse(name)? {
+        Choice::Lock(spec) if locks.contains(&spec) => Ok(()),
+        Choice::Lock(spec) => {
+            locks.push(spec);
+            Ok(())
+        }
+        Choice::Passthrough => {
+            Err(Failure::usage("`passthrough` is glibc's lock: simulate `futex`, its algorithm"))
+        }
+    };
+    for part in split_outside_parentheses(text).into_iter().map(str::trim) {
+        match part {
+            "" => {
+                return Err(Failure::usage(format!(
+                    "--locks `{text}` has an empty name; separate locks by single commas, such as ttas,mcs-stp"
+                )));
+            }
+            "pthread" => {
+                return Err(Failure::usage(
+                    "glibc's mutex itself cannot be simulated: `futex` has its algorithm",
+                ));
+            }
+            "all" => LOCKS.iter().try_for_each(|lock| add(lock.name))?,
+            part => add(part)?,
+        }
+    }
+    Ok(locks)
+}

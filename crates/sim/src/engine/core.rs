@@ -1,0 +1,436 @@
+//! What a CPU does with the operations of its thread: cache hits, misses, a store buffer in total store order, polling.
+//!
+//! A core is in order and waits for what it loads. Stores wait in the buffer for their lines, several of which may be on their
+//! way, and become visible in program order. A read-modify-write, a sequentially consistent store and a fence wait until
+//! the buffer is empty, as on x86.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::ops::Range;
+
+use super::coherence::{Access, CoreId};
+use super::fiber::{FiberId, Round, State};
+use super::{CpuId, Engine, Event};
+use crate::memory::LineId;
+
+/// A store that is not visible yet.
+#[derive(Debug, Clone, Copy)]
+struct Store {
+    line: LineId,
+    address: usize,
+    bits: u64,
+    width: Width,
+}
+
+/// How much a store writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// Nothing: its value is where it belongs already, and only the line is wanted. For data that a lock protects.
+    Line,
+    /// Four bytes.
+    Four,
+    /// Eight bytes.
+    Eight,
+}
+
+/// Where a load finds its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// In memory.
+    Memory,
+    /// Among the stores that are not visible yet.
+    Buffer(u64),
+}
+
+/// A hardware thread.
+#[derive(Debug)]
+pub(super) struct Cpu {
+    pub(super) core: CoreId,
+    /// The thread that it runs.
+    pub(super) fiber: Option<FiberId>,
+    buffer: VecDeque<Store>,
+    /// Stores that have become visible.
+    committed: u64,
+    /// Threads that wait for it.
+    pub(super) queue: VecDeque<FiberId>,
+    /// The number of its time slice, when it began, and when it is over if others wait.
+    pub(super) slice: u32,
+    pub(super) slice_start: u64,
+    pub(super) slice_end: u64,
+    /// Whether the end of the slice is filed as an event.
+    pub(super) slice_filed: bool,
+    /// Whether its thread is to give way as soon as it can.
+    pub(super) give_way: bool,
+    /// The thread that it ran last.
+    pub(super) last: Option<FiberId>,
+}
+
+impl Cpu {
+    pub(super) fn new(core: CoreId) -> Self {
+        Self {
+            core,
+            fiber: None,
+            buffer: VecDeque::new(),
+            committed: 0,
+            queue: VecDeque::new(),
+            slice: 0,
+            slice_start: 0,
+            slice_end: 0,
+            slice_filed: false,
+            give_way: false,
+            last: None,
+        }
+    }
+
+    /// Whether all its stores are visible.
+    pub(super) fn is_drained(&self) -> bool {
+        self.buffer.is_empty()
+    }
+}
+
+impl Engine {
+    /// The CPUs of a core.
+    pub(super) fn cpus_of(&self, core: CoreId) -> Range<CpuId> {
+        let each = self.machine.threads_per_core as CpuId;
+        core * each..(core + 1) * each
+    }
+
+    /// The CPU that runs the calling thread.
+    #[inline]
+    fn my_cpu(&mut self) -> &mut Cpu {
+        let cpu = self.me().cpu;
+        &mut self.cpus[usize::from(cpu)]
+    }
+
+    /// Whether the thread has run ahead of what may still happen to `line`, or to it. Then it must wait, and will.
+    #[inline]
+    pub(crate) fn is_ahead(&mut self, line: Option<LineId>) -> bool {
+        let next = if self.ready.is_empty() { self.wheel.next_time() } else { self.now };
+        // Nobody who has not asked for the line yet can take it away before a request has arrived.
+        let limit = match line {
+            Some(line) if self.directory.is_quiet(line) => {
+                next.saturating_add(self.directory.shortest_request)
+            }
+            _ => next,
+        };
+        let limit = limit.min(self.end);
+        let ahead = self.me().clock > limit;
+        if ahead {
+            self.compute();
+        }
+        ahead
+    }
+
+    /// Lets the calling thread, which is to be suspended, go on at its own clock's time.
+    pub(crate) fn compute(&mut self) {
+        let id = self.current;
+        let fiber = self.me();
+        fiber.state = State::Computing;
+        fiber.turn += 1;
+        let (clock, turn) = (fiber.clock, fiber.turn);
+        self.wheel.push(clock, Event::Go(id, turn));
+    }
+
+    /// Asks for a line, unless that has been done, and lets the thread wait for it.
+    fn fetch(&mut self, line: LineId, access: Access) {
+        let core = self.my_cpu().core;
+        self.ask(core, line, access);
+        let fiber = self.me();
+        fiber.state = State::Line(line);
+        fiber.round.stalled = true;
+    }
+
+    fn ask(&mut self, core: CoreId, line: LineId, access: Access) {
+        if !self.directory.is_pending(core, line) {
+            let me = self.current;
+            self.note_step(me, |engine| engine.request_text(line, access));
+            let (request, after) = self.directory.send(core, line, access);
+            let time = self.me().clock.max(self.now);
+            self.wheel.push(time + after, Event::Arrive(request));
+        }
+    }
+
+    /// Loads from `address`. `None`: try again when it is the thread's turn.
+    #[inline]
+    pub(crate) fn load(&mut self, address: usize) -> Option<Source> {
+        let Some(line) = self.memory.line_of(address) else { return Some(Source::Memory) };
+        if self.is_ahead(Some(line)) {
+            return None;
+        }
+        let cpu = self.my_cpu();
+        let core = cpu.core;
+        let buffered =
+            cpu.buffer.iter().rev().find(|store| store.address == address && store.width != Width::Line);
+        if let Some(store) = buffered {
+            let bits = store.bits;
+            self.worked(1);
+            return Some(Source::Buffer(bits));
+        }
+        if !self.directory.hits(core, line, Access::Load) {
+            self.fetch(line, Access::Load);
+            return None;
+        }
+        let hit = self.machine.memory.hit;
+        self.counts.operations += 1;
+        let fiber = self.me();
+        fiber.clock += hit;
+        fiber.round.looked_at(line);
+        Some(Source::Memory)
+    }
+
+    /// Stores to `address`. `None`: try again when it is the thread's turn; else `Some(true)` if the caller is to write the value,
+    /// `Some(false)` if the buffer will.
+    #[inline]
+    pub(crate) fn store(&mut self, address: usize, bits: u64, width: Width) -> Option<bool> {
+        let Some(line) = self.memory.line_of(address) else { return Some(true) };
+        if self.is_ahead(Some(line)) {
+            return None;
+        }
+        let room = self.machine.core.store_buffer;
+        let cpu = self.my_cpu();
+        let core = cpu.core;
+        let at_once = cpu.is_drained();
+        if cpu.buffer.len() >= room {
+            self.me().state = State::Room;
+            return None;
+        }
+        let owned = self.directory.hits(core, line, Access::Store);
+        if at_once && owned {
+            self.my_cpu().committed += 1;
+            self.wrote(core, line);
+        } else {
+            self.my_cpu().buffer.push_back(Store { line, address, bits, width });
+            if !owned {
+                self.ask(core, line, Access::Store);
+            }
+        }
+        self.worked(1);
+        Some(at_once && owned || width == Width::Line)
+    }
+
+    /// Makes the line of `address` the core's own, with no store under way: what a read-modify-write begins with. `None`: try
+    /// again when it is the thread's turn.
+    #[inline]
+    pub(crate) fn own(&mut self, address: usize) -> Option<()> {
+        let Some(line) = self.memory.line_of(address) else { return Some(()) };
+        self.drained()?;
+        if self.is_ahead(Some(line)) {
+            return None;
+        }
+        let core = self.my_cpu().core;
+        if !self.directory.hits(core, line, Access::Store) {
+            self.fetch(line, Access::Store);
+            return None;
+        }
+        let me = self.current;
+        self.note_step(me, |engine| format!("changes {} by an atomic operation", engine.name_of(line)));
+        self.wrote(core, line);
+        self.worked(self.machine.core.atomic);
+        Some(())
+    }
+
+    /// Waits until the thread's stores are visible. `None`: try again when it is the thread's turn.
+    #[inline]
+    pub(crate) fn drained(&mut self) -> Option<()> {
+        if self.my_cpu().is_drained() {
+            return Some(());
+        }
+        self.me().state = State::Drain;
+        None
+    }
+
+    /// A full fence.
+    pub(crate) fn fence(&mut self) -> Option<()> {
+        self.drained()?;
+        self.worked(self.machine.core.atomic);
+        Some(())
+    }
+
+    /// Asks for the line of `address`, to write it, and does not wait.
+    pub(crate) fn prefetch(&mut self, address: usize) {
+        let Some(line) = self.memory.line_of(address) else { return };
+        let core = self.my_cpu().core;
+        if !self.directory.hits(core, line, Access::Store) && self.directory.is_quiet(line) {
+            self.ask(core, line, Access::Store);
+        }
+        // The next look at the line is another one.
+        self.me().round.idle = false;
+    }
+
+    /// The thread has done something of this many cycles that others may notice.
+    #[inline]
+    fn worked(&mut self, cycles: u64) {
+        self.counts.operations += 1;
+        let fiber = self.me();
+        fiber.clock += cycles;
+        fiber.round.idle = false;
+    }
+
+    /// The thread computes for some cycles, and does not poll.
+    pub(crate) fn delay(&mut self, cycles: u64) {
+        let cpu = self.me().cpu;
+        let core = self.cpus[usize::from(cpu)].core;
+        let busy = |other: CpuId| other != cpu && self.cpus[usize::from(other)].fiber.is_some();
+        let slow = self.cpus_of(core).any(busy);
+        let factor = if slow { self.machine.core.smt_slowdown } else { 1.0 };
+        let fiber = self.me();
+        fiber.clock += if slow { (cycles as f64 * factor) as u64 } else { cycles };
+        fiber.round.idle = false;
+    }
+
+    /// Stores of a core to a line that it owns, which the other hardware threads of the core may poll.
+    fn wrote(&mut self, core: CoreId, line: LineId) {
+        if self.machine.threads_per_core > 1 {
+            self.wake_pollers(core, line);
+        }
+    }
+
+    /// Makes visible what can be, and asks for the lines of the rest.
+    pub(super) fn drain(&mut self, cpu: CpuId) {
+        let core = self.cpus[usize::from(cpu)].core;
+        while let Some(store) = self.cpus[usize::from(cpu)].buffer.front().copied() {
+            if !self.directory.hits(core, store.line, Access::Store) {
+                if !self.directory.is_pending(core, store.line) {
+                    let (request, after) = self.directory.send(core, store.line, Access::Store);
+                    self.wheel.push(self.now + after, Event::Arrive(request));
+                }
+                break;
+            }
+            // SAFETY: a cell of this width is at the address; nobody borrows cells.
+            unsafe { store.commit() };
+            if let Some(id) = self.cpus[usize::from(cpu)].fiber {
+                self.note_step(id, |engine| {
+                    format!("its store to {} becomes visible", engine.name_of(store.line))
+                });
+            }
+            self.cpus[usize::from(cpu)].buffer.pop_front();
+            self.cpus[usize::from(cpu)].committed += 1;
+            self.wrote(core, store.line);
+        }
+        let Cpu { fiber, ref buffer, .. } = self.cpus[usize::from(cpu)];
+        let (drained, room) = (buffer.is_empty(), buffer.len() < self.machine.core.store_buffer);
+        let Some(id) = fiber else { return };
+        match self.fiber(id).state {
+            State::Drain if drained => self.goes_on(id),
+            State::Room if room => self.goes_on(id),
+            _ if drained => self.try_preempt(cpu),
+            _ => {}
+        }
+    }
+
+    /// A line has come to the core of a CPU.
+    pub(super) fn line_came(&mut self, cpu: CpuId, line: LineId) {
+        let Some(id) = self.cpus[usize::from(cpu)].fiber else { return };
+        if self.fiber(id).state == State::Line(line) {
+            self.goes_on(id);
+        }
+    }
+
+    /// What a thread waited for has come.
+    fn goes_on(&mut self, id: FiberId) {
+        let now = self.now;
+        let fiber = self.fiber(id);
+        fiber.state = State::Running;
+        fiber.clock = fiber.clock.max(now);
+        self.ready.push_back(id);
+    }
+
+    /// How many stores each CPU will have made visible once those under way are.
+    pub(crate) fn stores_under_way(&self) -> Vec<u64> {
+        self.cpus.iter().map(|cpu| cpu.committed + cpu.buffer.len() as u64).collect()
+    }
+
+    /// Waits until so many stores of each CPU are visible. `None`: try again when it is the thread's turn.
+    pub(crate) fn all_visible(&mut self, stores: &[u64]) -> Option<()> {
+        const LOOK_EVERY: u64 = 100;
+        if self.cpus.iter().zip(stores).all(|(cpu, stores)| cpu.committed >= *stores) {
+            return Some(());
+        }
+        self.delay(LOOK_EVERY);
+        self.compute();
+        None
+    }
+
+    /// One pause of a thread that polls, and would for at most `most` rounds. Returns whether the thread is to be suspended, until
+    /// something changes or the rounds are over.
+    pub(crate) fn pause(&mut self, most: u32) -> bool {
+        let pause = self.machine.core.pause;
+        let spin_sleep = self.spin_sleep;
+        let cpu = self.my_cpu();
+        let (core, drained) = (cpu.core, cpu.is_drained());
+        let fiber = self.me();
+        fiber.clock += pause;
+        fiber.rounds = 1;
+        let clock = fiber.clock;
+        let round = mem::replace(&mut fiber.round, Round::begin(clock));
+        let before = mem::replace(&mut fiber.last_round, round);
+        let length = clock - round.start;
+        self.counts.spun += length;
+        if !spin_sleep || !drained || most < 2 || !round.repeats(&before) {
+            return false;
+        }
+        if !round.lines().iter().all(|line| self.directory.hits(core, *line, Access::Load)) {
+            return false;
+        }
+        let id = self.current;
+        let fiber = self.me();
+        fiber.state = State::Polling { since: clock, round: length, most };
+        fiber.turn += 1;
+        let turn = fiber.turn;
+        if most < u32::MAX {
+            self.wheel.push(clock + u64::from(most - 1) * length, Event::Go(id, turn));
+        }
+        true
+    }
+
+    /// Rounds that the last pause of the calling thread stood for.
+    pub(crate) fn rounds(&mut self) -> u32 {
+        self.me().rounds
+    }
+
+    /// A core has lost a line, or written it: threads there that poll it look again.
+    pub(super) fn wake_pollers(&mut self, core: CoreId, line: LineId) {
+        for cpu in self.cpus_of(core) {
+            let Some(id) = self.cpus[usize::from(cpu)].fiber else { continue };
+            let fiber = self.fiber(id);
+            if matches!(fiber.state, State::Polling { .. }) && fiber.last_round.lines().contains(&line) {
+                self.stop_polling(id);
+                self.note_step(id, |engine| format!("loses {}, which it polls", engine.name_of(line)));
+                let fiber = self.fiber(id);
+                fiber.state = State::Computing;
+                fiber.turn += 1;
+                let (clock, turn) = (fiber.clock, fiber.turn);
+                self.wheel.push(clock, Event::Go(id, turn));
+            }
+        }
+    }
+
+    /// Accounts for the rounds of a thread that has polled until now.
+    pub(super) fn stop_polling(&mut self, id: FiberId) {
+        let now = self.now;
+        let fiber = self.fiber(id);
+        let State::Polling { since, round, most } = fiber.state else { return };
+        let rounds = now.saturating_sub(since).div_ceil(round).min(u64::from(most - 1));
+        fiber.rounds = 1 + rounds as u32;
+        fiber.clock = since + rounds * round;
+        fiber.round = Round::begin(fiber.clock);
+        self.counts.spun += rounds * round;
+    }
+}
+
+impl Store {
+    /// Writes the value to memory.
+    ///
+    /// # Safety
+    ///
+    /// A cell of this width is at the address, and nobody borrows it.
+    unsafe fn commit(self) {
+        match self.width {
+            Width::Line => {}
+            // SAFETY: the caller's contract.
+            Width::Four => unsafe { (self.address as *mut u32).write(self.bits as u32) },
+            // SAFETY: the caller's contract.
+            Width::Eight => unsafe { (self.address as *mut u64).write(self.bits) },
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Simulated threads: stackful coroutines, and what the machine knows of each.
+
+use std::collections::BTreeMap;
+use std::ptr::{self, NonNull};
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use super::CpuId;
+use crate::memory::LineId;
+
+/// A thread's number.
+pub(crate) type FiberId = u32;
+
+/// Bytes of a thread's stack. Locks need little, and what is not touched is not taken.
+const STACK: usize = 32 * 1024;
+
+/// What a thread does while it does not run on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It runs, or is about to.
+    Running,
+    /// It computes, until its clock's time.
+    Computing,
+    /// It waits for a cache line.
+    Line(LineId),
+    /// It waits until its stores are visible.
+    Drain,
+    /// It waits for room in the store buffer.
+    Room,
+    /// It polls lines that have not changed since this time, with at most so many rounds of so many cycles.
+    Polling { since: u64, round: u64, most: u32 },
+    /// It waits for a CPU.
+    Queued,
+    /// It sleeps on the futex at this address.
+    Parked(usize),
+    /// It has ended.
+    Ended,
+}
+
+/// The most lines that a polling loop can look at and be put to sleep.
+const WATCHED: usize = 6;
+
+/// What a thread has done since its last pause.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Round {
+    lines: [LineId; WATCHED],
+    count: u8,
+    /// Whether it did nothing but look at those lines.
+    pub(crate) idle: bool,
+    /// Whether it waited for a line: it took longer than the next will.
+    pub(crate) stalled: bool,
+    /// When it began.
+    pub(crate) start: u64,
+}
+
+impl Round {
+    /// The round that begins now.
+    pub(crate) fn begin(start: u64) -> Self {
+        Self { idle: true, start, ..Self::default() }
+    }
+
+    /// Adds a line that was looked at.
+    #[inline]
+    pub(crate) fn looked_at(&mut self, line: LineId) {
+        if !self.idle || self.lines().contains(&line) {
+            return;
+        }
+        match self.lines.get_mut(usize::from(self.count)) {
+            Some(free) => {
+                *free = line;
+                self.count += 1;
+            }
+            None => self.idle = false,
+        }
+    }
+
+    pub(crate) fn lines(&self) -> &[LineId] {
+        &self.lines[..usize::from(self.count)]
+    }
+
+    /// Whether the round did the same as the one before it, and the next will take as long.
+    pub(crate) fn repeats(&self, before: &Self) -> bool {
+        self.idle && !self.stalled && before.idle && self.count > 0 && self.lines() == before.lines()
+    }
+}
+
+type Stack = Coroutine<(), (), (), DefaultStack>;
+
+/// A simulated thread.
+pub(crate) struct Fiber {
+    stack: Option<Stack>,
+    yielder: *const Yielder<(), ()>,
+    pub(crate) state: State,
+    /// Its own time, in cycles; at least the machine's while it runs.
+    pub(crate) clock: u64,
+    pub(crate) cpu: CpuId,
+    /// Whether it stays on its CPU.
+    pub(crate) pinned: bool,
+    /// Cycles of work that it still has to do once it has a CPU again.
+    pub(crate) owed: u64,
+    /// Events for an older turn are void.
+    pub(crate) turn: u32,
+    pub(crate) round: Round,
+    pub(crate) last_round: Round,
+    /// Rounds that the last pause stood for.
+    pub(crate) rounds: u32,
+    /// Whether its last sleep ended at the deadline.
+    pub(crate) timed_out: bool,
+    pub(crate) word: u64,
+    /// The address of its slot in the registry of waiters.
+    pub(crate) slot: usize,
+    /// Free pool nodes, by size.
+    pub(crate) nodes: BTreeMap<usize, Vec<NonNull<u8>>>,
+}
+
+impl std::fmt::Debug for Fiber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fiber")
+            .field("state", &self.state)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Fiber {
+    /// A thread that will run `body`.
+    ///
+    /// # Panics
+    ///
+    /// If the host has no memory for its stack.
+    pub(crate) fn new(body: impl FnOnce() + 'static, cpu: CpuId, pinned: bool, id: FiberId) -> Self {
+        let stack = DefaultStack::new(STACK).expect("memory for a thread's stack");
+        let stack = Coroutine::with_stack(stack, move |yielder, ()| {
+            super::with(|engine| engine.fiber(id).yielder = ptr::from_ref(yielder));
+            body();
+        });
+        Self {
+            stack: Some(stack),
+            yielder: ptr::null(),
+            state: State::Queued,
+            clock: 0,
+            cpu,
+            pinned,
+            owed: 0,
+            turn: 0,
+            round: Round::default(),
+            last_round: Round::default(),
+            rounds: 1,
+            timed_out: false,
+            word: 0,
+            slot: 0,
+            nodes: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the coroutine, to resume it while nothing of the machine is borrowed.
+    pub(crate) fn take(&mut self) -> Option<Stack> {
+        self.stack.take()
+    }
+
+    pub(crate) fn put_back(&mut self, stack: Stack) {
+        self.stack = Some(stack);
+    }
+
+    pub(crate) fn yielder(&self) -> *const Yielder<(), ()> {
+        self.yielder
+    }
+}
+
+impl Drop for Fiber {
+    fn drop(&mut self) {
+        if let Some(stack) = self.stack.as_mut().filter(|stack| stack.started() && !stack.done()) {
+            // SAFETY: a simulated thread that is cut short keeps nothing on its stack but plain data and what the
+            // run owns: its body is forgotten, not unwound.
+            unsafe { stack.force_reset() };
+        }
+    }
+}
+
+/// Whether a coroutine has come to its end.
+pub(crate) fn has_ended(result: &CoroutineResult<(), ()>) -> bool {
+    matches!(result, CoroutineResult::Return(()))
+}

@@ -1,0 +1,389 @@
+//! A run: events in the order of their times, and the threads that they set going.
+//!
+//! Three layers, each in a file of its own: `coherence` (who has which cache line), `core` (what a CPU does: hits, store buffer,
+//! polling), `os` (which thread has which CPU, futexes). A thread runs on the host until it needs something that takes
+//! time, or until its own clock has run ahead of what may still happen to it; then another event is next. All is
+//! single-threaded, and nothing depends on addresses or on the host's time: a seed determines a run.
+
+mod coherence;
+pub(crate) mod core;
+pub(crate) mod fiber;
+mod os;
+pub(crate) mod stats;
+pub(crate) mod trace;
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::ptr::{self, NonNull};
+
+use self::coherence::{Directory, Move, RequestId};
+use self::core::Cpu;
+pub(crate) use self::fiber::FiberId;
+use self::fiber::{Fiber, State};
+use self::stats::Counts;
+use crate::machine::Machine;
+use crate::memory::{Arena, LineId};
+use crate::random::Random;
+use crate::simulation::Options;
+
+/// A CPU's number: a hardware thread.
+pub(crate) type CpuId = u16;
+
+/// What happens at some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Event {
+    /// A thread goes on, if it is still this turn of it.
+    Go(FiberId, u32),
+    /// A request arrives at its line.
+    Arrive(RequestId),
+    /// A request has been served.
+    Done(RequestId),
+    /// A line turns to the next request.
+    Next(LineId),
+    /// A CPU's time slice ends, if it is still this one.
+    Slice(CpuId, u32),
+    /// A sleeper has been woken.
+    Wake(FiberId, u32),
+    /// A sleeper's deadline has come.
+    Expire(FiberId, u32),
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// All threads have ended.
+    Finished,
+    /// The time was over.
+    Time,
+    /// Nothing can happen any more, though threads have not ended; with the state of every thread.
+    Deadlock(String),
+}
+
+/// A simulated machine with its threads.
+pub(crate) struct Engine {
+    pub(crate) machine: Machine,
+    /// Whether polling threads sleep until what they poll changes.
+    spin_sleep: bool,
+    /// Whether spinning locks never yield.
+    pub(crate) strict_spin: bool,
+    pub(crate) now: u64,
+    /// When the run is over: no thread runs ahead of that.
+    end: u64,
+    wheel: crate::wheel::Wheel<Event>,
+    pub(crate) memory: Arena,
+    pub(crate) directory: Directory,
+    cpus: Vec<Cpu>,
+    pub(crate) fibers: Vec<Fiber>,
+    /// Threads to run on the host now.
+    ready: VecDeque<FiberId>,
+    current: FiberId,
+    futexes: HashMap<usize, VecDeque<FiberId>>,
+    /// Free blocks that no thread owns, by size.
+    blocks: HashMap<usize, Vec<NonNull<u8>>>,
+    shared: NonNull<u8>,
+    random: Random,
+    alive: usize,
+    runnable: usize,
+    pub(crate) counts: Counts,
+    hash: u64,
+    trace: trace::Trace,
+}
+
+thread_local! {
+    static CURRENT: Cell<*mut Engine> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// Runs `f` on the machine that the calling thread is part of. `f` must not suspend the thread.
+///
+/// # Panics
+///
+/// Outside a run.
+#[inline]
+pub(crate) fn with<R>(f: impl FnOnce(&mut Engine) -> R) -> R {
+    let engine = CURRENT.get();
+    assert!(!engine.is_null(), "simulated cells are used outside a run");
+    // SAFETY: set by `Engine::enter` for as long as the engine lives; one host thread, and no borrow outlasts a closure.
+    f(unsafe { &mut *engine })
+}
+
+/// Lets the machine go on; returns when the calling thread's turn comes again.
+pub(crate) fn suspend() {
+    let yielder = with(|engine| {
+        let current = engine.current;
+        engine.fiber(current).yielder()
+    });
+    // SAFETY: the yielder lives on the calling coroutine's own stack.
+    unsafe { &*yielder }.suspend(());
+}
+
+/// Repeats `attempt`, which says what to wait for, until it succeeds.
+#[inline]
+pub(crate) fn until<R>(mut attempt: impl FnMut(&mut Engine) -> Option<R>) -> R {
+    loop {
+        match with(&mut attempt) {
+            Some(result) => return result,
+            None => suspend(),
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn new(machine: &Machine, options: Options) -> Box<Self> {
+        let Options { seed, spin_sleep, strict_spin } = options;
+        let mut memory = Arena::new();
+        let shared = memory.allocate(Layout::new::<[u64; crate::platform::SHARED_WORDS]>());
+        Box::new(Self {
+            spin_sleep,
+            strict_spin,
+            now: 0,
+            end: 0,
+            wheel: crate::wheel::Wheel::new(),
+            directory: Directory::new(machine),
+            memory,
+            cpus: (0..machine.cpus()).map(|cpu| Cpu::new(machine.core_of(cpu) as u16)).collect(),
+            fibers: Vec::new(),
+            ready: VecDeque::new(),
+            current: 0,
+            futexes: HashMap::new(),
+            blocks: HashMap::new(),
+            shared,
+            random: Random::split(seed, 0),
+            alive: 0,
+            runnable: 0,
+            counts: Counts::default(),
+            hash: seed,
+            trace: trace::Trace::default(),
+            machine: machine.clone(),
+        })
+    }
+
+    /// Makes this the machine of the calling host thread, for the time of `f`.
+    pub(crate) fn enter<R>(this: *mut Self, f: impl FnOnce() -> R) -> R {
+        let before = CURRENT.replace(this);
+        let result = f();
+        CURRENT.set(before);
+        result
+    }
+
+    #[inline]
+    pub(crate) fn fiber(&mut self, id: FiberId) -> &mut Fiber {
+        &mut self.fibers[id as usize]
+    }
+
+    /// The thread that runs.
+    #[inline]
+    pub(crate) fn me(&mut self) -> &mut Fiber {
+        let current = self.current as usize;
+        &mut self.fibers[current]
+    }
+
+    pub(crate) fn my_id(&self) -> FiberId {
+        self.current
+    }
+
+    /// Adds a thread. It starts at the time 0, on `cpu` or, unless it is pinned, on an idle one near that.
+    pub(crate) fn spawn(&mut self, cpu: usize, pinned: bool, body: impl FnOnce() + 'static) {
+        let id = self.fibers.len() as FiberId;
+        let cpu = (cpu % self.cpus.len()) as CpuId;
+        let mut fiber = Fiber::new(body, cpu, pinned, id);
+        let slot = Layout::new::<[u64; 8]>();
+        fiber.slot = self.allocate(slot).as_ptr() as usize;
+        self.name(fiber.slot, slot, || format!("the slot of thread {id}"));
+        self.fibers.push(fiber);
+        self.alive += 1;
+        let cpu = self.cpu_for(id);
+        self.enqueue(id, cpu);
+    }
+
+    /// Simulated memory, zeroed.
+    pub(crate) fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
+        let place = self.memory.allocate(layout);
+        self.directory.grow(self.memory.lines());
+        place
+    }
+
+    /// A block of pool memory: one that was freed, or fresh.
+    pub(crate) fn take_block(&mut self, layout: Layout) -> NonNull<u8> {
+        let size = layout.pad_to_align().size().next_multiple_of(crate::memory::LINE);
+        let mine = size <= crate::memory::LINE;
+        let freed = match mine {
+            true => self.me().nodes.get_mut(&size).and_then(Vec::pop),
+            false => self.blocks.get_mut(&size).and_then(Vec::pop),
+        };
+        freed.unwrap_or_else(|| {
+            let block = self.allocate(layout);
+            let me = self.current;
+            self.name(block.as_ptr() as usize, layout, || format!("a node that thread {me} made"));
+            block
+        })
+    }
+
+    /// Gives a block of pool memory back.
+    pub(crate) fn free_block(&mut self, block: NonNull<u8>, layout: Layout) {
+        let size = layout.pad_to_align().size().next_multiple_of(crate::memory::LINE);
+        let list = match size <= crate::memory::LINE {
+            true => self.me().nodes.entry(size).or_default(),
+            false => self.blocks.entry(size).or_default(),
+        };
+        list.push(block);
+    }
+
+    /// The memory of the words that all locks share.
+    pub(crate) fn shared(&self) -> NonNull<u8> {
+        self.shared
+    }
+
+    /// Lets events happen until the time `end`. `this` is entered.
+    pub(crate) fn run(this: *mut Self, end: u64) -> End {
+        with(|engine| engine.end = end);
+        loop {
+            if let Some(id) = with(|engine| engine.ready.pop_front()) {
+                Self::resume(this, id);
+            } else if let Some(end) = with(Self::step) {
+                return end;
+            }
+        }
+    }
+
+    /// Lets a thread run on the host until it waits for something.
+    fn resume(this: *mut Self, id: FiberId) {
+        let stack = with(|engine| {
+            if !engine.may_go_on(id) {
+                return None;
+            }
+            engine.current = id;
+            let fiber = engine.fiber(id);
+            fiber.state = State::Running;
+            fiber.take()
+        });
+        let Some(mut stack) = stack else { return };
+        let result = stack.resume(());
+        // SAFETY: as in `with`; the coroutine has given control back, so nothing of the engine is borrowed.
+        let engine = unsafe { &mut *this };
+        engine.fiber(id).put_back(stack);
+        if fiber::has_ended(&result) {
+            engine.end(id);
+        }
+    }
+
+    /// Lets the next event happen. Returns why the run is over, if it is.
+    fn step(&mut self) -> Option<End> {
+        if self.alive == 0 {
+            return Some(End::Finished);
+        }
+        if self.wheel.next_time() > self.end {
+            let nothing_left = self.wheel.next_time() == u64::MAX;
+            return Some(if nothing_left { End::Deadlock(self.describe()) } else { End::Time });
+        }
+        let Some((now, event)) = self.wheel.pop() else { return Some(End::Deadlock(self.describe())) };
+        self.now = now;
+        self.counts.events += 1;
+        self.note(event);
+        match event {
+            Event::Go(id, turn) => {
+                if self.fiber(id).turn == turn {
+                    self.ready.push_back(id);
+                }
+            }
+            Event::Arrive(request) => {
+                let next = self.directory.arrive(request);
+                self.served(request, next);
+            }
+            Event::Done(request) => self.done(request),
+            Event::Next(line) => {
+                if let Some((request, next)) = self.directory.next(line) {
+                    self.served(request, next);
+                }
+            }
+            Event::Slice(cpu, slice) => self.slice_ends(cpu, slice),
+            Event::Wake(id, turn) => {
+                if self.fiber(id).turn == turn {
+                    self.counts.wakes += 1;
+                    self.make_runnable(id);
+                }
+            }
+            Event::Expire(id, turn) => self.expire(id, turn),
+        }
+        None
+    }
+
+    /// Adds an event to the hash of the run.
+    fn note(&mut self, event: Event) {
+        let (kind, id) = match event {
+            Event::Go(id, _) => (1, id),
+            Event::Arrive(id) => (2, id),
+            Event::Done(id) => (3, id),
+            Event::Next(id) => (4, id),
+            Event::Slice(id, _) => (5, id.into()),
+            Event::Wake(id, _) => (6, id),
+            Event::Expire(id, _) => (7, id),
+        };
+        let word = self.now ^ (u64::from(id) << 40) ^ (kind << 60);
+        self.hash = (self.hash.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    /// A number that is the same for the same run, and hardly ever for another.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// What follows from a service that has begun: others may have lost their copies.
+    fn served(&mut self, request: RequestId, next: Move) {
+        let Move::DoneIn(cycles) = next else { return };
+        self.wheel.push(self.now + cycles, Event::Done(request));
+        let line = self.directory.request(request).line;
+        let lost = mem::take(&mut self.directory.lost);
+        for core in &lost {
+            self.wake_pollers(*core, line);
+        }
+        self.directory.lost = lost;
+    }
+
+    /// A core has got its line.
+    fn done(&mut self, request: RequestId) {
+        let (request, waited_for) = self.directory.done(request);
+        if waited_for {
+            // The core does what it wanted the line for before that goes on.
+            self.wheel.push(self.now + 1, Event::Next(request.line));
+        }
+        for cpu in self.cpus_of(request.core) {
+            if let Some(id) = self.cpus[usize::from(cpu)].fiber {
+                self.note_step(id, |engine| format!("gets {}", engine.name_of(request.line)));
+            }
+            self.drain(cpu);
+            self.line_came(cpu, request.line);
+        }
+    }
+
+    /// The state of every thread, for reports.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = String::new();
+        for (id, fiber) in self.fibers.iter().enumerate().filter(|(_, fiber)| fiber.state != State::Ended) {
+            let what = match fiber.state {
+                State::Running | State::Computing => "runs".to_owned(),
+                State::Line(line) => {
+                    format!("waits for {} ({})", self.name_of(line), self.directory.describe(line))
+                }
+                State::Drain => "waits for its stores".to_owned(),
+                State::Room => "waits for room in the store buffer".to_owned(),
+                State::Polling { since, .. } => {
+                    let lines: Vec<String> =
+                        fiber.last_round.lines().iter().map(|line| self.name_of(*line)).collect();
+                    format!("polls {} in vain since cycle {since}", lines.join(" and "))
+                }
+                State::Queued => "waits for a CPU".to_owned(),
+                State::Parked(address) => {
+                    format!("sleeps on the word at {:#x}", self.memory.offset_of(address))
+                }
+                State::Ended => unreachable!("left out above"),
+            };
+            let _ = std::fmt::Write::write_fmt(
+                &mut text,
+                format_args!("thread {id} on CPU {} {what}\n", fiber.cpu),
+            );
+        }
+        text
+    }
+}

@@ -1,0 +1,276 @@
+//! The operating system: which thread has which CPU, and who sleeps on what.
+//!
+//! Each CPU has a queue of threads that wait for it, and lets the next one run when a slice of some milliseconds is over; slices
+//! differ a little, as they do in life. A thread that is not pinned goes, when it wakes up, to an idle CPU if there is one near
+//! it, and a CPU with nothing to do takes a thread from the longest queue.
+
+use super::fiber::{FiberId, State};
+use super::{CpuId, Engine, Event};
+
+impl Engine {
+    /// Lines a thread up for a CPU.
+    pub(super) fn enqueue(&mut self, id: FiberId, cpu: CpuId) {
+        self.runnable += 1;
+        self.fiber(id).state = State::Queued;
+        self.cpus[usize::from(cpu)].queue.push_back(id);
+        if self.cpus[usize::from(cpu)].fiber.is_none() {
+            self.switch(cpu, self.now);
+        } else {
+            self.file_slice(cpu);
+        }
+    }
+
+    /// Makes sure that the CPU's slice ends, since another thread waits.
+    fn file_slice(&mut self, cpu: CpuId) {
+        let state = &mut self.cpus[usize::from(cpu)];
+        if !state.slice_filed {
+            state.slice_filed = true;
+            let (end, slice) = (state.slice_end, state.slice);
+            self.wheel.push(end, Event::Slice(cpu, slice));
+        }
+    }
+
+    /// Gives a CPU, which nobody has since the time `at`, to the next thread.
+    fn switch(&mut self, cpu: CpuId, at: u64) {
+        let waiting = self.cpus[usize::from(cpu)].queue.pop_front();
+        let Some(id) = waiting.or_else(|| self.steal(cpu)) else {
+            self.cpus[usize::from(cpu)].fiber = None;
+            return;
+        };
+        let os = &self.machine.os;
+        let moved =
+            self.machine.core_of(self.fibers[id as usize].cpu.into()) != self.machine.core_of(cpu.into());
+        let known = self.cpus[usize::from(cpu)].last == Some(id);
+        let cost = if known { 0 } else { os.context_switch } + if moved { os.migration } else { 0 };
+        let slice = self.machine.cycles(os.slice_us * 1000);
+        let slice = self.random.jittered(slice, os.slice_jitter).max(1);
+        self.counts.context_switches += u64::from(!known);
+        self.counts.migrations += u64::from(moved);
+        let fiber = self.fiber(id);
+        fiber.cpu = cpu;
+        fiber.clock = at + cost + std::mem::take(&mut fiber.owed);
+        fiber.state = State::Computing;
+        fiber.turn += 1;
+        let (clock, turn) = (fiber.clock, fiber.turn);
+        self.wheel.push(clock, Event::Go(id, turn));
+        let state = &mut self.cpus[usize::from(cpu)];
+        state.fiber = Some(id);
+        state.last = Some(id);
+        state.slice += 1;
+        state.slice_start = at;
+        state.slice_end = at + slice;
+        state.slice_filed = false;
+        state.give_way = false;
+        if !state.queue.is_empty() {
+            self.file_slice(cpu);
+        }
+    }
+
+    /// A thread that waits for another CPU, for one with nothing to do.
+    fn steal(&mut self, cpu: CpuId) -> Option<FiberId> {
+        if self.cpus.iter().all(|other| other.queue.is_empty()) {
+            return None;
+        }
+        let movable = |fibers: &[super::Fiber], id: &FiberId| !fibers[*id as usize].pinned;
+        let count = self.cpus.len();
+        let longest = (1..count)
+            .map(|step| (usize::from(cpu) + step) % count)
+            .filter(|other| self.cpus[*other].queue.iter().any(|id| movable(&self.fibers, id)))
+            .min_by_key(|other| std::cmp::Reverse(self.cpus[*other].queue.len()))?;
+        let place = self.cpus[longest].queue.iter().rposition(|id| movable(&self.fibers, id))?;
+        self.cpus[longest].queue.remove(place)
+    }
+
+    /// Whether a thread whose turn it is may go on; if its CPU is to change hands, that happens now or soon.
+    pub(super) fn may_go_on(&mut self, id: FiberId) -> bool {
+        let cpu = self.fiber(id).cpu;
+        let state = &mut self.cpus[usize::from(cpu)];
+        if state.fiber != Some(id) {
+            return false;
+        }
+        if matches!(self.fibers[id as usize].state, State::Polling { .. }) {
+            self.stop_polling(id);
+        }
+        let state = &mut self.cpus[usize::from(cpu)];
+        if !state.give_way || state.queue.is_empty() {
+            state.give_way = false;
+            return true;
+        }
+        if state.is_drained() {
+            self.preempt(cpu);
+        } else {
+            self.fiber(id).state = State::Drain;
+        }
+        false
+    }
+
+    /// A CPU's slice is over.
+    pub(super) fn slice_ends(&mut self, cpu: CpuId, slice: u32) {
+        let state = &mut self.cpus[usize::from(cpu)];
+        if state.slice != slice {
+            return;
+        }
+        state.slice_filed = false;
+        state.give_way = !state.queue.is_empty();
+        self.try_preempt(cpu);
+    }
+
+    /// Takes the CPU from a thread that is to give way, if that can be done at once.
+    pub(super) fn try_preempt(&mut self, cpu: CpuId) {
+        let state = &self.cpus[usize::from(cpu)];
+        if !state.give_way || state.queue.is_empty() || !state.is_drained() {
+            return;
+        }
+        let Some(id) = state.fiber else { return };
+        match self.fiber(id).state {
+            State::Polling { .. } => {
+                self.stop_polling(id);
+                self.preempt(cpu);
+            }
+            State::Computing => self.preempt(cpu),
+            // It has an operation under way, and gives way when that is done.
+            _ => {}
+        }
+    }
+
+    fn preempt(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let Some(id) = self.cpus[usize::from(cpu)].fiber else { return };
+        self.counts.preemptions += 1;
+        let fiber = self.fiber(id);
+        fiber.owed = fiber.clock.saturating_sub(now);
+        fiber.turn += 1;
+        fiber.state = State::Queued;
+        self.cpus[usize::from(cpu)].queue.push_back(id);
+        self.switch(cpu, now);
+    }
+
+    /// The calling thread, which is to be suspended, leaves its CPU in this state.
+    fn leave(&mut self, state: State) {
+        let fiber = self.me();
+        fiber.state = state;
+        fiber.turn += 1;
+        fiber.round.idle = false;
+        let (cpu, clock) = (fiber.cpu, fiber.clock);
+        self.runnable -= 1;
+        self.switch(cpu, clock);
+    }
+
+    /// A thread has ended.
+    pub(super) fn end(&mut self, id: FiberId) {
+        self.current = id;
+        self.alive -= 1;
+        self.leave(State::Ended);
+    }
+
+    /// In and out of the kernel. `None`: try again when it is the thread's turn.
+    pub(crate) fn enter_kernel(&mut self) -> Option<()> {
+        self.drained()?;
+        if self.is_ahead(None) {
+            return None;
+        }
+        self.delay(self.machine.os.syscall);
+        Some(())
+    }
+
+    /// Offers the CPU to others. Returns whether one takes it: the calling thread is then to be suspended.
+    pub(crate) fn offer_cpu(&mut self) -> bool {
+        let cpu = self.me().cpu;
+        if self.cpus[usize::from(cpu)].queue.is_empty() {
+            return false;
+        }
+        let id = self.current;
+        let fiber = self.me();
+        fiber.turn += 1;
+        fiber.state = State::Queued;
+        let clock = fiber.clock;
+        self.cpus[usize::from(cpu)].queue.push_back(id);
+        self.switch(cpu, clock);
+        true
+    }
+
+    /// Lets the calling thread, which is to be suspended, sleep on the futex at `address`, until the cycle `deadline`.
+    pub(crate) fn park(&mut self, address: usize, deadline: Option<u64>) {
+        self.counts.parks += 1;
+        let id = self.current;
+        self.note_step(id, |_| "goes to sleep".to_owned());
+        self.futexes.entry(address).or_default().push_back(id);
+        self.me().timed_out = false;
+        self.leave(State::Parked(address));
+        if let Some(deadline) = deadline {
+            let turn = self.me().turn;
+            self.wheel.push(deadline, Event::Expire(id, turn));
+        }
+    }
+
+    /// Wakes up to `n` of those who sleep on the futex at `address`.
+    pub(crate) fn wake(&mut self, address: usize, n: u32) {
+        for _ in 0..n {
+            let Some(queue) = self.futexes.get_mut(&address) else { return };
+            let Some(id) = queue.pop_front() else { return };
+            if queue.is_empty() {
+                self.futexes.remove(&address);
+            }
+            let (cost, latency) = (self.machine.os.wake, self.machine.os.wake_latency);
+            let turn = self.fiber(id).turn;
+            let me = self.current;
+            self.note_step(me, |_| format!("wakes thread {id}"));
+            let waker = self.me();
+            waker.clock += cost;
+            let time = waker.clock + latency;
+            self.wheel.push(time, Event::Wake(id, turn));
+        }
+    }
+
+    /// A sleeper's deadline has come, unless it has been woken.
+    pub(super) fn expire(&mut self, id: FiberId, turn: u32) {
+        let State::Parked(address) = self.fiber(id).state else { return };
+        if self.fiber(id).turn != turn {
+            return;
+        }
+        let Some(queue) = self.futexes.get_mut(&address) else { return };
+        let Some(place) = queue.iter().position(|sleeper| *sleeper == id) else { return };
+        queue.remove(place);
+        self.fiber(id).timed_out = true;
+        self.make_runnable(id);
+    }
+
+    /// Lets a sleeper run again, as soon as it has a CPU.
+    pub(super) fn make_runnable(&mut self, id: FiberId) {
+        let cpu = self.cpu_for(id);
+        self.note_step(id, |_| format!("is awake, and gets or awaits CPU {cpu}"));
+        self.fiber(id).turn += 1;
+        self.enqueue(id, cpu);
+        let granularity = self.machine.cycles(self.machine.os.wakeup_granularity_us * 1000);
+        let state = &mut self.cpus[usize::from(cpu)];
+        if state.fiber != Some(id) && self.now.saturating_sub(state.slice_start) >= granularity {
+            // It goes first.
+            if let Some(last) = state.queue.pop_back() {
+                state.queue.push_front(last);
+            }
+            state.give_way = true;
+            self.try_preempt(cpu);
+        }
+    }
+
+    /// The CPU for a thread that wakes up: its last one, or the nearest that is idle.
+    pub(super) fn cpu_for(&self, id: FiberId) -> CpuId {
+        let fiber = &self.fibers[id as usize];
+        let is_idle = |cpu: CpuId| self.cpus[usize::from(cpu)].fiber.is_none();
+        if fiber.pinned || is_idle(fiber.cpu) {
+            return fiber.cpu;
+        }
+        let here = self.machine.core_of(fiber.cpu.into());
+        let far = |cpu: CpuId| self.machine.distance(here, self.machine.core_of(cpu.into()));
+        let all = || 0..self.cpus.len() as CpuId;
+        let idle = all().filter(|cpu| is_idle(*cpu)).min_by_key(|cpu| far(*cpu));
+        let queue = |cpu: CpuId| self.cpus[usize::from(cpu)].queue.len();
+        let shorter = || all().min_by_key(|cpu| (queue(*cpu), far(*cpu)));
+        idle.or_else(shorter).unwrap_or(fiber.cpu)
+    }
+
+    /// Threads that run or wait for a CPU.
+    pub(crate) fn runnable(&self) -> usize {
+        self.runnable
+    }
+}

@@ -1,0 +1,401 @@
+//! The simulated machine as a [`Platform`]: what a lock sees of it.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
+
+use lockwork_platform::{
+    AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, PoolNode, TimedOut,
+};
+
+use crate::engine::core::{Source, Width};
+use crate::engine::{suspend, until, with};
+
+/// Words that all locks share.
+pub(crate) const SHARED_WORDS: usize = 4096;
+
+/// The simulated machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Sim;
+
+/// A value that fits a cell.
+pub trait Bits: Copy + PartialEq + 'static {
+    #[doc(hidden)]
+    fn into_bits(self) -> u64;
+    #[doc(hidden)]
+    fn from_bits(bits: u64) -> Self;
+}
+
+impl Bits for u32 {
+    #[inline]
+    fn into_bits(self) -> u64 {
+        self.into()
+    }
+    #[inline]
+    fn from_bits(bits: u64) -> Self {
+        bits as Self
+    }
+}
+
+impl Bits for usize {
+    #[inline]
+    fn into_bits(self) -> u64 {
+        self as u64
+    }
+    #[inline]
+    fn from_bits(bits: u64) -> Self {
+        bits as Self
+    }
+}
+
+impl<T: 'static> Bits for *mut T {
+    #[inline]
+    fn into_bits(self) -> u64 {
+        self.expose_provenance() as u64
+    }
+    #[inline]
+    fn from_bits(bits: u64) -> Self {
+        ptr::with_exposed_provenance_mut(bits as usize)
+    }
+}
+
+/// An atomic word of a simulated machine. Laid out as the native one, so that lines are shared as they are natively.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Word<T: Copy>(Cell<T>);
+
+// SAFETY: all threads of a run are coroutines of one host thread, and no access is interrupted by another.
+unsafe impl<T: Copy> Sync for Word<T> {}
+// SAFETY: as above.
+unsafe impl<T: Copy> Send for Word<T> {}
+
+impl<T: Bits> Word<T> {
+    const WIDTH: Width = if size_of::<T>() == 4 { Width::Four } else { Width::Eight };
+
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
+    /// Changes the value as one operation. Returns what was there.
+    #[inline]
+    fn modify(&self, change: impl Fn(T) -> T) -> T {
+        until(|engine| {
+            engine.own(self.address())?;
+            Some(self.0.replace(change(self.0.get())))
+        })
+    }
+}
+
+impl<T: Bits> AtomicCell<T> for Word<T> {
+    fn new(value: T) -> Self {
+        Self(Cell::new(value))
+    }
+
+    #[inline]
+    fn load(&self, _order: Ordering) -> T {
+        until(|engine| {
+            Some(match engine.load(self.address())? {
+                Source::Memory => self.0.get(),
+                Source::Buffer(bits) => T::from_bits(bits),
+            })
+        })
+    }
+
+    #[inline]
+    fn store(&self, value: T, order: Ordering) {
+        if order == Ordering::SeqCst {
+            // As compilers do it on x86.
+            self.modify(|_| value);
+            return;
+        }
+        until(|engine| {
+            if engine.store(self.address(), value.into_bits(), Self::WIDTH)? {
+                self.0.set(value);
+            }
+            Some(())
+        });
+    }
+
+    #[inline]
+    fn swap(&self, value: T, _order: Ordering) -> T {
+        self.modify(|_| value)
+    }
+
+    #[inline]
+    fn compare_exchange(&self, current: T, new: T, _success: Ordering, _failure: Ordering) -> Result<T, T> {
+        let seen = self.modify(|seen| if seen == current { new } else { seen });
+        if seen == current { Ok(seen) } else { Err(seen) }
+    }
+}
+
+macro_rules! integer {
+    ($value:ty) => {
+        impl AtomicInt<$value> for Word<$value> {
+            fn fetch_add(&self, value: $value, _order: Ordering) -> $value {
+                self.modify(|seen| seen.wrapping_add(value))
+            }
+            fn fetch_sub(&self, value: $value, _order: Ordering) -> $value {
+                self.modify(|seen| seen.wrapping_sub(value))
+            }
+            fn fetch_or(&self, value: $value, _order: Ordering) -> $value {
+                self.modify(|seen| seen | value)
+            }
+            fn fetch_and(&self, value: $value, _order: Ordering) -> $value {
+                self.modify(|seen| seen & value)
+            }
+        }
+    };
+}
+
+integer!(u32);
+integer!(usize);
+
+impl FutexCell for Word<u32> {
+    fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        until(crate::engine::Engine::enter_kernel);
+        // No thread runs between the look and the sleep.
+        let sleeps = until(|engine| {
+            engine.load(self.address())?;
+            let sleeps = self.0.get() == expected;
+            if sleeps {
+                let deadline = deadline.map(|deadline| engine.machine.cycles(deadline.ns));
+                engine.park(self.address(), deadline);
+            }
+            Some(sleeps)
+        });
+        if !sleeps {
+            return Ok(());
+        }
+        suspend();
+        if with(|engine| engine.me().timed_out) { Err(TimedOut) } else { Ok(()) }
+    }
+
+    unsafe fn wake(this: *const Self, n: u32) {
+        until(crate::engine::Engine::enter_kernel);
+        with(|engine| engine.wake(this as usize, n));
+    }
+}
+
+/// Plain data of a simulated machine. It costs what its line costs; the value itself changes at once, which nobody can tell where
+/// a lock orders the accesses.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Plain<T: Copy>(Cell<T>);
+
+// SAFETY: as for `Word`.
+unsafe impl<T: Copy + Send> Sync for Plain<T> {}
+
+impl<T: Copy> Plain<T> {
+    /// The value, from outside the run.
+    pub(crate) fn peek(&self) -> T {
+        self.0.get()
+    }
+}
+
+impl<T: Copy + Send> DataCell<T> for Plain<T> {
+    fn new(value: T) -> Self {
+        Self(Cell::new(value))
+    }
+
+    #[inline]
+    unsafe fn get(&self) -> T {
+        until(|engine| engine.load(ptr::from_ref(self) as usize));
+        self.0.get()
+    }
+
+    #[inline]
+    unsafe fn set(&self, value: T) {
+        until(|engine| engine.store(ptr::from_ref(self) as usize, 0, Width::Line));
+        self.0.set(value);
+    }
+}
+
+/// The word in a thread's slot of the registry of waiters.
+fn slot<'a>(address: usize) -> &'a Word<usize> {
+    // SAFETY: `Engine::spawn` made it: simulated memory, zeroed, which is a word; used inside the run only.
+    unsafe { &*ptr::with_exposed_provenance(address) }
+}
+
+// SAFETY: atomics are sequentially consistent but for the store buffer, which is a total store order's; the look and the sleep of a
+// futex are not interrupted; the pool gives every node to one owner.
+unsafe impl Platform for Sim {
+    type U32 = Word<u32>;
+    type Usize = Word<usize>;
+    type Ptr<T: 'static> = Word<*mut T>;
+    type Futex = Word<u32>;
+    type Data<T: Copy + Send + 'static> = Plain<T>;
+
+    fn fence(order: Ordering) {
+        if order == Ordering::SeqCst {
+            until(crate::engine::Engine::fence);
+        }
+    }
+
+    fn light_barrier() {}
+
+    fn heavy_barrier() {
+        /// Of the interrupt that makes the other CPUs' stores visible.
+        const NS: u64 = 2_000;
+        until(crate::engine::Engine::fence);
+        let stores = with(|engine| {
+            let cycles = engine.machine.cycles(NS);
+            engine.delay(cycles);
+            engine.stores_under_way()
+        });
+        until(|engine| engine.all_visible(&stores));
+    }
+
+    #[inline]
+    fn pause() {
+        Self::pause_within(u32::MAX);
+    }
+
+    #[inline]
+    fn pause_within(most: u32) -> u32 {
+        if with(|engine| engine.pause(most)) {
+            suspend();
+        }
+        with(crate::engine::Engine::rounds)
+    }
+
+    fn pause_n(n: u32) {
+        with(|engine| {
+            let cycles = engine.machine.core.pause * u64::from(n);
+            engine.counts.spun += cycles;
+            engine.delay(cycles);
+        });
+    }
+
+    fn prefetch_write<T>(address: *const T) {
+        with(|engine| engine.prefetch(address as usize));
+    }
+
+    fn yield_now() {
+        until(crate::engine::Engine::enter_kernel);
+        if with(crate::engine::Engine::offer_cpu) {
+            suspend();
+        }
+    }
+
+    fn spin_budget() -> u32 {
+        with(|engine| {
+            let os = &engine.machine.os;
+            let round_trip = 2 * (os.context_switch + os.syscall) + os.wake + os.wake_latency;
+            u32::try_from(round_trip / engine.machine.core.pause).unwrap_or(u32::MAX).max(1)
+        })
+    }
+
+    fn strict_spin() -> bool {
+        with(|engine| engine.strict_spin)
+    }
+
+    fn now(clock: Clock) -> u64 {
+        let _ = clock;
+        with(|engine| {
+            /// Reading the clock, in cycles.
+            const COST: u64 = 60;
+            engine.delay(COST);
+            let cycles = engine.me().clock;
+            engine.machine.ns(cycles)
+        })
+    }
+
+    fn parallelism() -> usize {
+        with(|engine| engine.machine.cpus())
+    }
+
+    fn runnable() -> usize {
+        with(|engine| {
+            // The figure changes without a line's doing so.
+            engine.me().round.idle = false;
+            engine.runnable()
+        })
+    }
+
+    fn thread_id() -> u32 {
+        with(|engine| engine.my_id() + 1)
+    }
+
+    fn thread_word() -> u64 {
+        with(|engine| engine.me().word)
+    }
+
+    fn set_thread_word(word: u64) {
+        with(|engine| engine.me().word = word);
+    }
+
+    fn cpu() -> usize {
+        with(|engine| usize::from(engine.me().cpu))
+    }
+
+    fn node() -> usize {
+        with(|engine| {
+            let cpu = usize::from(engine.me().cpu);
+            engine.machine.node_of(engine.machine.core_of(cpu))
+        })
+    }
+
+    fn nodes() -> usize {
+        with(|engine| engine.machine.nodes)
+    }
+
+    fn place(level: usize) -> Option<usize> {
+        with(|engine| {
+            let cpu = usize::from(engine.me().cpu);
+            let machine = &engine.machine;
+            let core = machine.core_of(cpu);
+            let node = (machine.nodes > 1).then(|| machine.node_of(core));
+            let llc = (machine.llcs_per_node > 1).then(|| machine.llc_of(core) % machine.llcs_per_node);
+            [node, llc].into_iter().flatten().nth(level)
+        })
+    }
+
+    fn set_waiting_on(address: usize) -> usize {
+        let slot = slot(with(|engine| engine.me().slot));
+        let before = slot.load(Ordering::Relaxed);
+        slot.store(address, Ordering::Relaxed);
+        before
+    }
+
+    fn registration() -> usize {
+        with(|engine| engine.me().slot)
+    }
+
+    unsafe fn end_waiting_on(registration: usize, address: usize) {
+        if registration != 0 {
+            let _ = slot(registration).compare_exchange(address, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    fn waiters_of(address: usize) -> usize {
+        let threads = with(|engine| engine.fibers.len());
+        let slot_of = |thread: usize| slot(with(|engine| engine.fibers[thread].slot));
+        (0..threads).filter(|thread| slot_of(*thread).load(Ordering::Relaxed) == address).count()
+    }
+
+    fn shared_word<R>(address: usize, number: u32, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
+        let word = with(|engine| {
+            let mixed = (engine.memory.offset_of(address) as u64 ^ u64::from(number) << 32)
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let index = (mixed >> 40) as usize % SHARED_WORDS;
+            // SAFETY: inside the array.
+            unsafe { engine.shared().cast::<Word<usize>>().add(index) }
+        });
+        // SAFETY: simulated memory, zeroed, which is a word; used inside the run only.
+        use_it(unsafe { word.as_ref() })
+    }
+
+    fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
+        let node = with(|engine| engine.take_block(Layout::new::<T>())).cast::<T>();
+        // Natively the initial values are stores, too.
+        until(|engine| engine.store(node.as_ptr() as usize, 0, Width::Line));
+        // SAFETY: a block of this layout that nobody else has.
+        unsafe { node.write(T::new()) };
+        node
+    }
+
+    unsafe fn free_node<T: PoolNode<Self>>(node: NonNull<T>) {
+        with(|engine| engine.free_block(node.cast(), Layout::new::<T>()));
+    }
+}

@@ -1,0 +1,148 @@
+//! Runs: threads on a machine, from outside and from inside.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use crate::engine::stats::{Counts, Transfers};
+use crate::engine::trace::Step;
+use crate::engine::{End, Engine, with};
+use crate::machine::Machine;
+
+/// How to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Determines every choice of the run that is left to chance.
+    pub seed: u64,
+    /// Whether polling threads sleep until what they poll changes. The same results, much faster; see the book.
+    pub spin_sleep: bool,
+    /// Whether spinning locks spin for ever, as published; otherwise they begin to yield after a while, as Lockwork's do.
+    pub strict_spin: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 1, spin_sleep: true, strict_spin: false }
+    }
+}
+
+/// A machine with threads, to be run.
+pub struct Simulation {
+    engine: *mut Engine,
+}
+
+impl std::fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Simulation").finish_non_exhaustive()
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Why it ended.
+    pub end: End,
+    /// When it ended, in cycles.
+    pub cycles: u64,
+    /// What the threads did.
+    pub counts: Counts,
+    /// Cache lines moved.
+    pub transfers: Transfers,
+    /// The same for the same run, and hardly ever for another.
+    pub hash: u64,
+}
+
+impl Simulation {
+    /// A machine without threads.
+    #[must_use]
+    pub fn new(machine: &Machine, options: Options) -> Self {
+        let engine = Engine::new(machine, options);
+        Self { engine: Box::into_raw(engine) }
+    }
+
+    fn engine(&mut self) -> &mut Engine {
+        // SAFETY: made in `new`, freed in `drop`; `&mut self`, and nothing runs.
+        unsafe { &mut *self.engine }
+    }
+
+    /// As [`Simulation::place`], with a name for reports.
+    pub fn place_named<T: 'static>(&mut self, name: &str, value: T) -> &'static T {
+        let place = self.place(value);
+        self.engine().name(std::ptr::from_ref(place) as usize, Layout::new::<T>(), || name.to_owned());
+        place
+    }
+
+    /// Puts a value into simulated memory, on cache lines of its own. It stays until the run is dropped, without being dropped
+    /// itself.
+    pub fn place<T: 'static>(&mut self, value: T) -> &'static T {
+        self.engine().place(value)
+    }
+
+    /// Adds a thread, which starts at the time 0 on `cpu` and stays there if it is pinned; else on an idle CPU near that. `body` may be cut short at the end of
+    /// the run: it is then forgotten, and what it owns is not dropped.
+    pub fn spawn(&mut self, cpu: usize, pinned: bool, body: impl FnOnce() + 'static) {
+        self.engine().spawn(cpu, pinned, body);
+    }
+
+    /// Runs until all threads have ended or the time `cycles` is over.
+    pub fn run(&mut self, cycles: u64) -> Outcome {
+        let engine = self.engine;
+        let end = Engine::enter(engine, || Engine::run(engine, cycles));
+        let engine = self.engine();
+        let transfers = engine.directory.counts;
+        Outcome { end, cycles: engine.now, counts: engine.counts, transfers, hash: engine.hash() }
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw` in `new`.
+        drop(unsafe { Box::from_raw(self.engine) });
+    }
+}
+
+impl Engine {
+    fn place<T: 'static>(&mut self, value: T) -> &'static T {
+        let place: NonNull<T> = self.allocate(Layout::new::<T>()).cast();
+        // SAFETY: fresh memory of this layout.
+        unsafe { place.write(value) };
+        // SAFETY: it stays for as long as the run, and code of the run is all that uses it.
+        unsafe { place.as_ref() }
+    }
+}
+
+/// In a simulated thread: computes for some cycles.
+pub fn delay(cycles: u64) {
+    with(|engine| engine.delay(cycles));
+    // Let the time come, so that what follows happens then.
+    crate::engine::until(|engine| (!engine.is_ahead(None)).then_some(()));
+}
+
+/// In a simulated thread: begins to note what happens on the machine, for [`end_trace`].
+pub fn begin_trace() {
+    with(Engine::begin_trace);
+}
+
+/// In a simulated thread: what has happened since [`begin_trace`], in the order of its times.
+#[must_use]
+pub fn end_trace() -> Vec<Step> {
+    with(Engine::end_trace)
+}
+
+/// In a simulated thread: notes something about itself, if [`begin_trace`] was called.
+pub fn note(what: &str) {
+    with(|engine| {
+        let me = engine.my_id();
+        engine.note_step(me, |_| what.to_owned());
+    });
+}
+
+/// In a simulated thread: its time, in cycles. Costs nothing.
+#[must_use]
+pub fn now() -> u64 {
+    with(|engine| engine.me().clock)
+}
+
+/// In a simulated thread: puts a value into simulated memory, as [`Simulation::place`] does.
+pub fn place<T: 'static>(value: T) -> &'static T {
+    with(|engine| engine.place(value))
+}

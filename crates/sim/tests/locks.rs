@@ -1,0 +1,108 @@
+//! Every lock on the simulated machine: exclusion, repeatability, and that sleeping instead of spinning changes nothing.
+
+use lockwork_locks::catalogue::{LOCKS, WRAPPERS, wrapped_by};
+use lockwork_locks::spec::LockSpec;
+use lockwork_sim::workload::{Micro, MicroResult};
+use lockwork_sim::{Machine, Options, machine};
+
+fn spec(text: &str) -> LockSpec {
+    LockSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn machine_of_ours(name: &str) -> Machine {
+    machine::named(name).expect("a machine of ours")
+}
+
+/// All locks, and each wrapper round some.
+fn all() -> Vec<String> {
+    let wrapped = WRAPPERS.iter().flat_map(|wrapper| {
+        let inner = wrapped_by(wrapper).filter(|lock| ["ticket", "mcs-stp", "futex"].contains(&lock.name));
+        inner.map(|lock| format!("{}({})", wrapper.name, lock.name))
+    });
+    LOCKS.iter().map(|lock| lock.name.to_owned()).chain(wrapped).collect()
+}
+
+fn short(threads: usize) -> Micro {
+    Micro { threads, delay: 500, warm_up: 100_000, window: 400_000, lines: 2, ..Micro::default() }
+}
+
+fn check(name: &str, result: &MicroResult) {
+    assert_eq!(result.deadlock, None, "{name}");
+    assert_eq!(result.lost_updates, 0, "{name}");
+    assert!(result.sections > 0, "{name}");
+}
+
+#[test]
+fn every_lock_excludes() {
+    for name in all() {
+        for (host, threads) in [("e7-4850", 12), ("x6-2", 24), ("chiplet-128", 40)] {
+            let result = short(threads).run(&machine_of_ours(host), Some(&spec(&name)), Options::default());
+            check(&format!("{name} on {host}"), &result);
+        }
+    }
+}
+
+#[test]
+fn every_lock_excludes_with_more_threads_than_cpus() {
+    let mut small = machine_of_ours("e7-4850");
+    small.cores_per_llc = 1;
+    small.os.slice_us = 50;
+    small.os.wakeup_granularity_us = 10;
+    for name in all() {
+        let micro = Micro { warm_up: 0, window: 3_000_000, pinned: false, ..short(10) };
+        check(&name, &micro.run(&small, Some(&spec(&name)), Options::default()));
+    }
+}
+
+#[test]
+fn without_a_lock_updates_are_lost() {
+    assert!(short(12).run(&machine_of_ours("e7-4850"), None, Options::default()).lost_updates > 0);
+}
+
+#[test]
+fn a_seed_determines_a_run() {
+    let machine = machine_of_ours("x6-2");
+    for name in ["mcs-stp", "backoff", "gcr(ticket)", "twa"] {
+        let run = |seed| {
+            let options = Options { seed, ..Options::default() };
+            Micro { pinned: false, ..short(50) }.run(&machine, Some(&spec(name)), options)
+        };
+        let (one, again, other) = (run(1), run(1), run(2));
+        assert_eq!(one, again, "{name}");
+        assert_ne!(one.hash, other.hash, "{name}");
+    }
+}
+
+/// The hash of a run, which must be the same in every process and on every build.
+#[test]
+fn a_run_is_the_same_everywhere() {
+    let result = short(12).run(&machine_of_ours("e7-4850"), Some(&spec("mcs-spin")), Options::default());
+    insta::assert_snapshot!(format!("{:016x}, {} sections", result.hash, result.sections));
+}
+
+/// Sections under a lock, with and without sleeping pollers, as the sum over some seeds.
+fn both_ways(name: &str, threads: usize) -> (u64, u64) {
+    let machine = machine_of_ours("e7-4850");
+    let sum = |spin_sleep| {
+        let run = |seed| {
+            short(threads)
+                .run(&machine, Some(&spec(name)), Options { seed, spin_sleep, ..Options::default() })
+                .sections
+        };
+        (0..8).map(run).sum()
+    };
+    (sum(true), sum(false))
+}
+
+#[test]
+fn sleeping_pollers_change_nothing() {
+    for (name, most) in
+        [("mcs-spin", 0.003), ("clh-spin", 0.003), ("ticket", 0.02), ("ttas", 0.02), ("c-tkt-mcs-spin", 0.02)]
+    {
+        for threads in [4, 16] {
+            let (with, without) = both_ways(name, threads);
+            let difference = with.abs_diff(without) as f64 / without as f64;
+            assert!(difference <= most, "{name}, {threads} threads: {with} with, {without} without");
+        }
+    }
+}
