@@ -2,7 +2,7 @@
 # The benchmarks whose results are committed: the cost of an uncontended pair, whether locks collapse when threads
 # outnumber CPUs, and the micro-benchmarks of `lockwork bench`. Run it on an otherwise idle machine.
 #
-#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|locks]...     (default: all)
+#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|locks|sim]...     (default: all)
 #
 # Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
 # compared is interleaved within one run of `lockwork compare`. Takes about half an hour.
@@ -83,7 +83,16 @@ rocksdb() {
         --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
 }
 
-for name in "${@:-pairs every startup avl rocksdb locks}"; do
+# Published results beside simulated ones, and how fast the simulation is.
+sim() {
+    local out=$RESULTS/sim
+    mkdir -p "$out"
+    "$BIN/lockwork" sim validate --json >"$out/validate.json"
+    "$BIN/lockwork" sim validate | tee "$out/validate.txt"
+    cargo bench --quiet -p lockwork-sim | tee "$out/speed.txt"
+}
+
+for name in "${@:-pairs every startup avl rocksdb locks sim}"; do
     for benchmark in $name; do
         "$benchmark"
     done

@@ -194,7 +194,7 @@ fn figures(micro: &Micro, machine: &Machine, result: &MicroResult) -> Vec<f64> {
     let [p50, p99, max] = result.percentiles.map(|cycles| ns(cycles as f64));
     vec![
         result.sections as f64 / seconds,
-        result.section_cycles(micro),
+        result.section,
         p50,
         p99,
         max,

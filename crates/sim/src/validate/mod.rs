@@ -148,7 +148,7 @@ impl Measured {
     fn new(micro: &Micro, machine: &Machine, result: &MicroResult) -> Self {
         Self {
             throughput: result.sections as f64 / (machine.ns(micro.window) as f64 / 1e9),
-            section: result.section_cycles(micro),
+            section: result.section,
             hand_off: result.hand_off,
             unfairness: crate::fairness::unfairness_factor(&result.by_thread),
         }

@@ -47,18 +47,7 @@ pub struct Micro {
 
 impl Default for Micro {
     fn default() -> Self {
-        Self {
-            threads: 1,
-            delay: 100,
-            jitter: 0.1,
-            lines: 1,
-            work: 0,
-            locks: 1,
-            pinned: true,
-            warm_up: 1_000_000,
-            window: 10_000_000,
-            explain: false,
-        }
+        Self::SHORT
     }
 }
 
@@ -69,9 +58,10 @@ pub struct MicroResult {
     pub sections: u64,
     /// The same, for each thread.
     pub by_thread: Vec<u64>,
-    /// Cycles of a section, on average: from before the acquisition to after the release.
-    pub mean: f64,
-    /// The same, at most, for this share of the sections: 0.5, 0.99, 1.
+    /// Cycles of a section, on average: from before the acquisition to after the release. All the time that threads spent in
+    /// sections within the window counts, whether or not the section ended, so that a lock cannot hide those whom it lets starve.
+    pub section: f64,
+    /// The same for those that ended, at most, for this share of them: 0.5, 0.99, 1.
     pub percentiles: [u64; 3],
     /// Cycles from before a release to after the next acquisition by another thread, on average.
     pub hand_off: f64,
@@ -90,16 +80,6 @@ pub struct MicroResult {
     pub steps: Vec<Step>,
 }
 
-impl MicroResult {
-    /// Cycles of a section by the number of them: what threads did not spend on the delay. Sections that do not end within the
-    /// window count, too, so that a lock that lets threads starve cannot hide it, as [`MicroResult::mean`] does.
-    #[must_use]
-    pub fn section_cycles(&self, micro: &Micro) -> f64 {
-        let each = (micro.threads as u64 * micro.window) as f64 / self.sections.max(1) as f64;
-        (each - micro.delay as f64).max(0.0)
-    }
-}
-
 /// A lock with what it protects.
 #[derive(Clone, Copy)]
 struct Guarded {
@@ -112,7 +92,12 @@ struct Guarded {
 /// What the host sees of the threads, at no simulated cost.
 struct Observed {
     by_thread: Vec<u64>,
-    total: u128,
+    /// Cycles that threads spent in sections, within the window.
+    spent: u64,
+    /// When the thread's section began, if it is in one.
+    begun: Vec<Option<u64>>,
+    /// The window.
+    window: (u64, u64),
     times: Vec<u64>,
     updates: Vec<u64>,
     /// The last release of each lock: whose it was, and when it began.
@@ -123,6 +108,20 @@ struct Observed {
 }
 
 impl Micro {
+    /// One thread, one lock, one line; ten million cycles.
+    pub const SHORT: Self = Self {
+        threads: 1,
+        delay: 100,
+        jitter: 0.1,
+        lines: 1,
+        work: 0,
+        locks: 1,
+        pinned: true,
+        warm_up: 1_000_000,
+        window: 10_000_000,
+        explain: false,
+    };
+
     /// Runs it under a lock, or under none.
     #[must_use]
     pub fn run(&self, machine: &Machine, lock: Option<&LockSpec>, options: Options) -> MicroResult {
@@ -133,7 +132,9 @@ impl Micro {
         let knobs = lock.map_or(BaseKnobs::NONE, |spec| spec.knobs);
         let observed = Rc::new(RefCell::new(Observed {
             by_thread: vec![0; self.threads],
-            total: 0,
+            spent: 0,
+            begun: vec![None; self.threads],
+            window: (self.warm_up, self.warm_up + self.window),
             times: Vec::new(),
             updates: vec![0; guarded.len()],
             released: vec![None; guarded.len()],
@@ -152,6 +153,7 @@ impl Micro {
         }
         let outcome = run.run(self.warm_up + self.window);
         let mut observed = observed.borrow_mut();
+        observed.count_unfinished();
         let lost_updates = lost_updates(&guarded, &observed.updates);
         observed.times.sort_unstable();
         let times = &observed.times;
@@ -162,7 +164,7 @@ impl Micro {
         let sections = times.len() as u64;
         MicroResult {
             sections,
-            mean: observed.total as f64 / sections.max(1) as f64,
+            section: observed.spent as f64 / sections.max(1) as f64,
             percentiles: [at(0.5), at(0.99), at(1.0)],
             hand_off: observed.hand_offs.0 as f64 / observed.hand_offs.1.max(1) as f64,
             by_thread: observed.by_thread.clone(),
@@ -192,9 +194,9 @@ impl Micro {
         loop {
             let index = if guarded.len() > 1 { random.below(guarded.len() as u64) as usize } else { 0 };
             let Guarded { lock, lines } = guarded[index];
-            let start = now();
+            observed.borrow_mut().begun[me] = Some(now());
             let held = lock.map(|lock| lock.lock());
-            observed.borrow_mut().acquired(me, index, self.warm_up);
+            observed.borrow_mut().acquired(me, index);
             self.section(lines);
             observed.borrow_mut().updates[index] += 1;
             observed.borrow_mut().releases(me, index, self.explain && now() >= self.warm_up);
@@ -202,7 +204,7 @@ impl Micro {
                 // SAFETY: the word of the acquisition above.
                 unsafe { lock.unlock(held) };
             }
-            observed.borrow_mut().finished(me, start, self.warm_up, self.warm_up + self.window);
+            observed.borrow_mut().finished(me);
             delay(random.jittered(self.delay, self.jitter));
         }
     }
@@ -231,7 +233,7 @@ impl Observed {
         }
     }
 
-    fn acquired(&mut self, me: usize, lock: usize, warm_up: u64) {
+    fn acquired(&mut self, me: usize, lock: usize) {
         if let Some((releaser, steps)) = &mut self.explained
             && *releaser != me
             && steps.is_empty()
@@ -239,19 +241,33 @@ impl Observed {
             note("has the lock");
             *steps = end_trace();
         }
-        let by_another = self.released[lock].filter(|(other, since)| *other != me && *since >= warm_up);
+        let by_another = self.released[lock].filter(|(other, since)| *other != me && *since >= self.window.0);
         if let Some((_, since)) = by_another {
             self.hand_offs.0 += now().saturating_sub(since);
             self.hand_offs.1 += 1;
         }
     }
 
-    fn finished(&mut self, me: usize, start: u64, from: u64, to: u64) {
+    fn finished(&mut self, me: usize) {
         let end = now();
-        if (from..to).contains(&end) {
+        let Some(start) = self.begun[me].take() else { return };
+        self.spend(start, end);
+        if (self.window.0..self.window.1).contains(&end) {
             self.by_thread[me] += 1;
-            self.total += u128::from(end - start);
             self.times.push(end - start);
+        }
+    }
+
+    /// Counts the part of a time that is in the window.
+    fn spend(&mut self, start: u64, end: u64) {
+        let (from, to) = self.window;
+        self.spent += end.min(to).saturating_sub(start.max(from));
+    }
+
+    /// Counts the sections that were cut short.
+    fn count_unfinished(&mut self) {
+        for start in std::mem::take(&mut self.begun).into_iter().flatten() {
+            self.spend(start, self.window.1);
         }
     }
 }

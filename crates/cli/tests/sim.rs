@@ -1,0 +1,141 @@
+//! `lockwork sim`: what it prints, writes and refuses.
+
+mod common;
+
+use std::fs;
+
+use common::{lockwork, output};
+use serde_json::Value;
+
+/// Exit status, stdout and stderr of `lockwork sim` with these arguments.
+fn sim(arguments: &[&str]) -> (i32, String, String) {
+    let (status, stdout, stderr) = output(lockwork().arg("sim").args(arguments));
+    (status.expect("it ends by itself"), stdout, stderr)
+}
+
+const SMALL: [&str; 10] =
+    ["--locks", "futex,mcs-spin", "--threads", "1,4", "--seeds", "2", "--time", "0.2", "--delay", "500"];
+
+fn small(more: &[&str]) -> (i32, String, String) {
+    sim(&[&SMALL, more].concat())
+}
+
+#[test]
+fn a_sweep_gives_the_same_figures_each_time() {
+    let figures = || {
+        let (status, stdout, stderr) = small(&["--json", "--no-report"]);
+        assert_eq!(status, 0, "{stderr}");
+        let documents: Value = serde_json::from_str(&stdout).expect("JSON");
+        let document = documents[0].clone();
+        assert!(document["simulated"].as_str().is_some_and(|machine| machine.contains("40 CPUs on 4 nodes")));
+        let runs = document["runs"].as_array().expect("an array").clone();
+        assert_eq!(runs.len(), 2 * 2 * 2);
+        runs.iter().map(|run| run["values"].clone()).collect::<Vec<_>>()
+    };
+    let first = figures();
+    assert!(
+        first.iter().all(|values| values["throughput"].as_f64().is_some_and(|rate| rate > 0.0)),
+        "{first:?}"
+    );
+    assert_eq!(first, figures());
+}
+
+#[test]
+fn a_sweep_writes_a_report_for_each_machine() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    let (status, stdout, stderr) = small(&["--machine", "x6-2", "--machine", "i-20", "--out", out]);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stdout.contains("Simulated Oracle X6-2"), "{stdout}");
+    for machine in ["x6-2", "i-20"] {
+        let report =
+            fs::read_to_string(directory.path().join(machine).join("report.html")).expect("a report");
+        assert!(report.contains("Simulated machine"), "{machine}");
+        assert!(directory.path().join(machine).join("runs.csv").exists());
+        assert!(directory.path().join(machine).join("results.json").exists());
+    }
+}
+
+#[test]
+fn verdicts_are_checked_on_variants_of_the_machine() {
+    let (status, stdout, stderr) = small(&["--sensitivity", "--no-report", "--json"]);
+    assert_eq!(status, 0, "{stderr}");
+    let document: Value = serde_json::from_str(&stdout).expect("JSON");
+    let bands = document["sensitivity"].as_array().expect("an array");
+    assert_eq!(bands.len(), 4);
+    assert!(bands.iter().all(|band| band["holds"].is_boolean() && band["machine"] == "e7-4850"), "{bands:?}");
+}
+
+#[test]
+fn a_hand_off_is_explained() {
+    let (status, stdout, stderr) = small(&["--explain", "--no-report"]);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stdout.contains("begins to release the lock") && stdout.contains("has the lock"), "{stdout}");
+    assert!(stdout.contains("simulated"), "{stdout}");
+}
+
+#[test]
+fn the_machines_are_listed_and_their_files_can_be_used() {
+    let (status, stdout, _) = sim(&["machines", "--json"]);
+    let machines: Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(status, 0);
+    assert!(machines.as_array().is_some_and(|machines| machines.len() >= 12));
+    let (_, table, _) = sim(&["machines"]);
+    assert!(table.contains("e7-8870-v2"), "{table}");
+
+    let (_, file, _) = sim(&["machines", "e7-4850"]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("mine.toml");
+    fs::write(&path, file.replace("\"e7-4850\"", "\"mine\"")).expect("written");
+    let (status, _, stderr) = small(&["--no-report", "--machine", path.to_str().expect("UTF-8")]);
+    assert_eq!(status, 0, "{stderr}");
+}
+
+#[test]
+fn bad_machines_and_impossible_workloads_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, change: (&str, &str)| {
+        let (_, text, _) = sim(&["machines", "e7-4850"]);
+        assert!(text.contains(change.0), "{}", change.0);
+        let path = directory.path().join(name);
+        fs::write(&path, text.replace(change.0, change.1)).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let refused = |arguments: &[&str], message: &str| {
+        let (status, stdout, stderr) = small(&[&["--no-report"], arguments].concat());
+        assert_eq!((status, stdout.as_str()), (2, ""), "{stderr}");
+        assert!(stderr.contains(message), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    };
+    refused(&["--machine", "e7-4859"], "did you mean `e7-4850`?");
+    refused(&["--machine", "missing.toml"], "missing.toml: ");
+    refused(&["--machine", &file("zero.toml", ("nodes = 4", "nodes = 0"))], "zero.toml:6: `nodes` is 0");
+    refused(&["--machine", &file("word.toml", ("ghz = 2.0", "ghz = \"fast\""))], "word.toml:5: ");
+    refused(&["--machine", &file("key.toml", ("ghz = 2.0", "ghz = 2.0\nsockets = 4"))], "key.toml:6: ");
+    refused(
+        &["--machine", &file("hops.toml", ("cores-per-llc", "hops = [[0, 1]]\ncores-per-llc"))],
+        "hops.toml:7: ",
+    );
+    refused(&["--locks", "pthread"], "`futex` has its algorithm");
+    refused(&["--locks", "mcs-spni"], "did you mean `mcs-spin`?");
+    refused(&["--max-cycles", "1000"], "raise it");
+    refused(&["--threads", "0"], "--threads");
+}
+
+#[test]
+fn published_claims_are_judged() {
+    let (status, stdout, stderr) = sim(&["validate", "--seeds", "1", "--json"]);
+    assert_eq!(status, 0, "{stderr}");
+    let rows: Value = serde_json::from_str(&stdout).expect("JSON");
+    let rows = rows.as_array().expect("an array");
+    assert!(rows.len() > 40);
+    for row in rows {
+        for key in ["claim", "source", "published", "ours", "band", "verdict"] {
+            assert!(row[key].is_string(), "{row}");
+        }
+    }
+    let cells =
+        rows.iter().filter(|row| row["source"] == "RCL, figure 7c" && row["verdict"] != "not modelled");
+    let agreeing = cells.filter(|row| row["verdict"] == "agrees").count();
+    assert_eq!(agreeing, 6, "the cells of RCL's figure 7c are met within 1.5x");
+}

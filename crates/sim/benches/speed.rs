@@ -1,0 +1,64 @@
+//! How fast the simulation is: simulated operations of a host second, at 40 and at 4,095 threads, with every turn of every polling
+//! loop simulated; what a large run takes of memory; and how long a point of a sweep takes as users run it.
+//!
+//! `cargo bench -p lockwork-sim`
+
+use std::fs;
+use std::time::Instant;
+
+use lockwork_locks::spec::LockSpec;
+use lockwork_sim::workload::{Micro, MicroResult};
+use lockwork_sim::{Machine, Options, machine};
+
+/// Rounds; the median is what counts.
+const ROUNDS: usize = 5;
+
+/// A machine of 4,096 CPUs.
+fn large() -> Machine {
+    let mut machine = machine::named("e7-4850").expect("a machine of ours");
+    machine.name = "4096 CPUs".to_owned();
+    (machine.nodes, machine.cores_per_llc) = (64, 64);
+    machine
+}
+
+/// The largest that this process has been, in MiB.
+fn peak_mib() -> f64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    kib.unwrap_or(f64::NAN) / 1024.0
+}
+
+fn measure(title: &str, machine: &Machine, lock: &str, micro: &Micro, spin_sleep: bool) {
+    let spec = LockSpec::parse(lock).expect("a lock of ours");
+    let mut rates: Vec<(f64, f64)> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            let options = Options { spin_sleep, ..Options::default() };
+            let result: MicroResult = micro.run(machine, Some(&spec), options);
+            let seconds = start.elapsed().as_secs_f64();
+            (result.counts.operations as f64 / seconds / 1e6, seconds)
+        })
+        .collect();
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (rate, seconds) = rates[ROUNDS / 2];
+    let (least, most) = (rates[0].0, rates[ROUNDS - 1].0);
+    println!(
+        "{title}: {lock}: {rate:.1} M operations/s ({least:.1} to {most:.1}), {seconds:.2} s a run, peak {:.1} MiB",
+        peak_mib()
+    );
+}
+
+fn main() {
+    let e7 = machine::named("e7-4850").expect("a machine of ours");
+    let cst = machine::named("e7-8870-v2").expect("a machine of ours");
+    let forty = Micro { threads: 40, delay: 2000, window: 10_000_000, ..Micro::default() };
+    for lock in ["mcs-spin", "ticket", "ttas", "hmcs-spin"] {
+        measure("40 threads", &e7, lock, &forty, false);
+    }
+    let point = Micro { threads: 120, window: cst.cycles(10_000_000), ..forty.clone() };
+    measure("a point of 120 threads, 10 ms", &cst, "mcs-spin", &point, true);
+    measure("a point of 120 threads, 10 ms", &cst, "ttas", &point, true);
+    let many = Micro { threads: 4095, delay: 2000, warm_up: 0, window: 3_000_000, ..Micro::default() };
+    measure("4,095 threads", &large(), "mcs-spin", &many, false);
+}
