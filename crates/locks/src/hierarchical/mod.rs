@@ -1,6 +1,7 @@
 //! Hierarchical locks: waiters of one NUMA node are served together, so that the lock and its data travel less.
 
 pub mod ahmcs;
+pub mod batched;
 pub mod cna;
 pub mod cohort;
 pub mod combinations;
