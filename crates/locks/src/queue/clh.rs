@@ -32,7 +32,8 @@
 //! - I2: the lock is released on behalf of the node at the head of the queue only: the holder's, or one that the
 //!   releaser found abandoned by following the queue from the holder's.
 //! - I3: a node is recycled once, by one thread: by the releaser, if nobody is behind it (the CAS of `tail`) or if
-//!   whoever was behind it has given up; else by the thread behind it, once that was granted the lock.
+//!   whoever was behind it has given up; else as its [`Retirement`] says. CLH's is [`Inherited`]: by the thread behind it, once
+//!   that was granted the lock.
 //! - I4: a node whose owner gave up is touched no more by its owner; the releaser that is told so owns it.
 //! - I5: before a waiter can abandon a word, it has written the `next` of that word's node.
 //!
@@ -89,44 +90,92 @@ pub const LIBSLOCK: Algorithm = Algorithm {
     ..ALGORITHM
 };
 
+/// How a node is recycled after a hand-off. Its owner and the thread behind it each say once when they have done with it.
+///
+/// # Safety
+///
+/// The node is recycled by one of the two, once both have done with it.
+pub unsafe trait Retirement<P: Platform>: Sized + Send + Sync + 'static {
+    /// What a fresh node keeps for it.
+    fn new() -> Self;
+
+    /// The owner has done with `node`.
+    ///
+    /// # Safety
+    ///
+    /// The caller has granted the lock to the thread behind `node`, on behalf of its owner, and touches the node no more.
+    unsafe fn handed_over(node: NonNull<ClhNode<P, Self>>);
+
+    /// The thread behind `node` has done with it.
+    ///
+    /// # Safety
+    ///
+    /// The caller is that thread, has been granted the lock, and touches the node no more.
+    unsafe fn taken_over(node: NonNull<ClhNode<P, Self>>);
+}
+
+/// With the grant the node is the thread's behind it.
+#[derive(Debug)]
+pub struct Inherited;
+
+// SAFETY: the grant is the owner's last access, and the thread behind has seen it (E3).
+unsafe impl<P: Platform> Retirement<P> for Inherited {
+    #[inline(always)]
+    fn new() -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    unsafe fn handed_over(_node: NonNull<ClhNode<P, Self>>) {}
+
+    #[inline(always)]
+    unsafe fn taken_over(node: NonNull<ClhNode<P, Self>>) {
+        // SAFETY: as above, and the caller's contract.
+        unsafe { P::free_node(node) };
+    }
+}
+
 /// A queue node.
 #[repr(C)]
-pub struct ClhNode<P: Platform> {
+pub struct ClhNode<P: Platform, R: 'static = Inherited> {
     /// The hand-off word of whoever comes behind the node's owner; written by both.
     word: P::Futex,
     /// The node of whoever gave up behind this one; written by it, before it can give up.
-    next: P::Ptr<ClhNode<P>>,
+    next: P::Ptr<ClhNode<P, R>>,
+    /// What the way of its retirement needs.
+    pub(super) retirement: R,
 }
 
-impl<P: Platform> core::fmt::Debug for ClhNode<P> {
+impl<P: Platform, R> core::fmt::Debug for ClhNode<P, R> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("ClhNode").field("word", &self.word.load(Relaxed)).finish_non_exhaustive()
     }
 }
 
-impl<P: Platform> PoolNode<P> for ClhNode<P> {
+impl<P: Platform, R: Retirement<P>> PoolNode<P> for ClhNode<P, R> {
     fn new() -> Self {
-        Self { word: P::Futex::new(wait::WAITING), next: P::Ptr::new(ptr::null_mut()) }
+        let (word, next) = (P::Futex::new(wait::WAITING), P::Ptr::new(ptr::null_mut()));
+        Self { word, next, retirement: R::new() }
     }
 }
 
-/// The CLH lock, waiting by `W`.
+/// The CLH lock, waiting by `W`, whose nodes are retired by `R`.
 #[repr(transparent)]
-pub struct Clh<P: Platform, W> {
+pub struct Clh<P: Platform, W, R: 'static = Inherited> {
     /// The last node of the queue; written by every locker, and by a release that leaves the lock free.
-    tail: P::Ptr<ClhNode<P>>,
+    tail: P::Ptr<ClhNode<P, R>>,
     policy: PhantomData<W>,
 }
 
 const _: () = assert!(size_of::<Clh<Native, wait::Spin>>() == ALGORITHM.bytes);
 
-impl<P: Platform, W> core::fmt::Debug for Clh<P, W> {
+impl<P: Platform, W, R> core::fmt::Debug for Clh<P, W, R> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Clh").field("tail", &self.tail.load(Relaxed)).finish()
     }
 }
 
-impl<W> Clh<Native, W> {
+impl<W, R> Clh<Native, W, R> {
     /// An unlocked lock, for statics.
     #[must_use]
     pub const fn unlocked() -> Self {
@@ -134,17 +183,21 @@ impl<W> Clh<Native, W> {
     }
 }
 
-impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
+impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
     /// Acquires with `node` if there is no queue.
     #[inline(always)]
-    pub(crate) fn acquire_at_once(&self, node: NonNull<ClhNode<P>>) -> bool {
+    pub(crate) fn acquire_at_once(&self, node: NonNull<ClhNode<P, R>>) -> bool {
         // ORDER: Release is E2, Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
 
     /// Lines up and waits. Returns the token, or nothing if the deadline has passed: `node` is then the
     /// releaser's (I4).
-    fn queue_up(&self, node: NonNull<ClhNode<P>>, deadline: Option<Deadline>) -> Option<NonNull<ClhNode<P>>> {
+    fn queue_up(
+        &self,
+        node: NonNull<ClhNode<P, R>>,
+        deadline: Option<Deadline>,
+    ) -> Option<NonNull<ClhNode<P, R>>> {
         // From before the swap: a child of `fork` must be able to find every node of a ghost.
         let granted = registered::<P, _>(ptr::from_ref(self) as usize, || self.append(node, node, deadline));
         granted.then_some(node)
@@ -154,8 +207,8 @@ impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
     /// `node`. Returns whether it was granted the lock.
     pub(crate) fn append(
         &self,
-        node: NonNull<ClhNode<P>>,
-        last: NonNull<ClhNode<P>>,
+        node: NonNull<ClhNode<P, R>>,
+        last: NonNull<ClhNode<P, R>>,
         deadline: Option<Deadline>,
     ) -> bool {
         // ORDER: Release is E2; Acquire is E1 and E2.
@@ -167,8 +220,8 @@ impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
 
     /// Waits for the lock on the word of `pred`; returns whether it was granted.
     pub(crate) fn wait_behind(
-        pred: NonNull<ClhNode<P>>,
-        node: NonNull<ClhNode<P>>,
+        pred: NonNull<ClhNode<P, R>>,
+        node: NonNull<ClhNode<P, R>>,
         deadline: Option<Deadline>,
     ) -> bool {
         // SAFETY: I1 and I3: nobody recycles `pred` before we are granted the lock or give up.
@@ -179,13 +232,13 @@ impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
         if W::wait(&ahead.word, deadline).is_err() {
             return false;
         }
-        // SAFETY: I3: its owner touched it for the last time when it granted us the lock (E3).
-        unsafe { P::free_node(pred) };
+        // SAFETY: granted (I3). ORDER: E3.
+        unsafe { R::taken_over(pred) };
         true
     }
 
     #[cold]
-    fn lock_slow(&self, node: NonNull<ClhNode<P>>) -> NonNull<ClhNode<P>> {
+    fn lock_slow(&self, node: NonNull<ClhNode<P, R>>) -> NonNull<ClhNode<P, R>> {
         match self.queue_up(node, None) {
             Some(token) => token,
             None => unreachable!("a wait without a deadline ends with the lock"),
@@ -194,7 +247,7 @@ impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
 
     /// Frees the lock, if nobody is behind `node`.
     #[inline(always)]
-    fn release_last(&self, node: NonNull<ClhNode<P>>) -> bool {
+    fn release_last(&self, node: NonNull<ClhNode<P, R>>) -> bool {
         // ORDER: Release is E1. A successful CAS means that `node` is last, and was all the time: it is ours,
         // so it cannot have been recycled and come back.
         if self.tail.compare_exchange(node.as_ptr(), ptr::null_mut(), Release, Relaxed).is_err() {
@@ -207,12 +260,13 @@ impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
 
     /// Hands the lock to the first of those behind `node` who has not given up, or frees it if all have.
     #[cold]
-    fn pass_on(&self, mut node: NonNull<ClhNode<P>>) {
+    fn pass_on(&self, mut node: NonNull<ClhNode<P, R>>) {
         loop {
             // SAFETY: the head of the queue, and ours (I2).
             let head = unsafe { node.as_ref() };
             match wait::grant::<P>(&head.word) {
-                Grant::Accepted => return, // ORDER: E3.
+                // SAFETY: granted (I3). ORDER: E3.
+                Grant::Accepted => return unsafe { R::handed_over(node) },
                 Grant::Abandoned => {
                     // ORDER: Relaxed: E4 came with the grant.
                     let Some(gone) = NonNull::new(head.next.load(Relaxed)) else {
@@ -231,8 +285,8 @@ impl<P: Platform, W: WaitPolicy<P>> Clh<P, W> {
 }
 
 // SAFETY: only the thread at the head of the queue holds the lock (I1, I2), and E1 and E3 order the sections.
-unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Clh<P, W> {
-    type Token = NonNull<ClhNode<P>>;
+unsafe impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> RawLock<P> for Clh<P, W, R> {
+    type Token = NonNull<ClhNode<P, R>>;
 
     fn new() -> Self {
         Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
