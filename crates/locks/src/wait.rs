@@ -53,6 +53,15 @@ pub(crate) fn registered<P: Platform, R>(address: usize, wait: impl FnOnce() -> 
     result
 }
 
+/// What came of a wait without a deadline, for which there is no giving up.
+#[inline(always)]
+pub(crate) fn endless<T>(outcome: Option<T>) -> T {
+    match outcome {
+        Some(outcome) => outcome,
+        None => unreachable!("a wait without a deadline ends with the lock"),
+    }
+}
+
 /// How to wait. A type, so that every lock is compiled for its policy.
 pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     /// The policy's name as it appears in lock names: `spin`, `stp`, `park`, `yield`.

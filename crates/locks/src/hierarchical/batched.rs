@@ -21,31 +21,35 @@
 //! - E2: the edges of the queue lock: the critical section.
 
 use core::fmt::{self, Debug, Formatter};
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 use lockwork_platform::{Deadline, Native, Platform, PoolNode};
 
 use super::directory::Directory;
 use super::lazy::Lazy;
 use crate::api::RawLock;
-use crate::wait::registered;
+use crate::queue::node_lock::NodeLock;
+use crate::wait::{endless, registered};
 
 /// The state of a NUMA node: those of its threads who are not in the lock's queue yet.
 pub trait Batch<P: Platform>: PoolNode<P> + Debug {
-    /// A queue node of the lock.
-    type Node: PoolNode<P>;
     /// The lock as a whole.
-    type Lock: RawLock<P, Token = NonNull<Self::Node>> + 'static;
+    type Lock: NodeLock<P> + 'static;
 
-    /// Acquires with `node` if nobody is in the lock's queue.
-    fn acquire_at_once(lock: &Self::Lock, node: NonNull<Self::Node>) -> bool;
-
-    /// Lines up, and waits for `lock`. Returns whether that was granted before the deadline.
-    fn wait(&self, lock: &Self::Lock, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool;
+    /// Lines up with `node`, and waits for `lock`. Returns whether that was granted; if the deadline was first, the node is no
+    /// longer the caller's.
+    ///
+    /// # Safety
+    ///
+    /// `node` is the caller's and fresh.
+    unsafe fn wait(&self, lock: &Self::Lock, node: Node<P, Self>, deadline: Option<Deadline>) -> bool;
 
     /// Drops all who have lined up, who are ghosts, after `fork`.
     fn clear(&self);
 }
+
+/// A queue node of the lock, which is its token.
+type Node<P, S> = <<S as Batch<P>>::Lock as RawLock<P>>::Token;
 
 /// The lock as a whole, and the states of the nodes.
 pub(super) type Nodes<P, S> = Directory<P, <S as Batch<P>>::Lock, S>;
@@ -76,21 +80,23 @@ impl<P: Platform, S: Batch<P>> Batched<P, S> {
     fn queue_up(
         &self,
         directory: &Nodes<P, S>,
-        node: NonNull<S::Node>,
+        node: Node<P, S>,
         deadline: Option<Deadline>,
-    ) -> Option<NonNull<S::Node>> {
+    ) -> Option<Node<P, S>> {
         // From before it lines up: a child of `fork` must be able to find every node of a ghost.
         let granted = registered::<P, _>(ptr::from_ref(self) as usize, || {
-            directory.nodes.state(P::node(), |_| {}).wait(directory.root(), node, deadline)
+            let state = directory.nodes.state(P::node(), |_| {});
+            // SAFETY: allocated by the caller.
+            unsafe { state.wait(directory.root(), node, deadline) }
         });
         granted.then_some(node)
     }
 
     #[inline(always)]
-    fn acquire(&self, deadline: Option<Deadline>) -> Option<NonNull<S::Node>> {
+    fn acquire(&self, deadline: Option<Deadline>) -> Option<Node<P, S>> {
         let directory = self.directory.get_or_make();
         let node = P::alloc_node();
-        if S::acquire_at_once(directory.root(), node) {
+        if directory.root().acquire_at_once(node) {
             return Some(node);
         }
         self.queue_up(directory, node, deadline)
@@ -106,7 +112,7 @@ impl<P: Platform, S: Batch<P>> Drop for Batched<P, S> {
 
 // SAFETY: the holder holds the queue lock (I1), whose edges order the sections (E2).
 unsafe impl<P: Platform, S: Batch<P>> RawLock<P> for Batched<P, S> {
-    type Token = NonNull<S::Node>;
+    type Token = Node<P, S>;
 
     fn new() -> Self {
         Self { directory: Lazy::new() }
@@ -114,10 +120,7 @@ unsafe impl<P: Platform, S: Batch<P>> RawLock<P> for Batched<P, S> {
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        match self.acquire(None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
+        endless(self.acquire(None))
     }
 
     #[inline]

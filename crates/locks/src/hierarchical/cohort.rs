@@ -51,7 +51,7 @@ use super::part::{GlobalLock, LocalLock, Part};
 use crate::api::{RawLock, Token};
 use crate::knobs::BaseKnobs;
 use crate::queue::mcs::Mcs;
-use crate::wait::{Spin, registered};
+use crate::wait::{Spin, endless, registered};
 
 /// In a token: acquired directly, and the rest is the global lock's token.
 const DIRECT: usize = 1;
@@ -287,10 +287,7 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        match self.acquire(self.address(), None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
+        endless(self.acquire(self.address(), None))
     }
 
     #[inline]

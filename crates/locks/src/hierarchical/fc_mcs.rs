@@ -132,15 +132,9 @@ impl<P: Platform, W> Requests<P, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Batch<P> for Requests<P, W> {
-    type Node = McsNode<P>;
     type Lock = Mcs<P, W>;
 
-    #[inline(always)]
-    fn acquire_at_once(lock: &Mcs<P, W>, node: NonNull<McsNode<P>>) -> bool {
-        lock.acquire_at_once(node)
-    }
-
-    fn wait(&self, lock: &Mcs<P, W>, node: NonNull<McsNode<P>>, deadline: Option<Deadline>) -> bool {
+    unsafe fn wait(&self, lock: &Mcs<P, W>, node: NonNull<McsNode<P>>, deadline: Option<Deadline>) -> bool {
         if !self.publish(node) {
             return Mcs::<P, W>::wait_with(node, deadline);
         }

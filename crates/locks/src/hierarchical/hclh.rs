@@ -93,15 +93,9 @@ impl<P: Platform, W: WaitPolicy<P>> PoolNode<P> for Queue<P, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Batch<P> for Queue<P, W> {
-    type Node = ClhNode<P>;
     type Lock = Clh<P, W>;
 
-    #[inline(always)]
-    fn acquire_at_once(lock: &Clh<P, W>, node: NonNull<ClhNode<P>>) -> bool {
-        lock.acquire_at_once(node)
-    }
-
-    fn wait(&self, lock: &Clh<P, W>, node: NonNull<ClhNode<P>>, deadline: Option<Deadline>) -> bool {
+    unsafe fn wait(&self, lock: &Clh<P, W>, node: NonNull<ClhNode<P>>, deadline: Option<Deadline>) -> bool {
         // ORDER: E1.
         if let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
             return Clh::<P, W>::wait_behind(pred, node, deadline);

@@ -4,7 +4,7 @@ use lockwork_platform::{Deadline, Platform};
 
 use crate::api::RawLock;
 use crate::competitive::backoff::Backoff;
-use crate::queue::{mcs::Mcs, ptl::Ptl, ticket::Ticket};
+use crate::queue::{mcs::Mcs, node_lock::NodeLock, ptl::Ptl, ticket::Ticket};
 use crate::wait::WaitPolicy;
 
 /// A lock that can be a part of another: its waiters are known as waiters for the whole.
@@ -110,7 +110,7 @@ impl<P: Platform> LocalLock<P> for Ticket<P> {
 
 impl<P: Platform, W: WaitPolicy<P>> Part<P> for Mcs<P, W> {
     fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<Self::Token> {
-        Mcs::acquire_for(self, address, deadline)
+        NodeLock::acquire_for(self, address, deadline)
     }
 
     #[inline(always)]

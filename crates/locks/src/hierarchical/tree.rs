@@ -38,7 +38,8 @@ use super::lazy::{Lazy, State};
 use crate::api::{RawLock, Token};
 use crate::knobs::{BaseKnobs, MOST_PASSES, PASS_LIMIT};
 use crate::queue::mcs::{Mcs, McsNode};
-use crate::wait::{Spin, WaitPolicy, registered};
+use crate::queue::node_lock::NodeLock;
+use crate::wait::{Spin, WaitPolicy, endless, registered};
 
 /// In a token: acquired directly, and the rest is the root's token.
 const DIRECT: usize = 1;
@@ -318,10 +319,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, E: Entry<P>> RawLock<P> for Tree<P, W
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        match self.acquire(None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
+        endless(self.acquire(None))
     }
 
     #[inline]

@@ -47,6 +47,7 @@ use crate::api::RawLock;
 use crate::blocking::futex::FutexLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::queue::mcs::{Mcs, McsNode};
+use crate::queue::node_lock::NodeLock;
 use crate::queue::ticket::Ticket;
 use crate::wait::{Spin, registered};
 

@@ -51,7 +51,8 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, Patience, WaitPolicy, registered};
+use crate::queue::node_lock::NodeLock;
+use crate::wait::{self, Grant, Patience, WaitPolicy};
 
 /// What is known of the Malthusian lock.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -202,13 +203,6 @@ impl<W, const PERIOD: u32> Malth<Native, W, PERIOD> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> Malth<P, W, PERIOD> {
-    /// Acquires with `node` if there is no queue.
-    #[inline(always)]
-    fn attempt(&self, node: NonNull<MalthNode<P>>) -> bool {
-        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
-        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
-    }
-
     /// Frees the lock, if nobody is behind `node`.
     #[inline(always)]
     fn release_last(&self, node: NonNull<MalthNode<P>>) -> bool {
@@ -219,29 +213,6 @@ impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> Malth<P, W, PERIOD> {
         // SAFETY: no longer in the queue, and without a successor (I2).
         unsafe { P::free_node(node) };
         true
-    }
-
-    /// Lines up and waits.
-    #[cold]
-    fn queue_up(
-        &self,
-        node: NonNull<MalthNode<P>>,
-        deadline: Option<Deadline>,
-    ) -> Option<NonNull<MalthNode<P>>> {
-        // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        let granted = registered::<P, _>(ptr::from_ref(self) as usize, || {
-            // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
-            match NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
-                None => true, // Released since our first attempt.
-                Some(pred) => {
-                    // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
-                    unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-                    // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
-                    W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
-                }
-            }
-        });
-        granted.then_some(node)
     }
 
     /// Hands the lock over, or frees it, on behalf of `node`, skipping those who gave up.
@@ -342,6 +313,27 @@ fn await_link<P: Platform>(node: &MalthNode<P>) -> NonNull<MalthNode<P>> {
     }
 }
 
+impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock<P> for Malth<P, W, PERIOD> {
+    type Node = MalthNode<P>;
+
+    #[inline(always)]
+    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
+        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
+    }
+
+    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+        // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
+        let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) else {
+            return true; // Released since our first attempt.
+        };
+        // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
+        unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
+        // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
+        W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
+    }
+}
+
 // SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
 unsafe impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> RawLock<P> for Malth<P, W, PERIOD> {
     type Token = NonNull<MalthNode<P>>;
@@ -352,34 +344,16 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> RawLock<P> for Mal
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        let node = P::alloc_node();
-        if self.attempt(node) {
-            return node;
-        }
-        match self.queue_up(node, None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
+        self.acquire()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        // Read first: a failing CAS would take the line from the holder.
-        if !self.tail.load(Relaxed).is_null() {
-            return None;
-        }
-        let node = P::alloc_node();
-        if self.attempt(node) {
-            return Some(node);
-        }
-        // SAFETY: never published.
-        unsafe { P::free_node(node) };
-        None
+        self.acquire_free()
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        let node = P::alloc_node();
-        if self.attempt(node) { Some(node) } else { self.queue_up(node, Some(deadline)) }
+        self.acquire_until(deadline)
     }
 
     #[inline(always)]

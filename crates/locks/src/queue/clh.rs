@@ -54,10 +54,11 @@ use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
+use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive;
-use crate::wait::{self, Grant, WaitPolicy, registered};
+use crate::wait::{self, Grant, WaitPolicy};
 
 /// What is known of CLH.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -184,25 +185,6 @@ impl<W, R> Clh<Native, W, R> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
-    /// Acquires with `node` if there is no queue.
-    #[inline(always)]
-    pub(crate) fn acquire_at_once(&self, node: NonNull<ClhNode<P, R>>) -> bool {
-        // ORDER: Release is E2, Acquire is E1.
-        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
-    }
-
-    /// Lines up and waits. Returns the token, or nothing if the deadline has passed: `node` is then the
-    /// releaser's (I4).
-    fn queue_up(
-        &self,
-        node: NonNull<ClhNode<P, R>>,
-        deadline: Option<Deadline>,
-    ) -> Option<NonNull<ClhNode<P, R>>> {
-        // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        let granted = registered::<P, _>(ptr::from_ref(self) as usize, || self.append(node, node, deadline));
-        granted.then_some(node)
-    }
-
     /// Puts those from `node` to `last` into the queue, each but `node` behind the one before it already, and waits with
     /// `node`. Returns whether it was granted the lock.
     pub(crate) fn append(
@@ -235,14 +217,6 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
         // SAFETY: granted (I3). ORDER: E3.
         unsafe { R::taken_over(pred) };
         true
-    }
-
-    #[cold]
-    fn lock_slow(&self, node: NonNull<ClhNode<P, R>>) -> NonNull<ClhNode<P, R>> {
-        match self.queue_up(node, None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
     }
 
     /// Frees the lock, if nobody is behind `node`.
@@ -284,6 +258,20 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
     }
 }
 
+impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> NodeLock<P> for Clh<P, W, R> {
+    type Node = ClhNode<P, R>;
+
+    #[inline(always)]
+    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // ORDER: Release is E2, Acquire is E1.
+        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
+    }
+
+    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+        self.append(node, node, deadline)
+    }
+}
+
 // SAFETY: only the thread at the head of the queue holds the lock (I1, I2), and E1 and E3 order the sections.
 unsafe impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> RawLock<P> for Clh<P, W, R> {
     type Token = NonNull<ClhNode<P, R>>;
@@ -294,28 +282,16 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> RawLock<P> for Clh<
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        let node = P::alloc_node();
-        if self.acquire_at_once(node) { node } else { self.lock_slow(node) }
+        self.acquire()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        // Read first: a failing CAS would take the line from the holder.
-        if !self.tail.load(Relaxed).is_null() {
-            return None;
-        }
-        let node = P::alloc_node();
-        if self.acquire_at_once(node) {
-            return Some(node);
-        }
-        // SAFETY: never published.
-        unsafe { P::free_node(node) };
-        None
+        self.acquire_free()
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        let node = P::alloc_node();
-        if self.acquire_at_once(node) { Some(node) } else { self.queue_up(node, Some(deadline)) }
+        self.acquire_until(deadline)
     }
 
     #[inline(always)]

@@ -41,10 +41,11 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
+use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive;
-use crate::wait::{self, Grant, Patience, WaitPolicy, registered};
+use crate::wait::{self, Grant, Patience, WaitPolicy};
 
 /// What is known of MCS.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -128,19 +129,6 @@ impl<W> Mcs<Native, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
-    /// Lines up and waits, known as a waiter for `address`.
-    #[cold]
-    fn queue_up(
-        &self,
-        address: usize,
-        node: NonNull<McsNode<P>>,
-        deadline: Option<Deadline>,
-    ) -> Option<NonNull<McsNode<P>>> {
-        // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        let granted = registered::<P, _>(address, || self.append(node, node, deadline));
-        granted.then_some(node)
-    }
-
     /// Puts those from `node` to `last`, who are linked, into the queue, and waits with `node`. Returns whether it was granted
     /// the lock.
     #[inline]
@@ -163,13 +151,6 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
     pub(crate) fn wait_with(node: NonNull<McsNode<P>>, deadline: Option<Deadline>) -> bool {
         // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
         W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
-    }
-
-    /// Acquires with `node` if there is no queue.
-    #[inline(always)]
-    pub(crate) fn acquire_at_once(&self, node: NonNull<McsNode<P>>) -> bool {
-        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
-        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
 
     /// Hands the lock over, or frees it, on behalf of `node`, skipping those who gave up.
@@ -215,27 +196,9 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
             }
         }
     }
-
-    /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
-    #[inline(always)]
-    pub(crate) fn acquire_for(
-        &self,
-        address: usize,
-        deadline: Option<Deadline>,
-    ) -> Option<NonNull<McsNode<P>>> {
-        let node = P::alloc_node::<McsNode<P>>();
-        if self.acquire_at_once(node) {
-            return Some(node);
-        }
-        self.queue_up(address, node, deadline)
-    }
 }
 
 impl<P: Platform, W> Mcs<P, W> {
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
-    }
-
     /// Whether somebody lines up behind the holder, whose token this is.
     pub(crate) fn is_waited_for(&self, token: NonNull<McsNode<P>>) -> bool {
         self.tail.load(Relaxed) != token.as_ptr()
@@ -244,6 +207,20 @@ impl<P: Platform, W> Mcs<P, W> {
     /// Empties the queue of a lock that no living thread holds or waits for, after `fork`.
     pub(crate) fn clear(&self) {
         self.tail.store(ptr::null_mut(), Relaxed);
+    }
+}
+
+impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Mcs<P, W> {
+    type Node = McsNode<P>;
+
+    #[inline(always)]
+    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
+        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
+    }
+
+    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+        self.append(node, node, deadline)
     }
 }
 
@@ -257,29 +234,16 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Mcs<P, W> {
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        match self.acquire_for(self.address(), None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
+        self.acquire()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        // Read first: a failing CAS would take the line from the holder.
-        if !self.tail.load(Relaxed).is_null() {
-            return None;
-        }
-        let node = P::alloc_node::<McsNode<P>>();
-        if self.acquire_at_once(node) {
-            return Some(node);
-        }
-        // SAFETY: never published.
-        unsafe { P::free_node(node) };
-        None
+        self.acquire_free()
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire_for(self.address(), Some(deadline))
+        self.acquire_until(deadline)
     }
 
     #[inline(always)]

@@ -57,9 +57,10 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Clock, Deadline, Native, Platform, PoolNode};
 
+use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{Patience, expired, registered};
+use crate::wait::{Patience, expired};
 
 /// What is known of time-published MCS.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -212,54 +213,11 @@ impl McsTimepub<Native> {
 }
 
 impl<P: Platform> McsTimepub<P> {
-    /// Acquires with `node` if there is no queue.
-    #[inline(always)]
-    fn attempt(&self, node: NonNull<TimepubNode<P>>) -> bool {
-        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
-        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
-    }
-
     /// Frees the lock, if nobody is behind `node`.
     #[inline(always)]
     fn release_last(&self, node: NonNull<TimepubNode<P>>) -> bool {
         // ORDER: Release is E1.
         self.tail.compare_exchange(node.as_ptr(), ptr::null_mut(), Release, Relaxed).is_ok()
-    }
-
-    /// Lines up and waits, again whenever it is passed over.
-    #[cold]
-    fn queue_up(
-        &self,
-        node: NonNull<TimepubNode<P>>,
-        deadline: Option<Deadline>,
-    ) -> Option<NonNull<TimepubNode<P>>> {
-        // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
-            loop {
-                // SAFETY: ours: fresh, or `REMOVED` (I3).
-                let mine = unsafe { node.as_ref() };
-                mine.publish(present::<P>());
-                // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
-                let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) else {
-                    return Some(node);
-                };
-                // SAFETY: I3: `pred` is not given up before it has found us as its successor. ORDER: E3.
-                unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-                match mine.wait(deadline) {
-                    GRANTED => return Some(node),
-                    ABANDONED => return None, // I4.
-                    _ if deadline.is_some_and(expired::<P>) => {
-                        // SAFETY: I3: `REMOVED`: out of the queue, and ours.
-                        unsafe { P::free_node(node) };
-                        return None;
-                    }
-                    _ => {
-                        mine.status.store(WAITING, Relaxed);
-                        mine.next.store(ptr::null_mut(), Relaxed);
-                    }
-                }
-            }
-        })
     }
 
     /// Hands the lock to the first waiter that runs, or frees it.
@@ -305,6 +263,44 @@ impl<P: Platform> McsTimepub<P> {
     }
 }
 
+impl<P: Platform> NodeLock<P> for McsTimepub<P> {
+    type Node = TimepubNode<P>;
+
+    #[inline(always)]
+    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
+        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
+    }
+
+    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+        loop {
+            // SAFETY: ours: fresh, or `REMOVED` (I3).
+            let mine = unsafe { node.as_ref() };
+            mine.publish(present::<P>());
+            // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
+            let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) else {
+                return true;
+            };
+            // SAFETY: I3: `pred` is not given up before it has found us as its successor. ORDER: E3.
+            unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
+            match mine.wait(deadline) {
+                GRANTED => return true,
+                ABANDONED => return false, // I4.
+                _ if deadline.is_some_and(expired::<P>) => {
+                    // SAFETY: I3: `REMOVED`: out of the queue, and ours.
+                    unsafe { P::free_node(node) };
+                    return false;
+                }
+                // Passed over: once more.
+                _ => {
+                    mine.status.store(WAITING, Relaxed);
+                    mine.next.store(ptr::null_mut(), Relaxed);
+                }
+            }
+        }
+    }
+}
+
 // SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
 unsafe impl<P: Platform> RawLock<P> for McsTimepub<P> {
     type Token = NonNull<TimepubNode<P>>;
@@ -315,34 +311,16 @@ unsafe impl<P: Platform> RawLock<P> for McsTimepub<P> {
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        let node = P::alloc_node();
-        if self.attempt(node) {
-            return node;
-        }
-        match self.queue_up(node, None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
+        self.acquire()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        // Read first: a failing CAS would take the line from the holder.
-        if !self.tail.load(Relaxed).is_null() {
-            return None;
-        }
-        let node = P::alloc_node();
-        if self.attempt(node) {
-            return Some(node);
-        }
-        // SAFETY: never published.
-        unsafe { P::free_node(node) };
-        None
+        self.acquire_free()
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        let node = P::alloc_node();
-        if self.attempt(node) { Some(node) } else { self.queue_up(node, Some(deadline)) }
+        self.acquire_until(deadline)
     }
 
     #[inline(always)]

@@ -54,9 +54,10 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
+use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Patience, WaitPolicy, registered};
+use crate::wait::{self, Patience, WaitPolicy};
 
 /// What is known of MCS-try.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -172,13 +173,6 @@ impl<W> McsTry<Native, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> McsTry<P, W> {
-    /// Acquires with `node` if there is no queue.
-    #[inline(always)]
-    fn attempt(&self, node: NonNull<TryNode<P>>) -> bool {
-        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
-        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
-    }
-
     /// Ends the queue before `node`, if nobody is behind it: at `end`, its predecessor or null.
     #[inline(always)]
     fn cut_off(&self, node: NonNull<TryNode<P>>, end: *mut TryNode<P>) -> bool {
@@ -200,28 +194,6 @@ impl<P: Platform, W: WaitPolicy<P>> McsTry<P, W> {
             // I3: somebody is about to write `next`, or leaves.
             patience.pause::<P>();
         }
-    }
-
-    /// Lines up and waits.
-    #[cold]
-    fn queue_up(&self, node: NonNull<TryNode<P>>, deadline: Option<Deadline>) -> Option<NonNull<TryNode<P>>> {
-        // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
-            // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
-            let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) else {
-                return Some(node); // Released since our first attempt.
-            };
-            // SAFETY: ours.
-            let mine = unsafe { node.as_ref() };
-            mine.prev.store(pred.as_ptr(), Relaxed); // ORDER: E3 publishes it.
-            // SAFETY: I3: `pred` stays until it has found us as its successor. ORDER: E3.
-            unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-            if W::wait(&mine.word, deadline).is_err() && self.leave(node) {
-                return None;
-            }
-            mine.unlatch(); // I5.
-            Some(node)
-        })
     }
 
     /// Takes `node` out of the queue, unless it is granted the lock first. Returns whether it is out, and recycled.
@@ -278,6 +250,33 @@ impl<P: Platform, W: WaitPolicy<P>> McsTry<P, W> {
     }
 }
 
+impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for McsTry<P, W> {
+    type Node = TryNode<P>;
+
+    #[inline(always)]
+    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
+        self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
+    }
+
+    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+        // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
+        let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) else {
+            return true; // Released since our first attempt.
+        };
+        // SAFETY: ours.
+        let mine = unsafe { node.as_ref() };
+        mine.prev.store(pred.as_ptr(), Relaxed); // ORDER: E3 publishes it.
+        // SAFETY: I3: `pred` stays until it has found us as its successor. ORDER: E3.
+        unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
+        if W::wait(&mine.word, deadline).is_err() && self.leave(node) {
+            return false;
+        }
+        mine.unlatch(); // I5.
+        true
+    }
+}
+
 // SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
 unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for McsTry<P, W> {
     type Token = NonNull<TryNode<P>>;
@@ -288,34 +287,16 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for McsTry<P, W> {
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        let node = P::alloc_node();
-        if self.attempt(node) {
-            return node;
-        }
-        match self.queue_up(node, None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
+        self.acquire()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        // Read first: a failing CAS would take the line from the holder.
-        if !self.tail.load(Relaxed).is_null() {
-            return None;
-        }
-        let node = P::alloc_node();
-        if self.attempt(node) {
-            return Some(node);
-        }
-        // SAFETY: never published.
-        unsafe { P::free_node(node) };
-        None
+        self.acquire_free()
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        let node = P::alloc_node();
-        if self.attempt(node) { Some(node) } else { self.queue_up(node, Some(deadline)) }
+        self.acquire_until(deadline)
     }
 
     #[inline(always)]

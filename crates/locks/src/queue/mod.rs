@@ -7,6 +7,7 @@ pub mod k42;
 pub mod mcs;
 pub mod mcs_timepub;
 pub mod mcs_try;
+pub(crate) mod node_lock;
 pub mod ptl;
 pub mod reciprocating;
 pub mod ticket;

@@ -53,9 +53,10 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
+use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, WaitPolicy, registered};
+use crate::wait::{self, Grant, WaitPolicy};
 
 /// What is known of the reciprocating lock.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -152,48 +153,11 @@ impl<W> Reciprocating<Native, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Reciprocating<P, W> {
-    /// Acquires with `node` if the lock is free.
-    #[inline(always)]
-    fn attempt(&self, node: NonNull<RecNode<P>>) -> bool {
-        // ORDER: Acquire is E1. Not Release: nobody looks into the node of a holder that has not waited (I3).
-        if self.arrivals.compare_exchange(ptr::null_mut(), node.as_ptr(), Acquire, Relaxed).is_err() {
-            return false;
-        }
-        // SAFETY: our own node.
-        unsafe { node.as_ref() }.end.store(node.as_ptr(), Relaxed);
-        true
-    }
-
     /// Frees the lock if nobody has come since `end` was put under the stack of arrivals.
     #[inline(always)]
     fn release_last(&self, end: *mut RecNode<P>) -> bool {
         // ORDER: Release is E1. `end` is HELD or the holder's own node, so it cannot have gone and come back.
         self.arrivals.compare_exchange(end, ptr::null_mut(), Release, Relaxed).is_ok()
-    }
-
-    /// Stacks up and waits.
-    #[cold]
-    fn queue_up(&self, node: NonNull<RecNode<P>>, deadline: Option<Deadline>) -> Option<NonNull<RecNode<P>>> {
-        // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        let granted = registered::<P, _>(ptr::from_ref(self) as usize, || {
-            // SAFETY: our node lives until it is granted and released, or abandoned.
-            let ours = unsafe { node.as_ref() };
-            // ORDER: Release is E2; Acquire is E1 and E2.
-            let below = self.arrivals.swap(node.as_ptr(), AcqRel);
-            if below.is_null() {
-                ours.end.store(node.as_ptr(), Relaxed); // Released since our first attempt.
-                return true;
-            }
-            if below != held::<P>() {
-                ours.succ.store(below, Relaxed); // I2. ORDER: only ours, or E4 publishes it.
-            }
-            if W::wait(&ours.word, deadline).is_err() {
-                return false;
-            }
-            Context::granted(ours).keep_in(ours);
-            true
-        });
-        granted.then_some(node)
     }
 
     /// Hands the lock to the next who has not given up, or frees it, on behalf of `node`.
@@ -230,6 +194,40 @@ impl<P: Platform, W: WaitPolicy<P>> Reciprocating<P, W> {
     }
 }
 
+impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Reciprocating<P, W> {
+    type Node = RecNode<P>;
+
+    #[inline(always)]
+    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // ORDER: Acquire is E1. Not Release: nobody looks into the node of a holder that has not waited (I3).
+        if self.arrivals.compare_exchange(ptr::null_mut(), node.as_ptr(), Acquire, Relaxed).is_err() {
+            return false;
+        }
+        // SAFETY: our own node.
+        unsafe { node.as_ref() }.end.store(node.as_ptr(), Relaxed);
+        true
+    }
+
+    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+        // SAFETY: our node lives until it is granted and released, or abandoned.
+        let ours = unsafe { node.as_ref() };
+        // ORDER: Release is E2; Acquire is E1 and E2.
+        let below = self.arrivals.swap(node.as_ptr(), AcqRel);
+        if below.is_null() {
+            ours.end.store(node.as_ptr(), Relaxed); // Released since our first attempt.
+            return true;
+        }
+        if below != held::<P>() {
+            ours.succ.store(below, Relaxed); // I2. ORDER: only ours, or E4 publishes it.
+        }
+        if W::wait(&ours.word, deadline).is_err() {
+            return false;
+        }
+        Context::granted(ours).keep_in(ours);
+        true
+    }
+}
+
 // SAFETY: the lock is held by one thread at a time (I1, I2), and E1 and E3 order the sections.
 unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Reciprocating<P, W> {
     type Token = NonNull<RecNode<P>>;
@@ -240,34 +238,16 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Reciprocating<P, W> {
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        let node = P::alloc_node();
-        if self.attempt(node) {
-            return node;
-        }
-        match self.queue_up(node, None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
+        self.acquire()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        // Read first: a failing CAS would take the line from the holder.
-        if !self.arrivals.load(Relaxed).is_null() {
-            return None;
-        }
-        let node = P::alloc_node();
-        if self.attempt(node) {
-            return Some(node);
-        }
-        // SAFETY: never published.
-        unsafe { P::free_node(node) };
-        None
+        self.acquire_free()
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        let node = P::alloc_node();
-        if self.attempt(node) { Some(node) } else { self.queue_up(node, Some(deadline)) }
+        self.acquire_until(deadline)
     }
 
     #[inline(always)]

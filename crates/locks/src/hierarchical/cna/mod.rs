@@ -57,7 +57,8 @@ use self::queue::{Aside, UNKNOWN, await_link, here, linked, set_next};
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::knobs::{BaseKnobs, MOST_PASSES};
-use crate::wait::{self, Grant, WaitPolicy, registered};
+use crate::queue::node_lock::NodeLock;
+use crate::wait::{self, Grant, WaitPolicy};
 
 /// What is known of CNA.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -113,16 +114,6 @@ impl<W> Cna<Native, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Cna<P, W> {
-    /// Acquires with `node` if there is no queue.
-    #[inline(always)]
-    fn acquire_at_once(&self, node: NonNull<CnaNode<P>>) -> bool {
-        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
-        match self.tail.compare_exchange(unlocked(0), node.as_ptr(), AcqRel, Relaxed) {
-            Ok(_) => true,
-            Err(seen) => limit_in(seen).is_some_and(|limit| self.acquire_limited(node, limit)),
-        }
-    }
-
     /// As [`Cna::acquire_at_once`], for a lock with a limit of its own.
     #[cold]
     fn acquire_limited(&self, node: NonNull<CnaNode<P>>, limit: u32) -> bool {
@@ -142,27 +133,6 @@ impl<P: Platform, W: WaitPolicy<P>> Cna<P, W> {
         // SAFETY: no longer in the queue, and without a successor (I2).
         unsafe { P::free_node(node) };
         true
-    }
-
-    /// Lines up and waits.
-    #[cold]
-    fn queue_up(&self, node: NonNull<CnaNode<P>>, deadline: Option<Deadline>) -> Option<NonNull<CnaNode<P>>> {
-        // SAFETY: ours, and not published.
-        let ours = unsafe { node.as_ref() };
-        ours.numa.store(here::<P>(), Relaxed);
-        // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        let granted = registered::<P, _>(ptr::from_ref(self) as usize, || {
-            // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
-            let pred = self.tail.swap(node.as_ptr(), AcqRel);
-            if let Some(limit) = limit_in(pred) {
-                ours.limit.store(limit, Relaxed);
-                return true; // Released since our first attempt.
-            }
-            // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
-            unsafe { &*pred }.next.store(node.as_ptr(), Release);
-            W::wait(&ours.word, deadline).is_ok()
-        });
-        granted.then_some(node)
     }
 
     /// Hands the lock over, or frees it, on behalf of `node`, skipping those who gave up.
@@ -233,6 +203,34 @@ impl<P: Platform, W: WaitPolicy<P>> Cna<P, W> {
     }
 }
 
+impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Cna<P, W> {
+    type Node = CnaNode<P>;
+
+    #[inline(always)]
+    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
+        match self.tail.compare_exchange(unlocked(0), node.as_ptr(), AcqRel, Relaxed) {
+            Ok(_) => true,
+            Err(seen) => limit_in(seen).is_some_and(|limit| self.acquire_limited(node, limit)),
+        }
+    }
+
+    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+        // SAFETY: ours, and not published.
+        let ours = unsafe { node.as_ref() };
+        ours.numa.store(here::<P>(), Relaxed);
+        // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
+        let pred = self.tail.swap(node.as_ptr(), AcqRel);
+        if let Some(limit) = limit_in(pred) {
+            ours.limit.store(limit, Relaxed);
+            return true; // Released since our first attempt.
+        }
+        // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
+        unsafe { &*pred }.next.store(node.as_ptr(), Release);
+        W::wait(&ours.word, deadline).is_ok()
+    }
+}
+
 // SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
 unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Cna<P, W> {
     type Token = NonNull<CnaNode<P>>;
@@ -252,34 +250,16 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Cna<P, W> {
 
     #[inline(always)]
     fn lock(&self) -> Self::Token {
-        let node = P::alloc_node();
-        if self.acquire_at_once(node) {
-            return node;
-        }
-        match self.queue_up(node, None) {
-            Some(token) => token,
-            None => unreachable!("a wait without a deadline ends with the lock"),
-        }
+        self.acquire()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        // Read first: a failing CAS would take the line from the holder.
-        if self.is_locked() {
-            return None;
-        }
-        let node = P::alloc_node();
-        if self.acquire_at_once(node) {
-            return Some(node);
-        }
-        // SAFETY: never published.
-        unsafe { P::free_node(node) };
-        None
+        self.acquire_free()
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        let node = P::alloc_node();
-        if self.acquire_at_once(node) { Some(node) } else { self.queue_up(node, Some(deadline)) }
+        self.acquire_until(deadline)
     }
 
     #[inline(always)]
