@@ -6,7 +6,7 @@ use lockwork_platform::Platform;
 
 use crate::api::RawLock;
 use crate::competitive::{backoff, hbo, tas, ttas};
-use crate::hierarchical::{ahmcs, cna, combinations, fc_mcs, hclh, hmcs, shfl};
+use crate::hierarchical::{ahmcs, cna, combinations, fc_mcs, hclh, hmcs, hticket, shfl};
 use crate::knobs::{self, BaseKnobs, Knob};
 use crate::load::{glk, lc, malth};
 use crate::queue::{alock, clh, hemlock, k42, mcs, mcs_timepub, mcs_try, ptl, reciprocating, ticket, twa};
@@ -191,6 +191,7 @@ catalogue! {
     CBoMcsSpin, "c-bo-mcs-spin", "spin", combinations::C_BO_MCS, combinations::CBoMcs<P, Spin>;
     CBoMcsStp, "c-bo-mcs-stp", "stp", combinations::C_BO_MCS, combinations::CBoMcs<P, SpinThenPark>;
     CTktTkt, "c-tkt-tkt", "spin", combinations::C_TKT_TKT, combinations::CTktTkt<P>;
+    HTicketLs, "hticket-ls", "spin", hticket::LIBSLOCK, hticket::HTicket<P>;
     CPtlTkt, "c-ptl-tkt", "spin", combinations::C_PTL_TKT, combinations::CPtlTkt<P>;
     CTktMcsSpin, "c-tkt-mcs-spin", "spin", combinations::C_TKT_MCS, combinations::CTktMcs<P, Spin>;
     CTktMcsStp, "c-tkt-mcs-stp", "stp", combinations::C_TKT_MCS, combinations::CTktMcs<P, SpinThenPark>;
@@ -235,6 +236,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("spinlockepfl", "tas-ls"),
     ("ttasepfl", "ttas-ls"),
     ("ticketepfl", "ticket-ls"),
+    ("hticket", "hticket-ls"),
+    ("htlockepfl", "hticket-ls"),
     ("alock-ls", "alock"),
     ("alockepfl", "alock"),
     ("clhepfl", "clh-ls"),
@@ -297,6 +300,7 @@ mod tests {
         assert_eq!(lookup("spinlock").map(|lock| lock.id), Some(LockId::Tas));
         assert_eq!(lookup("mcs_spinlock"), lookup("mcs-spin"));
         assert_eq!(lookup("spinlockepfl_original").map(|lock| lock.id), Some(LockId::TasLs));
+        assert_eq!(lookup("htlockepfl_original").map(|lock| lock.id), Some(LockId::HTicketLs));
         assert_eq!(lookup("mcstp_original").map(|lock| lock.id), Some(LockId::McsTimepub));
         assert_eq!(lookup("malthusian_spin_then_park").map(|lock| lock.id), Some(LockId::MalthStp));
         assert_eq!(lookup("nonsense"), None);

@@ -84,6 +84,7 @@ pub const COMBINATIONS: &[(&str, &str, &str)] = &[
     ("backoff", "mcs-spin", "c-bo-mcs-spin"),
     ("backoff", "mcs-stp", "c-bo-mcs-stp"),
     ("ticket", "ticket", "c-tkt-tkt"),
+    ("ticket-ls", "ticket-ls", "hticket-ls"),
     ("ptl", "ticket", "c-ptl-tkt"),
     ("ticket", "mcs-spin", "c-tkt-mcs-spin"),
     ("ticket", "mcs-stp", "c-tkt-mcs-stp"),

@@ -9,6 +9,7 @@ pub mod directory;
 pub mod fc_mcs;
 pub mod hclh;
 pub mod hmcs;
+pub mod hticket;
 pub mod lazy;
 pub mod part;
 pub mod shfl;

@@ -4,7 +4,10 @@ use lockwork_platform::{Deadline, Platform};
 
 use crate::api::RawLock;
 use crate::competitive::backoff::Backoff;
-use crate::queue::{mcs::Mcs, node_lock::NodeLock, ptl::Ptl, ticket::Ticket};
+use crate::queue::mcs::Mcs;
+use crate::queue::node_lock::NodeLock;
+use crate::queue::ptl::Ptl;
+use crate::queue::ticket::{Patrons, Ticket};
 use crate::wait::WaitPolicy;
 
 /// A lock that can be a part of another: its waiters are known as waiters for the whole.
@@ -60,7 +63,7 @@ impl<P: Platform> Part<P> for Backoff<P> {
 // SAFETY: the only word is 0.
 unsafe impl<P: Platform> GlobalLock<P> for Backoff<P> {}
 
-impl<P: Platform> Part<P> for Ticket<P> {
+impl<P: Platform, W: Patrons<P>> Part<P> for Ticket<P, W> {
     fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<()> {
         self.lock_for(address, deadline).then_some(())
     }
@@ -76,7 +79,7 @@ impl<P: Platform> Part<P> for Ticket<P> {
 }
 
 // SAFETY: the only word is 0.
-unsafe impl<P: Platform> GlobalLock<P> for Ticket<P> {}
+unsafe impl<P: Platform, W: Patrons<P>> GlobalLock<P> for Ticket<P, W> {}
 
 impl<P: Platform, const N: usize> Part<P> for Ptl<P, N> {
     fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<()> {
@@ -96,7 +99,7 @@ impl<P: Platform, const N: usize> Part<P> for Ptl<P, N> {
 // SAFETY: the only word is 0.
 unsafe impl<P: Platform, const N: usize> GlobalLock<P> for Ptl<P, N> {}
 
-impl<P: Platform> LocalLock<P> for Ticket<P> {
+impl<P: Platform, W: Patrons<P>> LocalLock<P> for Ticket<P, W> {
     #[inline]
     unsafe fn hand_over(&self, (): ()) -> Result<(), ()> {
         if !self.is_waited_for() {
