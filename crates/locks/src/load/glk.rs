@@ -1,10 +1,13 @@
 //! GLK: a ticket lock where few wait, MCS where many do, a blocking mutex where there are more threads than CPUs.
 //!
 //! Jelena Antić, Georgios Chatzopoulos, Rachid Guerraoui and Vasileios Trigonakis, "Locking made easy", Middleware 2016.
-//! Deviations: no thread in the background watches the load of the system; those who had to wait look at it, at a
-//! figure of the kernel that one of them refreshes every few milliseconds, and switch to the mutex at once.
-//! The averages are of the samples since the last decision. With the mutex, sleepers count as if they ran, which is what they
-//! would do in the other modes. The mode changes only where the lock of the next mode is free.
+//! The periods and thresholds are those of the authors' GLS library. Deviations: no thread in the background watches the load of
+//! the system; those who had to wait look at it, at a figure of the kernel that one of them refreshes every few milliseconds,
+//! and switch to the mutex at once when there are more runnable threads than CPUs (in GLS two more, and back when there are five
+//! fewer, for some time). With the mutex, sleepers count as if they ran, which is what they would do in the other modes, and
+//! the queue decides what comes next (in GLS the ticket lock does). In ticket mode the holder counts those behind it at every
+//! 128th acquisition; in GLS the one who draws that ticket counts those before it. The mode changes only where the lock of the next
+//! mode is free.
 //!
 //! Properties: FIFO as long as the mode stays, no order with the mutex; 16 bytes a lock, 64 more once somebody was found
 //! waiting; with MCS a node for the holder and for each waiter. Waiting: spin; park with the mutex. Timed acquisition is
@@ -66,7 +69,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
     },
     summary: "a ticket lock where few wait, MCS where many do, a blocking mutex where threads outnumber CPUs",
     properties: "Measures its own queue. Nodes are used with MCS only; 64 bytes of state once somebody was found waiting.",
-    deviations: "No background thread: waiters look at the system's load, and sleepers count as load.",
+    deviations: "No background thread: waiters look at the system's load, and sleepers count as load; from the mutex \
+                 straight to MCS where many wait.",
     avoid: "Contention that changes faster than some thousand acquisitions, or a load that swings around the number of CPUs.",
 };
 
@@ -85,7 +89,7 @@ pub struct GlkState<P: Platform> {
     mutex: FutexLock<P>,
     /// Acquisitions other than by ticket; accessed by the holder, as are the others.
     acquisitions: P::U32,
-    /// Samples since the last decision.
+    /// Samples since the last decision, and what counts as such.
     samples: P::U32,
     /// Their sum.
     waiting: P::U32,
@@ -147,8 +151,11 @@ impl<P: Platform, const EAGER: bool> Glk<P, EAGER> {
     const PERIOD: u32 = if EAGER { 1 } else { 128 };
     /// Samples from one decision to the next.
     const SAMPLES: u32 = if EAGER { 1 } else { 32 };
-    /// As many waiters, on average, are better served by MCS. The ticket lock comes back when there is one less.
+    /// As many waiters, on average, are better served by MCS. The ticket lock comes back when the holder and its waiters are less
+    /// than two.
     const QUEUE: u32 = if EAGER { 1 } else { 3 };
+    /// With MCS, one part in so many of an average goes into the next one.
+    const KEPT: u32 = 8;
 
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize
@@ -296,14 +303,18 @@ impl<P: Platform, const EAGER: bool> Glk<P, EAGER> {
         let (word, state) = self.with_state(word);
         let samples = state.samples.load(Relaxed) + 1;
         let sum = state.waiting.load(Relaxed).saturating_add(waiting);
-        let is_due = samples >= Self::SAMPLES;
-        state.samples.store(if is_due { 0 } else { samples }, Relaxed);
-        state.waiting.store(if is_due { 0 } else { sum }, Relaxed);
-        if is_due {
-            let asleep = if mode == MUTEX { waiting as usize } else { 0 };
-            let is_overloaded = P::runnable() + asleep > P::parallelism();
-            self.change(word, Self::better(mode, sum, is_overloaded));
+        if samples < Self::SAMPLES {
+            state.samples.store(samples, Relaxed);
+            state.waiting.store(sum, Relaxed);
+            return;
         }
+        let asleep = if mode == MUTEX { waiting as usize } else { 0 };
+        let is_overloaded = P::runnable() + asleep > P::parallelism();
+        let better = Self::better(mode, sum, is_overloaded);
+        let kept = if better == MCS { (Self::SAMPLES / Self::KEPT, sum / Self::KEPT) } else { (0, 0) };
+        state.samples.store(kept.0, Relaxed);
+        state.waiting.store(kept.1, Relaxed);
+        self.change(word, better);
     }
 
     /// The mode for queues of this sum.
@@ -312,7 +323,7 @@ impl<P: Platform, const EAGER: bool> Glk<P, EAGER> {
             MUTEX
         } else if sum >= Self::QUEUE * Self::SAMPLES {
             MCS
-        } else if mode == MUTEX || sum <= (Self::QUEUE - 1) * Self::SAMPLES {
+        } else if mode == MUTEX || sum < Self::SAMPLES {
             TICKET
         } else {
             mode

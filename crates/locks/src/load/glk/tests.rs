@@ -80,8 +80,8 @@ fn queues_decide() {
     let better = Glk::<Native>::better;
     assert_eq!(better(TICKET, 95, false), TICKET);
     assert_eq!(better(TICKET, 96, false), MCS);
-    assert_eq!(better(MCS, 65, false), MCS);
-    assert_eq!(better(MCS, 64, false), TICKET);
+    assert_eq!(better(MCS, 32, false), MCS);
+    assert_eq!(better(MCS, 31, false), TICKET);
     assert_eq!(better(MUTEX, 95, false), TICKET);
     assert_eq!(better(MUTEX, 96, false), MCS);
     assert_eq!(better(MCS, 1, true), MUTEX);
