@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Instant;
 
 use lockwork_locks::spec::LockSpec;
-use lockwork_sim::workload::{Micro, MicroResult};
+use lockwork_sim::workload::{Distribution, Micro, MicroResult};
 use lockwork_sim::{Machine, Options, machine};
 
 /// Rounds; the median is what counts.
@@ -52,13 +52,20 @@ fn measure(title: &str, machine: &Machine, lock: &str, micro: &Micro, spin_sleep
 fn main() {
     let e7 = machine::named("e7-4850").expect("a machine of ours");
     let cst = machine::named("e7-8870-v2").expect("a machine of ours");
-    let forty = Micro { threads: 40, delay: 2000, window: 10_000_000, ..Micro::default() };
+    let forty =
+        Micro { threads: 40, delay: Distribution::About(2000), window: 10_000_000, ..Micro::default() };
     for lock in ["mcs-spin", "ticket", "ttas", "hmcs-spin"] {
         measure("40 threads", &e7, lock, &forty, false);
     }
     let point = Micro { threads: 120, window: cst.cycles(10_000_000), ..forty.clone() };
     measure("a point of 120 threads, 10 ms", &cst, "mcs-spin", &point, true);
     measure("a point of 120 threads, 10 ms", &cst, "ttas", &point, true);
-    let many = Micro { threads: 4095, delay: 2000, warm_up: 0, window: 3_000_000, ..Micro::default() };
+    let many = Micro {
+        threads: 4095,
+        delay: Distribution::About(2000),
+        warm_up: 0,
+        window: 3_000_000,
+        ..Micro::default()
+    };
     measure("4,095 threads", &large(), "mcs-spin", &many, false);
 }

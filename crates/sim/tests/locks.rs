@@ -2,7 +2,7 @@
 
 use lockwork_locks::catalogue::{LOCKS, WRAPPERS, wrapped_by};
 use lockwork_locks::spec::LockSpec;
-use lockwork_sim::workload::{Micro, MicroResult};
+use lockwork_sim::workload::{Distribution, Micro, MicroResult, Phases};
 use lockwork_sim::{Machine, Options, machine};
 
 fn spec(text: &str) -> LockSpec {
@@ -23,7 +23,14 @@ fn all() -> Vec<String> {
 }
 
 fn short(threads: usize) -> Micro {
-    Micro { threads, delay: 500, warm_up: 100_000, window: 400_000, lines: 2, ..Micro::default() }
+    Micro {
+        threads,
+        delay: Distribution::About(500),
+        warm_up: 100_000,
+        window: 400_000,
+        lines: 2,
+        ..Micro::default()
+    }
 }
 
 fn check(name: &str, result: &MicroResult) {
@@ -105,4 +112,24 @@ fn sleeping_pollers_change_nothing() {
             assert!(difference <= most, "{name}, {threads} threads: {with} with, {without} without");
         }
     }
+}
+
+#[test]
+fn trylock_loops_exclude_and_fail_now_and_then() {
+    for name in ["tas", "ticket", "mcs-spin", "c-tkt-mcs-spin", "hmcs-spin", "gcr(mcs-spin)"] {
+        let micro = Micro { tries: true, ..short(12) };
+        let result = micro.run(&machine_of_ours("e7-4850"), Some(&spec(name)), Options::default());
+        check(name, &result);
+        assert!(result.failures > 0, "{name}");
+    }
+}
+
+#[test]
+fn phases_change_the_contention() {
+    let run = |phases| {
+        let micro = Micro { phases, window: 4_000_000, ..short(12) };
+        micro.run(&machine_of_ours("e7-4850"), Some(&spec("mcs-spin")), Options::default()).section
+    };
+    let calm = Phases { each: 500_000, delay: Distribution::About(50_000) };
+    assert!(run(Some(calm)) < run(None), "every second phase is calm");
 }

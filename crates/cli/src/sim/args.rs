@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
+use lockwork_sim::workload::Distribution;
 
 /// `lockwork sim`
 #[derive(Debug, Args)]
@@ -12,7 +13,7 @@ use clap::{Args, Subcommand, ValueHint};
 Examples:
   lockwork sim                                            some locks on SANL's 40 cores
   lockwork sim --machine e7-8870-v2 --threads 15,120,240 --locks 'ttas,mcs-spin,hmcs-spin,gcr(mcs-stp)'
-  lockwork sim --machine x6-2 --threads 40,80 --unpinned --delay 5000 --lines 4 --work 1000
+  lockwork sim --machine x6-2 --threads 40,80 --unpinned --delay exponential:5000 --lines 4 --work uniform:100-1000
   lockwork sim --machine my-server.toml --seeds 9 --json
   lockwork sim --explain --locks mcs-spin --threads 10    where the cycles of a hand-off go
   lockwork sim machines                                   which machines there are
@@ -74,15 +75,25 @@ pub(crate) struct SweepArgs {
     /// Thread counts, separated by commas [default: 1, a node, all CPUs, twice as many]
     #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) threads: Vec<u32>,
-    /// Cycles that a thread computes between two sections
-    #[arg(long, value_name = "CYCLES", default_value_t = 2000)]
-    pub(crate) delay: u64,
+    /// Cycles that a thread computes between two sections: 2000 (a tenth more or less), fixed:2000, uniform:100-5000 or
+    /// exponential:2000
+    #[arg(long, value_name = "CYCLES", default_value = "2000")]
+    pub(crate) delay: Distribution,
+    /// The delay of every second phase: contention that changes
+    #[arg(long, value_name = "CYCLES", requires = "phase")]
+    pub(crate) second_delay: Option<Distribution>,
+    /// How long a phase is, in simulated milliseconds
+    #[arg(long, value_name = "MS", requires = "second_delay", value_parser = milliseconds)]
+    pub(crate) phase: Option<f64>,
+    /// Let threads try until they succeed, instead of waiting in the lock
+    #[arg(long)]
+    pub(crate) trylock: bool,
     /// Shared cache lines that a section reads and writes, one after the other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) lines: u32,
-    /// Cycles that a section computes beside that
-    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
-    pub(crate) work: u64,
+    /// Cycles that a section computes beside that, written as those of --delay
+    #[arg(long, value_name = "CYCLES", default_value = "fixed:0")]
+    pub(crate) work: Distribution,
     /// Locks, each with lines of its own, chosen at random for every section
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) instances: u32,

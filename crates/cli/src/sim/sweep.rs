@@ -6,7 +6,7 @@ use std::time::Instant;
 use lockwork_locks::catalogue::LOCKS;
 use lockwork_locks::spec::{Choice, LockSpec};
 use lockwork_sim::fairness::{jain_index, unfairness_factor};
-use lockwork_sim::workload::{Micro, MicroResult};
+use lockwork_sim::workload::{Distribution, Micro, MicroResult, Phases};
 use lockwork_sim::{Machine, Options};
 
 use super::args::SweepArgs;
@@ -30,6 +30,8 @@ pub(super) struct Sweep {
     options: Options,
     micro: Micro,
     time_ms: f64,
+    /// Milliseconds of a phase, and the delay of every second one.
+    phases: Option<(f64, Distribution)>,
 }
 
 /// One run.
@@ -93,10 +95,12 @@ impl Sweep {
                 lines: args.lines as usize,
                 work: args.work,
                 locks: args.instances as usize,
+                tries: args.trylock,
                 pinned: !args.unpinned,
                 ..Micro::default()
             },
             time_ms: args.time,
+            phases: args.phase.zip(args.second_delay),
         };
         for machine in &sweep.machines {
             let micro = sweep.micro(machine, 1);
@@ -113,8 +117,10 @@ impl Sweep {
 
     /// The workload on a machine.
     pub(super) fn micro(&self, machine: &Machine, threads: u32) -> Micro {
-        let window = machine.cycles((self.time_ms * 1e6) as u64);
-        Micro { threads: threads as usize, warm_up: window / 10, window, ..self.micro.clone() }
+        let cycles = |ms: f64| machine.cycles((ms * 1e6) as u64);
+        let window = cycles(self.time_ms);
+        let phases = self.phases.map(|(ms, delay)| Phases { each: cycles(ms), delay });
+        Micro { phases, threads: threads as usize, warm_up: window / 10, window, ..self.micro.clone() }
     }
 
     /// Simulates one of the machines.
@@ -179,6 +185,7 @@ fn metrics() -> Vec<Metric> {
         ("unfairness", "", false),
         ("jain", "", true),
         ("spinning", "", false),
+        ("failures", "", false),
     ]
     .map(of)
     .into()
@@ -204,6 +211,7 @@ fn figures(micro: &Micro, machine: &Machine, result: &MicroResult) -> Vec<f64> {
         unfairness_factor(&result.by_thread),
         jain_index(&result.by_thread),
         result.counts.spun as f64 / busy,
+        result.failures as f64 / result.sections as f64,
     ]
 }
 

@@ -4,6 +4,7 @@
 //! the yields that Lockwork adds after a while.
 
 use super::{Claim, Figure, Point, Test};
+use crate::workload::Distribution::{About, Fixed};
 use crate::workload::Micro;
 
 /// How near a published figure must be met.
@@ -67,7 +68,7 @@ fn rcl() -> Vec<Claim> {
     const SOURCE: &str = "RCL, figure 7c";
     let contended = |threads, delay: u64| Micro {
         threads,
-        delay,
+        delay: About(delay),
         window: if delay > 100_000 { 40_000_000 } else { 20_000_000 },
         ..Micro::default()
     };
@@ -114,7 +115,7 @@ fn sanl() -> Vec<Claim> {
     for (machine, name, threads) in [("e7-4850", "Intel", 39), ("opteron-6274", "AMD", 63)] {
         let at = |lock, delay: u64| {
             let window = if delay >= 100_000 { 40_000_000 } else { 20_000_000 };
-            point(machine, lock, Micro { threads, delay, window, ..Micro::default() })
+            point(machine, lock, Micro { threads, delay: About(delay), window, ..Micro::default() })
         };
         for (other, lock) in [("spin", "tas"), ("ticket", "ticket"), ("POSIX", "futex")] {
             let claim = format!("{name}: under high contention MCS is better than the {other} lock");
@@ -133,7 +134,11 @@ fn sanl() -> Vec<Claim> {
         ));
     }
     let low = |machine, lock, threads| {
-        point(machine, lock, Micro { threads, delay: 2_000_000, window: 40_000_000, ..Micro::default() })
+        point(
+            machine,
+            lock,
+            Micro { threads, delay: About(2_000_000), window: 40_000_000, ..Micro::default() },
+        )
     };
     claims.push(at_least(
         "Intel: MCS is 1.25 times faster than C-TKT-MCS under low contention",
@@ -161,11 +166,11 @@ fn thesis() -> Vec<Claim> {
     const SCHEDULING: &str = "Guiroux, section 4.5.1 (scheduling)";
     const UNCONTENDED: &str = "Guiroux, section 4.5.1 (uncontended acquisitions)";
     let alone = |lock| {
-        let micro = Micro { threads: 1, delay: 1000, jitter: 0.0, window: 2_000_000, ..Micro::default() };
+        let micro = Micro { threads: 1, delay: Fixed(1000), window: 2_000_000, ..Micro::default() };
         point("a-64", lock, micro)
     };
     let crowded = |lock, threads| {
-        let micro = Micro { threads, delay: 2000, pinned: false, ..SOME_SLICES };
+        let micro = Micro { threads, delay: About(2000), pinned: false, ..SOME_SLICES };
         point("a-64", lock, micro)
     };
     let mut claims = vec![
@@ -204,7 +209,8 @@ fn gcr() -> Vec<Claim> {
     const ELEVEN: &str = "GCR, figure 11";
     // Much of the tree's time is spent in the section, and some lines of it are shared.
     let tree = |lock, threads| {
-        let micro = Micro { threads, delay: 1000, lines: 4, work: 300, pinned: false, ..SOME_SLICES };
+        let micro =
+            Micro { threads, delay: About(1000), lines: 4, work: Fixed(300), pinned: false, ..SOME_SLICES };
         point("x6-2", lock, micro)
     };
     let of =
@@ -355,7 +361,7 @@ fn gcr() -> Vec<Claim> {
 fn cst() -> Vec<Claim> {
     const SOURCE: &str = "CST, figure 7b";
     let update = |lock, threads| {
-        let micro = Micro { threads, delay: 500, pinned: false, ..SOME_SLICES };
+        let micro = Micro { threads, delay: About(500), pinned: false, ..SOME_SLICES };
         point("e7-8870-v2", lock, micro)
     };
     use Figure::Throughput;

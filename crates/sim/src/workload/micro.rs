@@ -6,11 +6,13 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use lockwork_locks::erased::Held;
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::spec::LockSpec;
 use lockwork_platform::DataCell;
 use serde::Serialize;
 
+use super::distribution::Distribution;
 use super::locks::{SimLock, build};
 use crate::engine::End;
 use crate::engine::stats::{Counts, Transfers};
@@ -26,13 +28,15 @@ pub struct Micro {
     /// Threads.
     pub threads: usize,
     /// Between two sections.
-    pub delay: u64,
-    /// By what share the delay differs, up or down.
-    pub jitter: f64,
+    pub delay: Distribution,
+    /// Another delay, by turns.
+    pub phases: Option<Phases>,
+    /// Whether threads try until they succeed, instead of waiting in the lock.
+    pub tries: bool,
     /// Shared lines that a section reads and writes, one after the other.
     pub lines: usize,
     /// Work in a section beside that.
-    pub work: u64,
+    pub work: Distribution,
     /// Locks, each with its own lines; a thread takes one at random.
     pub locks: usize,
     /// Whether threads stay on their CPUs: the first on the first, and so on, node by node.
@@ -43,6 +47,15 @@ pub struct Micro {
     pub window: u64,
     /// Whether to note what happens in the first hand-off after the warm-up.
     pub explain: bool,
+}
+
+/// A load that changes: the contention of one time is not that of the next.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Phases {
+    /// For how long, in cycles, before the other delay's turn comes.
+    pub each: u64,
+    /// Between two sections of the second phase, and of each second one from then on.
+    pub delay: Distribution,
 }
 
 impl Default for Micro {
@@ -63,6 +76,8 @@ pub struct MicroResult {
     pub section: f64,
     /// The same for those that ended, at most, for this share of them: 0.5, 0.99, 1.
     pub percentiles: [u64; 3],
+    /// Attempts that failed, within the window.
+    pub failures: u64,
     /// Cycles from before a release to after the next acquisition by another thread, on average.
     pub hand_off: f64,
     /// Updates of the shared lines that were lost: more than none, and the lock does not exclude.
@@ -103,6 +118,7 @@ struct Observed {
     /// The last release of each lock: whose it was, and when it began.
     released: Vec<Option<(usize, u64)>>,
     hand_offs: (u64, u64),
+    failures: u64,
     /// The thread whose release is looked at, and what came of it.
     explained: Option<(usize, Vec<Step>)>,
 }
@@ -111,10 +127,11 @@ impl Micro {
     /// One thread, one lock, one line; ten million cycles.
     pub const SHORT: Self = Self {
         threads: 1,
-        delay: 100,
-        jitter: 0.1,
+        delay: Distribution::About(100),
+        phases: None,
+        tries: false,
         lines: 1,
-        work: 0,
+        work: Distribution::NONE,
         locks: 1,
         pinned: true,
         warm_up: 1_000_000,
@@ -139,6 +156,7 @@ impl Micro {
             updates: vec![0; guarded.len()],
             released: vec![None; guarded.len()],
             hand_offs: (0, 0),
+            failures: 0,
             explained: None,
         }));
         for thread in 0..self.threads {
@@ -168,6 +186,7 @@ impl Micro {
             percentiles: [at(0.5), at(0.99), at(1.0)],
             hand_off: observed.hand_offs.0 as f64 / observed.hand_offs.1.max(1) as f64,
             by_thread: observed.by_thread.clone(),
+            failures: observed.failures,
             lost_updates,
             transfers: outcome.transfers,
             counts: outcome.counts,
@@ -190,14 +209,14 @@ impl Micro {
 
     fn thread(&self, me: usize, guarded: &[Guarded], observed: &RefCell<Observed>, mut random: Random) {
         // Threads do not start at the same time either.
-        delay(random.below(self.delay.max(100)));
+        delay(random.below(self.delay.mean().max(100)));
         loop {
             let index = if guarded.len() > 1 { random.below(guarded.len() as u64) as usize } else { 0 };
             let Guarded { lock, lines } = guarded[index];
             observed.borrow_mut().begun[me] = Some(now());
-            let held = lock.map(|lock| lock.lock());
+            let held = lock.map(|lock| self.acquire(lock, me, observed));
             observed.borrow_mut().acquired(me, index);
-            self.section(lines);
+            self.section(lines, &mut random);
             observed.borrow_mut().updates[index] += 1;
             observed.borrow_mut().releases(me, index, self.explain && now() >= self.warm_up);
             if let (Some(lock), Some(held)) = (lock, held) {
@@ -205,20 +224,44 @@ impl Micro {
                 unsafe { lock.unlock(held) };
             }
             observed.borrow_mut().finished(me);
-            delay(random.jittered(self.delay, self.jitter));
+            delay(self.pause_between(now()).draw(&mut random));
+        }
+    }
+
+    fn acquire(&self, lock: SimLock, me: usize, observed: &RefCell<Observed>) -> Held {
+        /// Between two attempts, in cycles.
+        const AGAIN: u64 = 100;
+        if !self.tries {
+            return lock.lock();
+        }
+        loop {
+            if let Some(held) = lock.try_lock() {
+                return held;
+            }
+            observed.borrow_mut().failed(me);
+            delay(AGAIN);
+        }
+    }
+
+    /// The delay of the phase that it is time for.
+    fn pause_between(&self, now: u64) -> Distribution {
+        match self.phases {
+            Some(Phases { each, delay }) if (now / each.max(1)) % 2 == 1 => delay,
+            _ => self.delay,
         }
     }
 
     /// Reads and writes each line; which line is next depends on what was read, so the accesses do not overlap.
-    fn section(&self, lines: &[&Plain<u64>]) {
+    fn section(&self, lines: &[&Plain<u64>], random: &mut Random) {
         for line in lines {
             // SAFETY: the lock excludes others; the control without a lock is there to be caught, and no value is torn.
             let value = unsafe { line.get() };
             // SAFETY: as above.
             unsafe { line.set(value + 1) };
         }
-        if self.work > 0 {
-            delay(self.work);
+        let work = self.work.draw(random);
+        if work > 0 {
+            delay(work);
         }
     }
 }
@@ -246,6 +289,11 @@ impl Observed {
             self.hand_offs.0 += now().saturating_sub(since);
             self.hand_offs.1 += 1;
         }
+    }
+
+    fn failed(&mut self, me: usize) {
+        let begun = self.begun[me].is_some_and(|begun| begun >= self.window.0);
+        self.failures += u64::from(begun && now() < self.window.1);
     }
 
     fn finished(&mut self, me: usize) {
