@@ -12,6 +12,7 @@ pub mod blocking;
 pub mod catalogue;
 pub mod competitive;
 pub mod cond;
+pub mod dispatch;
 pub mod erased;
 pub mod hierarchical;
 pub mod knobs;

@@ -3,12 +3,9 @@
 use std::fmt;
 
 use lockwork_locks::RawLock;
-use lockwork_locks::api::Token;
-use lockwork_locks::biased::Biased;
-use lockwork_locks::catalogue::{Visitor, dispatch};
-use lockwork_locks::knobs::BaseKnobs;
-use lockwork_locks::restrict::gcr::{ByNode, Gcr};
-use lockwork_locks::spec::{self, LockSpec, Wrapper};
+use lockwork_locks::dispatch::SpecVisitor;
+use lockwork_locks::erased::{ErasedLock, Held};
+use lockwork_locks::spec::{self, LockSpec};
 use lockwork_platform::{Deadline, Native};
 
 use crate::lock::Lock;
@@ -43,72 +40,15 @@ impl From<spec::SpecError<'_>> for SpecError {
     }
 }
 
-/// A [`RawLock`] without its type: tokens are words.
-///
-/// # Safety
-///
-/// As for [`RawLock`].
-unsafe trait AnyLock: Send + Sync {
-    fn lock(&self) -> usize;
-    fn try_lock(&self) -> Option<usize>;
-    fn try_lock_until(&self, deadline: Deadline) -> Option<usize>;
-    /// # Safety
-    ///
-    /// As for [`RawLock::unlock`].
-    unsafe fn unlock(&self, token: usize);
-    fn is_locked(&self) -> bool;
-}
-
-struct Erased<L>(L);
-
-// SAFETY: the lock's own guarantees; a token is the same after its way through a word.
-unsafe impl<L: RawLock<Native>> AnyLock for Erased<L> {
-    fn lock(&self) -> usize {
-        self.0.lock().into_word()
-    }
-
-    fn try_lock(&self) -> Option<usize> {
-        self.0.try_lock().map(Token::into_word)
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<usize> {
-        self.0.try_lock_until(deadline).map(Token::into_word)
-    }
-
-    unsafe fn unlock(&self, token: usize) {
-        // SAFETY: the word of one of our tokens, by the caller's contract.
-        let token = unsafe { L::Token::from_word(token) };
-        // SAFETY: the caller's contract.
-        unsafe { self.0.unlock(token) };
-    }
-
-    fn is_locked(&self) -> bool {
-        self.0.is_locked()
-    }
-}
-
 /// Builds the lock of a spec.
-struct Build {
-    knobs: BaseKnobs,
-    wrapper: Option<Wrapper>,
-}
+struct Build;
 
-impl Visitor<Native> for Build {
-    type Output = Box<dyn AnyLock>;
+impl SpecVisitor<Native> for Build {
+    type Output = Box<dyn ErasedLock<Native>>;
 
-    fn visit<L: RawLock<Native> + 'static>(self) -> Self::Output {
-        match self.wrapper {
-            None => boxed(L::new(), &self.knobs),
-            Some(Wrapper::Gcr(gcr)) => boxed(Gcr::<Native, L>::with_knobs(gcr), &self.knobs),
-            Some(Wrapper::GcrNuma(gcr)) => boxed(Gcr::<Native, L, ByNode>::with_knobs(gcr), &self.knobs),
-            Some(Wrapper::Biased) => boxed(Biased::<Native, L>::new(), &self.knobs),
-        }
+    fn visit<L: RawLock<Native> + 'static>(self, new: impl Fn() -> L) -> Self::Output {
+        Box::new(new())
     }
-}
-
-fn boxed<L: RawLock<Native> + 'static>(lock: L, knobs: &BaseKnobs) -> Box<dyn AnyLock> {
-    lock.configure(knobs);
-    Box::new(Erased(lock))
 }
 
 /// A lock that is chosen at run time, by a lock spec such as `ticket` or `gcr(mcs-stp, active=4)`.
@@ -116,7 +56,7 @@ fn boxed<L: RawLock<Native> + 'static>(lock: L, knobs: &BaseKnobs) -> Box<dyn An
 /// It costs an indirect call more than a lock whose type is known.
 pub struct DynLock {
     spec: LockSpec,
-    lock: Box<dyn AnyLock>,
+    lock: Box<dyn ErasedLock<Native>>,
 }
 
 impl DynLock {
@@ -127,7 +67,7 @@ impl DynLock {
     /// [`SpecError`], which says what is wrong with the spec and what to write instead.
     pub fn new(spec: &str) -> Result<Self, SpecError> {
         let spec = LockSpec::parse(spec).map_err(SpecError::from)?;
-        Ok(Self { spec, lock: dispatch(spec.base, Build { knobs: spec.knobs, wrapper: spec.wrapper }) })
+        Ok(Self { spec, lock: spec.dispatch(Build) })
     }
 }
 
@@ -149,20 +89,20 @@ unsafe impl Lock for DynLock {
     type Token = usize;
 
     fn lock(&self) -> usize {
-        self.lock.lock()
+        self.lock.lock().0
     }
 
     fn try_lock(&self) -> Option<usize> {
-        self.lock.try_lock()
+        self.lock.try_lock().map(|held| held.0)
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<usize> {
-        self.lock.try_lock_until(deadline)
+        self.lock.try_lock_until(deadline).map(|held| held.0)
     }
 
     unsafe fn unlock(&self, token: usize) {
         // SAFETY: the caller's contract.
-        unsafe { self.lock.unlock(token) };
+        unsafe { self.lock.unlock(Held(token)) };
     }
 
     fn is_locked(&self) -> bool {

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lockwork_locks::RawLock;
-use lockwork_locks::biased::Biased;
 use lockwork_locks::catalogue::{Visitor, dispatch};
-use lockwork_locks::restrict::gcr::{ByNode, Gcr};
+use lockwork_locks::dispatch::SpecVisitor;
+use lockwork_locks::erased::ErasedLock;
 use lockwork_locks::spec::{LockSpec, Wrapper};
 
 use self::probe::{LIVE, NODES, Probe, WAITING};
@@ -49,7 +49,7 @@ impl Footprint {
         let spec = LockSpec::parse(spec).map_err(SpecError::from)?;
         let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
         NODES.store(nodes.clamp(1, 64), Relaxed);
-        let after = |used| dispatch::<Probe, _>(spec.base, After { spec: &spec, used });
+        let after = |used| spec.dispatch::<Probe, _>(After { spec: &spec, used });
         let measured = [0, 1, nodes.clamp(1, 64)].map(after);
         Ok(Self { unused: measured[0], one_node: measured[1], all_nodes: measured[2] })
     }
@@ -61,36 +61,41 @@ struct After<'a> {
     used: usize,
 }
 
-impl Visitor<Probe> for After<'_> {
+impl SpecVisitor<Probe> for After<'_> {
     type Output = usize;
 
-    fn visit<L: RawLock<Probe> + 'static>(self) -> usize {
-        let Self { spec, used } = self;
-        match spec.wrapper {
-            None => size_of::<L>() + kept_by(&L::new(), spec, used),
+    fn visit<L: RawLock<Probe> + 'static>(self, new: impl Fn() -> L) -> usize {
+        let bytes = match self.spec.wrapper {
             // The lock, and the pointer to the state.
-            Some(Wrapper::Gcr(gcr)) => {
-                size_of::<L>() + size_of::<usize>() + kept_by(&Gcr::<Probe, L>::with_knobs(gcr), spec, used)
+            Some(Wrapper::Gcr(_) | Wrapper::GcrNuma(_)) => {
+                dispatch::<Probe, _>(self.spec.base, Bytes) + size_of::<usize>()
             }
-            Some(Wrapper::GcrNuma(gcr)) => {
-                let lock = Gcr::<Probe, L, ByNode>::with_knobs(gcr);
-                size_of::<L>() + size_of::<usize>() + kept_by(&lock, spec, used)
-            }
-            Some(Wrapper::Biased) => {
-                size_of::<Biased<Probe, L>>() + kept_by(&Biased::<Probe, L>::new(), spec, used)
-            }
-        }
+            Some(Wrapper::Biased) | None => size_of::<L>(),
+        };
+        let before = LIVE.load(Relaxed);
+        let lock = new();
+        contend(&lock, self.used);
+        bytes + LIVE.load(Relaxed) - before
     }
 }
 
-/// Bytes that a lock keeps in the pool after two threads of each of so many nodes have waited for it, and come again.
-fn kept_by<L: RawLock<Probe>>(lock: &L, spec: &LockSpec, nodes: usize) -> usize {
+/// The size of a base lock.
+struct Bytes;
+
+impl Visitor<Probe> for Bytes {
+    type Output = usize;
+
+    fn visit<L: RawLock<Probe> + 'static>(self) -> usize {
+        size_of::<L>()
+    }
+}
+
+/// Lets two threads of each of so many nodes wait for a lock, and come again.
+fn contend(lock: &dyn ErasedLock<Probe>, nodes: usize) {
     /// Enough for a lock to settle.
     const ROUNDS: usize = 3;
     /// A round in which somebody does not come to wait goes on after this time.
     const PATIENCE: Duration = Duration::from_millis(200);
-    let before = LIVE.load(Relaxed);
-    lock.configure(&spec.knobs);
     let threads = 2 * nodes;
     let rounds = &Barrier::new(threads + 1);
     let unlock = |held| {
@@ -121,5 +126,4 @@ fn kept_by<L: RawLock<Probe>>(lock: &L, spec: &LockSpec, nodes: usize) -> usize 
             rounds.wait();
         }
     });
-    LIVE.load(Relaxed) - before
 }
