@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::crew::{crew, nanos, stopped};
-use super::locks::{Job, Lock};
+use super::locks::{Job, Kind, Lock, Padded};
 use super::{Figures, figure, histogram, merged, not_exclusive};
 use crate::bench::options::Delay;
 use lockwork_sim::fairness::{jain_index, unfairness_factor};
@@ -26,15 +26,14 @@ pub(super) struct Contend {
     pub(super) instances: usize,
 }
 
-/// A lock and what it guards. Two cache lines, since processors fetch lines in pairs.
-#[repr(align(128))]
-struct Guarded<L> {
-    lock: L,
+/// A lock and what it guards.
+struct Guarded {
+    lock: Box<Padded<dyn Lock>>,
     lines: UnsafeCell<Box<[Line]>>,
 }
 
 // SAFETY: the lines are reached only by the holder of the lock, or when no other thread is left.
-unsafe impl<L: Lock> Sync for Guarded<L> {}
+unsafe impl Sync for Guarded {}
 
 #[repr(align(64))]
 struct Line {
@@ -51,9 +50,9 @@ struct Done {
 }
 
 impl Job for Contend {
-    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String> {
-        let locks: Vec<Guarded<L>> =
-            (0..self.instances).map(|_| Guarded { lock: new(), lines: ring(self.lines) }).collect();
+    fn run(&self, kind: &dyn Kind) -> Result<Figures, String> {
+        let locks: Vec<Guarded> =
+            (0..self.instances).map(|_| Guarded { lock: kind.padded(), lines: ring(self.lines) }).collect();
         let locks = locks.as_slice();
         let (done, wall) = crew(self.threads, self.time, |index, stop| {
             let mut random = fastrand::Rng::with_seed(u64::from(index));
@@ -102,14 +101,15 @@ fn total(lines: &[Line]) -> u64 {
 
 /// One section; returns the nanoseconds of its acquisition.
 #[inline(always)]
-fn operate<L: Lock>(guarded: &Guarded<L>) -> u64 {
+fn operate(guarded: &Guarded) -> u64 {
+    let lock = &guarded.lock.0;
     let begin = Instant::now();
-    let token = guarded.lock.lock();
+    let held = lock.lock();
     let acquired = Instant::now();
     // SAFETY: this thread holds the lock.
     touch(unsafe { &mut *guarded.lines.get() });
-    // SAFETY: the token of this acquisition.
-    unsafe { guarded.lock.unlock(token) };
+    // SAFETY: acquired above.
+    unsafe { lock.unlock(held) };
     nanos(begin, acquired)
 }
 

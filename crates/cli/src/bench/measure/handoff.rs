@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use lockwork_platform::{Native, Platform};
 
 use super::crew::{crew, nanos, stopped};
-use super::locks::{Job, Lock};
+use super::locks::{Job, Kind, Lock, Padded};
 use super::{Figures, figure, histogram, merged, not_exclusive};
 
 /// How long a section takes once somebody waits.
@@ -27,9 +27,6 @@ pub(super) struct Handoff {
     pub(super) time: Duration,
 }
 
-#[repr(align(128))]
-struct Padded<T>(T);
-
 /// What the lock guards.
 struct Section {
     acquisitions: u64,
@@ -37,8 +34,8 @@ struct Section {
     released: Option<Instant>,
 }
 
-struct Guarded<L> {
-    lock: Padded<L>,
+struct Guarded {
+    lock: Box<Padded<dyn Lock>>,
     section: Padded<UnsafeCell<Section>>,
     /// Threads that have come for the lock so far; the holder polls it.
     arrivals: Padded<AtomicU64>,
@@ -47,12 +44,12 @@ struct Guarded<L> {
 }
 
 // SAFETY: the section is reached only by the holder of the lock, or when no other thread is left.
-unsafe impl<L: Lock> Sync for Guarded<L> {}
+unsafe impl Sync for Guarded {}
 
 impl Job for Handoff {
-    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String> {
+    fn run(&self, kind: &dyn Kind) -> Result<Figures, String> {
         let guarded = Guarded {
-            lock: Padded(new()),
+            lock: kind.padded(),
             section: Padded(UnsafeCell::new(Section { acquisitions: 0, released: None })),
             arrivals: Padded(AtomicU64::new(0)),
             turn: Padded(AtomicU64::new(0)),
@@ -91,11 +88,11 @@ impl Job for Handoff {
 }
 
 /// One section; returns its turn, and the latency if the lock was handed over.
-fn operate<L: Lock>(guarded: &Guarded<L>, stop: &AtomicBool) -> (u64, Option<u64>) {
+fn operate(guarded: &Guarded, stop: &AtomicBool) -> (u64, Option<u64>) {
     let begin = Instant::now();
     // ORDER: Relaxed, here and below: arrivals and turns order nothing, the lock does.
     guarded.arrivals.0.fetch_add(1, Ordering::Relaxed);
-    let token = guarded.lock.0.lock();
+    let held = guarded.lock.0.lock();
     let acquired = Instant::now();
     // SAFETY: this thread holds the lock.
     let section = unsafe { &mut *guarded.section.0.get() };
@@ -111,8 +108,8 @@ fn operate<L: Lock>(guarded: &Guarded<L>, stop: &AtomicBool) -> (u64, Option<u64
         Native::pause();
     }
     section.released = Some(Instant::now());
-    // SAFETY: the token of this acquisition.
-    unsafe { guarded.lock.0.unlock(token) };
+    // SAFETY: acquired above.
+    unsafe { guarded.lock.0.unlock(held) };
     (turn, latency)
 }
 

@@ -1,12 +1,17 @@
-//! The locks as the benchmarks see them: those of the catalogue by their types, and glibc's mutex.
+//! The locks as the benchmarks see them: those of the catalogue and glibc's mutex, without their types.
+//!
+//! Only what an uncontended lock costs is compiled once for every lock, with its code inlined. The other benchmarks make a
+//! virtual call to lock and to unlock, which is nothing beside a hand-over between CPUs.
 
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
+use std::ptr::NonNull;
 
 use lockwork_locks::RawLock;
-use lockwork_locks::biased::Biased;
-use lockwork_locks::catalogue::{Visitor, dispatch};
-use lockwork_locks::restrict::gcr::{ByNode, Gcr};
-use lockwork_locks::spec::{Choice, LockSpec, Wrapper};
+use lockwork_locks::api::Token;
+use lockwork_locks::dispatch::SpecVisitor;
+use lockwork_locks::erased::Held;
+use lockwork_locks::spec::{Choice, LockSpec};
 use lockwork_platform::Native;
 
 use super::Figures;
@@ -19,43 +24,48 @@ use crate::error::Failure;
 ///
 /// As for [`RawLock`].
 pub(super) unsafe trait Lock: Send + Sync + 'static {
-    /// What the holder keeps.
-    type Token: Copy;
-    fn lock(&self) -> Self::Token;
-    fn try_lock(&self) -> Option<Self::Token>;
+    fn lock(&self) -> Held;
+    fn try_lock(&self) -> Option<Held>;
     /// # Safety
     ///
     /// As for [`RawLock::unlock`].
-    unsafe fn unlock(&self, token: Self::Token);
+    unsafe fn unlock(&self, held: Held);
+    /// Locks and unlocks so many times, as code does that knows the type.
+    fn pairs(&self, count: u64);
 }
 
 /// A lock of the catalogue.
 #[repr(transparent)]
-pub(super) struct Ours<L>(L);
+struct Ours<L>(L);
 
-// SAFETY: the lock's own guarantees.
+// SAFETY: the lock's own guarantees; a token is the same after its way through a word.
 unsafe impl<L: RawLock<Native> + 'static> Lock for Ours<L> {
-    type Token = L::Token;
-
-    #[inline(always)]
-    fn lock(&self) -> L::Token {
-        self.0.lock()
+    fn lock(&self) -> Held {
+        Held(self.0.lock().into_word())
     }
 
-    #[inline(always)]
-    fn try_lock(&self) -> Option<L::Token> {
-        self.0.try_lock()
+    fn try_lock(&self) -> Option<Held> {
+        self.0.try_lock().map(|token| Held(token.into_word()))
     }
 
-    #[inline(always)]
-    unsafe fn unlock(&self, token: L::Token) {
+    unsafe fn unlock(&self, held: Held) {
+        // SAFETY: the word of one of our tokens, by the caller's contract.
+        let token = unsafe { L::Token::from_word(held.0) };
         // SAFETY: the caller's contract.
         unsafe { self.0.unlock(token) };
+    }
+
+    fn pairs(&self, count: u64) {
+        for _ in 0..count {
+            let token = self.0.lock();
+            // SAFETY: the token of this acquisition.
+            unsafe { self.0.unlock(token) };
+        }
     }
 }
 
 /// glibc's default mutex. It may be moved until it is first locked.
-pub(super) struct Pthread(UnsafeCell<libc::pthread_mutex_t>);
+struct Pthread(UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: a mutex is made for being called from several threads.
 unsafe impl Send for Pthread {}
@@ -64,31 +74,75 @@ unsafe impl Sync for Pthread {}
 
 // SAFETY: POSIX gives the same guarantees; a default mutex has no failures for callers that lock and unlock in turn.
 unsafe impl Lock for Pthread {
-    type Token = ();
-
-    #[inline(always)]
-    fn lock(&self) {
+    fn lock(&self) -> Held {
         // SAFETY: initialised statically.
         unsafe { libc::pthread_mutex_lock(self.0.get()) };
+        Held(0)
     }
 
-    #[inline(always)]
-    fn try_lock(&self) -> Option<()> {
+    fn try_lock(&self) -> Option<Held> {
         // SAFETY: initialised statically.
-        (unsafe { libc::pthread_mutex_trylock(self.0.get()) } == 0).then_some(())
+        (unsafe { libc::pthread_mutex_trylock(self.0.get()) } == 0).then_some(Held(0))
     }
 
-    #[inline(always)]
-    unsafe fn unlock(&self, (): ()) {
+    unsafe fn unlock(&self, _: Held) {
         // SAFETY: initialised statically, and the caller holds it.
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
+
+    fn pairs(&self, count: u64) {
+        for _ in 0..count {
+            let held = self.lock();
+            // SAFETY: held since the line above.
+            unsafe { self.unlock(held) };
+        }
+    }
 }
 
-/// A benchmark, generic over the lock.
+/// Cache lines of its own, two of them, since processors fetch lines in pairs.
+#[repr(align(128))]
+pub(super) struct Padded<T: ?Sized>(pub(super) T);
+
+/// Locks of one type.
+pub(super) trait Kind {
+    /// One, on cache lines of its own.
+    fn padded(&self) -> Box<Padded<dyn Lock>>;
+    /// The memory that one takes.
+    fn layout(&self) -> Layout;
+    /// Makes so many, side by side; locks and unlocks each once, right after it was made.
+    ///
+    /// # Safety
+    ///
+    /// There is memory for them, suitably aligned.
+    unsafe fn fill(&self, memory: NonNull<u8>, count: usize);
+}
+
+impl<L: Lock, F: Fn() -> L> Kind for F {
+    fn padded(&self) -> Box<Padded<dyn Lock>> {
+        Box::new(Padded(self()))
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::new::<L>()
+    }
+
+    unsafe fn fill(&self, memory: NonNull<u8>, count: usize) {
+        let first = memory.cast::<L>();
+        for index in 0..count {
+            // SAFETY: within the memory that the caller promises.
+            let place = unsafe { first.add(index) };
+            // SAFETY: as above.
+            unsafe { place.write(self()) };
+            // SAFETY: just written.
+            unsafe { place.as_ref() }.pairs(1);
+        }
+    }
+}
+
+/// A benchmark.
 pub(super) trait Job {
-    /// Measures locks that `new` makes, or says what is wrong with them.
-    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String>;
+    /// Measures locks of this kind, or says what is wrong with them.
+    fn run(&self, kind: &dyn Kind) -> Result<Figures, String>;
 }
 
 /// Which lock is measured.
@@ -112,30 +166,20 @@ impl Subject {
     }
 
     /// Measures it.
-    pub(super) fn run<J: Job>(&self, job: J) -> Result<Figures, String> {
+    pub(super) fn run(&self, job: &dyn Job) -> Result<Figures, String> {
         match self {
             Subject::Pthread => job.run(&|| Pthread(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))),
-            Subject::Lock(spec) => dispatch(spec.base, Measure { job, wrapper: spec.wrapper }),
+            Subject::Lock(spec) => spec.dispatch(Measure(job)),
         }
     }
 }
 
-struct Measure<J> {
-    job: J,
-    wrapper: Option<Wrapper>,
-}
+struct Measure<'a>(&'a dyn Job);
 
-impl<J: Job> Visitor<Native> for Measure<J> {
+impl SpecVisitor<Native> for Measure<'_> {
     type Output = Result<Figures, String>;
 
-    fn visit<L: RawLock<Native> + 'static>(self) -> Self::Output {
-        match self.wrapper {
-            None => self.job.run(&|| Ours(L::new())),
-            Some(Wrapper::Biased) => self.job.run(&|| Ours(Biased::<Native, L>::new())),
-            Some(Wrapper::GcrNuma(knobs)) => {
-                self.job.run(&|| Ours(Gcr::<Native, L, ByNode>::with_knobs(knobs)))
-            }
-            Some(Wrapper::Gcr(knobs)) => self.job.run(&|| Ours(Gcr::<Native, L>::with_knobs(knobs))),
-        }
+    fn visit<L: RawLock<Native> + 'static>(self, new: impl Fn() -> L) -> Self::Output {
+        self.0.run(&|| Ours(new()))
     }
 }

@@ -4,11 +4,12 @@
 //! what the process has resident afterwards and had not before, files such as its code excepted; the part beyond the
 //! locks' own pages is the pool's.
 
-use std::mem::size_of;
+use std::alloc::{Layout, alloc, handle_alloc_error};
+use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::crew::nanos;
-use super::locks::{Job, Lock};
+use super::locks::{Job, Kind};
 use super::{Figures, figure};
 
 /// So much memory is asked for at least: from this size on malloc gives pages that nobody has touched.
@@ -20,37 +21,38 @@ pub(super) struct Many {
 }
 
 impl Job for Many {
-    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String> {
-        let mut counts = self.counts;
+    fn run(&self, kind: &dyn Kind) -> Result<Figures, String> {
+        let mut counts = self.counts.clone();
         counts.sort_unstable();
         counts.dedup();
-        let bytes = size_of::<L>();
+        let one = kind.layout();
+        let bytes = one.size();
         // Reading takes memory itself, the first time.
         resident_bytes()?;
         let mut figures = vec![figure("lock", bytes as f64)];
-        // Kept until the end, so that no count finds the memory of the one before.
-        let mut kept = Vec::new();
         for count in counts {
             let before = resident_bytes()?;
-            let mut locks: Vec<L> = Vec::with_capacity((count as usize).max(FRESH_BYTES / bytes));
+            let memory = memory_for(one, (count as usize).max(FRESH_BYTES / bytes));
             let begin = Instant::now();
-            for _ in 0..count {
-                locks.push(new());
-                let lock = &locks[locks.len() - 1];
-                let token = lock.lock();
-                // SAFETY: the token of this acquisition.
-                unsafe { lock.unlock(token) };
-            }
+            // SAFETY: at least so many fit.
+            unsafe { kind.fill(memory, count as usize) };
             let time = nanos(begin, Instant::now()) as f64 / f64::from(count);
             let resident = resident_bytes()?.saturating_sub(before);
             let own = (count as usize * bytes).next_multiple_of(page_bytes());
             figures.push(figure(&format!("touch_{count}"), time));
             figures.push(figure(&format!("resident_{count}"), resident as f64));
             figures.push(figure(&format!("pool_{count}"), resident.saturating_sub(own) as f64));
-            kept.push(locks);
         }
         Ok(figures)
     }
+}
+
+/// Memory for so many locks, which is kept until the process ends, so that no count finds the memory of the one before.
+fn memory_for(one: Layout, count: usize) -> NonNull<u8> {
+    let layout = Layout::from_size_align(one.size() * count, one.align()).expect("counts are limited");
+    // SAFETY: the layout has a size.
+    let memory = unsafe { alloc(layout) };
+    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
 fn page_bytes() -> usize {

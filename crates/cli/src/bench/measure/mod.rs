@@ -36,17 +36,17 @@ pub(super) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let threads = args.threads.first().copied().unwrap_or(2);
     let benchmark = args.benchmarks.first().copied().unwrap_or(Benchmark::Pair);
     let figures = match benchmark {
-        Benchmark::Pair => subject.run(pair::Pair { time: args.time }),
-        Benchmark::Contend => subject.run(contend::Contend {
+        Benchmark::Pair => subject.run(&pair::Pair { time: args.time }),
+        Benchmark::Contend => subject.run(&contend::Contend {
             threads,
             time: args.time,
             delay: args.delay,
             lines: args.lines as usize,
             instances: args.instances as usize,
         }),
-        Benchmark::Handoff => subject.run(handoff::Handoff { threads, time: args.time }),
-        Benchmark::Trylock => subject.run(trylock::Trylock { threads, time: args.time, delay: args.delay }),
-        Benchmark::Many => subject.run(many::Many { counts: args.counts.clone() }),
+        Benchmark::Handoff => subject.run(&handoff::Handoff { threads, time: args.time }),
+        Benchmark::Trylock => subject.run(&trylock::Trylock { threads, time: args.time, delay: args.delay }),
+        Benchmark::Many => subject.run(&many::Many { counts: args.counts.clone() }),
     };
     let figures = figures.map_err(|message| Failure::with_status(1, message))?;
     let mut text = String::new();

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::crew::nanos;
-use super::locks::{Job, Lock};
+use super::locks::{Job, Kind, Lock};
 use super::{Figures, figure};
 use crate::compare::stats;
 
@@ -19,15 +19,15 @@ pub(super) struct Pair {
 }
 
 impl Job for Pair {
-    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String> {
-        let lock = new();
+    fn run(&self, kind: &dyn Kind) -> Result<Figures, String> {
+        let lock = &kind.padded().0;
         let (end, ended) = mpsc::channel::<()>();
         // Sleeps until the other end of its channel is dropped.
         let second = thread::spawn(move || ended.recv().is_err());
         let mut batches = Vec::new();
         let start = Instant::now();
         while batches.is_empty() || start.elapsed() < self.time {
-            batches.push(batch(&lock));
+            batches.push(batch(lock));
         }
         drop(end);
         second.join().map_err(|_| "the second thread panicked".to_owned())?;
@@ -38,12 +38,8 @@ impl Job for Pair {
 }
 
 /// Nanoseconds a pair.
-fn batch<L: Lock>(lock: &L) -> f64 {
+fn batch(lock: &dyn Lock) -> f64 {
     let begin = Instant::now();
-    for _ in 0..BATCH {
-        let token = lock.lock();
-        // SAFETY: the token of this acquisition.
-        unsafe { lock.unlock(token) };
-    }
+    lock.pairs(BATCH);
     nanos(begin, Instant::now()) as f64 / BATCH as f64
 }

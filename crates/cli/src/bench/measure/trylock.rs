@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::time::Duration;
 
 use super::crew::{crew, stopped};
-use super::locks::{Job, Lock};
+use super::locks::{Job, Kind, Lock, Padded};
 use super::{Figures, figure, not_exclusive};
 use crate::bench::options::Delay;
 
@@ -16,31 +16,28 @@ pub(super) struct Trylock {
     pub(super) delay: Delay,
 }
 
-#[repr(align(128))]
-struct Padded<T>(T);
-
-struct Guarded<L> {
-    lock: Padded<L>,
+struct Guarded {
+    lock: Box<Padded<dyn Lock>>,
     successes: Padded<UnsafeCell<u64>>,
 }
 
 // SAFETY: the counter is reached only by the holder of the lock, or when no other thread is left.
-unsafe impl<L: Lock> Sync for Guarded<L> {}
+unsafe impl Sync for Guarded {}
 
 impl Job for Trylock {
-    fn run<L: Lock>(self, new: &dyn Fn() -> L) -> Result<Figures, String> {
-        let guarded = Guarded { lock: Padded(new()), successes: Padded(UnsafeCell::new(0)) };
+    fn run(&self, kind: &dyn Kind) -> Result<Figures, String> {
+        let guarded = Guarded { lock: kind.padded(), successes: Padded(UnsafeCell::new(0)) };
         let guarded = &guarded;
         let (done, wall) = crew(self.threads, self.time, |_, stop| {
             let (mut attempts, mut successes) = (0_u64, 0_u64);
             while !stopped(stop) {
                 attempts += 1;
-                if let Some(token) = guarded.lock.0.try_lock() {
+                if let Some(held) = guarded.lock.0.try_lock() {
                     successes += 1;
                     // SAFETY: this thread holds the lock.
                     unsafe { *guarded.successes.0.get() += 1 };
-                    // SAFETY: the token of this acquisition.
-                    unsafe { guarded.lock.0.unlock(token) };
+                    // SAFETY: acquired above.
+                    unsafe { guarded.lock.0.unlock(held) };
                 }
                 self.delay.pass();
             }
