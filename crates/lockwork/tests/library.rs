@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use lockwork::locks::*;
 use lockwork::{
-    Condvar, DynLock, DynMutex, Lock, Mutex, MutexGuard, Native, RawLock, RawRwLock, RwLock, Wakeup,
+    Condvar, DynLock, DynMutex, Footprint, Lock, Mutex, MutexGuard, Native, RawLock, RawRwLock, RwLock,
+    Wakeup,
 };
 use lockwork_locks::biased;
-use lockwork_locks::catalogue::{DEFAULT, LOCKS, wrapped_by};
+use lockwork_locks::catalogue::{DEFAULT, Family, LOCKS, wrapped_by};
 use lockwork_locks::hierarchical::combinations::COMBINATIONS;
 
 fn counts<L: Lock>(mutex: &Mutex<u64, L>) {
@@ -152,6 +153,17 @@ fn a_wrong_spec_makes_none() {
         let error = DynLock::new(spec).unwrap_err();
         assert!(error.to_string().starts_with(message), "{spec}: {error}");
         assert_eq!(error.offset(), offset);
+    }
+}
+
+#[test]
+fn states_of_hierarchical_locks_are_small_and_made_when_needed() {
+    for lock in LOCKS.iter().filter(|lock| lock.algorithm.family == Family::Hierarchical) {
+        let footprint = Footprint::measure(lock.name, 8).expect("a lock of the catalogue");
+        println!("{}: {footprint:?}", lock.name);
+        assert_eq!(footprint.unused, lock.algorithm.bytes, "{}", lock.name);
+        assert!(footprint.one_node < 200, "{}: {footprint:?}", lock.name);
+        assert!(footprint.all_nodes < 800, "{}: {footprint:?}", lock.name);
     }
 }
 

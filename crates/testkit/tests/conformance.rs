@@ -1,11 +1,13 @@
 //! The conformance suite on every lock of the catalogue, and on GCR around one lock of each kind: one test for
 //! each lock and property. (`shuttle.rs` has GCR around every lock.)
 
+use std::sync::Arc;
+
 use libtest_mimic::{Arguments, Trial};
 use lockwork_locks::RawLock;
 use lockwork_locks::biased::Biased;
 use lockwork_locks::blocking::futex::FutexLock;
-use lockwork_locks::catalogue::{LOCKS, LockInfo, Visitor, dispatch};
+use lockwork_locks::catalogue::LOCKS;
 use lockwork_locks::competitive::ttas::Ttas;
 use lockwork_locks::queue::{clh::Clh, k42::K42, mcs::Mcs, ticket::Ticket};
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Knobs};
@@ -13,18 +15,6 @@ use lockwork_locks::wait::{Spin, SpinThenPark};
 use lockwork_platform::Native;
 use lockwork_testkit::conformance::{SUITE, Traits};
 use lockwork_testkit::erased::erased;
-
-/// A lock as it is.
-struct Plain(&'static LockInfo);
-
-impl Visitor<Native> for Plain {
-    type Output = Traits;
-
-    fn visit<L: RawLock<Native> + 'static>(self) -> Traits {
-        let fifo = self.0.algorithm.fairness.starts_with("FIFO");
-        Traits { fifo, spins: self.0.waiting == "spin", ..Traits::of::<L>(self.0.name.to_owned()) }
-    }
-}
 
 /// GCR that restricts at the first contention, lets one thread compete, and promotes often.
 const STRICT: Knobs = Knobs {
@@ -52,7 +42,7 @@ fn of_restricted<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<T
     let plain = Traits { spins, ..Traits::of::<Gcr<Native, L>>(format!("gcr({name})")) };
     let strict = Traits {
         name: format!("gcr({name}, active=0)"),
-        new: || erased::<Native, _>(Gcr::<Native, L>::with_knobs(STRICT)),
+        new: Arc::new(|| erased::<Native, _>(Gcr::<Native, L>::with_knobs(STRICT))),
         ..plain.clone()
     };
     trials(plain).chain(trials(strict)).collect()
@@ -63,7 +53,7 @@ fn of_restricted_by_node<L: RawLock<Native> + 'static>(name: &str, spins: bool) 
     let plain = Traits { spins, ..Traits::of::<Gcr<Native, L, ByNode>>(format!("gcr-numa({name})")) };
     let strict = Traits {
         name: format!("gcr-numa({name}, active=0)"),
-        new: || erased::<Native, _>(Gcr::<Native, L, ByNode>::with_knobs(STRICT)),
+        new: Arc::new(|| erased::<Native, _>(Gcr::<Native, L, ByNode>::with_knobs(STRICT))),
         ..plain.clone()
     };
     trials(plain).chain(trials(strict)).collect()
@@ -76,7 +66,7 @@ fn of_biased<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<Trial
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut all: Vec<Trial> = LOCKS.iter().flat_map(|lock| trials(dispatch(lock.id, Plain(lock)))).collect();
+    let mut all: Vec<Trial> = LOCKS.iter().map(Traits::of_base).flat_map(trials).collect();
     all.extend(of_restricted::<Ttas<Native>>("ttas", true));
     all.extend(of_restricted::<Ticket<Native>>("ticket", true));
     all.extend(of_restricted::<Clh<Native, SpinThenPark>>("clh-stp", false));

@@ -14,9 +14,6 @@ use lockwork_testkit::watchdog::watchdog;
 /// Far more than any scenario needs within its own bounds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What wrappers are explored around: a lock that spins, one that sleeps, one that queues.
-const AROUND: [&str; 3] = ["(tas)", "(futex)", "(mcs-stp)"];
-
 /// Locks whose models of three threads run at full depth each time: one of each kind.
 const IN_FULL: [&str; 6] = ["ttas", "clh-stp", "mcs-stp", "k42-spin", "futex", "c-tkt-mcs-stp"];
 
@@ -64,12 +61,6 @@ fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
 
 fn main() {
     let arguments = Arguments::from_args();
-    // A wrapper is the same around every lock.
-    let is_wrapped = |name: &str| name.starts_with("gcr(") || name.starts_with("biased(");
-    let is_wanted = |subject: &Subject| {
-        !is_wrapped(&subject.name) || AROUND.iter().any(|inner| subject.name.ends_with(inner))
-    };
-    let subjects = scenarios::for_loom().into_iter().filter(is_wanted);
-    let trials = subjects.flat_map(trials).collect();
+    let trials = scenarios::for_loom().into_iter().flat_map(trials).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }

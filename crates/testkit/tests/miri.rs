@@ -13,6 +13,7 @@ use lockwork_locks::queue::mcs::Mcs;
 use lockwork_locks::restrict::gcr::{Gcr, Knobs};
 use lockwork_locks::wait::SpinThenPark;
 use lockwork_platform::{Clock, DataCell, Deadline, Platform};
+use lockwork_testkit::erased::{AnyLock, Held, erased};
 use lockwork_testkit::portable::{Portable, PortableData};
 
 /// Miri is slow.
@@ -32,20 +33,20 @@ fn strict() -> Knobs {
     }
 }
 
-struct Bench<L> {
-    lock: L,
+struct Bench {
+    lock: AnyLock<Portable>,
     count: PortableData<u64>,
 }
 
-impl<L: RawLock<Portable>> Bench<L> {
-    fn section(&self, token: Option<L::Token>) -> u64 {
-        let Some(token) = token else { return 0 };
+impl Bench {
+    fn section(&self, held: Option<Held>) -> u64 {
+        let Some(held) = held else { return 0 };
         // SAFETY: under the lock.
         let count = unsafe { self.count.get() };
         // SAFETY: as above.
         unsafe { self.count.set(count + 1) };
-        // SAFETY: the token of an acquisition, used once.
-        unsafe { self.lock.unlock(token) };
+        // SAFETY: the word of an acquisition, used once.
+        unsafe { self.lock.unlock(held) };
         1
     }
 
@@ -63,9 +64,9 @@ impl<L: RawLock<Portable>> Bench<L> {
     }
 }
 
-fn exercise<L: RawLock<Portable>>(lock: L) {
+fn exercise(make: fn() -> AnyLock<Portable>) {
     let before = Portable::nodes_in_use();
-    let bench = Bench { lock, count: PortableData::new(0) };
+    let bench = Bench { lock: make(), count: PortableData::new(0) };
     let sections = thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| bench.work())).collect();
         workers.into_iter().map(|worker| worker.join().expect("a worker")).sum::<u64>()
@@ -77,14 +78,14 @@ fn exercise<L: RawLock<Portable>>(lock: L) {
     assert_eq!(Portable::nodes_in_use(), before, "nodes in use");
 }
 
-struct Exercise;
+/// What makes a lock, plain and restricted.
+struct Makers;
 
-impl Visitor<Portable> for Exercise {
-    type Output = ();
+impl Visitor<Portable> for Makers {
+    type Output = [fn() -> AnyLock<Portable>; 2];
 
-    fn visit<L: RawLock<Portable> + 'static>(self) {
-        exercise(L::new());
-        exercise(Gcr::<Portable, L>::with_knobs(strict()));
+    fn visit<L: RawLock<Portable> + 'static>(self) -> Self::Output {
+        [|| erased(L::new()), || erased(Gcr::<Portable, L>::with_knobs(strict()))]
     }
 }
 
@@ -141,7 +142,7 @@ fn exercise_condition() {
 #[test]
 fn locks_and_conditions_use_their_nodes_well() {
     for lock in LOCKS {
-        dispatch(lock.id, Exercise);
+        dispatch(lock.id, Makers).into_iter().for_each(exercise);
     }
     exercise_condition();
 }

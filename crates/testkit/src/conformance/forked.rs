@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockwork_locks::erased::ErasedLock;
 use lockwork_platform::{Native, slots};
 
 use super::shop::{A_WHILE, PASSED};
 use super::{Shop, Traits};
-use crate::erased::Erased;
 
 /// Runs `child` in a child process, which must not allocate; whether it returned true in time.
 fn in_a_child(child: impl FnOnce() -> bool) -> bool {
@@ -40,7 +40,7 @@ fn in_a_child(child: impl FnOnce() -> bool) -> bool {
 }
 
 /// Uses a lock that only this thread knows.
-fn works(lock: &dyn Erased<Native>) -> bool {
+fn works(lock: &dyn ErasedLock<Native>) -> bool {
     (0..100).all(|_| {
         let token = lock.lock();
         let excluded = lock.try_lock().is_none() && lock.try_lock_until(PASSED).is_none();

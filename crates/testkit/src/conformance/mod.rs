@@ -7,10 +7,13 @@ mod order;
 mod shop;
 mod timed;
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::api::Token;
+use lockwork_locks::catalogue::{LockInfo, Visitor, dispatch};
 use lockwork_platform::Native;
 
 pub use shop::Shop;
@@ -18,12 +21,12 @@ pub use shop::Shop;
 use crate::erased::{AnyLock, erased, zeroed};
 
 /// A lock, and what the suite must know of it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Traits {
     /// The name as in a lock spec.
     pub name: String,
     /// A lock.
-    pub new: fn() -> AnyLock<Native>,
+    pub new: Arc<dyn Fn() -> AnyLock<Native> + Send + Sync>,
     /// A lock made of nothing but zeros.
     pub zeroed: fn() -> AnyLock<Native>,
     /// Whether the holder keeps a node.
@@ -34,13 +37,37 @@ pub struct Traits {
     pub spins: bool,
 }
 
+impl fmt::Debug for Traits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traits").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A lock of the catalogue.
+struct Base<'a>(&'a LockInfo);
+
+impl Visitor<Native> for Base<'_> {
+    type Output = Traits;
+
+    fn visit<L: RawLock<Native> + 'static>(self) -> Traits {
+        let fifo = self.0.algorithm.fairness.starts_with("FIFO");
+        Traits { fifo, spins: self.0.waiting == "spin", ..Traits::of::<L>(self.0.name.to_owned()) }
+    }
+}
+
 impl Traits {
+    /// Of a lock of the catalogue. Not generic, so that they are compiled here and not once in every test that uses it.
+    #[must_use]
+    pub fn of_base(lock: &LockInfo) -> Self {
+        dispatch(lock.id, Base(lock))
+    }
+
     /// Of the lock type `L`, whose waiters may sleep and come in any order.
     #[must_use]
     pub fn of<L: RawLock<Native> + 'static>(name: String) -> Self {
         Self {
             name,
-            new: || erased::<Native, _>(L::new()),
+            new: Arc::new(|| erased::<Native, _>(L::new())),
             zeroed: zeroed::<Native, L>,
             keeps: <L::Token as Token>::STORED,
             fifo: false,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub use cast::{Stage, expired, in_time};
 pub use cond::conditions;
 pub use plain::base_locks;
-pub use wrapped::{biased_locks, restricted_by_node, restricted_locks};
+pub use wrapped::{wrapped_around_a_few, wrapped_around_all};
 
 use crate::engines::loom::LoomPlatform;
 use crate::engines::shuttle::ShuttlePlatform;
@@ -96,6 +96,11 @@ impl Scenario {
     }
 }
 
+/// What makes a lock: a function for each type, so that no scenario is compiled once for every lock.
+pub trait Make<P: ModelPlatform>: Fn() -> AnyLock<P> + Copy + Send + Sync + 'static {}
+
+impl<P: ModelPlatform, F: Fn() -> AnyLock<P> + Copy + Send + Sync + 'static> Make<P> for F {}
+
 /// Whose scenarios these are.
 #[derive(Clone, Debug)]
 pub struct Subject {
@@ -106,7 +111,7 @@ pub struct Subject {
 }
 
 /// The scenarios for a lock that `make` makes, in 2 or 3 threads: small enough for exhaustive exploration.
-pub fn small<P: ModelPlatform>(make: fn() -> AnyLock<P>) -> Vec<Scenario> {
+pub fn small<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     vec![
         Scenario::new("exclusion", 2, move || locks::exclusion(make(), 2, 2)),
         Scenario::new("exclusion-of-three", 3, move || locks::exclusion(make(), 3, 1)),
@@ -126,7 +131,7 @@ pub fn small<P: ModelPlatform>(make: fn() -> AnyLock<P>) -> Vec<Scenario> {
 }
 
 /// The scenarios for a lock that `make` makes, in 4 to 8 threads: for random exploration.
-pub fn large<P: ModelPlatform>(make: fn() -> AnyLock<P>) -> Vec<Scenario> {
+pub fn large<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     vec![
         Scenario::new("crowd", 8, move || locks::exclusion(make(), 8, 2)),
         Scenario::new("rounds", 3, move || locks::exclusion(make(), 3, 6)),
@@ -143,9 +148,7 @@ pub fn large<P: ModelPlatform>(make: fn() -> AnyLock<P>) -> Vec<Scenario> {
 #[must_use]
 pub fn for_loom() -> Vec<Subject> {
     let mut all = base_locks::<LoomPlatform>(false);
-    all.extend(restricted_locks::<LoomPlatform>(false));
-    all.extend(restricted_by_node::<LoomPlatform>(false));
-    all.extend(biased_locks::<LoomPlatform>(false));
+    all.extend(wrapped_around_a_few::<LoomPlatform>());
     all.extend(conditions::<LoomPlatform>(false));
     all
 }
@@ -154,9 +157,7 @@ pub fn for_loom() -> Vec<Subject> {
 #[must_use]
 pub fn for_shuttle() -> Vec<Subject> {
     let mut all = base_locks::<ShuttlePlatform>(true);
-    all.extend(restricted_locks::<ShuttlePlatform>(true));
-    all.extend(restricted_by_node::<ShuttlePlatform>(true));
-    all.extend(biased_locks::<ShuttlePlatform>(true));
+    all.extend(wrapped_around_all::<ShuttlePlatform>());
     all.extend(conditions::<ShuttlePlatform>(true));
     all
 }

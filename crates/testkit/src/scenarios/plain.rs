@@ -2,65 +2,60 @@
 
 use lockwork_locks::RawLock;
 use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch};
-use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cna::Cna, fc_mcs::FcMcs, hclh::Hclh, shfl::Shfl};
+use lockwork_locks::hierarchical::ahmcs::Ahmcs;
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::{glk::Glk, lc::Lc, malth::Malth};
 use lockwork_locks::queue::{alock::Alock, mcs_timepub::McsTimepub};
-use lockwork_locks::wait::{Spin, SpinThenPark};
+use lockwork_locks::wait::SpinThenPark;
 
-use super::{Scenario, Subject, large, locks, small};
-use crate::erased::undropped;
+use super::{Make, Scenario, Subject, locks, small};
+use crate::erased::{AnyLock, undropped};
 use crate::model::ModelPlatform;
 
-/// The scenarios of every lock, plain.
-struct Plain {
-    large: bool,
-}
+/// What makes a lock, plain.
+struct Plain;
 
 impl<P: ModelPlatform> Visitor<P> for Plain {
-    type Output = Vec<Scenario>;
+    type Output = fn() -> AnyLock<P>;
 
     fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        let make: fn() -> _ = || undropped::<P, _>(L::new());
-        if self.large { large(make) } else { small(make) }
+        plain::<P, L>
     }
+}
+
+fn plain<P: ModelPlatform, L: RawLock<P> + 'static>() -> AnyLock<P> {
+    undropped::<P, _>(L::new())
+}
+
+/// A lock that lets no more than one hand-over pass.
+fn impatient<P: ModelPlatform>(make: impl Make<P>) -> impl Make<P> {
+    move || {
+        let lock = make();
+        lock.configure(&BaseKnobs { pass_limit: Some(1) });
+        lock
+    }
+}
+
+/// The small or the large scenarios.
+fn scenarios_of<P: ModelPlatform>(make: impl Make<P>, large: bool) -> Vec<Scenario> {
+    if large { super::large(make) } else { small(make) }
 }
 
 /// The scenarios of a hierarchical lock that lets no more than one hand-over pass.
-struct Impatient {
-    large: bool,
-}
-
-impl<P: ModelPlatform> Visitor<P> for Impatient {
-    type Output = Vec<Scenario>;
-
-    fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        let make: fn() -> _ = || {
-            let lock = L::new();
-            lock.configure(&BaseKnobs { pass_limit: Some(1) });
-            undropped::<P, _>(lock)
-        };
-        if self.large {
-            return large(make);
-        }
-        let configured = || locks::configured(undropped::<P, _>(L::new()));
-        let mut all = small(make);
-        all.push(Scenario::new("configured", 2, configured));
-        all
+fn of_impatient<P: ModelPlatform>(make: impl Make<P>, large: bool) -> Vec<Scenario> {
+    let mut all = scenarios_of(impatient(make), large);
+    if !large {
+        all.push(Scenario::new("configured", 2, move || locks::configured(make())));
     }
+    all
 }
 
 /// What shows whether a queue lock that lets no more than one hand-over pass keeps its queues in order.
-fn impatient_queue<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
-    let unknowing = || undropped::<P, _>(L::new());
-    let impatient = || {
-        let lock = L::new();
-        lock.configure(&BaseKnobs { pass_limit: Some(1) });
-        undropped::<P, _>(lock)
-    };
+fn of_impatient_queue<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
+    let knowing = impatient(make);
     vec![
-        Scenario::new("come-again", 3, move || locks::come_again(impatient())).within(1),
-        Scenario::new("configured", 2, move || locks::configured(unknowing())),
+        Scenario::new("come-again", 3, move || locks::come_again(knowing())).within(1),
+        Scenario::new("configured", 2, move || locks::configured(make())),
     ]
 }
 
@@ -105,8 +100,7 @@ pub(super) fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario
 }
 
 /// Waiters of a node queue up one behind the other (on one CPU), or with a stranger in between (on three).
-fn shuffling<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
-    let make: fn() -> _ = || undropped::<P, _>(L::new());
+fn shuffling<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     vec![
         Scenario::new("neighbours", 3, move || locks::contended(make())).on_cpus(1),
         Scenario::new("strangers", 4, move || locks::give_up_before_release(make())).on_cpus(3).within(0),
@@ -114,59 +108,62 @@ fn shuffling<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
 }
 
 /// Two waiters of a node are put into the lock's queue together, and one of another node behind them.
-fn splicing<P: ModelPlatform, L: RawLock<P> + 'static>() -> Vec<Scenario> {
-    let play = || locks::come_again_as(undropped::<P, _>(L::new()), 1);
+fn splicing<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
+    let play = move || locks::come_again_as(make(), 1);
     vec![Scenario::new("come-again-from-elsewhere", 3, play).on_cpus(3).within(1)]
 }
 
 /// Every lock of the catalogue, with the small or the large scenarios.
 #[must_use]
 pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
+    let make = |id| dispatch::<P, _>(id, Plain);
     let subject = |lock: &LockInfo| Subject {
         name: lock.name.to_owned(),
-        scenarios: adapted(lock, dispatch::<P, _>(lock.id, Plain { large })),
+        scenarios: adapted(lock, scenarios_of(make(lock.id), large)),
     };
     let mut all: Vec<Subject> = LOCKS.iter().map(subject).collect();
     let id = LockId::CTktMcsStp;
     all.push(Subject {
         name: "c-tkt-mcs-stp(may-pass-local=1)".to_owned(),
-        scenarios: adapted(id.info(), dispatch::<P, _>(id, Impatient { large })),
+        scenarios: adapted(id.info(), of_impatient(make(id), large)),
     });
     // As it comes, the lock changes its mind about nothing in so few acquisitions.
-    let adapting = Plain { large }.visit::<Ahmcs<P, SpinThenPark, 1>>();
+    let adapting = scenarios_of(plain::<P, Ahmcs<P, SpinThenPark, 1>>, large);
     all.push(Subject {
         name: "ahmcs-stp, adapting at once".to_owned(),
         scenarios: adapted(LockId::AhmcsStp.info(), adapting),
     });
     let id = LockId::HmcsStp;
-    let scenarios = adapted(id.info(), dispatch::<P, _>(id, Impatient { large }));
+    let scenarios = adapted(id.info(), of_impatient(make(id), large));
     all.push(Subject {
         name: "hmcs-stp(may-pass-local=1), three levels".to_owned(),
         scenarios: scenarios.into_iter().map(Scenario::on_three_levels).collect(),
     });
     // As it comes, the lock promotes nobody in so few hand-offs.
-    all.push(tuned::<P, Malth<P, SpinThenPark, 1>>("malth-stp, promoting at once", large, 0));
+    let promoting = plain::<P, Malth<P, SpinThenPark, 1>>;
+    all.push(tuned::<P>("malth-stp, promoting at once", promoting, large, 0));
     // As it comes, the lock changes its mode after so few acquisitions only if the system is overloaded.
     for (name, overload) in [
         ("glk, adapting at once", (|scenario| scenario) as fn(Scenario) -> Scenario),
         ("glk, adapting at once, overloaded", Scenario::overloaded),
     ] {
-        let adapting = tuned::<P, Glk<P, true>>(name, large, 2).scenarios;
+        let adapting = tuned::<P>(name, plain::<P, Glk<P, true>>, large, 2).scenarios;
         let scenarios = adapting.into_iter().map(shallower).map(overload).collect();
         all.push(Subject { name: name.to_owned(), scenarios });
     }
     // Without naps nobody but a release wakes a sleeper.
-    for (name, scenarios) in [
-        ("lc, overloaded", Plain { large }.visit::<Lc<P>>()),
-        ("lc, overloaded, without naps", Plain { large }.visit::<Lc<P, 0>>()),
+    for (name, make) in [
+        ("lc, overloaded", plain::<P, Lc<P>> as fn() -> _),
+        ("lc, overloaded, without naps", plain::<P, Lc<P, 0>>),
     ] {
-        let scenarios = scenarios.into_iter().map(shallower).map(Scenario::overloaded).collect();
+        let scenarios = scenarios_of(make, large).into_iter();
+        let scenarios = scenarios.map(shallower).map(Scenario::overloaded).collect();
         all.push(Subject { name: name.to_owned(), scenarios });
     }
     // As it comes, there are more slots than threads.
-    all.push(tuned::<P, Alock<P, 2>>("alock, two slots", large, 2));
+    all.push(tuned::<P>("alock, two slots", plain::<P, Alock<P, 2>>, large, 2));
     // Waiters are patient for longer than the clock moves otherwise.
-    let timepub = || undropped::<P, _>(<McsTimepub<P> as RawLock<P>>::new());
+    let timepub = plain::<P, McsTimepub<P>>;
     let scenarios = vec![
         Scenario::new("passed-over", 2, move || locks::passed_over(timepub(), 1)).within(2),
         Scenario::new("passed-over-of-three", 3, move || locks::passed_over(timepub(), 2)).within(1),
@@ -174,35 +171,30 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     ];
     all.push(Subject { name: "mcs-timepub, as time passes".to_owned(), scenarios });
     let id = LockId::CnaStp;
-    let scenarios = if large {
-        dispatch::<P, _>(id, Impatient { large })
-    } else {
-        impatient_queue::<P, Cna<P, SpinThenPark>>()
-    };
+    let scenarios = if large { of_impatient(make(id), large) } else { of_impatient_queue(make(id)) };
     all.push(Subject {
         name: "cna-stp(may-pass-local=1)".to_owned(),
         scenarios: adapted(id.info(), scenarios),
     });
     if !large {
         for (id, what, scenarios) in [
-            (LockId::ShflSpin, "shuffling", shuffling::<P, Shfl<P, Spin>>()),
-            (LockId::ShflStp, "shuffling", shuffling::<P, Shfl<P, SpinThenPark>>()),
-            (LockId::FcMcsStp, "splicing", splicing::<P, FcMcs<P, SpinThenPark>>()),
-            (LockId::HclhStp, "splicing", splicing::<P, Hclh<P, SpinThenPark>>()),
+            (LockId::ShflSpin, "shuffling", shuffling as fn(fn() -> AnyLock<P>) -> _),
+            (LockId::ShflStp, "shuffling", shuffling),
+            (LockId::FcMcsStp, "splicing", splicing),
+            (LockId::HclhStp, "splicing", splicing),
         ] {
             let name = format!("{}, {what}", id.info().name);
-            all.push(Subject { name, scenarios: adapted(id.info(), scenarios) });
+            all.push(Subject { name, scenarios: adapted(id.info(), scenarios(make(id))) });
         }
     }
     all
 }
 
 /// A lock with other constants than in the catalogue, in whose scenarios `resident` nodes may stay in use.
-fn tuned<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large: bool, resident: usize) -> Subject {
-    let mut scenarios = Plain { large }.visit::<L>();
+fn tuned<P: ModelPlatform>(name: &str, make: fn() -> AnyLock<P>, large: bool, resident: usize) -> Subject {
+    let mut scenarios = scenarios_of(make, large);
     if !large {
-        let play = || locks::come_again::<P>(undropped::<P, _>(L::new()));
-        scenarios.push(Scenario::new("come-again", 3, play).within(1));
+        scenarios.push(Scenario::new("come-again", 3, move || locks::come_again(make())).within(1));
     }
     let scenarios = scenarios.into_iter().map(|scenario| scenario.keeping(resident)).collect();
     Subject { name: name.to_owned(), scenarios }

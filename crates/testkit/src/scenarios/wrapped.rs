@@ -4,115 +4,141 @@ use std::marker::PhantomData;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::biased::{self, Biased};
+use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::catalogue::{LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
+use lockwork_locks::competitive::tas::Tas;
+use lockwork_locks::queue::mcs::Mcs;
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Passive, Together};
+use lockwork_locks::wait::SpinThenPark;
 
 use super::plain::adapted;
 use super::{Scenario, Subject, gcr, large, locks};
-use crate::erased::undropped;
+use crate::erased::{AnyLock, undropped};
 use crate::model::ModelPlatform;
 
-/// The scenarios of GCR around every lock, with knobs that make a few threads too many.
-struct Restricted<S> {
-    large: bool,
-    passive: PhantomData<S>,
+/// What makes GCR around a lock, with knobs that make a few threads too many.
+struct Restricted<S>(PhantomData<S>);
+
+/// With both sets of knobs.
+struct Makers<P: ModelPlatform> {
+    strictest: fn() -> AnyLock<P>,
+    patient: fn() -> AnyLock<P>,
 }
 
 impl<P: ModelPlatform, S: Passive<P>> Visitor<P> for Restricted<S> {
-    type Output = Vec<Scenario>;
+    type Output = Makers<P>;
 
-    fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        let strictest: fn() -> _ = || undropped::<P, _>(Gcr::<P, L, S>::with_knobs(gcr::strictest()));
-        let patient: fn() -> _ = || undropped::<P, _>(Gcr::<P, L, S>::with_knobs(gcr::patient()));
-        let scenarios = if self.large {
-            let mut all = large(strictest);
-            all.push(Scenario::new("patient-crowd", 6, move || locks::exclusion(patient(), 6, 3)));
-            all.push(Scenario::new("patient-mixture", 8, move || locks::mixture(patient(), 8)));
-            all
-        } else {
-            vec![
-                Scenario::new("exclusion", 2, move || locks::exclusion(strictest(), 2, 2)),
-                Scenario::new("exclusion-of-three", 3, move || locks::exclusion(strictest(), 3, 1)),
-                Scenario::new("contended", 3, move || locks::contended(strictest())).within(1),
-                Scenario::new("give-up", 2, move || locks::give_up(strictest())).within(2),
-                Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(strictest())),
-                Scenario::new("destroy", 2, move || locks::destroy(strictest(), 2)),
-                Scenario::new("patient", 3, move || locks::exclusion(patient(), 3, 1)),
-            ]
-        };
-        // Each lock keeps its restriction.
-        scenarios.into_iter().map(|scenario| scenario.keeping(2)).collect()
+    fn visit<L: RawLock<P> + 'static>(self) -> Makers<P> {
+        Makers {
+            strictest: || undropped::<P, _>(Gcr::<P, L, S>::with_knobs(gcr::strictest())),
+            patient: || undropped::<P, _>(Gcr::<P, L, S>::with_knobs(gcr::patient())),
+        }
     }
 }
 
-/// GCR around every lock of the catalogue, with the small or the large scenarios.
-#[must_use]
-pub fn restricted_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
-    let subject = |lock: &LockInfo| Subject {
-        name: format!("gcr({})", lock.name),
-        scenarios: adapted(
-            lock,
-            dispatch::<P, _>(lock.id, Restricted::<Together> { large, passive: PhantomData }),
-        ),
-    };
-    LOCKS.iter().map(subject).collect()
+impl<P: ModelPlatform> Makers<P> {
+    /// Each lock keeps its restriction.
+    const KEPT: usize = 2;
+
+    fn small(self) -> Vec<Scenario> {
+        let Self { strictest, patient } = self;
+        let scenarios = [
+            Scenario::new("exclusion", 2, move || locks::exclusion(strictest(), 2, 2)),
+            Scenario::new("exclusion-of-three", 3, move || locks::exclusion(strictest(), 3, 1)),
+            Scenario::new("contended", 3, move || locks::contended(strictest())).within(1),
+            Scenario::new("give-up", 2, move || locks::give_up(strictest())).within(2),
+            Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(strictest())),
+            Scenario::new("destroy", 2, move || locks::destroy(strictest(), 2)),
+            Scenario::new("patient", 3, move || locks::exclusion(patient(), 3, 1)),
+        ];
+        scenarios.into_iter().map(|scenario| scenario.keeping(Self::KEPT)).collect()
+    }
+
+    fn large(self) -> Vec<Scenario> {
+        let Self { strictest, patient } = self;
+        let mut all = large(strictest);
+        all.push(Scenario::new("patient-crowd", 6, move || locks::exclusion(patient(), 6, 3)));
+        all.push(Scenario::new("patient-mixture", 8, move || locks::mixture(patient(), 8)));
+        all.into_iter().map(|scenario| scenario.keeping(Self::KEPT)).collect()
+    }
 }
 
-/// GCR-NUMA on two nodes.
-#[must_use]
-pub fn restricted_by_node<P: ModelPlatform>(large: bool) -> Vec<Subject> {
-    // The queue of passive threads keeps its root and two nodes, for each of two locks.
-    let adapt = |scenario: Scenario| scenario.on_two_nodes().keeping(6);
-    let subject = |(name, lock): (&str, LockId)| {
-        let scenarios = dispatch::<P, _>(lock, Restricted::<ByNode> { large, passive: PhantomData });
-        Subject { name: format!("gcr-numa({name})"), scenarios: scenarios.into_iter().map(adapt).collect() }
-    };
-    // Exhaustively around one lock only: the wrapper is the same around all, and costly to explore.
-    let around: &[_] = if large {
-        &[("tas", LockId::Tas), ("futex", LockId::Futex), ("mcs-stp", LockId::McsStp)]
-    } else {
-        &[("futex", LockId::Futex)]
-    };
-    around.iter().copied().map(subject).collect()
+/// On two nodes, for each of which (and as its root) the queue of passive threads of two locks keeps one.
+fn by_node(scenario: Scenario) -> Scenario {
+    scenario.on_two_nodes().keeping(6)
 }
 
-/// The scenarios of a bias around a lock.
-struct BiasedAround {
-    large: bool,
-}
+/// What makes a bias around a lock.
+struct BiasedAround;
 
 impl<P: ModelPlatform> Visitor<P> for BiasedAround {
-    type Output = Vec<Scenario>;
+    type Output = fn() -> AnyLock<P>;
 
     fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
-        let make: fn() -> _ = || undropped::<P, _>(Biased::<P, L>::new());
-        if self.large {
-            return large(make);
-        }
-        vec![
-            Scenario::new("exclusion", 2, move || locks::exclusion(make(), 2, 2)).within(2),
-            Scenario::new("exclusion-of-three", 3, move || locks::exclusion(make(), 3, 1)).within(1),
-            Scenario::new("attempt", 2, move || locks::attempt(make())).within(2),
-            Scenario::new("attempts", 2, move || locks::attempts(make())),
-            Scenario::new("give-up", 2, move || locks::give_up(make())).within(1),
-            Scenario::new("deadline", 2, move || locks::deadline(make())).within(1),
-            Scenario::new("release-elsewhere", 3, move || locks::release_elsewhere(make())).within(1),
-            Scenario::new("release-elsewhere-and-again", 2, move || {
-                locks::release_elsewhere_and_again(make())
-            })
-            .within(2),
-            Scenario::new("destroy", 2, move || locks::destroy(make(), 2)).within(2),
-            Scenario::new("observed", 2, move || locks::observed(make())).within(2),
-        ]
+        || undropped::<P, _>(Biased::<P, L>::new())
     }
 }
 
-/// A bias around every lock that can have one, with the small or the large scenarios.
+/// The small scenarios of a bias.
+fn small_biased<P: ModelPlatform>(make: fn() -> AnyLock<P>) -> Vec<Scenario> {
+    vec![
+        Scenario::new("exclusion", 2, move || locks::exclusion(make(), 2, 2)).within(2),
+        Scenario::new("exclusion-of-three", 3, move || locks::exclusion(make(), 3, 1)).within(1),
+        Scenario::new("attempt", 2, move || locks::attempt(make())).within(2),
+        Scenario::new("attempts", 2, move || locks::attempts(make())),
+        Scenario::new("give-up", 2, move || locks::give_up(make())).within(1),
+        Scenario::new("deadline", 2, move || locks::deadline(make())).within(1),
+        Scenario::new("release-elsewhere", 3, move || locks::release_elsewhere(make())).within(1),
+        Scenario::new("release-elsewhere-and-again", 2, move || locks::release_elsewhere_and_again(make()))
+            .within(2),
+        Scenario::new("destroy", 2, move || locks::destroy(make(), 2)).within(2),
+        Scenario::new("observed", 2, move || locks::observed(make())).within(2),
+    ]
+}
+
+/// A lock that spins, one that sleeps, one that queues: a wrapper is the same around every lock. Only these are compiled.
+fn a_few<P: ModelPlatform, V: Visitor<P>>(visitor: impl Fn() -> V) -> [(&'static LockInfo, V::Output); 3] {
+    [
+        (LockId::Tas.info(), visitor().visit::<Tas<P>>()),
+        (LockId::Futex.info(), visitor().visit::<FutexLock<P>>()),
+        (LockId::McsStp.info(), visitor().visit::<Mcs<P, SpinThenPark>>()),
+    ]
+}
+
+fn subject(wrapper: &str, lock: &LockInfo, scenarios: Vec<Scenario>) -> Subject {
+    Subject { name: format!("{wrapper}({})", lock.name), scenarios: adapted(lock, scenarios) }
+}
+
+/// The wrappers with the small scenarios.
 #[must_use]
-pub fn biased_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
-    let subject = |lock: &LockInfo| Subject {
-        name: format!("biased({})", lock.name),
-        scenarios: adapted(lock, dispatch::<P, _>(lock.id, BiasedAround { large })),
-    };
-    wrapped_by(&biased::ALGORITHM).map(subject).collect()
+pub fn wrapped_around_a_few<P: ModelPlatform>() -> Vec<Subject> {
+    let mut all = Vec::new();
+    for (lock, makers) in a_few::<P, _>(|| Restricted::<Together>(PhantomData)) {
+        all.push(subject("gcr", lock, makers.small()));
+    }
+    // Around one lock only: it is costly to explore.
+    let makers: Makers<P> = Restricted::<ByNode>(PhantomData).visit::<FutexLock<P>>();
+    let scenarios = makers.small().into_iter().map(by_node).collect();
+    all.push(subject("gcr-numa", LockId::Futex.info(), scenarios));
+    for (lock, make) in a_few::<P, _>(|| BiasedAround) {
+        all.push(subject("biased", lock, small_biased(make)));
+    }
+    all
+}
+
+/// The wrappers with the large scenarios, around every lock that they take; by node around a few.
+#[must_use]
+pub fn wrapped_around_all<P: ModelPlatform>() -> Vec<Subject> {
+    let mut all = Vec::new();
+    for lock in LOCKS {
+        let makers = dispatch::<P, _>(lock.id, Restricted::<Together>(PhantomData));
+        all.push(subject("gcr", lock, makers.large()));
+    }
+    for (lock, makers) in a_few::<P, _>(|| Restricted::<ByNode>(PhantomData)) {
+        all.push(subject("gcr-numa", lock, makers.large().into_iter().map(by_node).collect()));
+    }
+    for lock in wrapped_by(&biased::ALGORITHM) {
+        all.push(subject("biased", lock, large(dispatch::<P, _>(lock.id, BiasedAround))));
+    }
+    all
 }
