@@ -2,11 +2,13 @@
 //! some scenario must fail.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering, Ordering::Relaxed};
+use std::sync::{Once, OnceLock};
+use std::thread;
 
 use crate::engines::loom::{Bounds, explore};
 use crate::model::sites::{Site, record, weakened};
@@ -27,9 +29,69 @@ pub fn run(scenario: &Scenario) -> u64 {
 ///
 /// If an execution fails.
 pub fn run_deeper(scenario: &Scenario, more: usize) -> u64 {
+    run_within(scenario, Bounds::preemptions(scenario.preemptions + more))
+}
+
+fn run_within(scenario: &Scenario, bounds: Bounds) -> u64 {
     let play = scenario.play.clone();
-    let bounds = Bounds::preemptions(scenario.preemptions + more);
     explore(bounds, scenario.config, scenario.resident, move || play())
+}
+
+/// A scenario that may catch mutants, explored once as it is.
+#[derive(Debug)]
+pub struct Witness {
+    subject: String,
+    scenario: Scenario,
+    seen: OnceLock<Seen>,
+}
+
+/// What the exploration of a scenario saw.
+#[derive(Debug)]
+struct Seen {
+    sites: BTreeSet<Site>,
+    executions: u64,
+}
+
+impl Witness {
+    /// All scenarios of a subject.
+    pub fn all_of(subject: Subject) -> impl Iterator<Item = Self> {
+        let Subject { name, scenarios } = subject;
+        let witness = move |scenario| Self { subject: name.clone(), scenario, seen: OnceLock::new() };
+        scenarios.into_iter().map(witness)
+    }
+
+    /// The name of the subject.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    fn seen(&self) -> &Seen {
+        self.seen.get_or_init(|| {
+            let mut executions = 0;
+            let sites = record(|| executions = run(&self.scenario));
+            Seen { sites, executions }
+        })
+    }
+}
+
+/// Calls `f` with every item, on all CPUs; returns the results in the order of the items.
+fn each<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((index, item)) = items.iter().enumerate().nth(next.fetch_add(1, Relaxed)) {
+            done.push((index, f(item)));
+        }
+        done
+    };
+    let mut all: Vec<(usize, R)> = thread::scope(|scope| {
+        let workers = thread::available_parallelism().map_or(1, NonZero::get);
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a worker")).collect()
+    });
+    all.sort_unstable_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, result)| result).collect()
 }
 
 /// What became of a mutant.
@@ -69,24 +131,20 @@ impl fmt::Debug for Mutant {
     }
 }
 
-/// All mutants of source files whose path contains `file`, each with the subjects and scenarios that pass its site.
+/// The verdicts on all mutants of source files whose path contains `file`, by the witnesses that pass their sites.
 #[must_use]
-pub fn mutants<'a>(
-    subjects: &'a [Subject],
-    file: &str,
-) -> BTreeMap<Mutant, Vec<(&'a Subject, &'a Scenario)>> {
-    let mut found: BTreeMap<Mutant, Vec<_>> = BTreeMap::new();
-    for subject in subjects {
-        for scenario in &subject.scenarios {
-            let sites = record(|| _ = run(scenario));
-            for site in sites.into_iter().filter(|site| site.file.contains(file)) {
-                for choice in 0..site.weaker().len() {
-                    found.entry(Mutant { site, choice }).or_default().push((subject, scenario));
-                }
+pub fn verdicts(witnesses: &[&Witness], file: &str) -> Vec<(Mutant, Verdict)> {
+    each(witnesses, |witness| _ = witness.seen());
+    let mut found: BTreeMap<Mutant, Vec<&Witness>> = BTreeMap::new();
+    for witness in witnesses {
+        for &site in witness.seen().sites.iter().filter(|site| site.file.contains(file)) {
+            for choice in 0..site.weaker().len() {
+                found.entry(Mutant { site, choice }).or_default().push(witness);
             }
         }
     }
-    found
+    let found: Vec<_> = found.into_iter().collect();
+    each(&found, |(mutant, witnesses)| (*mutant, judge(*mutant, witnesses)))
 }
 
 thread_local! {
@@ -113,13 +171,34 @@ pub fn failure(f: impl FnOnce()) -> Option<String> {
 }
 
 /// Tries to catch a mutant. A run that only exceeds loom's bounds does not count.
-pub fn judge(mutant: Mutant, witnesses: &[(&Subject, &Scenario)]) -> Verdict {
-    for (subject, scenario) in witnesses {
-        let outcome = failure(|| weakened(mutant.site, mutant.weaker(), || _ = run(scenario)));
-        if let Some(message) = outcome.filter(|message| !message.contains("maximum number of branches")) {
-            let message = message.trim().lines().next().unwrap_or_default().to_owned();
-            return Verdict::Caught { by: format!("{} {}", subject.name, scenario.name), message };
+///
+/// Whatever catches it mostly does so early: every witness gets a few executions, then more, and all of them only
+/// if none has caught it.
+fn judge(mutant: Mutant, witnesses: &[&Witness]) -> Verdict {
+    let mut open = witnesses.to_vec();
+    open.sort_by_key(|witness| witness.seen().executions);
+    for most in [Some(100), Some(2_000), None] {
+        let mut left = Vec::new();
+        for witness in open {
+            let Witness { subject, scenario, .. } = witness;
+            let bounds = Bounds { executions: most, ..Bounds::preemptions(scenario.preemptions) };
+            let mut executions = 0;
+            let explore = || executions = run_within(scenario, bounds);
+            let outcome = failure(|| weakened(mutant.site, mutant.weaker(), explore));
+            let is_done = match outcome {
+                Some(message) if !message.contains("maximum number of branches") => {
+                    let message = message.trim().lines().next().unwrap_or_default().to_owned();
+                    return Verdict::Caught { by: format!("{subject} {}", scenario.name), message };
+                }
+                // What exceeds the bounds once does so again.
+                Some(_) => true,
+                None => most.is_none_or(|most| executions < most as u64),
+            };
+            if !is_done {
+                left.push(witness);
+            }
         }
+        open = left;
     }
     Verdict::Survived
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use lockwork_testkit::mutation::{Mutant, Verdict, judge, mutants};
-use lockwork_testkit::scenarios::{self, Subject};
+use lockwork_testkit::mutation::{Mutant, Verdict, Witness, verdicts};
+use lockwork_testkit::scenarios;
 
 /// A weaker ordering that no scenario catches, and need not.
 struct Allowed {
@@ -71,12 +72,11 @@ fn source_line(mutant: &Mutant) -> String {
 }
 
 /// Judges all mutants of one file.
-fn check(file: &str, subjects: &[Subject]) -> Result<(), Failed> {
+fn check(file: &str, witnesses: &[&Witness]) -> Result<(), Failed> {
     let mut missed = Vec::new();
     let mut used: BTreeMap<&str, &str> = BTreeMap::new();
-    for (mutant, witnesses) in mutants(subjects, file) {
+    for (mutant, verdict) in verdicts(witnesses, file) {
         let line = source_line(&mutant);
-        let verdict = judge(mutant, &witnesses);
         if std::env::var_os("LOCKWORK_MUTANTS").is_some() {
             eprintln!("{mutant:?} `{line}`: {verdict:?}");
         }
@@ -128,12 +128,14 @@ fn main() {
         "locks/src/biased.rs",
         "cond/",
     ];
-    let trials = files.map(|file| Trial::test(file, move || check(file, &subjects_of(file)))).into();
+    let trials = files.map(|file| Trial::test(file, move || check(file, &witnesses_of(file)))).into();
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// The locks whose source it is.
-fn subjects_of(file: &str) -> Vec<Subject> {
+/// The scenarios of the locks whose source it is. Files that share some explore them once.
+fn witnesses_of(file: &str) -> Vec<&'static Witness> {
+    static ALL: LazyLock<Vec<Witness>> =
+        LazyLock::new(|| scenarios::for_loom().into_iter().flat_map(Witness::all_of).collect());
     let names: &[&str] = match file {
         "competitive/" => &["tas", "tas-ls", "ttas", "ttas-ls", "backoff", "hbo"],
         "queue/ticket.rs" => &["ticket", "ticket-ls"],
@@ -163,5 +165,5 @@ fn subjects_of(file: &str) -> Vec<Subject> {
         "cond/" => &["cond(futex)"],
         _ => &["mcs-stp", "mcs-spin", "mcs-ls", "clh-stp", "clh-spin", "k42-stp", "k42-spin"],
     };
-    scenarios::for_loom().into_iter().filter(|subject| names.contains(&&*subject.name)).collect()
+    ALL.iter().filter(|witness| names.contains(&witness.subject())).collect()
 }

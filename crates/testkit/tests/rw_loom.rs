@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lockwork_testkit::engines::loom::LoomPlatform;
 use lockwork_testkit::model::Config;
-use lockwork_testkit::mutation::{Verdict, judge, mutants, run};
+use lockwork_testkit::mutation::{Verdict, Witness, run, verdicts};
 use lockwork_testkit::scenarios::{Scenario, Subject};
 use lockwork_testkit::watchdog::watchdog;
 use rw_plays::{destroy, play};
@@ -82,13 +82,12 @@ const UNDECIDABLE: &[(&str, &str)] = &[(
 fn every_weakened_ordering_is_caught() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let subjects = [subject::<false>(&[PAIRS, TRIOS]), subject::<true>(&[PAIRS, TRIOS])];
+    let witnesses: Vec<Witness> = subjects.into_iter().flat_map(Witness::all_of).collect();
     let mut missed = Vec::new();
-    for (mutant, mut witnesses) in mutants(&subjects, "rw/futex") {
-        witnesses.sort_by_key(|(_, scenario)| scenario.threads);
+    for (mutant, verdict) in verdicts(&witnesses.iter().collect::<Vec<_>>(), "rw/futex") {
         let source = fs::read_to_string(workspace.join(mutant.site.file)).expect("the source of a site");
         let line = source.lines().nth(mutant.site.line as usize - 1).unwrap_or_default();
         let undecidable = UNDECIDABLE.iter().any(|(part, _)| line.contains(part));
-        let verdict = judge(mutant, &witnesses);
         println!("{mutant:?}: {verdict:?}");
         if matches!(verdict, Verdict::Survived) != undecidable {
             missed.push(mutant);

@@ -25,11 +25,13 @@ pub struct Bounds {
     pub preemptions: Option<usize>,
     /// Scheduling points and loads in one execution.
     pub branches: usize,
+    /// Executions; `None` = all.
+    pub executions: Option<usize>,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { preemptions: None, branches: 3_000 }
+        Self { preemptions: None, branches: 3_000, executions: None }
     }
 }
 
@@ -89,6 +91,11 @@ pub fn explore(
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = bounds.preemptions;
     builder.max_branches = bounds.branches;
+    if let Some(most) = bounds.executions {
+        // loom looks at the limit before an execution whose number, from 1, is a multiple of the interval.
+        builder.max_permutations = Some(most + 1);
+        builder.checkpoint_interval = most + 1;
+    }
     builder.check(move || {
         conclude(resident);
         STAGE.with(|stage| {
