@@ -10,6 +10,7 @@ use common::compare::{Deviation, differences};
 use libtest_mimic::{Arguments, Trial};
 use lockwork_locks::catalogue;
 use std::fmt::Write as _;
+use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -136,7 +137,9 @@ fn a_broken_library_is_noticed() {
 }
 
 fn main() {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Most of a program's time passes in sleeps and time-outs.
+    arguments.test_threads.get_or_insert_with(|| 2 * thread::available_parallelism().map_or(1, NonZero::get));
     let trial = |name: String, test: Box<dyn Fn() + Send>| {
         Trial::test(name, move || {
             test();
