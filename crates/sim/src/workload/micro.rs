@@ -214,7 +214,7 @@ impl Micro {
             let index = if guarded.len() > 1 { random.below(guarded.len() as u64) as usize } else { 0 };
             let Guarded { lock, lines } = guarded[index];
             observed.borrow_mut().begun[me] = Some(now());
-            let held = lock.map(|lock| self.acquire(lock, me, observed));
+            let held = lock.map(|lock| self.acquire(lock, observed));
             observed.borrow_mut().acquired(me, index);
             self.section(lines, &mut random);
             observed.borrow_mut().updates[index] += 1;
@@ -228,7 +228,7 @@ impl Micro {
         }
     }
 
-    fn acquire(&self, lock: SimLock, me: usize, observed: &RefCell<Observed>) -> Held {
+    fn acquire(&self, lock: SimLock, observed: &RefCell<Observed>) -> Held {
         /// Between two attempts, in cycles.
         const AGAIN: u64 = 100;
         if !self.tries {
@@ -238,7 +238,7 @@ impl Micro {
             if let Some(held) = lock.try_lock() {
                 return held;
             }
-            observed.borrow_mut().failed(me);
+            observed.borrow_mut().failed();
             delay(AGAIN);
         }
     }
@@ -291,9 +291,8 @@ impl Observed {
         }
     }
 
-    fn failed(&mut self, me: usize) {
-        let begun = self.begun[me].is_some_and(|begun| begun >= self.window.0);
-        self.failures += u64::from(begun && now() < self.window.1);
+    fn failed(&mut self) {
+        self.failures += u64::from((self.window.0..self.window.1).contains(&now()));
     }
 
     fn finished(&mut self, me: usize) {
