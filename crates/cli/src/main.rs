@@ -76,7 +76,8 @@ fn explain(error: &clap::Error) -> Result<ExitCode, Failure> {
 fn one_line(message: &str) -> String {
     let mut parts = Vec::new();
     for line in message.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        if line.starts_with("Usage:") {
+        // Where there are several, the others stand below the first.
+        if line.starts_with("Usage:") || line.starts_with("lockwork ") {
             continue;
         }
         // This tip is about a case that is never meant.

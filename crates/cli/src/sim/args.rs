@@ -46,9 +46,12 @@ pub(crate) enum SimCommand {
     },
     /// Compare published results with simulated ones
     #[command(
-        after_help = "Examples:\n  lockwork sim validate\n  lockwork sim validate --json | jq '.[] | select(.verdict == \"differs\")'"
+        after_help = "Examples:\n  lockwork sim validate\n  lockwork sim validate RCL\n  lockwork sim validate --json | jq '.[] | select(.verdict == \"differs\")'"
     )]
     Validate {
+        /// Only the claims whose source contains this, such as `RCL` or `figure 6`
+        #[arg(value_name = "SOURCE")]
+        source: Option<String>,
         /// Runs of each point, with seeds from 1
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
         seeds: u32,

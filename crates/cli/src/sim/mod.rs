@@ -18,7 +18,9 @@ use crate::error::Failure;
 pub(crate) fn main(args: &SimArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         Some(SimCommand::Machines { name, json }) => machines::main(name.as_deref(), *json),
-        Some(SimCommand::Validate { seeds, json }) => validate::main(*seeds, *json),
+        Some(SimCommand::Validate { source, seeds, json }) => {
+            validate::main(source.as_deref(), *seeds, *json)
+        }
         None if args.sweep.explain => explain::main(&args.sweep),
         None => sweep::main(&args.sweep),
     }

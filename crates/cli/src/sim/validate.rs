@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::process::ExitCode;
 
-use lockwork_sim::validate::{Measured, Point, Row, Verdict, claims};
+use lockwork_sim::validate::{Claim, Measured, Point, Row, Verdict, claims};
 
 use super::workers;
 use crate::compare::interrupt;
@@ -11,10 +11,19 @@ use crate::error::Failure;
 use crate::terminal;
 
 /// Simulates what the claims are about, and prints them. The exit status does not depend on the verdicts.
-pub(super) fn main(seeds: u32, json: bool) -> Result<ExitCode, Failure> {
+pub(super) fn main(source: Option<&str>, seeds: u32, json: bool) -> Result<ExitCode, Failure> {
     interrupt::listen()
         .map_err(|error| Failure::with_status(1, format!("cannot listen for Ctrl-C: {error}")))?;
-    let claims = claims();
+    let wanted = |claim: &Claim| {
+        source.is_none_or(|source| claim.source.to_lowercase().contains(&source.to_lowercase()))
+    };
+    let claims: Vec<Claim> = claims().into_iter().filter(wanted).collect();
+    if claims.is_empty() {
+        let source = source.unwrap_or_default();
+        return Err(Failure::usage(format!(
+            "no claim is from `{source}`: name a part of a source, such as RCL, SANL, Guiroux, GCR or CST"
+        )));
+    }
     let mut points: Vec<&Point> = Vec::new();
     for point in claims.iter().flat_map(|claim| claim.points()) {
         if !points.contains(&point) {
