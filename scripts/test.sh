@@ -10,7 +10,9 @@ readonly QEMU=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
 
 # The workspace's tests: units, models, mutants, conformance, POSIX suite, applications, command.
 native() {
-    cargo test --workspace --no-fail-fast
+    # Test harnesses unwind. Where programs abort, as `panic` in Cargo.toml says for the sake of liblockwork.so, all they share
+    # with tests is compiled twice.
+    CARGO_PROFILE_DEV_PANIC=unwind cargo test --workspace --no-fail-fast
 }
 
 # The same lock code for a weakly ordered machine, as far as an emulator shows it, and the library under programs.
