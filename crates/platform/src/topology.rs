@@ -278,11 +278,10 @@ impl Once {
             return self.get().unwrap_or(&UNIFORM);
         };
         let mut mine = place.cast::<Topology>();
-        // SAFETY: fresh pages, large and aligned enough, that nobody else knows; the copy makes them a topology.
-        write(unsafe {
-            mine.copy_from_nonoverlapping((&UNIFORM).into(), 1);
-            mine.as_mut()
-        });
+        // SAFETY: fresh pages, large and aligned enough, that nobody else knows.
+        unsafe { mine.copy_from_nonoverlapping((&UNIFORM).into(), 1) };
+        // SAFETY: as above, and a topology since the copy.
+        write(unsafe { mine.as_mut() });
         match self.0.compare_exchange(ptr::null_mut(), mine.as_ptr(), Ordering::Release, Ordering::Acquire) {
             // SAFETY: as in `get`.
             Ok(_) => unsafe { mine.as_ref() },

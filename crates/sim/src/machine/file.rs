@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use super::{MAX_CORES_PER_LLC, MAX_LLCS, Machine};
+use super::{MAX_CORES_PER_LLC, MAX_LLCS, Machine, toml};
 
 /// A machine's file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,11 +50,10 @@ impl Machine {
     /// If it does not describe a machine.
     pub fn parse(file: &str, text: &str) -> Result<Self, MachineError> {
         let wrong = |line, problem| MachineError { file: file.to_owned(), line, problem };
-        let located = |error: toml::de::Error| {
-            let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            wrong(line, error.message().to_owned())
-        };
-        let machine: Self = toml::from_str(text).map_err(located)?;
+        let machine: Self = toml::read(text).map_err(|error| {
+            let line = error.place.map(|place| text[..place.start.min(text.len())].matches('\n').count() + 1);
+            wrong(line, error.problem)
+        })?;
         machine.check().map_err(|(key, problem)| wrong(line_of(text, key), problem))?;
         Ok(machine)
     }
