@@ -105,6 +105,7 @@ struct Guarded {
 }
 
 /// What the host sees of the threads, at no simulated cost.
+#[derive(Default)]
 struct Observed {
     by_thread: Vec<u64>,
     /// Cycles that threads spent in sections, within the window.
@@ -170,7 +171,8 @@ impl Micro {
             });
         }
         let outcome = run.run(self.warm_up + self.window);
-        let mut observed = observed.borrow_mut();
+        // Threads that are cut short keep their share of it for ever: what is large is taken out.
+        let mut observed = observed.take();
         observed.count_unfinished();
         let lost_updates = lost_updates(&guarded, &observed.updates);
         observed.times.sort_unstable();
@@ -185,13 +187,13 @@ impl Micro {
             section: observed.spent as f64 / sections.max(1) as f64,
             percentiles: [at(0.5), at(0.99), at(1.0)],
             hand_off: observed.hand_offs.0 as f64 / observed.hand_offs.1.max(1) as f64,
-            by_thread: observed.by_thread.clone(),
+            by_thread: observed.by_thread,
             failures: observed.failures,
             lost_updates,
             transfers: outcome.transfers,
             counts: outcome.counts,
             hash: outcome.hash,
-            steps: observed.explained.take().map(|(_, steps)| steps).unwrap_or_default(),
+            steps: observed.explained.map(|(_, steps)| steps).unwrap_or_default(),
             deadlock: match outcome.end {
                 End::Deadlock(threads) => Some(threads),
                 End::Finished | End::Time => None,
