@@ -61,13 +61,13 @@ static void bombard(int (*wait)(void), bool rwlock, int deadline_ms) {
 CASE(signals_mutex_lock, 20) { bombard(wait_mutex, false, 0); }
 CASE(signals_mutex_timedlock, 20) { bombard(wait_mutex_timed, false, 0); }
 CASE(signals_mutex_clocklock, 20) { bombard(wait_mutex_clock, false, 0); }
-CASE(signals_mutex_timeout, 20) { bombard(wait_mutex_timed, false, 150); }
+CASE(signals_mutex_timeout, 20) { bombard(wait_mutex_timed, false, 500); }
 CASE(signals_rdlock, 20) { bombard(wait_read, true, 0); }
 CASE(signals_wrlock, 20) { bombard(wait_write, true, 0); }
 CASE(signals_timedrdlock, 20) { bombard(wait_read_timed, true, 0); }
 CASE(signals_timedwrlock, 20) { bombard(wait_write_timed, true, 0); }
-CASE(signals_rdlock_timeout, 20) { bombard(wait_read_timed, true, 150); }
-CASE(signals_wrlock_timeout, 20) { bombard(wait_write_timed, true, 150); }
+CASE(signals_rdlock_timeout, 20) { bombard(wait_read_timed, true, 500); }
+CASE(signals_wrlock_timeout, 20) { bombard(wait_write_timed, true, 500); }
 
 /* A condition wait may end spuriously after a handler ran, but with 0, and with the mutex. */
 static void *wait_cond(void *arg) {
@@ -111,7 +111,7 @@ static void bombard_cond(void *timed, int deadline_ms) {
 
 CASE(signals_cond_wait, 20) { bombard_cond(NULL, 0); }
 CASE(signals_cond_timedwait, 20) { bombard_cond(&m, 0); }
-CASE(signals_cond_timeout, 20) { bombard_cond(&m, 150); }
+CASE(signals_cond_timeout, 20) { bombard_cond(&m, 500); }
 
 /* sem_wait does end with EINTR: not ours, and it must stay so. */
 static void *wait_sem(void *arg) {
