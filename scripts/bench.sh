@@ -54,9 +54,9 @@ locks() {
     local out=$RESULTS/locks
     mkdir -p "$out/instances"
     "$BIN/lockwork" bench --locks "all,gcr(mcs-stp),gcr-numa(mcs-stp),biased(mcs-stp)" --threads 2,8 --time 0.1 --runs 3 \
-        --timeout 5 --delay 200ns --lines 4 --seed 1 --out "$out" | tee "$out/table.txt"
+        --timeout 2 --delay 200ns --lines 4 --seed 1 --out "$out" | tee "$out/table.txt"
     "$BIN/lockwork" bench contend --locks "all,gcr(mcs-stp),gcr-numa(mcs-stp),biased(mcs-stp)" --threads 2 --time 0.1 \
-        --runs 3 --timeout 5 --instances 64 --seed 1 --out "$out/instances" | tee "$out/instances/table.txt"
+        --runs 3 --timeout 2 --instances 64 --seed 1 --out "$out/instances" | tee "$out/instances/table.txt"
     sed -i "s|$PWD/||g" "$out"/{,instances/}{results.json,table.txt}
 }
 
@@ -89,7 +89,7 @@ sim() {
     mkdir -p "$out"
     "$BIN/lockwork" sim validate --json >"$out/validate.json"
     "$BIN/lockwork" sim validate | tee "$out/validate.txt"
-    cargo bench --quiet -p lockwork-sim | tee "$out/speed.txt"
+    cargo bench --quiet -p lockwork-sim --bench speed | tee "$out/speed.txt"
 }
 
 for name in "${@:-pairs every startup avl rocksdb locks sim}"; do
