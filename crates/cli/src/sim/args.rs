@@ -103,7 +103,8 @@ pub(crate) struct SweepArgs {
     /// Let the operating system move threads between CPUs; otherwise each stays on its own, node by node
     #[arg(long)]
     pub(crate) unpinned: bool,
-    /// Simulated milliseconds that are measured, after a tenth of that as warm-up
+    /// Simulated milliseconds that are measured, after a tenth of that as warm-up; at least eight time slices, after two,
+    /// where threads outnumber CPUs
     #[arg(long, value_name = "MS", default_value_t = 10.0, value_parser = milliseconds)]
     pub(crate) time: f64,
     /// A run that would take more simulated cycles than this is refused

@@ -102,25 +102,31 @@ impl Sweep {
             time_ms: args.time,
             phases: args.phase.zip(args.second_delay),
         };
-        for machine in &sweep.machines {
-            let micro = sweep.micro(machine, 1);
+        for (machine, threads) in sweep.machines.iter().zip(&sweep.threads) {
+            let micro = sweep.micro(machine, threads.iter().copied().max().unwrap_or(1));
             let cycles = micro.warm_up + micro.window;
             if cycles > args.max_cycles {
                 return Err(Failure::usage(format!(
-                    "{} ms of `{}` are {cycles} cycles, more than --max-cycles {}: shorten --time or raise it",
-                    args.time, machine.name, args.max_cycles
+                    "a run on `{}` takes {cycles} cycles, more than --max-cycles {}: shorten --time or raise it",
+                    machine.name, args.max_cycles
                 )));
             }
         }
         Ok(sweep)
     }
 
-    /// The workload on a machine.
+    /// The workload on a machine. Where threads outnumber CPUs it takes some time slices at least: until the first of them is
+    /// over, nobody is preempted.
     pub(super) fn micro(&self, machine: &Machine, threads: u32) -> Micro {
+        const SLICES: u64 = 8;
+        const SLICES_OF_WARM_UP: u64 = 2;
         let cycles = |ms: f64| machine.cycles((ms * 1e6) as u64);
-        let window = cycles(self.time_ms);
+        let threads = threads as usize;
+        let slice = if threads > machine.cpus() { machine.cycles(machine.os.slice_us * 1000) } else { 0 };
+        let window = cycles(self.time_ms).max(SLICES * slice);
+        let warm_up = (window / 10).max(SLICES_OF_WARM_UP * slice);
         let phases = self.phases.map(|(ms, delay)| Phases { each: cycles(ms), delay });
-        Micro { phases, threads: threads as usize, warm_up: window / 10, window, ..self.micro.clone() }
+        Micro { phases, threads, warm_up, window, ..self.micro.clone() }
     }
 
     /// Simulates one of the machines.
