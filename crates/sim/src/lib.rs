@@ -23,4 +23,4 @@ pub use engine::trace::Step;
 pub use machine::Machine;
 pub use platform::{Plain, Sim, Word};
 pub use random::Random;
-pub use simulation::{Options, Outcome, Simulation, begin_trace, delay, end_trace, note, now, place};
+pub use simulation::{Options, Outcome, Simulation, begin_trace, delay, end_trace, note, now};

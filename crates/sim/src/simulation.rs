@@ -141,8 +141,3 @@ pub fn note(what: &str) {
 pub fn now() -> u64 {
     with(|engine| engine.me().clock)
 }
-
-/// In a simulated thread: puts a value into simulated memory, as [`Simulation::place`] does.
-pub fn place<T: 'static>(value: T) -> &'static T {
-    with(|engine| engine.place(value))
-}

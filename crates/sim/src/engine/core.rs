@@ -123,8 +123,12 @@ impl Engine {
 
     /// Lets the calling thread, which is to be suspended, go on at its own clock's time.
     pub(crate) fn compute(&mut self) {
-        let id = self.current;
-        let fiber = self.me();
+        self.compute_as(self.current);
+    }
+
+    /// Lets a thread go on at its own clock's time.
+    pub(super) fn compute_as(&mut self, id: FiberId) {
+        let fiber = self.fiber(id);
         fiber.state = State::Computing;
         fiber.turn += 1;
         let (clock, turn) = (fiber.clock, fiber.turn);
@@ -144,10 +148,15 @@ impl Engine {
         if !self.directory.is_pending(core, line) {
             let me = self.current;
             self.note_step(me, |engine| engine.request_text(line, access));
-            let (request, after) = self.directory.send(core, line, access);
             let time = self.me().clock.max(self.now);
-            self.wheel.push(time + after, Event::Arrive(request));
+            self.send(core, line, access, time);
         }
+    }
+
+    /// Sends a request on its way.
+    fn send(&mut self, core: CoreId, line: LineId, access: Access, time: u64) {
+        let (request, after) = self.directory.send(core, line, access);
+        self.wheel.push(time + after, Event::Arrive(request));
     }
 
     /// Loads from `address`. `None`: try again when it is the thread's turn.
@@ -291,8 +300,7 @@ impl Engine {
         while let Some(store) = self.cpus[usize::from(cpu)].buffer.front().copied() {
             if !self.directory.hits(core, store.line, Access::Store) {
                 if !self.directory.is_pending(core, store.line) {
-                    let (request, after) = self.directory.send(core, store.line, Access::Store);
-                    self.wheel.push(self.now + after, Event::Arrive(request));
+                    self.send(core, store.line, Access::Store, self.now);
                 }
                 break;
             }
@@ -396,11 +404,7 @@ impl Engine {
             if matches!(fiber.state, State::Polling { .. }) && fiber.last_round.lines().contains(&line) {
                 self.stop_polling(id);
                 self.note_step(id, |engine| format!("loses {}, which it polls", engine.name_of(line)));
-                let fiber = self.fiber(id);
-                fiber.state = State::Computing;
-                fiber.turn += 1;
-                let (clock, turn) = (fiber.clock, fiber.turn);
-                self.wheel.push(clock, Event::Go(id, turn));
+                self.compute_as(id);
             }
         }
     }

@@ -49,10 +49,7 @@ impl Engine {
         let fiber = self.fiber(id);
         fiber.cpu = cpu;
         fiber.clock = at + cost + std::mem::take(&mut fiber.owed);
-        fiber.state = State::Computing;
-        fiber.turn += 1;
-        let (clock, turn) = (fiber.clock, fiber.turn);
-        self.wheel.push(clock, Event::Go(id, turn));
+        self.compute_as(id);
         let state = &mut self.cpus[usize::from(cpu)];
         state.fiber = Some(id);
         state.last = Some(id);
