@@ -8,9 +8,8 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
 use lockwork_locks::RawLock;
-use lockwork_locks::api::Token;
 use lockwork_locks::dispatch::SpecVisitor;
-use lockwork_locks::erased::Held;
+use lockwork_locks::erased::{ErasedLock, Held};
 use lockwork_locks::spec::{Choice, LockSpec};
 use lockwork_platform::Native;
 
@@ -38,28 +37,26 @@ pub(super) unsafe trait Lock: Send + Sync + 'static {
 #[repr(transparent)]
 struct Ours<L>(L);
 
-// SAFETY: the lock's own guarantees; a token is the same after its way through a word.
+// SAFETY: the lock's own guarantees.
 unsafe impl<L: RawLock<Native> + 'static> Lock for Ours<L> {
     fn lock(&self) -> Held {
-        Held(self.0.lock().into_word())
+        ErasedLock::lock(&self.0)
     }
 
     fn try_lock(&self) -> Option<Held> {
-        self.0.try_lock().map(|token| Held(token.into_word()))
+        ErasedLock::try_lock(&self.0)
     }
 
     unsafe fn unlock(&self, held: Held) {
-        // SAFETY: the word of one of our tokens, by the caller's contract.
-        let token = unsafe { L::Token::from_word(held.0) };
         // SAFETY: the caller's contract.
-        unsafe { self.0.unlock(token) };
+        unsafe { ErasedLock::unlock(&self.0, held) };
     }
 
     fn pairs(&self, count: u64) {
         for _ in 0..count {
-            let token = self.0.lock();
+            let token = RawLock::lock(&self.0);
             // SAFETY: the token of this acquisition.
-            unsafe { self.0.unlock(token) };
+            unsafe { RawLock::unlock(&self.0, token) };
         }
     }
 }
