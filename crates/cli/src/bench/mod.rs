@@ -60,8 +60,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
     if !args.no_report {
         files::prepare(&args.out)?;
     }
-    interrupt::listen()
-        .map_err(|error| Failure::with_status(1, format!("cannot listen for Ctrl-C: {error}")))?;
+    interrupt::listen()?;
     let date = format!("{:.0}", jiff::Timestamp::now());
     let mut benchmarks = Vec::new();
     for (benchmark, plan) in plans {

@@ -6,7 +6,7 @@ use lockwork_locks::spec::Choice;
 use super::measure::LOCK_VARIABLE;
 use super::options::Benchmark;
 use crate::args::BenchArgs;
-use crate::compare::plan::{NO_PRELOAD, OwnBenchmark, Plan, any_seed, split_outside_parentheses};
+use crate::compare::plan::{NO_PRELOAD, OwnBenchmark, Plan, any_seed, split_locks};
 use crate::error::Failure;
 
 /// A plan for every benchmark, in the order of their definition.
@@ -94,13 +94,8 @@ fn threads(args: &BenchArgs, benchmark: Benchmark) -> Result<Vec<Option<u32>>, F
 /// The locks in canonical spelling, `pthread` first.
 fn locks(text: &str) -> Result<Vec<String>, Failure> {
     let mut names = vec![NO_PRELOAD.to_owned()];
-    for part in split_outside_parentheses(text).into_iter().map(str::trim) {
+    for part in split_locks(text, "ttas,mcs-stp")? {
         match part {
-            "" => {
-                return Err(Failure::usage(format!(
-                    "--locks `{text}` has an empty name; separate locks by single commas, such as ttas,mcs-stp"
-                )));
-            }
             NO_PRELOAD => {}
             "all" => names.extend(catalogue::LOCKS.iter().map(|lock| lock.name.to_owned())),
             part => match crate::specs::parse(part)? {

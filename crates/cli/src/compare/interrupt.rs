@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::error::Failure;
+
 /// What Ctrl-C and a time-out kill. Held while a child is made and while it is killed, so that neither can
 /// happen between the other's steps.
 static GROUP: Mutex<Option<Pid>> = Mutex::new(None);
@@ -16,14 +18,15 @@ static REQUESTED: AtomicBool = AtomicBool::new(false);
 pub(crate) const EXIT_STATUS: u8 = 130;
 
 /// Begins to listen for SIGINT, SIGTERM and SIGHUP. The second one ends `lockwork` at once.
-pub(crate) fn listen() -> Result<(), ctrlc::Error> {
-    ctrlc::set_handler(|| {
+pub(crate) fn listen() -> Result<(), Failure> {
+    let listens = ctrlc::set_handler(|| {
         if REQUESTED.swap(true, Ordering::SeqCst) {
             kill_group();
             std::process::exit(i32::from(EXIT_STATUS));
         }
         kill_group();
-    })
+    });
+    listens.map_err(|error| Failure::with_status(1, format!("cannot listen for Ctrl-C: {error}")))
 }
 
 /// Whether the user wants to stop.

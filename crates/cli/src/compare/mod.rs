@@ -27,8 +27,7 @@ pub(crate) fn main(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if !args.no_report {
         files::prepare(&args.out)?;
     }
-    interrupt::listen()
-        .map_err(|error| Failure::with_status(1, format!("cannot listen for Ctrl-C: {error}")))?;
+    interrupt::listen()?;
     announce(&plan);
     let date = format!("{:.0}", jiff::Timestamp::now());
     let document = Document::new(&plan, engine::measure(&plan), date);

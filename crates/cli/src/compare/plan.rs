@@ -231,13 +231,7 @@ pub(crate) fn any_seed() -> u64 {
 /// Splits at commas outside parentheses and checks each spec.
 fn parse_locks(text: &str) -> Result<Vec<String>, Failure> {
     let mut names: Vec<String> = Vec::new();
-    for part in split_outside_parentheses(text) {
-        let part = part.trim();
-        if part.is_empty() {
-            return Err(Failure::usage(format!(
-                "--locks `{text}` has an empty name; separate locks by single commas, such as pthread,mcs-stp"
-            )));
-        }
+    for part in split_locks(text, "pthread,mcs-stp")? {
         if part == "all" {
             names.extend(catalogue::LOCKS.iter().map(|lock| lock.name.to_owned()));
         } else {
@@ -258,7 +252,18 @@ fn canonical(spec: &str) -> Result<String, Failure> {
     crate::specs::parse(spec).map(|choice| choice.to_string())
 }
 
-pub(crate) fn split_outside_parentheses(text: &str) -> Vec<&str> {
+/// The specs of a list, one of which would be `example`.
+pub(crate) fn split_locks<'a>(text: &'a str, example: &str) -> Result<Vec<&'a str>, Failure> {
+    let parts: Vec<&str> = split_outside_parentheses(text).into_iter().map(str::trim).collect();
+    if parts.contains(&"") {
+        return Err(Failure::usage(format!(
+            "--locks `{text}` has an empty name; separate locks by single commas, such as {example}"
+        )));
+    }
+    Ok(parts)
+}
+
+fn split_outside_parentheses(text: &str) -> Vec<&str> {
     let mut depth = 0usize;
     text.split(|c| {
         match c {

@@ -14,7 +14,7 @@ use super::{machines, sensitivity, workers};
 use crate::bench::{command_line, table};
 use crate::compare::engine::Measured;
 use crate::compare::metric::Metric;
-use crate::compare::plan::{Plan, Simulated, split_outside_parentheses};
+use crate::compare::plan::{Plan, Simulated, split_locks};
 use crate::compare::results::{Document, Outcome, Run, Values};
 use crate::compare::{files, interrupt};
 use crate::error::Failure;
@@ -49,8 +49,7 @@ pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
     if !args.no_report {
         files::prepare(&args.out)?;
     }
-    interrupt::listen()
-        .map_err(|error| Failure::with_status(1, format!("cannot listen for Ctrl-C: {error}")))?;
+    interrupt::listen()?;
     let mut documents = Vec::new();
     for index in 0..sweep.machines.len() {
         let document = sweep.run(index);
@@ -259,13 +258,8 @@ fn locks(text: &str) -> Result<Vec<LockSpec>, Failure> {
             Err(Failure::usage("`passthrough` is glibc's lock: simulate `futex`, its algorithm"))
         }
     };
-    for part in split_outside_parentheses(text).into_iter().map(str::trim) {
+    for part in split_locks(text, "ttas,mcs-stp")? {
         match part {
-            "" => {
-                return Err(Failure::usage(format!(
-                    "--locks `{text}` has an empty name; separate locks by single commas, such as ttas,mcs-stp"
-                )));
-            }
             "pthread" => {
                 return Err(Failure::usage(
                     "glibc's mutex itself cannot be simulated: `futex` has its algorithm",

@@ -12,8 +12,7 @@ use crate::terminal;
 
 /// Simulates what the claims are about, and prints them. The exit status does not depend on the verdicts.
 pub(super) fn main(source: Option<&str>, seeds: u32, json: bool) -> Result<ExitCode, Failure> {
-    interrupt::listen()
-        .map_err(|error| Failure::with_status(1, format!("cannot listen for Ctrl-C: {error}")))?;
+    interrupt::listen()?;
     let wanted = |claim: &Claim| {
         source.is_none_or(|source| claim.source.to_lowercase().contains(&source.to_lowercase()))
     };
