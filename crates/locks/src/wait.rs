@@ -53,6 +53,31 @@ pub(crate) fn registered<P: Platform, R>(address: usize, wait: impl FnOnce() -> 
     result
 }
 
+/// The part of [`Platform::thread_word`] that says how many threads may have to be woken before its thread.
+const CROWD_SHIFT: u32 = 48;
+
+/// The part of [`Platform::thread_word`] that is free for other uses.
+pub(crate) const SCRATCH: u64 = (1 << CROWD_SHIFT) - 1;
+
+/// Runs `wait` as one of a crowd of bounded size, in which at most `others` get the lock before this thread. Spin-then-park
+/// then spins for as long as it takes to wake them all, one after the other.
+///
+/// Otherwise sleep is infectious: as soon as the others sleep, whoever joins them waits for longer than a wake-up takes, goes
+/// to sleep for that reason, and is one more to be woken. Once all sleep, every hand-off wakes somebody for ever.
+pub(crate) fn in_crowd<P: Platform, R>(others: u32, wait: impl FnOnce() -> R) -> R {
+    let before = P::thread_word();
+    P::set_thread_word(before & SCRATCH | u64::from(others.min(u16::MAX.into())) << CROWD_SHIFT);
+    let result = wait();
+    P::set_thread_word(before);
+    result
+}
+
+/// Pauses before a thread that waits by spin-then-park goes to sleep.
+fn spins_before_sleep<P: Platform>() -> u32 {
+    let others = (P::thread_word() >> CROWD_SHIFT) as u32;
+    P::spin_budget().saturating_mul(others + 1)
+}
+
 /// What came of a wait without a deadline, for which there is no giving up.
 #[inline(always)]
 pub(crate) fn endless<T>(outcome: Option<T>) -> T {
@@ -285,7 +310,7 @@ impl<P: Platform> WaitPolicy<P> for SpinThenPark {
     const NAME: &'static str = "stp";
 
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        if spin::<P>(word, P::spin_budget(), || {}) { Ok(()) } else { park::<P>(word, deadline) }
+        if spin::<P>(word, spins_before_sleep::<P>(), || {}) { Ok(()) } else { park::<P>(word, deadline) }
     }
 }
 

@@ -15,6 +15,9 @@
 //!   uncontended path therefore writes nothing shared.
 //! - The first passive thread sleeps too, after its spinning time: on a machine with few CPUs its polling would
 //!   take one of them from the active threads. The releases that leave few active threads wake it.
+//! - A thread that finds too many active ones looks again for a while, with growing delays, before it becomes passive.
+//! - Active threads that wait by spin-then-park spin for as long as it takes to wake all the others, since their number is
+//!   bounded. With a plain budget the active set can fall into a convoy of sleepers that lasts for ever (see `in_crowd`).
 //! - Joining is exact: a CAS, instead of a check and an increment.
 //! - A thread that was admitted out of turn counts itself in, but waits for another to leave before it asks for the lock.
 //! - The thresholds shrink on machines with fewer than ten CPUs (see `knobs`).
@@ -56,7 +59,7 @@ use super::restriction::wake;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::knobs::BaseKnobs;
-use crate::wait::registered;
+use crate::wait::{SCRATCH, in_crowd, registered};
 
 /// What is known of GCR.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -229,7 +232,8 @@ fn acquire_restricted<P: Platform, S: Restricted<P>>(
         if !state.become_active(address(lock), deadline) {
             return None;
         }
-        let token = acquire_inner(lock, deadline);
+        let others = state.crowd();
+        let token = in_crowd::<P, _>(others, || acquire_inner(lock, deadline));
         if token.is_some() {
             // SAFETY: I1: we hold the lock.
             unsafe { state.count_holder() };
@@ -244,7 +248,7 @@ fn acquire_restricted<P: Platform, S: Restricted<P>>(
 #[cold]
 fn enable<P: Platform, S: Restricted<P>>(lock: &S) -> &State<P, S> {
     // Contention is here: this thread looks closely again.
-    P::set_thread_word(0);
+    P::set_thread_word(P::thread_word() & !SCRATCH);
     let state = restriction(lock).unwrap_or_else(|| attach(lock));
     state.enable();
     state
@@ -283,10 +287,10 @@ unsafe fn release_counted<P: Platform, S: Restricted<P>>(lock: &S, state: &State
 fn scan_is_due<P: Platform>() -> bool {
     const LONGEST_INTERVAL: u64 = 32;
     let word = P::thread_word();
-    let (interval, passed) = ((word >> 32).max(1), (word & 0xffff_ffff) + 1);
+    let (interval, passed) = (((word & SCRATCH) >> 32).max(1), (word & 0xffff_ffff) + 1);
     let due = passed >= interval;
     let (interval, passed) = if due { ((interval * 2).min(LONGEST_INTERVAL), 0) } else { (interval, passed) };
-    P::set_thread_word(interval << 32 | passed);
+    P::set_thread_word(word & !SCRATCH | interval << 32 | passed);
     due
 }
 

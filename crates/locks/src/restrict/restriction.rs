@@ -10,6 +10,7 @@ use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Pl
 use super::knobs::{Knobs, Settings};
 use super::passive::{Passive, Together};
 use crate::api::RawLock;
+use crate::competitive::backoff::Delay;
 use crate::hierarchical::part::Part;
 use crate::wait::poll_within;
 
@@ -115,6 +116,11 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         S::configure(&self.gate.0.queue, knobs);
     }
 
+    /// How many threads may be active beside one that is: the admitted ones, and another that joins out of turn.
+    pub(super) fn crowd(&self) -> u32 {
+        self.settings().active.unsigned_abs() + 1
+    }
+
     pub(super) fn is_enabled(&self) -> bool {
         self.gate.0.enabled.load(Relaxed) != 0
     }
@@ -177,8 +183,9 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         }
     }
 
-    /// Makes the calling thread active if few enough are, now or within a short spin: on a machine with few CPUs most
-    /// collisions are with a holder that runs and is about to leave, and sleeping would cost more.
+    /// Makes the calling thread active if few enough are, now or within about the time that sleeping would cost: most collisions
+    /// are with holders that run and are about to leave. It looks more and more rarely, since every look takes from the holder
+    /// the line that the holder is about to write.
     fn join_active(&self) -> bool {
         let Settings { active, spin, .. } = self.settings();
         let counts = &self.counts.0;
@@ -193,7 +200,15 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
                     .is_ok();
             joined.then_some(())
         };
-        poll_within::<P, _>(spin.saturating_add(1), join).is_some()
+        let mut delay = Delay::new::<P>(spin);
+        let mut left = spin;
+        while join().is_none() {
+            if left == 0 {
+                return false;
+            }
+            left = left.saturating_sub(delay.pause::<P>());
+        }
+        true
     }
 
     /// Notes that the new holder counted itself in.
