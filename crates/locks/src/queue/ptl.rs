@@ -2,8 +2,7 @@
 //!
 //! Dave Dice, "Brief announcement: a partitioned ticket lock", SPAA 2011. A waiter polls the slot that its number falls on,
 //! so a release disturbs only the waiters on one slot. Deviations: the slots are made when a third thread comes, and
-//! until then the waiters poll the lock, as in a ticket lock; both numbers are in one word, so that one atomic step says both
-//! that a number is served and who waits for it; an acquisition first tries to draw exactly the number that is being served.
+//! until then the lock is a ticket lock; an acquisition first tries to draw exactly the number that is being served.
 //!
 //! Properties: FIFO; 16 bytes a lock, and a line for each slot (8 by default) once a holder and two waiters have met; nothing a waiter.
 //! Waiting: spin. A drawn number cannot be given back, so a timed acquisition polls `try_lock`: it stands in no line, and
@@ -13,35 +12,35 @@
 //! # State
 //!
 //! ```text
-//! word: next (bits 32 to 62) | serving (bits 1 to 31) | partitioned (bit 0)     next == serving: unlocked
+//! next: the number that is drawn next, and whether the lock is partitioned
 //!
-//! slots ─→ slot 0: grant, since      number n waits on slot n modulo N, until `grant` is n;
-//!          slot 1: grant, since      but if it was drawn before the lock was partitioned, until `serving` is n
-//!          …
+//!                    not partitioned                 partitioned
+//! serving            the number that is served       the holder's number
+//! number n waits     until `serving` is n            until `grant` of slot n modulo the number of slots is n
+//! unlocked           serving == next                 the grant of the slot of `next` is `next`
 //! ```
 //!
-//! Both numbers count modulo 2^31. Only equality and the difference are looked at, so wrapping around is no event.
+//! Numbers are counted modulo 2^31 and kept times two. Only equality and small differences are looked at, so wrapping
+//! around is no event.
 //!
 //! # Invariants
 //!
-//! - I1: a number is drawn by one thread: `next` changes by atomic additions of 1 only.
-//! - I2: the holder is the thread that drew the number in `serving`; only its release changes `serving`, by 1.
-//! - I3: the lock is partitioned once, by the thread that published the slots, in the step that draws the number which
-//!   `since` says. Numbers before that one wait for `serving`, it and all later ones on their slots. When it is served,
-//!   `since` becomes `ALWAYS`: so a release always knows where the next number waits.
-//! - I4: who waits on a slot is not served before its grant is written, so a release may use the slot until
-//!   then. Other waiters may take the lock, and destroy it, as soon as `serving` is theirs.
-//! - I5: `grant` is `NONE`, unless the holder has not seen it yet: no number finds a grant that was meant for one 2^31
-//!   numbers ago.
+//! - I1: a number is drawn by one thread: `next` changes by atomic additions only.
+//! - I2: the holder is the thread that drew the number that was served last. Only it serves another.
+//! - I3: the lock is partitioned once, by the thread that published the slots, in the step that draws its number k. Numbers up to k
+//!   wait for `serving`, later ones on slots. The slots are unsettled until k holds the lock: a release before that
+//!   serves by `serving`, whether it sees that the lock is partitioned or not, and every later one by a slot.
+//! - I4: a release touches nothing after the one store that serves the next number: the lock may be gone.
+//! - I5: a grant is overwritten after as many numbers as there are slots: no number finds the one of 2^31 numbers ago.
 //!
 //! # Ordering
 //!
-//! - E1: `unlock`'s CAS (Release) → the draw or the load that finds the number served (Acquire): the critical section.
-//! - E2: the CAS in `partition` (Release) → the draws and releases that find the lock partitioned (Acquire): the slots.
-//! - E3: `unlock`'s store of `grant` (Release) → the waiter's load (Acquire): the critical section.
+//! - E1: a release's store of `serving` (Release) → the load that finds the number served (Acquire): the critical section.
+//! - E2: the CAS in `partition` (Release) → the loads and draws that find the lock partitioned (Acquire): the slots.
+//! - E3: a release's store of `grant` (Release) → the load that finds it (Acquire): the critical section.
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{
     AtomicCell, AtomicInt, ConstPlatform, DataCell, Deadline, Native, Platform, PoolNode,
@@ -69,7 +68,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     summary: "a ticket lock whose waiters are spread over several cache lines",
     properties: "FIFO without queue nodes. A release costs those waiters a cache miss that share a slot with the next. A lock \
                  that two threads have waited for at once has 512 bytes of slots.",
-    deviations: "Slots are made when they are needed; both numbers share a word, and a release is a compare-and-swap.",
+    deviations: "Slots are made when they are needed, and before that it is a ticket lock.",
     avoid: "More threads than CPUs (a preempted waiter stops everybody), and timed acquisitions of a saturated lock \
             (they may starve).",
 };
@@ -77,56 +76,26 @@ pub const ALGORITHM: Algorithm = Algorithm {
 /// Slots of a lock by itself.
 const SLOTS: usize = 8;
 
-/// In the word: waiters use the slots.
-const PARTITIONED: usize = 1;
-/// Added to the word, draws a number.
-const DRAW: usize = 1 << 32;
-/// The largest number.
-const LARGEST: u32 = u32::MAX >> 1;
+/// In `next`: the lock is partitioned.
+const PARTITIONED: u32 = 1;
+/// What draws a number.
+const DRAW: u32 = 2;
 /// Not a number: nothing was granted on this slot.
-const NONE: u32 = u32::MAX;
-/// Not a number: all numbers wait on slots.
-const ALWAYS: u32 = u32::MAX;
+const NONE: u32 = 1;
 
 /// The longest delay of a timed acquisition between two attempts, in pauses. Short: it competes
 /// with a queue for the instants when there is none.
 const TIMED_DELAY: u32 = 64;
 
-/// The number that is drawn next.
-#[inline(always)]
-const fn next(word: usize) -> u32 {
-    (word >> 32) as u32 & LARGEST
-}
-
-/// The number that is served.
-#[inline(always)]
-const fn serving(word: usize) -> u32 {
-    word as u32 >> 1
-}
-
-#[inline(always)]
-const fn is_free(word: usize) -> bool {
-    next(word) == serving(word)
-}
-
-/// A word.
-#[inline(always)]
-const fn word(next: u32, serving: u32, partitioned: usize) -> usize {
-    (next as usize) << 32 | (serving as usize) << 1 | partitioned
-}
-
-#[inline(always)]
-const fn after(number: u32) -> u32 {
-    number.wrapping_add(1) & LARGEST
-}
-
 /// Where every so-many-th number waits.
 #[repr(C, align(64))]
 struct Slot<P: Platform> {
-    /// The number that is served, until its owner has seen it; written by releasers and by the owner, read by waiters.
+    /// The last number that was served here; written by releasers, read by waiters.
     grant: P::U32,
-    /// The first number that waits on a slot, the same in all slots, or [`ALWAYS`]; the holder's.
-    since: P::Data<u32>,
+    /// Whose slot it is, by the lock's address.
+    owner: P::U32,
+    /// Whether all numbers wait on slots (I3), the same in all slots; the holder's.
+    settled: P::Data<bool>,
 }
 
 /// The slots of a lock.
@@ -141,24 +110,34 @@ impl<P: Platform, const N: usize> core::fmt::Debug for Slots<P, N> {
 
 impl<P: Platform, const N: usize> PoolNode<P> for Slots<P, N> {
     fn new() -> Self {
-        Self(core::array::from_fn(|_| Slot { grant: P::U32::new(NONE), since: P::Data::new(ALWAYS) }))
+        let slot = |_| Slot { grant: P::U32::new(NONE), owner: P::U32::new(0), settled: P::Data::new(false) };
+        Self(core::array::from_fn(slot))
     }
 }
 
 impl<P: Platform, const N: usize> Slots<P, N> {
+    #[inline(always)]
     fn of(&self, number: u32) -> &Slot<P> {
-        &self.0[number as usize % N]
+        &self.0[(number / DRAW) as usize % N]
     }
 
-    /// Says since which number all wait on slots.
+    fn is_owned_by(&self, identity: u32) -> bool {
+        self.0[0].owner.load(Relaxed) == identity
+    }
+
+    fn set_owner(&self, identity: u32) {
+        self.0.iter().for_each(|slot| slot.owner.store(identity, Relaxed));
+    }
+
+    /// From now on all numbers wait on slots.
     ///
     /// # Safety
     ///
     /// The caller holds the lock, or nobody else uses the slots.
-    unsafe fn set_since(&self, number: u32) {
+    unsafe fn settle(&self) {
         for slot in &self.0 {
             // SAFETY: the caller's contract.
-            unsafe { slot.since.set(number) };
+            unsafe { slot.settled.set(true) };
         }
     }
 }
@@ -166,9 +145,11 @@ impl<P: Platform, const N: usize> Slots<P, N> {
 /// The partitioned ticket lock, with `N` slots.
 #[repr(C)]
 pub struct Ptl<P: Platform, const N: usize = SLOTS> {
-    /// See the module's documentation; written by lockers and by the holder, read by waiters without a slot.
-    word: P::Usize,
-    /// Null until they are needed; written once.
+    /// The number that is drawn next, and [`PARTITIONED`]; written by lockers.
+    next: P::U32,
+    /// See the module's documentation; written by the holder.
+    serving: P::U32,
+    /// Null until they are needed. Those of another lock, if this one is a copy of it.
     slots: P::Ptr<Slots<P, N>>,
 }
 
@@ -176,10 +157,9 @@ const _: () = assert!(size_of::<Ptl<Native>>() == ALGORITHM.bytes);
 
 impl<P: Platform, const N: usize> core::fmt::Debug for Ptl<P, N> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let word = self.word.load(Relaxed);
         f.debug_struct("Ptl")
-            .field("next", &next(word))
-            .field("serving", &serving(word))
+            .field("next", &self.next.load(Relaxed))
+            .field("serving", &self.serving.load(Relaxed))
             .finish_non_exhaustive()
     }
 }
@@ -188,7 +168,7 @@ impl<const N: usize> Ptl<Native, N> {
     /// An unlocked lock, for statics.
     #[must_use]
     pub const fn unlocked() -> Self {
-        Self { word: Native::USIZE_ZERO, slots: Native::null() }
+        Self { next: Native::U32_ZERO, serving: Native::U32_ZERO, slots: Native::null() }
     }
 }
 
@@ -197,12 +177,44 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
         ptr::from_ref(self) as usize
     }
 
+    /// What slots know their lock by: 32 bits that are different for locks less than 32 GiB apart.
+    fn identity(&self) -> u32 {
+        (self.address() >> 3) as u32
+    }
+
     /// Draws the number that is served, if it is the next one.
     #[inline(always)]
     fn draw_served(&self) -> bool {
-        let word = self.word.load(Relaxed);
+        let next = self.next.load(Acquire); // ORDER: E2.
+        if next & PARTITIONED != 0 {
+            return self.draw_granted(next);
+        }
         // Read first: a failing CAS would take the line from the holder. ORDER: E1.
-        is_free(word) && self.word.compare_exchange(word, word.wrapping_add(DRAW), Acquire, Relaxed).is_ok()
+        self.serving.load(Acquire) == next && self.draw(next)
+    }
+
+    /// As [`Ptl::draw_served`], of a partitioned lock.
+    #[cold]
+    fn draw_granted(&self, next: u32) -> bool {
+        let number = next & !PARTITIONED;
+        let drawn = match self.own_slots() {
+            // ORDER: E3.
+            Some(slots) => slots.of(number).grant.load(Acquire) == number && self.draw(next),
+            None => {
+                self.forget_slots(next);
+                return self.draw_served();
+            }
+        };
+        if drawn {
+            self.serving.store(number, Relaxed);
+        }
+        drawn
+    }
+
+    /// Draws the number of `next`, if nobody has.
+    #[inline(always)]
+    fn draw(&self, next: u32) -> bool {
+        self.next.compare_exchange(next, next.wrapping_add(DRAW), Relaxed, Relaxed).is_ok()
     }
 
     /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
@@ -223,60 +235,65 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
 
     /// Draws a number and waits for it.
     fn line_up(&self) {
-        let seen = self.word.load(Relaxed);
-        let crowded = next(seen).wrapping_sub(serving(seen)) & LARGEST >= 2;
-        let drawn = if crowded && seen & PARTITIONED == 0 { self.partition() } else { None };
-        // ORDER: E1 and E2.
-        let drawn = drawn.unwrap_or_else(|| self.word.fetch_add(DRAW, Acquire));
-        let number = next(drawn);
-        let mut patience = Patience::new::<P>();
-        if drawn & PARTITIONED == 0 || serving(drawn) == number {
-            let mut word = drawn;
-            while serving(word) != number {
-                patience.pause::<P>();
-                word = self.word.load(Acquire); // ORDER: E1.
-            }
+        let next = self.next.load(Acquire); // ORDER: E2.
+        if next & PARTITIONED != 0 && self.own_slots().is_none() {
+            self.forget_slots(next);
+            return self.line_up();
+        }
+        let in_line = next.wrapping_sub(self.serving.load(Relaxed)) / DRAW;
+        if next & PARTITIONED == 0 && in_line >= 2 && self.partition() {
             return;
         }
+        let drawn = self.next.fetch_add(DRAW, Acquire); // ORDER: E2.
+        let number = drawn & !PARTITIONED;
+        if drawn & PARTITIONED == 0 {
+            return self.wait_for(number);
+        }
         let slot = self.slots().of(number);
+        let mut patience = Patience::new::<P>();
         // ORDER: E3.
         while slot.grant.load(Acquire) != number {
             patience.pause::<P>();
         }
-        slot.grant.store(NONE, Relaxed); // I5.
+        self.serving.store(number, Relaxed);
     }
 
-    /// Makes the slots and draws the first number that waits on one, unless another thread does. Returns the word as if the
-    /// lock had been partitioned before.
+    /// Waits until `serving` is `number`.
+    fn wait_for(&self, number: u32) {
+        let mut patience = Patience::new::<P>();
+        // ORDER: E1.
+        while self.serving.load(Acquire) != number {
+            patience.pause::<P>();
+        }
+    }
+
+    /// Makes the slots, draws the last number that waits without one, and waits for it; unless another thread does.
     #[cold]
-    fn partition(&self) -> Option<usize> {
-        if !self.slots.load(Relaxed).is_null() {
-            return None;
+    fn partition(&self) -> bool {
+        let there = self.slots.load(Relaxed);
+        if self.own_slots().is_some() {
+            return false;
         }
         let fresh = P::alloc_node::<Slots<P, N>>();
+        // SAFETY: nobody else knows of them yet, and they are the lock's afterwards.
+        let slots = unsafe { fresh.as_ref() };
+        slots.set_owner(self.identity());
         // ORDER: Relaxed: nobody looks before the lock is partitioned (E2).
-        if self.slots.compare_exchange(ptr::null_mut(), fresh.as_ptr(), Relaxed, Relaxed).is_err() {
+        if self.slots.compare_exchange(there, fresh.as_ptr(), Relaxed, Relaxed).is_err() {
             // SAFETY: never published.
             unsafe { P::free_node(fresh) };
-            return None;
+            return false;
         }
-        // SAFETY: published by this thread.
-        let slots = unsafe { fresh.as_ref() };
-        let mut word = self.word.load(Relaxed);
-        loop {
-            let since = if is_free(word) { ALWAYS } else { next(word) };
-            // SAFETY: I3: nobody else looks yet.
-            unsafe { slots.set_since(since) };
-            let partitioned = word.wrapping_add(DRAW) | PARTITIONED;
-            // ORDER: Release is E2, Acquire is E1.
-            match self.word.compare_exchange(word, partitioned, AcqRel, Relaxed) {
-                Ok(_) => return Some(word | PARTITIONED),
-                Err(there) => word = there,
-            }
-        }
+        // ORDER: Release is E2.
+        let number = self.next.fetch_add(DRAW | PARTITIONED, Release);
+        self.wait_for(number);
+        // SAFETY: we hold the lock (I3).
+        unsafe { slots.settle() };
+        true
     }
 
-    /// The slots of a partitioned lock, for the holder or a waiter.
+    /// The slots of a partitioned lock, by a thread that has found before that they are the lock's own.
+    #[inline(always)]
     fn slots(&self) -> &Slots<P, N> {
         // SAFETY: I3: published by those who partitioned it (E2), and there until `dispose`.
         match unsafe { self.slots.load(Relaxed).as_ref() } {
@@ -285,49 +302,74 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
         }
     }
 
-    /// Where the next number waits, which has been drawn: on a slot, or (`None`) for `serving`.
-    #[cold]
-    fn slot_of(&self, number: u32) -> Option<&Slot<P>> {
-        let slots = self.slots();
-        let slot = slots.of(number);
-        // SAFETY: the holder's.
-        let since = unsafe { slot.since.get() };
-        if since == number {
-            // SAFETY: the holder's.
-            unsafe { slots.set_since(ALWAYS) };
+    /// The lock's own slots, if there are any. Those of another are not: this lock is a copy.
+    fn own_slots(&self) -> Option<&Slots<P, N>> {
+        // SAFETY: null, or the lock's until `dispose`, or of a lock that this one is a copy of. Pool memory stays readable.
+        let slots = unsafe { self.slots.load(Relaxed).as_ref() }?;
+        if !slots.is_owned_by(self.identity()) {
+            if P::locks_are_copied() {
+                return None;
+            }
+            slots.set_owner(self.identity()); // It was moved.
         }
-        (since == number || since == ALWAYS).then_some(slot)
+        Some(slots)
+    }
+
+    /// Makes a copy, which was made of an unlocked lock in the state `next`, a lock without slots.
+    #[cold]
+    fn forget_slots(&self, next: u32) {
+        let number = next & !PARTITIONED;
+        // By CAS: another thread may have done it, and gone on from there.
+        let _ = self.serving.compare_exchange(number.wrapping_sub(DRAW), number, Relaxed, Relaxed);
+        let _ = self.next.compare_exchange(next, number, Relaxed, Relaxed);
+    }
+
+    /// Serves the number after the holder's `number`, in a partitioned lock.
+    #[cold]
+    fn pass_on(&self, number: u32) {
+        let next = number.wrapping_add(DRAW);
+        let slot = self.slots().of(next);
+        // SAFETY: the holder's.
+        if unsafe { slot.settled.get() } {
+            slot.grant.store(next, Release); // ORDER: E3.
+        } else {
+            self.serving.store(next, Release); // ORDER: E1.
+        }
     }
 }
 
 impl<P: Platform, const N: usize> Ptl<P, N> {
-    /// After `fork`: `drawn` numbers from the one that is served are left.
-    fn settle(&self, drawn: u32) {
-        // SAFETY: null, or the lock's until `dispose`.
-        let slots = unsafe { self.slots.load(Relaxed).as_ref() };
-        if let Some(slots) = slots {
-            // A ghost may have made them without partitioning the lock.
+    /// After `fork`: leaves nobody in line but the holder, if there is one.
+    fn settle(&self, is_locked: bool) {
+        let number = self.serving.load(Relaxed);
+        let next = if is_locked { number.wrapping_add(DRAW) } else { number };
+        let mut partitioned = 0;
+        // A ghost may have made them without partitioning the lock.
+        if let Some(slots) = self.own_slots() {
             // SAFETY: nobody else runs.
-            unsafe { slots.set_since(ALWAYS) };
+            unsafe { slots.settle() };
             slots.0.iter().for_each(|slot| slot.grant.store(NONE, Relaxed));
+            if !is_locked {
+                slots.of(next).grant.store(next, Relaxed);
+                self.serving.store(next.wrapping_sub(DRAW), Relaxed);
+            }
+            partitioned = PARTITIONED;
         }
-        let number = serving(self.word.load(Relaxed));
-        let next = number.wrapping_add(drawn) & LARGEST;
-        self.word.store(word(next, number, usize::from(slots.is_some())), Relaxed);
+        self.next.store(next | partitioned, Relaxed);
     }
 
     /// Frees a lock that no living thread holds or waits for, after `fork`.
     pub(crate) fn reset(&self) {
-        self.settle(0);
+        self.settle(false);
     }
 }
 
-// SAFETY: I1, I2 and I5 give exclusion, and E1 and E3 order the sections.
+// SAFETY: I1 and I2 give exclusion, and E1 and E3 order the sections.
 unsafe impl<P: Platform, const N: usize> RawLock<P> for Ptl<P, N> {
     type Token = ();
 
     fn new() -> Self {
-        Self { word: P::Usize::new(0), slots: P::Ptr::new(ptr::null_mut()) }
+        Self { next: P::U32::new(0), serving: P::U32::new(0), slots: P::Ptr::new(ptr::null_mut()) }
     }
 
     #[inline(always)]
@@ -348,37 +390,35 @@ unsafe impl<P: Platform, const N: usize> RawLock<P> for Ptl<P, N> {
 
     #[inline(always)]
     unsafe fn unlock(&self, (): ()) {
-        let mut seen = self.word.load(Acquire); // ORDER: E2.
-        loop {
-            let number = after(serving(seen));
-            // Now: after the CAS there may be no lock (I4). Who draws `number` only then, finds it served.
-            let waiter = seen & PARTITIONED != 0 && next(seen) != number;
-            let slot = if waiter { self.slot_of(number) } else { None };
-            let served = word((seen >> 32) as u32, number, seen & PARTITIONED);
-            // ORDER: Release is E1, Acquire is E2.
-            match self.word.compare_exchange(seen, served, Release, Acquire) {
-                Ok(_) => {
-                    if let Some(slot) = slot {
-                        slot.grant.store(number, Release); // ORDER: E3.
-                    }
-                    return;
-                }
-                Err(there) => seen = there,
-            }
+        let number = self.serving.load(Relaxed);
+        // ORDER: E2. Who partitions the lock only now waits for `serving`, as do all before it (I3).
+        if self.next.load(Acquire) & PARTITIONED == 0 {
+            self.serving.store(number.wrapping_add(DRAW), Release); // ORDER: E1.
+        } else {
+            self.pass_on(number);
         }
     }
 
     fn is_locked(&self) -> bool {
-        !is_free(self.word.load(Relaxed))
+        let next = self.next.load(Acquire); // ORDER: E2.
+        if next & PARTITIONED == 0 {
+            return self.serving.load(Relaxed) != next;
+        }
+        let number = next & !PARTITIONED;
+        // A copy is one of an unlocked lock.
+        self.own_slots().is_some_and(|slots| slots.of(number).grant.load(Relaxed) != number)
     }
 
     unsafe fn forget_waiters(&self, _holder: Option<()>) {
-        self.settle(u32::from(self.is_locked()));
+        self.settle(self.is_locked());
     }
 
     unsafe fn dispose(&self) {
-        if let Some(slots) = NonNull::new(self.slots.swap(ptr::null_mut(), Relaxed)) {
-            self.word.store(0, Relaxed);
+        let slots = self.own_slots().map(NonNull::from);
+        self.slots.store(ptr::null_mut(), Relaxed);
+        self.next.store(0, Relaxed);
+        self.serving.store(0, Relaxed);
+        if let Some(slots) = slots {
             // SAFETY: unlinked, and nobody else knows of them.
             unsafe { P::free_node(slots) };
         }
@@ -393,85 +433,4 @@ impl<P: Platform, const N: usize> Drop for Ptl<P, N> {
 }
 
 #[cfg(test)]
-mod tests {
-    extern crate std;
-
-    use std::thread;
-
-    use super::*;
-
-    fn at(next: u32, serving: u32) -> Ptl<Native> {
-        let lock = Ptl::unlocked();
-        lock.word.store(word(next, serving, 0), Relaxed);
-        lock
-    }
-
-    fn state(lock: &Ptl<Native>) -> (u32, u32) {
-        let word = lock.word.load(Relaxed);
-        (next(word), serving(word))
-    }
-
-    #[test]
-    fn zeroed_memory_is_an_unlocked_lock() {
-        // SAFETY: atomics are valid whatever their bits, and so is a null pointer.
-        let lock: Ptl<Native> = unsafe { core::mem::zeroed() };
-        assert!(!lock.is_locked());
-        assert!(lock.try_lock().is_some());
-        assert!(lock.is_locked() && lock.try_lock().is_none());
-        // SAFETY: locked above.
-        unsafe { lock.unlock(()) };
-        assert_eq!(state(&lock), (1, 1));
-    }
-
-    #[test]
-    fn numbers_wrap_around() {
-        let lock = at(LARGEST, LARGEST);
-        for served in [0, 1, 2] {
-            let () = lock.lock();
-            assert!(lock.is_locked() && lock.try_lock().is_none());
-            // SAFETY: locked above.
-            unsafe { lock.unlock(()) };
-            assert_eq!(state(&lock), (served, served));
-        }
-    }
-
-    #[test]
-    fn a_crowd_across_the_wrap_around_is_served_on_slots() {
-        let lock = at(LARGEST - 10, LARGEST - 10);
-        let mut count = 0_u32;
-        let counter = (&raw mut count).expose_provenance();
-        let () = lock.lock();
-        thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    for _ in 0..20 {
-                        let () = lock.lock();
-                        let counter = ptr::with_exposed_provenance_mut::<u32>(counter);
-                        // SAFETY: the lock excludes the other threads.
-                        unsafe { *counter += 1 };
-                        // SAFETY: locked above.
-                        unsafe { lock.unlock(()) };
-                    }
-                });
-            }
-            while next(lock.word.load(Relaxed)) != LARGEST - 6 {
-                thread::yield_now();
-            }
-            assert!(!lock.slots.load(Relaxed).is_null());
-            // SAFETY: locked above.
-            unsafe { lock.unlock(()) };
-        });
-        assert_eq!((count, state(&lock)), (60, (50, 50)));
-    }
-
-    #[test]
-    fn forgetting_waiters_keeps_the_lock_locked() {
-        let lock = at(2, LARGEST);
-        // SAFETY: nobody else uses this lock.
-        unsafe { lock.forget_waiters(Some(())) };
-        assert_eq!(state(&lock), (0, LARGEST));
-        // SAFETY: the holder releases.
-        unsafe { lock.unlock(()) };
-        assert_eq!(state(&lock), (0, 0));
-    }
-}
+mod tests;

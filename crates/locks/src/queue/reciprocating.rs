@@ -81,12 +81,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
 /// A wait element.
 #[repr(C)]
 pub struct RecNode<P: Platform> {
-    /// The hand-off word of the node's owner; written by the owner and once by its granter.
-    word: P::Futex,
     /// Whom the owner serves next; written by the owner.
     succ: P::Ptr<RecNode<P>>,
-    /// Where the segment ends; written by the granter, then the owner's.
+    /// Where the segment ends; written by the granter, then the owner's. Of an owner that found the lock free, and therefore was
+    /// not granted it, the segment ends with its own node, and nothing is written here.
     end: P::Ptr<RecNode<P>>,
+    /// The hand-off word of the node's owner; written by the owner and once by its granter.
+    word: P::Futex,
 }
 
 impl<P: Platform> core::fmt::Debug for RecNode<P> {
@@ -97,8 +98,17 @@ impl<P: Platform> core::fmt::Debug for RecNode<P> {
 
 impl<P: Platform> PoolNode<P> for RecNode<P> {
     fn new() -> Self {
-        let null = || P::Ptr::new(ptr::null_mut());
-        Self { word: P::Futex::new(wait::WAITING), succ: null(), end: null() }
+        // Compilers copy this by way of the stack, slowly, where the word comes first.
+        let (succ, end) = (P::Ptr::new(ptr::null_mut()), P::Ptr::new(ptr::null_mut()));
+        Self { succ, end, word: P::Futex::new(wait::WAITING) }
+    }
+}
+
+impl<P: Platform> RecNode<P> {
+    /// Whether the owner holds the lock because it found it free, and not because it was granted it.
+    #[inline(always)]
+    fn found_it_free(&self) -> bool {
+        self.word.load(Relaxed) == wait::WAITING
     }
 }
 
@@ -109,6 +119,22 @@ struct Context<P: Platform> {
 }
 
 impl<P: Platform> Context<P> {
+    /// What the holder whose node this is knows, or whoever goes on behalf of the node's owner.
+    ///
+    /// # Safety
+    ///
+    /// The node is the caller's.
+    #[inline(always)]
+    unsafe fn of(node: NonNull<RecNode<P>>) -> Self {
+        // SAFETY: the caller's contract.
+        let kept = unsafe { node.as_ref() };
+        if kept.found_it_free() {
+            Self { succ: ptr::null_mut(), end: node.as_ptr() }
+        } else {
+            Self::granted(kept)
+        }
+    }
+
     /// The context of whoever was granted the lock with this node, or goes on behalf of its owner.
     fn granted(node: &RecNode<P>) -> Self {
         let (succ, end) = (node.succ.load(Relaxed), node.end.load(Relaxed));
@@ -117,6 +143,7 @@ impl<P: Platform> Context<P> {
     }
 
     fn keep_in(&self, node: &RecNode<P>) {
+        node.word.store(wait::GRANTED, Relaxed);
         node.succ.store(self.succ, Relaxed);
         node.end.store(self.end, Relaxed);
     }
@@ -164,7 +191,7 @@ impl<P: Platform, W: WaitPolicy<P>> Reciprocating<P, W> {
     #[cold]
     fn pass_on(&self, mut node: NonNull<RecNode<P>>) {
         // SAFETY: the holder's node.
-        let Context { mut succ, mut end } = Context::granted(unsafe { node.as_ref() });
+        let Context { mut succ, mut end } = unsafe { Context::of(node) };
         loop {
             if succ.is_null() {
                 if self.release_last(end) {
@@ -200,12 +227,7 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Reciprocating<P, W> {
     #[inline(always)]
     fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
         // ORDER: Acquire is E1. Not Release: nobody looks into the node of a holder that has not waited (I3).
-        if self.arrivals.compare_exchange(ptr::null_mut(), node.as_ptr(), Acquire, Relaxed).is_err() {
-            return false;
-        }
-        // SAFETY: our own node.
-        unsafe { node.as_ref() }.end.store(node.as_ptr(), Relaxed);
-        true
+        self.arrivals.compare_exchange(ptr::null_mut(), node.as_ptr(), Acquire, Relaxed).is_ok()
     }
 
     fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
@@ -214,8 +236,7 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Reciprocating<P, W> {
         // ORDER: Release is E2; Acquire is E1 and E2.
         let below = self.arrivals.swap(node.as_ptr(), AcqRel);
         if below.is_null() {
-            ours.end.store(node.as_ptr(), Relaxed); // Released since our first attempt.
-            return true;
+            return true; // Released since our first attempt.
         }
         if below != held::<P>() {
             ours.succ.store(below, Relaxed); // I2. ORDER: only ours, or E4 publishes it.
@@ -253,8 +274,8 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Reciprocating<P, W> {
     #[inline(always)]
     unsafe fn unlock(&self, node: Self::Token) {
         // SAFETY: the holder's node.
-        let holder = unsafe { node.as_ref() };
-        if holder.succ.load(Relaxed).is_null() && self.release_last(holder.end.load(Relaxed)) {
+        let Context { succ, end } = unsafe { Context::of(node) };
+        if succ.is_null() && self.release_last(end) {
             // SAFETY: I3: out of the stack, and ours.
             unsafe { P::free_node(node) };
         } else {
