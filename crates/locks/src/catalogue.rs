@@ -10,7 +10,7 @@ use crate::hierarchical::{ahmcs, cna, combinations, fc_mcs, hclh, hmcs, hticket,
 use crate::knobs::{self, BaseKnobs, Knob};
 use crate::load::{glk, lc, malth};
 use crate::queue::{alock, clh, hemlock, k42, mcs, mcs_timepub, mcs_try, ptl, reciprocating, ticket, twa};
-use crate::wait::{Park, Spin, SpinForWriting, SpinThenPark, Yield};
+use crate::wait::{Aware, Park, Spin, SpinForWriting, SpinThenPark, Yield};
 use crate::{
     biased,
     blocking::{adaptive, futex, mutexee},
@@ -111,7 +111,7 @@ pub struct LockInfo {
     pub name: &'static str,
     /// Which type it is.
     pub id: LockId,
-    /// How waiters wait: `spin`, `stp` (spin-then-park), `park`, `yield`.
+    /// How waiters wait: `spin`, `stp` (spin-then-park), `park`, `yield`, `aware` (of the scheduler).
     pub waiting: &'static str,
     /// What is known of the algorithm.
     pub algorithm: &'static Algorithm,
@@ -157,11 +157,13 @@ catalogue! {
     ClhStp, "clh-stp", "stp", clh::ALGORITHM, clh::Clh<P, SpinThenPark>;
     ClhPark, "clh-park", "park", clh::ALGORITHM, clh::Clh<P, Park>;
     ClhYield, "clh-yield", "yield", clh::ALGORITHM, clh::Clh<P, Yield>;
+    ClhAware, "clh-aware", "aware", clh::ALGORITHM, clh::Clh<P, Aware>;
     McsSpin, "mcs-spin", "spin", mcs::ALGORITHM, mcs::Mcs<P, Spin>;
     McsLs, "mcs-ls", "spin", mcs::LIBSLOCK, mcs::Mcs<P, SpinForWriting>;
     McsStp, "mcs-stp", "stp", mcs::ALGORITHM, mcs::Mcs<P, SpinThenPark>;
     McsPark, "mcs-park", "park", mcs::ALGORITHM, mcs::Mcs<P, Park>;
     McsYield, "mcs-yield", "yield", mcs::ALGORITHM, mcs::Mcs<P, Yield>;
+    McsAware, "mcs-aware", "aware", mcs::ALGORITHM, mcs::Mcs<P, Aware>;
     McsTimepub, "mcs-timepub", "spin", mcs_timepub::ALGORITHM, mcs_timepub::McsTimepub<P>;
     McsTrySpin, "mcs-try-spin", "spin", mcs_try::ALGORITHM, mcs_try::McsTry<P, Spin>;
     McsTryStp, "mcs-try-stp", "stp", mcs_try::ALGORITHM, mcs_try::McsTry<P, SpinThenPark>;

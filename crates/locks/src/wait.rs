@@ -24,11 +24,15 @@
 //! - E2: the CAS to `ABANDONED` (Release) → the swap in [`grant`] that returns it (Acquire): the waiter's
 //!   accesses to its node come before the granter's re-use of it.
 
+mod aware;
+
 use core::fmt::Debug;
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Deadline, FutexCell, Platform, TimedOut};
+
+pub use aware::Aware;
 
 /// The owner of the word waits, awake.
 pub const WAITING: u32 = 0;
@@ -89,8 +93,11 @@ pub(crate) fn endless<T>(outcome: Option<T>) -> T {
 
 /// How to wait. A type, so that every lock is compiled for its policy.
 pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
-    /// The policy's name as it appears in lock names: `spin`, `stp`, `park`, `yield`.
+    /// The policy's name as it appears in lock names: `spin`, `stp`, `park`, `yield`, `aware`.
     const NAME: &'static str;
+
+    /// Whether waiters look at who is ahead of them, which then has to say who it is.
+    const LOOKS_AHEAD: bool = false;
 
     /// Waits until `word` is [`GRANTED`], or abandons it at the deadline.
     ///
@@ -98,6 +105,16 @@ pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     ///
     /// [`TimedOut`]: the word is [`ABANDONED`], and belongs to the granter.
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut>;
+
+    /// [`WaitPolicy::wait`] for a grant by the thread whose [`Platform::scheduling_id`] is `ahead`, or by others if it gives up.
+    ///
+    /// # Errors
+    ///
+    /// As [`WaitPolicy::wait`].
+    fn wait_behind(word: &P::Futex, ahead: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        let _ = ahead;
+        Self::wait(word, deadline)
+    }
 }
 
 /// Spinning: the fastest hand-off when every thread has a CPU of its own, and a collapse when not. See [`Patience`].

@@ -12,6 +12,7 @@ pub mod barrier;
 mod cells;
 mod clock;
 mod load;
+pub mod monitor;
 mod native;
 pub mod slab;
 pub mod slots;
@@ -135,6 +136,26 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// [`Platform::runnable`] is one less: no more threads are told so than are too many.
     fn claim_surplus() -> bool {
         Self::runnable() > Self::parallelism()
+    }
+
+    /// Whether there are signs that the threads outnumber the CPUs, so that one who spins may take the CPU of the one it
+    /// waits for. `before` is what the caller keeps from one look to the next of the same wait, 0 at first: a wait that was
+    /// interrupted for long is such a sign.
+    fn crowded(before: &mut u64) -> bool {
+        let _ = before;
+        Self::runnable() > Self::parallelism()
+    }
+
+    /// What the calling thread is known by in [`Platform::running`]; not 0.
+    fn scheduling_id() -> u32 {
+        Self::thread_id()
+    }
+
+    /// Whether the thread with this [`Platform::scheduling_id`] is on a CPU, or `None` where nobody watches the scheduler, or not
+    /// that thread. A hint: it was so a moment ago.
+    fn running(thread: u32) -> Option<bool> {
+        let _ = thread;
+        None
     }
 
     /// A number from 1 that no other living thread has; 0 where the thread has none, as when it is ending.

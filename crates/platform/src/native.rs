@@ -7,7 +7,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 use crate::cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
 use crate::clock::{Clock, Deadline};
 use crate::tls::ThreadBlock;
-use crate::{ConstPlatform, NODE_BYTES, Platform, PoolNode, arch, barrier, load, slab, slots, sys, topology};
+use crate::{
+    ConstPlatform, NODE_BYTES, Platform, PoolNode, arch, barrier, load, monitor, slab, slots, sys, topology,
+};
 
 /// Linux on the machine at hand.
 #[derive(Clone, Copy, Debug)]
@@ -262,6 +264,20 @@ unsafe impl Platform for Native {
 
     fn claim_surplus() -> bool {
         load::claim(Self::parallelism())
+    }
+
+    fn crowded(before: &mut u64) -> bool {
+        load::crowded(before, Self::parallelism(), ROUND_TRIP_NS.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn scheduling_id() -> u32 {
+        Self::tid()
+    }
+
+    #[inline]
+    fn running(thread: u32) -> Option<bool> {
+        monitor::running(thread)
     }
 
     fn cpu() -> usize {

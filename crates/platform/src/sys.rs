@@ -14,6 +14,11 @@ mod number {
     pub(super) const MMAP: usize = 9;
     pub(super) const MUNMAP: usize = 11;
     pub(super) const SCHED_YIELD: usize = 24;
+    pub(super) const SOCKET: usize = 41;
+    pub(super) const CONNECT: usize = 42;
+    pub(super) const RECVMSG: usize = 47;
+    pub(super) const SETSOCKOPT: usize = 54;
+    pub(super) const PRCTL: usize = 157;
     pub(super) const MADVISE: usize = 28;
     pub(super) const GETTID: usize = 186;
     pub(super) const SCHED_GETAFFINITY: usize = 204;
@@ -32,6 +37,11 @@ mod number {
     pub(super) const WRITE: usize = 64;
     pub(super) const FUTEX: usize = 98;
     pub(super) const SCHED_YIELD: usize = 124;
+    pub(super) const SOCKET: usize = 198;
+    pub(super) const CONNECT: usize = 203;
+    pub(super) const RECVMSG: usize = 212;
+    pub(super) const SETSOCKOPT: usize = 208;
+    pub(super) const PRCTL: usize = 167;
     pub(super) const NANOSLEEP: usize = 101;
     pub(super) const GETCPU: usize = 168;
     pub(super) const GETTID: usize = 178;
@@ -224,6 +234,124 @@ pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     // SAFETY: the descriptor is ours.
     unsafe { syscall6(number::CLOSE, [file, 0, 0, 0, 0, 0]) };
     (filled > 0).then_some(&buffer[..filled])
+}
+
+/// Whether a filter of system calls is in force (`seccomp(2)`).
+#[must_use]
+pub fn is_filtered() -> bool {
+    const PR_GET_SECCOMP: usize = 21;
+    // SAFETY: no memory is involved.
+    unsafe { syscall6(number::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) != 0 }
+}
+
+/// Closes a descriptor, which must be the caller's own.
+pub fn close(descriptor: i32) {
+    // SAFETY: no memory is involved.
+    unsafe { syscall6(number::CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Connects to the stream socket at `path`, of at most 107 bytes, and receives `N` descriptors, which is all there is to receive.
+/// Nothing takes longer than `timeout_us`, which is less than a second.
+#[must_use]
+pub fn receive_descriptors<const N: usize>(path: &[u8], timeout_us: i64) -> Option<[i32; N]> {
+    const AF_UNIX: u16 = 1;
+    const STREAM_CLOEXEC: usize = 1 | 0o2_000_000;
+    const SOL_SOCKET: usize = 1;
+    const TIMEOUTS: [usize; 2] = [20, 21]; // SO_RCVTIMEO, and SO_SNDTIMEO, which holds for connecting.
+
+    #[repr(C)]
+    struct Address {
+        family: u16,
+        path: [u8; 108],
+    }
+    let mut address = Address { family: AF_UNIX, path: [0; 108] };
+    address.path.get_mut(..path.len()).filter(|to| to.len() < 108)?.copy_from_slice(path);
+    // SAFETY: no memory is involved.
+    let socket = unsafe { syscall6(number::SOCKET, [AF_UNIX.into(), STREAM_CLOEXEC, 0, 0, 0, 0]) };
+    let socket = usize::try_from(socket).ok()?;
+    let time = [0_i64, timeout_us];
+    for option in TIMEOUTS {
+        let args = [socket, SOL_SOCKET, option, time.as_ptr() as usize, size_of_val(&time), 0];
+        // SAFETY: the time is readable, and as long as it says.
+        unsafe { syscall6(number::SETSOCKOPT, args) };
+    }
+    let args = [socket, ptr::from_ref(&address) as usize, size_of::<Address>(), 0, 0, 0];
+    // SAFETY: the address is readable, and as long as it says.
+    let connected = unsafe { syscall6(number::CONNECT, args) } == 0;
+    let received = if connected { receive(socket) } else { None };
+    close(socket as i32);
+    received
+}
+
+/// One message with `N` descriptors and a byte.
+fn receive<const N: usize>(socket: usize) -> Option<[i32; N]> {
+    const CLOEXEC: usize = 0x4000_0000;
+    const SOL_SOCKET: i32 = 1;
+    const SCM_RIGHTS: i32 = 1;
+
+    #[repr(C)]
+    struct Control<const N: usize> {
+        length: usize,
+        level: i32,
+        kind: i32,
+        descriptors: [i32; N],
+    }
+    #[repr(C)]
+    struct Message {
+        name: usize,
+        name_length: u32,
+        parts: *const [usize; 2],
+        part_count: usize,
+        control: usize,
+        control_length: usize,
+        flags: i32,
+    }
+    const { assert!(N.is_multiple_of(2), "the control message has no padding") };
+    let mut byte = 0_u8;
+    let part = [&raw mut byte as usize, 1];
+    let mut control = Control { length: 0, level: 0, kind: 0, descriptors: [-1; N] };
+    let mut message = Message {
+        name: 0,
+        name_length: 0,
+        parts: &raw const part,
+        part_count: 1,
+        control: &raw mut control as usize,
+        control_length: size_of_val(&control),
+        flags: 0,
+    };
+    let args = [socket, &raw mut message as usize, CLOEXEC, 0, 0, 0];
+    // SAFETY: the message says where one byte and the control message may be written, and how long that is.
+    let got = unsafe { syscall6(number::RECVMSG, args) };
+    // The kernel has filled in as many descriptors as there were, and could hold no more.
+    let is_rights = control.level == SOL_SOCKET && control.kind == SCM_RIGHTS;
+    if got == 1 && is_rights && control.length == size_of_val(&control) {
+        return Some(control.descriptors);
+    }
+    if got >= 0 && is_rights {
+        control.descriptors.into_iter().filter(|descriptor| *descriptor >= 0).for_each(close);
+    }
+    None
+}
+
+/// Maps files for reading, one behind the other: of each its first bytes, whole pages. `None` if one cannot be.
+#[must_use]
+pub fn map_shared(files: &[(i32, usize)]) -> Option<NonNull<u8>> {
+    const READ: usize = 1;
+    const SHARED_FIXED: usize = 1 | 16;
+    let bytes = files.iter().map(|(_, bytes)| bytes).sum();
+    let pages = map_pages(bytes)?;
+    let mut at = pages.as_ptr() as usize;
+    for &(file, length) in files {
+        // SAFETY: takes the place of a part of our own fresh mapping.
+        let result = unsafe { syscall6(number::MMAP, [at, length, READ, SHARED_FIXED, file as usize, 0]) };
+        if result != at as isize {
+            // SAFETY: ours, and nobody has seen it.
+            unsafe { unmap_pages(pages, bytes) };
+            return None;
+        }
+        at += length;
+    }
+    Some(pages)
 }
 
 /// Writes `bytes` to the standard error stream, ignoring failure: there is nobody to tell.

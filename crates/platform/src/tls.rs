@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::slab::{self, FreeNode};
 use crate::slots::{self, Slot};
-use crate::{arch, sys};
+use crate::{arch, monitor, sys};
 
 /// One thread's words. Only its own thread touches them, hence plain cells.
 #[repr(C, align(64))]
@@ -87,6 +87,7 @@ impl ThreadBlock {
     /// Forgets what does not survive `fork`.
     pub(crate) fn after_fork(&self) {
         self.tid.set(0);
+        monitor::after_fork();
     }
 }
 

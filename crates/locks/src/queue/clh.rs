@@ -141,6 +141,8 @@ unsafe impl<P: Platform> Retirement<P> for Inherited {
 pub struct ClhNode<P: Platform, R: 'static = Inherited> {
     /// The hand-off word of whoever comes behind the node's owner; written by both.
     word: P::Futex,
+    /// Who the node's owner is, where waiters look ahead; written before the node is in the queue.
+    owner: P::U32,
     /// The node of whoever gave up behind this one; written by it, before it can give up.
     next: P::Ptr<ClhNode<P, R>>,
     /// What the way of its retirement needs.
@@ -156,7 +158,7 @@ impl<P: Platform, R> core::fmt::Debug for ClhNode<P, R> {
 impl<P: Platform, R: Retirement<P>> PoolNode<P> for ClhNode<P, R> {
     fn new() -> Self {
         let (word, next) = (P::Futex::new(wait::WAITING), P::Ptr::new(ptr::null_mut()));
-        Self { word, next, retirement: R::new() }
+        Self { word, owner: P::U32::new(0), next, retirement: R::new() }
     }
 }
 
@@ -211,7 +213,8 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
         if deadline.is_some() {
             ahead.next.store(node.as_ptr(), Relaxed); // I5. ORDER: E4 publishes it.
         }
-        if W::wait(&ahead.word, deadline).is_err() {
+        let owner = if W::LOOKS_AHEAD { ahead.owner.load(Relaxed) } else { 0 };
+        if W::wait_behind(&ahead.word, owner, deadline).is_err() {
             return false;
         }
         // SAFETY: granted (I3). ORDER: E3.
@@ -263,6 +266,10 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> NodeLock<P> for Clh<P, W, 
 
     #[inline(always)]
     fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        if W::LOOKS_AHEAD {
+            // SAFETY: the caller's, and fresh. ORDER: E2 publishes it.
+            unsafe { node.as_ref() }.owner.store(P::scheduling_id(), Relaxed);
+        }
         // ORDER: Release is E2, Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }

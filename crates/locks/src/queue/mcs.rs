@@ -7,7 +7,7 @@
 //! be asleep or gone.
 //!
 //! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references per
-//! hand-off. Waiting: spin, stp; as `mcs-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP 2013), asking for
+//! hand-off. Waiting: spin, stp, park, yield, aware; as `mcs-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP 2013), asking for
 //! the line in writing before each look. `try_lock` succeeds only on a free lock with no queue. Avoid the spinning variant with
 //! more threads than CPUs: a preempted waiter at the head of the queue stops everybody for its whole time slice.
 //!
@@ -83,6 +83,8 @@ pub const LIBSLOCK: Algorithm = Algorithm {
 pub struct McsNode<P: Platform> {
     /// The hand-off word of the node's owner; written by the owner and once by its predecessor.
     word: P::Futex,
+    /// Who the node's owner is, where waiters look ahead; written before the node is in the queue.
+    owner: P::U32,
     /// The successor; written once, by the successor.
     next: P::Ptr<McsNode<P>>,
 }
@@ -95,7 +97,8 @@ impl<P: Platform> core::fmt::Debug for McsNode<P> {
 
 impl<P: Platform> PoolNode<P> for McsNode<P> {
     fn new() -> Self {
-        Self { word: P::Futex::new(wait::WAITING), next: P::Ptr::new(ptr::null_mut()) }
+        let (word, owner) = (P::Futex::new(wait::WAITING), P::U32::new(0));
+        Self { word, owner, next: P::Ptr::new(ptr::null_mut()) }
     }
 }
 
@@ -142,9 +145,12 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
         let Some(pred) = NonNull::new(self.tail.swap(last.as_ptr(), AcqRel)) else {
             return true; // Released since our first attempt.
         };
-        // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
-        unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-        Self::wait_with(node, deadline)
+        // SAFETY: I3: `pred` is not recycled before it has found us as its successor.
+        let pred = unsafe { pred.as_ref() };
+        let ahead = if W::LOOKS_AHEAD { pred.owner.load(Relaxed) } else { 0 };
+        pred.next.store(node.as_ptr(), Release); // ORDER: E3.
+        // SAFETY: our node lives until it is granted or abandoned, and `wait_behind` returns then.
+        W::wait_behind(&unsafe { node.as_ref() }.word, ahead, deadline).is_ok()
     }
 
     /// Waits with `node`, which is in the queue or soon will be. Returns whether it was granted the lock.
@@ -215,6 +221,10 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Mcs<P, W> {
 
     #[inline(always)]
     fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        if W::LOOKS_AHEAD {
+            // SAFETY: the caller's, and fresh. ORDER: E2 publishes it.
+            unsafe { node.as_ref() }.owner.store(P::scheduling_id(), Relaxed);
+        }
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }

@@ -26,13 +26,15 @@ pub struct Config {
     pub clusters: usize,
     /// Threads that can run, as far as a lock is told.
     pub runnable: usize,
+    /// Whether threads are seen to be on a CPU; `None`: nobody watches the scheduler.
+    pub running: Option<bool>,
     /// Pauses before a spin-then-park waiter parks.
     pub spin_budget: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { parallelism: 2, nodes: 1, clusters: 1, runnable: 1, spin_budget: 1 }
+        Self { parallelism: 2, nodes: 1, clusters: 1, runnable: 1, running: None, spin_budget: 1 }
     }
 }
 
@@ -151,7 +153,14 @@ impl<E: Engine> Machine<E> {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            config: Config { parallelism: 1, nodes: 1, clusters: 1, runnable: 1, spin_budget: 0 },
+            config: Config {
+                parallelism: 1,
+                nodes: 1,
+                clusters: 1,
+                runnable: 1,
+                running: None,
+                spin_budget: 0,
+            },
             regions: Vec::new(),
             threads: Vec::new(),
             sleepers: Vec::new(),

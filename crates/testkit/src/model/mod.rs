@@ -133,6 +133,10 @@ unsafe impl<E: Engine> Platform for Model<E> {
         E::machine(|machine| machine.config().runnable)
     }
 
+    fn running(_thread: u32) -> Option<bool> {
+        E::machine(|machine| machine.config().running)
+    }
+
     fn thread_id() -> u32 {
         E::thread() as u32 + 1
     }

@@ -72,6 +72,13 @@ impl Scenario {
         self
     }
 
+    /// On a machine whose threads are seen to be on a CPU, or not to be.
+    #[must_use]
+    pub fn watched(mut self, running: bool) -> Self {
+        self.config.running = Some(running);
+        self
+    }
+
     /// On a machine with two nodes: threads of odd and even number are on different ones.
     #[must_use]
     pub fn on_two_nodes(mut self) -> Self {

@@ -1,0 +1,186 @@
+//! The client's side of `lockwork monitor`: which threads of this process are on a CPU.
+//!
+//! A process asks the monitor once, by connecting to its socket, and is sent two descriptors: of its own *board*, which the
+//! kernel's scheduler writes (by the monitor's BPF program), and of a page that says whether the monitor lives. Both can only be
+//! mapped for reading; no descriptor is kept, and nothing of this process is read or written by anybody else.
+//!
+//! # The board
+//!
+//! An array of 64-bit words: [`HEADER`] of them, the first of which counts the threads of the process that are preempted,
+//! and then [`ENTRIES`] with one thread's state each, at the place that the last bits of the thread's id say. An entry holds the
+//! id (as the process's own PID namespace has it) in its lower half, so that nobody takes another thread's state for
+//! the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`].
+//!
+//! What it says is a hint: waiters that are told nonsense, or nothing any more, waste time within their own bounds.
+
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+
+use crate::sys;
+
+/// Where the monitor listens, unless it is told otherwise.
+pub const SOCKET: &str = "/run/lockwork/monitor.sock";
+/// Words of a board before its entries; the first is the number of preempted threads.
+pub const HEADER: usize = 8;
+/// Entries of a board, a power of two.
+pub const ENTRIES: usize = 2048;
+/// Bytes of a board.
+pub const BOARD_BYTES: usize = (HEADER + ENTRIES) * 8;
+/// Upper half of an entry: the thread is on a CPU.
+pub const RUNNING: u32 = 1;
+/// Upper half of an entry: the thread could run, and was taken off its CPU.
+pub const PREEMPTED: u32 = 2;
+/// Upper half of an entry: the thread went to sleep, and has not been on a CPU since.
+pub const SLEEPING: u32 = 3;
+/// Bits of the word in the monitor's own page that are not zero while it lives: the id of the thread that lives with it. The
+/// kernel clears them when that thread ends, for it is the word of a robust futex.
+pub const ALIVE: u32 = 0x3fff_ffff;
+
+const PAGE: usize = 4096;
+const BOARD_PAGES: usize = BOARD_BYTES.div_ceil(PAGE) * PAGE;
+/// Time between two attempts to find a monitor again, in ns.
+const AGAIN: u64 = 1_000_000_000;
+/// How long a monitor that does not answer may hold up the program, in µs.
+const ANSWER_US: i64 = 50_000;
+/// [`NEXT`]: nobody wants to.
+const NEVER: u64 = u64::MAX;
+/// Of `sockaddr_un`, without the terminator.
+const LONGEST_PATH: usize = 107;
+
+/// The page with the word [`ALIVE`], and behind it the board; null where there is no monitor.
+static MAPPED: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+/// When to look for a monitor again, by the monotonic clock. Who moves it on does.
+static NEXT: AtomicU64 = AtomicU64::new(NEVER);
+/// The path of the socket, written before [`LENGTH`], once.
+static PATH: [AtomicU8; LONGEST_PATH] = [const { AtomicU8::new(0) }; LONGEST_PATH];
+/// Bytes of the path; 0: nobody has asked for a monitor.
+static LENGTH: AtomicUsize = AtomicUsize::new(0);
+
+/// What became of [`attach`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attached {
+    /// The monitor watches this process.
+    Yes,
+    /// There is none at this path, or it does not serve this process.
+    No,
+    /// A filter of system calls is in force, which connecting might offend.
+    Filtered,
+}
+
+/// Asks the monitor whose socket is at `path` to watch this process. Best called before there are other threads. After `fork` the
+/// child asks for itself when it first waits, and so does a process whose monitor ended, once a second. A process that had no monitor
+/// at first does not look for one again unless it is told to.
+pub fn attach(path: &str) -> Attached {
+    if path.is_empty() || path.len() > LONGEST_PATH {
+        return Attached::No;
+    }
+    if LENGTH.load(Relaxed) == 0 {
+        for (to, from) in PATH.iter().zip(path.bytes()) {
+            to.store(from, Relaxed);
+        }
+        LENGTH.store(path.len(), Release);
+    }
+    if is_attached() { Attached::Yes } else { connect() }
+}
+
+/// Whether a monitor that lives watches this process.
+#[must_use]
+pub fn is_attached() -> bool {
+    board().is_some()
+}
+
+/// How many threads of this process could run and were taken off their CPU, as the monitor has it.
+#[must_use]
+pub fn preempted() -> Option<u64> {
+    board().map(|board| board[0].load(Relaxed))
+}
+
+/// See [`Platform::running`](crate::Platform::running).
+#[inline]
+pub(crate) fn running(tid: u32) -> Option<bool> {
+    let entry = board()?[HEADER + tid as usize % ENTRIES].load(Relaxed);
+    if entry as u32 != tid {
+        return None;
+    }
+    match (entry >> 32) as u32 {
+        RUNNING => Some(true),
+        PREEMPTED | SLEEPING => Some(false),
+        _ => None,
+    }
+}
+
+/// The board, while the monitor lives.
+#[inline]
+fn board() -> Option<&'static [AtomicU64; HEADER + ENTRIES]> {
+    let mapped = MAPPED.load(Acquire);
+    if mapped.is_null() {
+        return None;
+    }
+    // SAFETY: a page that stays mapped for ever, or, in a child, until there is but one thread.
+    let alive = unsafe { &*mapped.cast::<AtomicU32>() };
+    if alive.load(Relaxed) & ALIVE == 0 {
+        forget(mapped);
+        return None;
+    }
+    // SAFETY: the board lies behind that page and stays as long. Nobody writes through the reference.
+    Some(unsafe { &*mapped.wrapping_add(PAGE).cast() })
+}
+
+/// The monitor has ended. What is mapped stays so: others may be reading it.
+#[cold]
+fn forget(mapped: *mut u8) {
+    if MAPPED.compare_exchange(mapped, ptr::null_mut(), Relaxed, Relaxed).is_ok() {
+        NEXT.store(0, Relaxed);
+    }
+}
+
+/// Looks for a monitor if it is time to, which `now` is by the monotonic clock.
+#[inline]
+pub(crate) fn look_again(now: u64) {
+    let next = NEXT.load(Relaxed);
+    if next <= now && NEXT.compare_exchange(next, now.saturating_add(AGAIN), Relaxed, Relaxed).is_ok() {
+        connect();
+    }
+}
+
+/// In a child after `fork`, which has one thread: the board is the parent's.
+pub(crate) fn after_fork() {
+    let mapped = MAPPED.swap(ptr::null_mut(), Relaxed);
+    if let Some(pages) = ptr::NonNull::new(mapped) {
+        // SAFETY: our own mapping, of that size, and there is nobody else.
+        unsafe { sys::unmap_pages(pages, PAGE + BOARD_PAGES) };
+        NEXT.store(0, Relaxed);
+    }
+}
+
+#[cold]
+fn connect() -> Attached {
+    if sys::is_filtered() {
+        NEXT.store(NEVER, Relaxed);
+        return Attached::Filtered;
+    }
+    let mut path = [0; LONGEST_PATH];
+    let length = LENGTH.load(Acquire);
+    for (to, from) in path.iter_mut().zip(&PATH).take(length) {
+        *to = from.load(Relaxed);
+    }
+    let Some([alive, board]) = sys::receive_descriptors(&path[..length], ANSWER_US) else {
+        return Attached::No;
+    };
+    let mapped = sys::map_shared(&[(alive, PAGE), (board, BOARD_PAGES)]);
+    sys::close(alive);
+    sys::close(board);
+    match mapped {
+        Some(pages) if MAPPED.compare_exchange(ptr::null_mut(), pages.as_ptr(), Release, Relaxed).is_ok() => {
+            NEXT.store(NEVER, Relaxed);
+            Attached::Yes
+        }
+        Some(pages) => {
+            // SAFETY: just mapped, and nobody has seen it. Another thread was quicker.
+            unsafe { sys::unmap_pages(pages, PAGE + BOARD_PAGES) };
+            Attached::Yes
+        }
+        None => Attached::No,
+    }
+}
