@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::args::InfoArgs;
 use crate::error::Failure;
 use crate::list::Entry;
-use crate::{specs, terminal};
+use crate::{rwlocks, specs, terminal};
 
 /// What is told of a lock.
 #[derive(Debug, Serialize)]
@@ -50,8 +50,12 @@ pub(crate) fn main(args: &InfoArgs) -> Result<ExitCode, Failure> {
             terminal::print_json(&serde_json::json!({ "name": name, "summary": plain(name) }))?;
         }
         ("passthrough" | "pthread", false) => terminal::print(&format!("{name}: {}", plain(name)))?,
-        (_, true) => terminal::print_json(&lookup(name)?)?,
-        (_, false) => terminal::print(&text(&lookup(name)?))?,
+        _ => match (rwlock(name), args.json) {
+            (Some(rwlock), true) => terminal::print_json(&rwlock)?,
+            (Some(rwlock), false) => terminal::print(&rwlock.text(paragraph))?,
+            (None, true) => terminal::print_json(&lookup(name)?)?,
+            (None, false) => terminal::print(&text(&lookup(name)?))?,
+        },
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -62,6 +66,14 @@ fn plain(name: &str) -> &'static str {
         "the program as it is, without Lockwork; only `lockwork compare` knows it"
     } else {
         "the library is loaded, but every lock is glibc's own: what interposing costs"
+    }
+}
+
+/// What is told of a reader-writer lock, if that is what the name means.
+fn rwlock(name: &str) -> Option<rwlocks::Info> {
+    match Choice::parse(name) {
+        Ok(Choice::Rw(spec)) => Some(rwlocks::Info::of(&spec)),
+        _ => None,
     }
 }
 
@@ -79,7 +91,7 @@ fn lookup(name: &str) -> Result<Info, Failure> {
         return Ok(info(entry, first.algorithm, specs, &gcr::Knobs::default()));
     }
     let Choice::Lock(spec) = specs::parse(name)? else {
-        return Err(Failure::usage("`passthrough` is no lock of its own"));
+        return Err(Failure::usage(format!("`{name}` is no lock of its own: name one")));
     };
     let lock = spec.base.info();
     let mut base =

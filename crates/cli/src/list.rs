@@ -5,16 +5,18 @@ use std::process::ExitCode;
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use lockwork::Footprint;
 use lockwork_locks::catalogue::{self, Algorithm, LockId, LockInfo};
+use lockwork_locks::rw::catalogue::{RwLockId, RwSpec};
 use serde::Serialize;
 
 use crate::args::ListArgs;
 use crate::error::Failure;
-use crate::terminal;
+use crate::{rwlocks, terminal};
 
 /// A lock as `--json` describes it; its name is a spec that `run` and `compare` take.
 #[derive(Debug, Serialize)]
 pub(crate) struct Entry {
     pub(crate) name: String,
+    pub(crate) kind: &'static str,
     pub(crate) algorithm: &'static str,
     /// The wrapper around the lock, if any.
     pub(crate) wrapper: Option<&'static str>,
@@ -67,6 +69,7 @@ impl Entry {
     pub(crate) fn new(name: String, algorithm: &'static Algorithm, waiting: Vec<&'static str>) -> Self {
         Entry {
             name,
+            kind: "mutex",
             algorithm: algorithm.name,
             wrapper: None,
             family: algorithm.family.to_string(),
@@ -98,6 +101,14 @@ impl Entry {
     }
 }
 
+/// What `--json` lists.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Listed {
+    Mutex(Entry),
+    RwLock(rwlocks::Entry),
+}
+
 /// Prints the list.
 pub(crate) fn main(args: &ListArgs) -> Result<ExitCode, Failure> {
     if args.json {
@@ -107,7 +118,9 @@ pub(crate) fn main(args: &ListArgs) -> Result<ExitCode, Failure> {
             .flat_map(|wrapper| catalogue::wrapped_by(wrapper).map(|lock| Entry::wrapped(wrapper, lock)));
         let measured =
             |entry: Entry| Ok(Entry { measured: Some(Measured::of(&entry.name, args.nodes)?), ..entry });
-        terminal::print_json(&base.chain(wrapped).map(measured).collect::<Result<Vec<_>, Failure>>()?)?;
+        let mutexes = base.chain(wrapped).map(|entry| Ok(Listed::Mutex(measured(entry)?)));
+        let all = mutexes.chain(rwlocks::Entry::all().map(|entry| Ok(Listed::RwLock(entry))));
+        terminal::print_json(&all.collect::<Result<Vec<_>, Failure>>()?)?;
     } else {
         terminal::print(&table(args.nodes)?)?;
     }
@@ -148,9 +161,14 @@ fn table(nodes: u8) -> Result<String, Failure> {
         "{}\n\
          bytes, as measured: of an unused lock, after use on one NUMA node, on all of {nodes}; plus those of every waiter (and of\n\
          the holder where marked *). Every lock can be tried. stp: spins, then parks.\n\
-         `passthrough` is glibc's own lock behind the library. The default is `{}`. More: lockwork info LOCK\n",
+         `passthrough` is glibc's own lock behind the library. The default is `{}`. More: lockwork info LOCK\n\n\
+         {}\n\
+         Reader-writer locks go behind a mutex, as in `mcs-stp+{}`, or alone, which leaves mutexes to glibc. The default is `{}`.\n",
         table.trim_fmt(),
-        catalogue::DEFAULT
+        catalogue::DEFAULT,
+        rwlocks::table(),
+        RwLockId::RwTtas.info().name,
+        RwSpec::DEFAULT,
     ))
 }
 
@@ -171,12 +189,12 @@ fn row(name: &str, waiting: &str, algorithm: &Algorithm, sign: &str, measured: M
 }
 
 /// What comes before explanations.
-fn first_clause(text: &str) -> &str {
+pub(crate) fn first_clause(text: &str) -> &str {
     text.split([':', ',', ';']).next().unwrap_or(text)
 }
 
 /// `Dice, Kogan 2019`
-fn short_citation(text: &str) -> String {
+pub(crate) fn short_citation(text: &str) -> String {
     let all = text.split(':').next().unwrap_or(text);
     let authors = match all.split_once(',') {
         Some((first, rest)) if rest.contains(',') => format!("{first} et al."),

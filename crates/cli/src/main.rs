@@ -15,6 +15,7 @@ mod policy_check;
 mod preload;
 mod program;
 mod run;
+mod rwlocks;
 mod sim;
 mod specs;
 mod terminal;

@@ -20,3 +20,10 @@ pub(crate) fn parse(text: &str) -> Result<Choice, Failure> {
         }
     })
 }
+
+/// For what measures mutexes alone.
+pub(crate) fn no_mutex(spec: &str) -> Failure {
+    Failure::usage(format!(
+        "`{spec}` names a reader-writer lock, and only mutexes are measured here: name a mutex alone"
+    ))
+}

@@ -123,30 +123,72 @@ unsafe impl<T> Token for core::ptr::NonNull<T> {
 
 /// A reader-writer lock. All-zero memory is an unlocked lock.
 ///
+/// There are no tokens: POSIX's unlock does not even say whether a reader or the writer leaves. A reader may leave on
+/// another NUMA node than it came in on, and in another thread.
+///
 /// # Safety
 ///
 /// Implementations exclude writers against everybody, and order critical sections as [`RawLock`] does.
 pub unsafe trait RawRwLock<P: Platform>: Send + Sync {
     /// An unlocked lock.
     fn new() -> Self;
-    /// Acquires for reading; `None` deadline waits as long as it takes. Returns whether it was acquired.
+
+    /// Acquires for reading; `None` deadline waits as long as it takes. Tries at least once. Returns whether it was acquired.
     fn lock_shared(&self, deadline: Option<Deadline>) -> bool;
+
+    /// As [`RawRwLock::lock_shared`], by a thread that may be a reader of this lock already. If it is, it does not wait for a
+    /// writer that waits for it. If it is not, all that it may do is to pass writers that it should have waited behind.
+    #[inline]
+    fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
+        self.lock_shared(deadline)
+    }
+
     /// Acquires for reading if that needs no waiting.
     fn try_lock_shared(&self) -> bool;
+
     /// Releases one reader.
     ///
     /// # Safety
     ///
     /// The caller is a reader of this lock.
     unsafe fn unlock_shared(&self);
-    /// Acquires for writing; `None` deadline waits as long as it takes. Returns whether it was acquired.
+
+    /// Acquires for writing; `None` deadline waits as long as it takes. Tries at least once. Returns whether it was acquired.
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool;
-    /// Acquires for writing if that needs no waiting.
+
+    /// Acquires for writing if that needs no waiting. Succeeds on a quiescent unlocked lock; may fail while it is being released.
     fn try_lock_exclusive(&self) -> bool;
+
     /// Releases the writer.
     ///
     /// # Safety
     ///
     /// The caller is the writer of this lock.
     unsafe fn unlock_exclusive(&self);
+
+    /// Makes the writer a reader, without letting another writer in between.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the writer of this lock.
+    unsafe fn downgrade(&self);
+
+    /// Whether somebody holds the lock, at some instant during the call.
+    fn is_locked(&self) -> bool;
+
+    /// In a child after `fork`: drops all waiters, who do not exist here. Holders stay: the forking thread may be one, and
+    /// readers have no names.
+    ///
+    /// # Safety
+    ///
+    /// No other thread exists, or none uses this lock.
+    unsafe fn forget_waiters(&self);
+
+    /// Gives back the pool memory that the lock itself keeps, for locks that keep some; they then are as new.
+    ///
+    /// # Safety
+    ///
+    /// The lock is unlocked, and nobody else begins to use it.
+    #[inline]
+    unsafe fn dispose(&self) {}
 }

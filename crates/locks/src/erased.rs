@@ -2,7 +2,7 @@
 
 use lockwork_platform::{Deadline, Platform};
 
-use crate::api::{RawLock, Token};
+use crate::api::{RawLock, RawRwLock, Token};
 use crate::knobs::BaseKnobs;
 
 /// The word of a token.
@@ -87,5 +87,107 @@ unsafe impl<P: Platform, L: RawLock<P>> ErasedLock<P> for L {
     unsafe fn dispose(&self) {
         // SAFETY: the caller's contract.
         unsafe { RawLock::dispose(self) };
+    }
+}
+
+/// [`RawRwLock`] without its type: every reader-writer lock is one.
+///
+/// # Safety
+///
+/// As for [`RawRwLock`].
+pub unsafe trait ErasedRwLock<P: Platform>: Send + Sync {
+    /// [`RawRwLock::lock_shared`].
+    fn lock_shared(&self, deadline: Option<Deadline>) -> bool;
+    /// [`RawRwLock::lock_shared_again`].
+    fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool;
+    /// [`RawRwLock::try_lock_shared`].
+    fn try_lock_shared(&self) -> bool;
+    /// [`RawRwLock::unlock_shared`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    unsafe fn unlock_shared(&self);
+    /// [`RawRwLock::lock_exclusive`].
+    fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool;
+    /// [`RawRwLock::try_lock_exclusive`].
+    fn try_lock_exclusive(&self) -> bool;
+    /// [`RawRwLock::unlock_exclusive`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    unsafe fn unlock_exclusive(&self);
+    /// [`RawRwLock::downgrade`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    unsafe fn downgrade(&self);
+    /// [`RawRwLock::is_locked`].
+    fn is_locked(&self) -> bool;
+    /// [`RawRwLock::forget_waiters`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    unsafe fn forget_waiters(&self);
+    /// [`RawRwLock::dispose`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    unsafe fn dispose(&self);
+}
+
+// SAFETY: the lock's own guarantees.
+unsafe impl<P: Platform, L: RawRwLock<P>> ErasedRwLock<P> for L {
+    fn lock_shared(&self, deadline: Option<Deadline>) -> bool {
+        RawRwLock::lock_shared(self, deadline)
+    }
+
+    fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
+        RawRwLock::lock_shared_again(self, deadline)
+    }
+
+    fn try_lock_shared(&self) -> bool {
+        RawRwLock::try_lock_shared(self)
+    }
+
+    unsafe fn unlock_shared(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { RawRwLock::unlock_shared(self) };
+    }
+
+    fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
+        RawRwLock::lock_exclusive(self, deadline)
+    }
+
+    fn try_lock_exclusive(&self) -> bool {
+        RawRwLock::try_lock_exclusive(self)
+    }
+
+    unsafe fn unlock_exclusive(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { RawRwLock::unlock_exclusive(self) };
+    }
+
+    unsafe fn downgrade(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { RawRwLock::downgrade(self) };
+    }
+
+    fn is_locked(&self) -> bool {
+        RawRwLock::is_locked(self)
+    }
+
+    unsafe fn forget_waiters(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { RawRwLock::forget_waiters(self) };
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { RawRwLock::dispose(self) };
     }
 }

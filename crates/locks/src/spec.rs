@@ -4,17 +4,31 @@
 //! ```text
 //! spec := lock | ("gcr(" | "gcr-numa(") lock { "," knob "=" number } ")" | "biased(" lock ")"
 //! lock := "cohort(" name "," name ")" | name [ "(" knob "=" number { "," knob "=" number } ")" ]
+//!
+//! choice := "passthrough" | spec [ "+" rw ] | [ ( "pthread" | "passthrough" ) "+" ] rw
+//! rw     := the name of a reader-writer lock
 //! ```
+//!
+//! A choice says what to put under a program: mutexes, and reader-writer locks. A spec alone leaves the latter to the default
+//! one of ours, a reader-writer lock alone leaves mutexes to glibc.
 //!
 //! White space is free between words; names may use underscores for hyphens; numbers may be hexadecimal (`0x4000`).
 
+mod choice;
+mod error;
+
 use core::fmt;
+
+pub use choice::Choice;
+pub use error::{SpecError, nearest};
 
 use crate::biased;
 use crate::catalogue::{self, Algorithm, LOCKS, LockId, LockInfo, WRAPPERS};
 use crate::hierarchical::combinations::COMBINATIONS;
 use crate::knobs::{BaseKnobs, Knob};
 use crate::restrict::gcr::{self, KNOBS, Knobs, NUMA_KNOBS};
+use crate::rw::catalogue as rw;
+use error::Problem;
 
 /// A lock that can be built: a base lock, wrapped or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,129 +64,6 @@ impl Wrapper {
     }
 }
 
-/// What to put under a program's locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// glibc's own lock, through this library (`passthrough`).
-    Passthrough,
-    /// One of ours.
-    Lock(LockSpec),
-}
-
-/// Why a spec was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpecError<'a> {
-    /// Byte offset in the spec.
-    offset: usize,
-    problem: Problem<'a>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Problem<'a> {
-    Empty,
-    UnknownLock(&'a str),
-    NeedsPolicy(&'a str),
-    NotAWrapper(&'a str),
-    WrapperAlone(&'a str),
-    Nested(&'a str),
-    TooLarge(&'a str),
-    NoDetection(&'a str),
-    NoCombination(&'a str, &'a str),
-    Expected(&'static str, &'a str),
-    UnknownKnob { lock: &'static str, name: &'a str, near: Option<&'static str> },
-    RepeatedKnob(&'a str),
-    BadNumber(&'a str, &'static str),
-    OutOfRange { knob: &'static str, low: u32, high: u32 },
-    JoinAboveActive { join: u32, active: u32 },
-}
-
-impl SpecError<'_> {
-    /// Byte offset in the spec at which the problem is.
-    #[must_use]
-    pub fn offset(&self) -> usize {
-        self.offset
-    }
-}
-
-impl fmt::Display for SpecError<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.problem {
-            Problem::Empty => f.write_str("the lock spec is empty: name a lock, for example `mcs-stp`"),
-            Problem::UnknownLock(name) => {
-                write!(f, "unknown lock `{name}`")?;
-                let names = LOCKS
-                    .iter()
-                    .map(|lock| lock.name)
-                    .chain(WRAPPERS.iter().map(|wrapper| wrapper.name))
-                    .chain(["passthrough"]);
-                match nearest(name, names) {
-                    Some(near) => write!(f, ": did you mean `{near}`?"),
-                    None => f.write_str(": `lockwork list` shows the locks there are"),
-                }
-            }
-            Problem::NeedsPolicy(name) => {
-                write!(
-                    f,
-                    "`{name}` needs a waiting policy: `{name}-spin`, `{name}-stp` (spin, then park), `{name}-park` or `{name}-yield`"
-                )
-            }
-            Problem::NotAWrapper(name) => {
-                write!(f, "`{name}` takes no arguments: write `{name}`, or `gcr({name})`")
-            }
-            Problem::WrapperAlone(name) => {
-                write!(f, "`{name}` wraps a lock: name it, for example `{name}(mcs-stp)`")
-            }
-            Problem::Nested(name) => {
-                write!(f, "`{name}` cannot be wrapped: a wrapper takes a plain lock such as `mcs-stp`")
-            }
-            Problem::TooLarge(name) => {
-                write!(
-                    f,
-                    "`{name}` leaves no room for the bias: `biased` takes a lock of at most 8 bytes such as `mcs-stp`"
-                )
-            }
-            Problem::NoDetection(name) => {
-                write!(
-                    f,
-                    "`{name}` cannot be the lock of a node: it cannot hand itself to a thread that certainly waits \
-                     (cohort detection); `ticket`, `mcs-spin` and `mcs-stp` can"
-                )
-            }
-            Problem::NoCombination(global, local) => {
-                write!(f, "there is no cohort lock of `{global}` over `{local}`; there are")?;
-                let mut before = " ";
-                for (global, local, _) in COMBINATIONS {
-                    write!(f, "{before}cohort({global},{local})")?;
-                    before = ", ";
-                }
-                Ok(())
-            }
-            Problem::Expected(what, "") => write!(f, "the spec ends where {what} is expected"),
-            Problem::Expected(what, found) => write!(f, "expected {what}, found `{found}`"),
-            Problem::UnknownKnob { lock, name, near } => {
-                write!(f, "`{lock}` has no knob `{name}`")?;
-                match near {
-                    Some(near) => write!(f, ": did you mean `{near}`?"),
-                    None => write!(f, ": `lockwork info {lock}` shows its knobs"),
-                }
-            }
-            Problem::RepeatedKnob(name) => write!(f, "knob `{name}` is given twice: keep one"),
-            Problem::BadNumber(text, knob) => {
-                write!(f, "`{text}` is not a number: write for example `{knob}=4`")
-            }
-            Problem::OutOfRange { knob, low, high } => write!(f, "`{knob}` must be between {low} and {high}"),
-            Problem::JoinAboveActive { join, active } => {
-                write!(
-                    f,
-                    "`join` ({join}) must not exceed `active` ({active}): lower `join` or raise `active`"
-                )
-            }
-        }
-    }
-}
-
-impl core::error::Error for SpecError<'_> {}
-
 impl LockSpec {
     /// Parses a spec.
     ///
@@ -181,21 +72,6 @@ impl LockSpec {
     /// [`SpecError`], which says what is wrong, where, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, SpecError<'_>> {
         Parser { text, position: 0 }.whole()
-    }
-}
-
-impl Choice {
-    /// Parses a spec or the word `passthrough`.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockSpec::parse`].
-    pub fn parse(text: &str) -> Result<Self, SpecError<'_>> {
-        if text.trim() == "passthrough" {
-            Ok(Self::Passthrough)
-        } else {
-            LockSpec::parse(text).map(Self::Lock)
-        }
     }
 }
 
@@ -230,15 +106,6 @@ impl LockSpec {
 /// The knobs that were given, with their values.
 fn given<K>(table: &'static [Knob<K>], knobs: &K) -> impl Iterator<Item = (&'static str, u32)> {
     table.iter().filter_map(|knob| Some((knob.name, (knob.get)(knobs)?)))
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Passthrough => f.write_str("passthrough"),
-            Self::Lock(spec) => spec.fmt(f),
-        }
-    }
 }
 
 /// Whose knobs are read.
@@ -368,7 +235,13 @@ impl<'a> Parser<'a> {
         let found = if name == "cohort" { Some(self.cohort()?) } else { catalogue::lookup(name) };
         let Some(lock) = found else {
             let is_family = LOCKS.iter().any(|lock| lock.algorithm.name == name);
-            let problem = if is_family { Problem::NeedsPolicy(name) } else { Problem::UnknownLock(name) };
+            let problem = if is_family {
+                Problem::NeedsPolicy(name)
+            } else if rw::lookup(name).is_some() {
+                Problem::NoMutex(name)
+            } else {
+                Problem::UnknownLock(name)
+            };
             return Err(self.error(at, problem));
         };
         let mut knobs = BaseKnobs::NONE;
@@ -446,33 +319,4 @@ fn wrapper_named(name: &str) -> Option<&'static Algorithm> {
 
 fn first_char(text: &str) -> &str {
     text.chars().next().map_or("", |c| &text[..c.len_utf8()])
-}
-
-/// The candidate nearest to `word`, if one is near enough to be meant.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|candidate| (edit_distance(word, candidate), candidate))
-        .min_by_key(|&(distance, _)| distance)
-        .filter(|&(distance, candidate)| distance <= 1 + candidate.len().min(word.len()) / 4)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Levenshtein's distance in bytes; words longer than 31 bytes are far from everything.
-fn edit_distance(left: &str, right: &str) -> usize {
-    const LONGEST: usize = 31;
-    if left.len() > LONGEST || right.len() > LONGEST {
-        return usize::MAX;
-    }
-    let mut row: [usize; LONGEST + 1] = core::array::from_fn(|column| column);
-    for (above, from) in left.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = above + 1;
-        for (column, to) in right.bytes().enumerate() {
-            let replaced = diagonal + usize::from(!from.eq_ignore_ascii_case(&to));
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
 }

@@ -23,6 +23,21 @@ impl Native {
         ThreadBlock::current().tid()
     }
 
+    /// How many read locks the calling thread has, as told by [`Native::count_read_locks`].
+    #[inline(always)]
+    #[must_use]
+    pub fn read_locks() -> u32 {
+        ThreadBlock::current().read_locks.get()
+    }
+
+    /// Notes that the calling thread acquired (1) or released (−1) a read lock. A hint: a thread that releases what another
+    /// acquired has none less than none.
+    #[inline(always)]
+    pub fn count_read_locks(difference: i32) {
+        let count = &ThreadBlock::current().read_locks;
+        count.set(count.get().saturating_add_signed(difference));
+    }
+
     /// A null atomic pointer, for statics.
     #[must_use]
     pub const fn null<T>() -> AtomicPtr<T> {

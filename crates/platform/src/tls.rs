@@ -24,6 +24,8 @@ pub(crate) struct ThreadBlock {
     tid: Cell<u32>,
     /// Where the thread is in its life.
     phase: Cell<u32>,
+    /// See `Native::read_locks`.
+    pub(crate) read_locks: Cell<u32>,
     /// See `Platform::thread_word`.
     pub(crate) word: Cell<u64>,
 }

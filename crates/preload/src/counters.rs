@@ -3,6 +3,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::rwtable::SERVERS;
 use crate::table::TAGS;
 
 /// What was counted.
@@ -11,15 +12,15 @@ pub(crate) enum Kind {
     ForwardedMutex,
     Cond,
     ForwardedCond,
-    RwLock,
     ForwardedRwLock,
     SpinLock,
     ForwardedSpinLock,
 }
 
-const KINDS: usize = 7;
+const KINDS: usize = 6;
 
 static MUTEXES: [AtomicU64; TAGS] = [const { AtomicU64::new(0) }; TAGS];
+static RWLOCKS: [AtomicU64; SERVERS] = [const { AtomicU64::new(0) }; SERVERS];
 static OTHERS: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
 
 /// Whether a lock was used that nobody counted, because all are glibc's.
@@ -35,12 +36,17 @@ pub(crate) fn uncounted() {
 /// Whether any lock was served or forwarded.
 pub(crate) fn any() -> bool {
     let is_counted = |count: &AtomicU64| count.load(Ordering::Relaxed) != 0;
-    USED.load(Ordering::Relaxed) || MUTEXES.iter().chain(&OTHERS).any(is_counted)
+    USED.load(Ordering::Relaxed) || MUTEXES.iter().chain(&RWLOCKS).chain(&OTHERS).any(is_counted)
 }
 
 /// A mutex was given this tag.
 pub(crate) fn mutex(tag: u32) {
     MUTEXES[tag as usize % TAGS].fetch_add(1, Ordering::Relaxed);
+}
+
+/// A reader-writer lock was given this server.
+pub(crate) fn rwlock(server: u32) {
+    RWLOCKS[server as usize % SERVERS].fetch_add(1, Ordering::Relaxed);
 }
 
 /// Something else was seen for the first time.
@@ -51,6 +57,11 @@ pub(crate) fn other(kind: Kind) {
 /// Mutexes with this tag.
 pub(crate) fn mutexes(tag: u32) -> u64 {
     MUTEXES[tag as usize % TAGS].load(Ordering::Relaxed)
+}
+
+/// Reader-writer locks with this server.
+pub(crate) fn rwlocks(server: u32) -> u64 {
+    RWLOCKS[server as usize % SERVERS].load(Ordering::Relaxed)
 }
 
 /// Others of this kind.

@@ -12,7 +12,7 @@ use lockwork_locks::wait::{WAITING_ON_COND, WAITING_ON_RWLOCK};
 use lockwork_platform::{slots, sys};
 
 use crate::layout::{CondVar, Mutex, RwLock};
-use crate::table;
+use crate::{rwtable, table};
 
 /// Says "this process" in a page that a child sees wiped; null where the kernel cannot do that.
 static WITNESS: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
@@ -84,8 +84,12 @@ fn forget_waiters(waiting_on: usize) {
         WAITING_ON_RWLOCK => {
             // SAFETY: as above.
             let rwlock = unsafe { RwLock::at(address as *mut RwLock) };
-            // SAFETY: as above.
-            unsafe { rwlock.lock.forget_waiters() };
+            match rwtable::ops(rwlock.server.load(Ordering::Relaxed)) {
+                // SAFETY: as above.
+                None => unsafe { rwtable::futex(rwlock).forget_waiters() },
+                // SAFETY: the lock has this entry's server, and nobody else runs.
+                Some(ops) => unsafe { (ops.forget_waiters)(rwlock) },
+            }
         }
         _ => {
             // SAFETY: as above.

@@ -8,7 +8,6 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use lockwork_locks::cond::Cond;
-use lockwork_locks::rw::futex::RwState;
 use lockwork_platform::Native;
 use lockwork_policy::Kind;
 
@@ -239,8 +238,8 @@ impl CondVar {
 /// `pthread_rwlock_t`: 56 bytes.
 #[repr(C, align(8))]
 pub(crate) struct RwLock {
-    pub(crate) lock: RwState<Native>,
-    _unused: [u8; 24 - size_of::<RwState<Native>>()],
+    /// The lock: of the type that `server` says.
+    pub(crate) lock: [AtomicUsize; 3],
     /// The writer's thread id, where glibc has it too.
     pub(crate) writer: AtomicU32,
     /// glibc's `__shared`: not 0 = process-shared.
@@ -248,12 +247,15 @@ pub(crate) struct RwLock {
     _middle: [u64; 2],
     /// glibc's `__flags`: the preference.
     pub(crate) preference: AtomicU32,
-    /// Who serves it: 0 = first use decides, [`RWLOCK_OURS`] or [`RWLOCK_GLIBC`]. glibc leaves this word alone.
+    /// Who serves it: 0 = first use decides, [`RWLOCK_GLIBC`], or from [`RWLOCK_FUTEX`] on a tag of ours. glibc leaves this
+    /// word alone.
     pub(crate) server: AtomicU32,
 }
 
-pub(crate) const RWLOCK_OURS: u32 = 1;
-pub(crate) const RWLOCK_GLIBC: u32 = 2;
+/// glibc serves it.
+pub(crate) const RWLOCK_GLIBC: u32 = 1;
+/// The futex lock serves it, with the preference that the program asked for; higher ones are other locks.
+pub(crate) const RWLOCK_FUTEX: u32 = 2;
 
 const _: () = assert!(size_of::<RwLock>() == 56);
 const _: () = assert!(core::mem::offset_of!(RwLock, preference) == 48);

@@ -28,6 +28,8 @@ use lockwork_platform::sys;
 use syscalls::{Sysno, syscall};
 
 use crate::counters::{self, Kind};
+use crate::layout::RWLOCK_FUTEX;
+use crate::rwtable::{self, SERVERS};
 use crate::table::{self, TAGS};
 use crate::{output, policy, start};
 
@@ -152,15 +154,19 @@ fn served(line: &mut Line) -> fmt::Result {
             separator = ", ";
         }
     }
-    for (kind, noun) in
-        [(Kind::Cond, "conditions"), (Kind::RwLock, "rwlocks"), (Kind::SpinLock, "spin locks")]
-    {
-        let count = counters::others(kind);
+    let mut others = |count: u64, noun: fmt::Arguments<'_>| {
         if count != 0 {
             write!(line, "{separator}{count} {noun}")?;
             separator = ", ";
         }
+        Ok(())
+    };
+    others(counters::others(Kind::Cond), format_args!("conditions"))?;
+    others(counters::rwlocks(RWLOCK_FUTEX), format_args!("rwlocks"))?;
+    for server in RWLOCK_FUTEX + 1..SERVERS as u32 {
+        others(counters::rwlocks(server), format_args!("rwlocks by {}", rwtable::spec(server)))?;
     }
+    others(counters::others(Kind::SpinLock), format_args!("spin locks"))?;
     if separator == " " {
         line.write_str(" nothing")?;
     }

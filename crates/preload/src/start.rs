@@ -16,7 +16,7 @@ use lockwork_policy::Kind;
 
 use crate::policy::Chosen;
 use crate::report::{self, Verbosity};
-use crate::{fork, policy, real, table};
+use crate::{fork, policy, real, rwtable, table};
 
 /// Nobody has initialised yet.
 const FRESH: u32 = 0;
@@ -28,8 +28,17 @@ const SERVING: u32 = 2;
 const FORWARDING: u32 = 3;
 
 static STATE: AtomicU32 = AtomicU32::new(FRESH);
-/// The tag of locks that no rule of a policy matches.
-static DEFAULT_TAG: AtomicU32 = AtomicU32::new(0);
+/// What serves locks that no rule of a policy matches.
+static DEFAULT: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+
+/// What serves the locks of a choice.
+#[derive(Clone, Copy)]
+pub(crate) struct Tags {
+    /// The tag of mutexes, which decides for conditions and spin locks, too.
+    pub(crate) mutex: u32,
+    /// The server of reader-writer locks.
+    pub(crate) rwlock: u32,
+}
 /// The constructor's environment.
 static ENVIRONMENT: AtomicPtr<*mut c_char> = AtomicPtr::new(ptr::null_mut());
 
@@ -67,7 +76,8 @@ pub(crate) fn forwards_everything() -> bool {
 /// first time.
 pub(crate) fn choose(address: usize, caller: usize, kind: Kind) -> Chosen {
     ensure();
-    let default = DEFAULT_TAG.load(Ordering::Relaxed);
+    let [mutex, rwlock] = [&DEFAULT[0], &DEFAULT[1]].map(|tag| tag.load(Ordering::Relaxed));
+    let default = Tags { mutex, rwlock };
     policy::choose(address, caller, kind, default).unwrap_or(Chosen::without_policy(default))
 }
 
@@ -114,7 +124,9 @@ fn initialise() {
     });
     fork::install();
     let forwards = default == Choice::Passthrough && !policy::is_loaded();
-    DEFAULT_TAG.store(add(default), Ordering::Relaxed);
+    let Tags { mutex, rwlock } = add(default);
+    DEFAULT[0].store(mutex, Ordering::Relaxed);
+    DEFAULT[1].store(rwlock, Ordering::Relaxed);
     if forwards {
         table::forward_undecided();
     }
@@ -123,9 +135,14 @@ fn initialise() {
     real::prepare();
 }
 
-/// Gives a choice a tag.
-pub(crate) fn add(choice: Choice) -> u32 {
-    table::add(choice).unwrap_or_else(|| refuse(format_args!("a policy may name at most 62 different locks")))
+/// Gives a choice its tags.
+pub(crate) fn add(choice: Choice) -> Tags {
+    let mutex = table::add(choice.mutex().map_or(Choice::Passthrough, Choice::Lock));
+    let rwlock = rwtable::add(choice.rwlock());
+    match (mutex, rwlock) {
+        (Some(mutex), Some(rwlock)) => Tags { mutex, rwlock },
+        _ => refuse(format_args!("a policy may name at most 62 different locks")),
+    }
 }
 
 fn parse(spec: &str) -> Choice {

@@ -5,34 +5,39 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::ptr;
 
-use lockwork_locks::RawLock;
-use lockwork_locks::erased::ErasedLock;
 pub use lockwork_locks::erased::Held;
+use lockwork_locks::erased::{ErasedLock, ErasedRwLock};
+use lockwork_locks::{RawLock, RawRwLock};
 use lockwork_platform::Platform;
 
 /// Any lock, at a place of its own.
-pub struct AnyLock<P: Platform> {
-    lock: Box<ManuallyDrop<dyn ErasedLock<P>>>,
+pub struct Any<T: ?Sized> {
+    lock: Box<ManuallyDrop<T>>,
     drops: bool,
 }
 
-impl<P: Platform> AnyLock<P> {
+/// Any mutex.
+pub type AnyLock<P> = Any<dyn ErasedLock<P>>;
+/// Any reader-writer lock.
+pub type AnyRwLock<P> = Any<dyn ErasedRwLock<P>>;
+
+impl<T: ?Sized> Any<T> {
     /// What the registry of waiters calls the lock.
     #[must_use]
     pub fn address(&self) -> usize {
-        ptr::from_ref(&**self).addr()
+        ptr::from_ref(&**self).cast::<()>().addr()
     }
 }
 
-impl<P: Platform> Deref for AnyLock<P> {
-    type Target = dyn ErasedLock<P>;
+impl<T: ?Sized> Deref for Any<T> {
+    type Target = T;
 
-    fn deref(&self) -> &Self::Target {
-        &**self.lock
+    fn deref(&self) -> &T {
+        &self.lock
     }
 }
 
-impl<P: Platform> Drop for AnyLock<P> {
+impl<T: ?Sized> Drop for Any<T> {
     fn drop(&mut self) {
         if self.drops {
             // SAFETY: not used again.
@@ -41,20 +46,20 @@ impl<P: Platform> Drop for AnyLock<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for AnyLock<P> {
+impl<T: ?Sized> fmt::Debug for Any<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnyLock").field("drops", &self.drops).finish_non_exhaustive()
+        f.debug_struct("Any").field("drops", &self.drops).finish_non_exhaustive()
     }
 }
 
 /// A lock that is dropped with its box.
 pub fn erased<P: Platform, L: RawLock<P> + 'static>(lock: L) -> AnyLock<P> {
-    AnyLock { lock: Box::new(ManuallyDrop::new(lock)), drops: true }
+    Any { lock: Box::new(ManuallyDrop::new(lock)), drops: true }
 }
 
 /// A lock that is never dropped: in a model a drop would need an order after all threads.
 pub fn undropped<P: Platform, L: RawLock<P> + 'static>(lock: L) -> AnyLock<P> {
-    AnyLock { lock: Box::new(ManuallyDrop::new(lock)), drops: false }
+    Any { lock: Box::new(ManuallyDrop::new(lock)), drops: false }
 }
 
 /// A lock made of nothing but zeros.
@@ -62,4 +67,21 @@ pub fn undropped<P: Platform, L: RawLock<P> + 'static>(lock: L) -> AnyLock<P> {
 pub fn zeroed<P: Platform, L: RawLock<P> + 'static>() -> AnyLock<P> {
     // SAFETY: `RawLock`: all-zero memory is an unlocked lock.
     erased::<P, L>(unsafe { MaybeUninit::zeroed().assume_init() })
+}
+
+/// A reader-writer lock that is dropped with its box.
+pub fn erased_rw<P: Platform, L: RawRwLock<P> + 'static>(lock: L) -> AnyRwLock<P> {
+    Any { lock: Box::new(ManuallyDrop::new(lock)), drops: true }
+}
+
+/// A reader-writer lock that is never dropped: in a model a drop would need an order after all threads.
+pub fn undropped_rw<P: Platform, L: RawRwLock<P> + 'static>(lock: L) -> AnyRwLock<P> {
+    Any { lock: Box::new(ManuallyDrop::new(lock)), drops: false }
+}
+
+/// A reader-writer lock made of nothing but zeros.
+#[must_use]
+pub fn zeroed_rw<P: Platform, L: RawRwLock<P> + 'static>() -> AnyRwLock<P> {
+    // SAFETY: `RawRwLock`: all-zero memory is an unlocked lock.
+    erased_rw::<P, L>(unsafe { MaybeUninit::zeroed().assume_init() })
 }

@@ -5,6 +5,7 @@
 //! - [`portable`]: a platform of nothing but the standard library, for Miri.
 //! - [`erased`]: locks without their types, so that none of what follows is compiled once a lock.
 //! - [`scenarios`]: the plays that both model checkers perform, for any lock.
+//! - [`rw`]: reader-writer locks, and their plays in [`rw_plays`].
 //! - [`shelf`]: a reader-writer lock and what it guards.
 //! - [`conformance`]: what every lock must do, on the real machine.
 
@@ -19,6 +20,9 @@ pub mod model;
 #[cfg(feature = "models")]
 pub mod mutation;
 pub mod portable;
+pub mod rw;
+#[cfg(feature = "models")]
+pub mod rw_plays;
 #[cfg(feature = "models")]
 pub mod scenarios;
 pub mod shelf;

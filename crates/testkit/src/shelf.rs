@@ -5,20 +5,21 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use lockwork_locks::RawRwLock;
 use lockwork_locks::wait::WAITING_ON_RWLOCK;
 use lockwork_platform::{Native, Platform};
 
+use crate::erased::AnyRwLock;
+
 /// A lock and what it protects: two counters that only writers change, both at once.
-pub struct Shelf<L> {
+pub struct Shelf {
     /// The lock.
-    pub lock: L,
+    pub lock: AnyRwLock<Native>,
     pair: UnsafeCell<(u64, u64)>,
     readers: AtomicUsize,
     writers: AtomicUsize,
 }
 
-impl<L> fmt::Debug for Shelf<L> {
+impl fmt::Debug for Shelf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shelf")
             .field("readers", &self.readers)
@@ -28,14 +29,14 @@ impl<L> fmt::Debug for Shelf<L> {
 }
 
 // SAFETY: the pair is written by the writer of the lock and read by its readers only.
-unsafe impl<L: Sync> Sync for Shelf<L> {}
+unsafe impl Sync for Shelf {}
 
-impl<L: RawRwLock<Native>> Shelf<L> {
-    /// A free lock.
+impl Shelf {
+    /// With this lock, which is free.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(lock: AnyRwLock<Native>) -> Self {
         Self {
-            lock: L::new(),
+            lock,
             pair: UnsafeCell::new((0, 0)),
             readers: AtomicUsize::new(0),
             writers: AtomicUsize::new(0),
@@ -70,9 +71,15 @@ impl<L: RawRwLock<Native>> Shelf<L> {
 
     /// Waits until `n` threads say that they wait for the lock.
     pub fn until_waiting(&self, n: usize) {
-        while Native::waiters_of(waiting_on(&self.lock)) != n {
+        while Native::waiters_of(self.waiting_on()) != n {
             thread::yield_now();
         }
+    }
+
+    /// What a thread says that it waits for, when it waits for this lock.
+    #[must_use]
+    pub fn waiting_on(&self) -> usize {
+        self.lock.address() | WAITING_ON_RWLOCK
     }
 
     /// The number of writes, which must be all over.
@@ -84,16 +91,4 @@ impl<L: RawRwLock<Native>> Shelf<L> {
         unsafe { self.lock.unlock_exclusive() };
         writes
     }
-}
-
-impl<L: RawRwLock<Native>> Default for Shelf<L> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// What a thread says that it waits for, when it waits for this lock.
-#[must_use]
-pub fn waiting_on<L>(lock: &L) -> usize {
-    std::ptr::from_ref(lock) as usize | WAITING_ON_RWLOCK
 }

@@ -9,6 +9,7 @@ mod common;
 use common::compare::{Deviation, differences};
 use libtest_mimic::{Arguments, Trial};
 use lockwork_locks::catalogue;
+use lockwork_locks::rw::catalogue::{RW_LOCKS, RwLockId};
 use std::fmt::Write as _;
 use std::num::NonZero;
 use std::sync::Mutex;
@@ -73,9 +74,20 @@ fn failure_of(program: &str, lock: &str) -> Option<String> {
     Some(report)
 }
 
-/// Runs all programs under a lock; two at a time unless the lock spins.
+/// Runs all programs under a lock.
 fn check(lock: &str) {
+    check_with(lock, &common::programs());
+}
+
+/// Runs the programs that use reader-writer locks, and `fork`, under one.
+fn check_rw(lock: &str) {
     let programs = common::programs();
+    let uses = |program: &String| program.starts_with("rwlock") || program.starts_with("fork");
+    check_with(lock, &programs.into_iter().filter(uses).collect::<Vec<_>>());
+}
+
+/// Runs programs under a lock; two at a time unless the lock spins.
+fn check_with(lock: &str, programs: &[String]) {
     let workers = if common::effort(lock).spin { 1 } else { 2 };
     let next = AtomicUsize::new(0);
     let reports = Mutex::new(Vec::new());
@@ -149,6 +161,9 @@ fn main() {
     let locks = catalogue::LOCKS.iter().map(|lock| lock.name).chain(OTHERS);
     let mut trials: Vec<Trial> =
         locks.map(|lock| trial(format!("under {lock}"), Box::new(move || check(lock)))).collect();
+    let rwlocks = RW_LOCKS.iter().map(|lock| lock.name.to_owned());
+    let rwlocks = rwlocks.chain([format!("mcs-stp+{}", RwLockId::RwTtas.info().name)]);
+    trials.extend(rwlocks.map(|lock| trial(format!("under {lock}"), Box::new(move || check_rw(&lock)))));
     trials.push(trial(
         "deviations are real".to_owned(),
         Box::new(every_deviation_names_a_line_that_glibc_prints),

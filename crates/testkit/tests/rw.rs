@@ -1,15 +1,16 @@
-//! What every reader-writer lock must do, on the real machine, for both preferences.
+//! What every reader-writer lock must do, on the real machine: one test for each lock and property.
 
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use lockwork_locks::RawRwLock;
-use lockwork_locks::rw::{Preference, ReadRefused, RwFutex, RwFutexWriters, RwState};
+use libtest_mimic::{Arguments, Trial};
+use lockwork_locks::rw::catalogue::Favour;
+use lockwork_locks::rw::{Preference, ReadRefused, RwState};
 use lockwork_platform::{Clock, Deadline, Native, Platform};
-use lockwork_testkit::shelf::{Shelf, waiting_on};
+use lockwork_testkit::rw::RwSubject;
+use lockwork_testkit::shelf::Shelf;
 use lockwork_testkit::watchdog::watchdog;
 
 /// No test takes more than a few seconds, even on a busy machine.
@@ -29,8 +30,8 @@ fn soon(clock: Clock, ns: u64) -> Deadline {
 
 const CLOCKS: [Clock; 2] = [Clock::Realtime, Clock::Monotonic];
 
-fn exclusion<L: RawRwLock<Native>>(threads: usize, rounds: u64) {
-    let shelf = Shelf::<L>::new();
+fn exclusion(subject: RwSubject, threads: usize, rounds: u64) {
+    let shelf = Shelf::new(subject.make());
     thread::scope(|scope| {
         for number in 0..threads {
             let shelf = &shelf;
@@ -50,8 +51,8 @@ fn exclusion<L: RawRwLock<Native>>(threads: usize, rounds: u64) {
     assert_eq!(shelf.writes(), threads.div_ceil(2) as u64 * rounds.div_ceil(4));
 }
 
-fn readers_share<L: RawRwLock<Native>>() {
-    let shelf = Shelf::<L>::new();
+fn readers_share(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
     let inside = Barrier::new(8);
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -65,8 +66,8 @@ fn readers_share<L: RawRwLock<Native>>() {
     assert_eq!(shelf.writes(), 0);
 }
 
-fn attempts<L: RawRwLock<Native>>() {
-    let lock = L::new();
+fn attempts(subject: RwSubject) {
+    let lock = subject.make::<Native>();
     assert!(lock.try_lock_shared());
     assert!(lock.try_lock_shared(), "readers share");
     assert!(!lock.try_lock_exclusive(), "readers exclude a writer");
@@ -85,15 +86,102 @@ fn attempts<L: RawRwLock<Native>>() {
     unsafe { lock.unlock_shared() };
 }
 
-fn zero_is_unlocked<L: RawRwLock<Native>>() {
-    // SAFETY: all-zero memory is an unlocked lock.
-    let lock = unsafe { MaybeUninit::<L>::zeroed().assume_init() };
+fn zero_is_unlocked(subject: RwSubject) {
+    let lock = subject.zeroed::<Native>();
+    assert!(!lock.is_locked());
     assert!(lock.try_lock_exclusive());
-    assert!(size_of::<L>() <= 24, "it must fit before the fields that glibc keeps");
+    assert!(lock.is_locked());
+    // SAFETY: the writer.
+    unsafe { lock.unlock_exclusive() };
+    assert!(subject.size::<Native>() <= 24, "it must fit before the fields that glibc keeps");
 }
 
-fn deadlines<L: RawRwLock<Native>>() {
-    let shelf = Shelf::<L>::new();
+/// What a lock keeps outside itself it gives back, and makes anew.
+fn disposal(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    for _ in 0..3 {
+        assert!(shelf.lock.lock_shared(None));
+        shelf.read();
+        assert!(shelf.lock.lock_exclusive(None));
+        shelf.write();
+        // SAFETY: unlocked, and nobody else uses it.
+        unsafe { shelf.lock.dispose() };
+        assert!(!shelf.lock.is_locked());
+    }
+    assert_eq!(shelf.writes(), 3);
+}
+
+/// Readers that wait come in beside a writer that is one of them now; writers do not.
+fn downgrade(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    let inside = Barrier::new(2);
+    for _ in 0..20 {
+        assert!(shelf.lock.lock_exclusive(None));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(shelf.lock.lock_shared(None));
+                inside.wait();
+                shelf.read();
+            });
+            shelf.until_waiting(1);
+            // SAFETY: the writer.
+            unsafe { shelf.lock.downgrade() };
+            inside.wait();
+            assert!(!shelf.lock.try_lock_exclusive(), "a reader is left");
+            shelf.read();
+        });
+    }
+    assert_eq!(shelf.writes(), 0);
+}
+
+/// A thread that reads reads again, though a writer waits for it.
+fn recursion(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    for round in 0..20 {
+        assert!(shelf.lock.lock_shared(None));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(shelf.lock.lock_exclusive(None));
+                shelf.write();
+            });
+            if round % 2 == 0 {
+                shelf.until_waiting(1);
+            }
+            for _ in 0..100 {
+                assert!(shelf.lock.lock_shared_again(None));
+                shelf.read();
+            }
+            shelf.read();
+        });
+    }
+    assert_eq!(shelf.writes(), 20);
+}
+
+/// Readers release what others acquired, on whatever node they are.
+fn release_elsewhere(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(4);
+        let shelf = &shelf;
+        scope.spawn(move || {
+            for () in receiver {
+                shelf.read();
+            }
+        });
+        for round in 0..2_000 {
+            assert!(shelf.lock.lock_shared(None));
+            sender.send(()).expect("the other thread reads");
+            if round % 8 == 0 {
+                assert!(shelf.lock.lock_exclusive(None));
+                shelf.write();
+            }
+        }
+    });
+    assert_eq!(shelf.writes(), 250);
+}
+
+fn deadlines(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
     for clock in CLOCKS {
         let past = Deadline { clock, ns: 0 };
         assert!(shelf.lock.lock_exclusive(Some(past)), "a free lock is taken, however late it is");
@@ -129,10 +217,10 @@ fn deadlines<L: RawRwLock<Native>>() {
 }
 
 /// Threads that give up at random moments, among some that do not: nobody's wake may get lost with them.
-fn hasty_crowd<L: RawRwLock<Native>>() {
+fn hasty_crowd(subject: RwSubject) {
     const THREADS: u64 = 8;
-    const ROUNDS: u64 = 2_000;
-    let shelf = Shelf::<L>::new();
+    const ROUNDS: u64 = 1_000;
+    let shelf = Shelf::new(subject.make());
     let expected = AtomicUsize::new(0);
     thread::scope(|scope| {
         for number in 0..THREADS {
@@ -172,9 +260,9 @@ fn hasty_crowd<L: RawRwLock<Native>>() {
 }
 
 /// Everybody waits; one release sets off the rest.
-fn wake_chain<L: RawRwLock<Native>>() {
+fn wake_chain(subject: RwSubject) {
     const EACH: usize = 10;
-    let shelf = Shelf::<L>::new();
+    let shelf = Shelf::new(subject.make());
     for by_writer in [true, false] {
         assert!(if by_writer { shelf.lock.lock_exclusive(None) } else { shelf.lock.lock_shared(None) });
         thread::scope(|scope| {
@@ -193,7 +281,7 @@ fn wake_chain<L: RawRwLock<Native>>() {
                 shelf.write();
             } else {
                 // Readers come in, as far as they are preferred.
-                while Native::waiters_of(waiting_on(&shelf.lock)) < EACH {
+                while Native::waiters_of(shelf.waiting_on()) < EACH {
                     thread::yield_now();
                 }
                 shelf.read();
@@ -204,8 +292,8 @@ fn wake_chain<L: RawRwLock<Native>>() {
 }
 
 /// In a child after `fork`, the waiters of the parent are nobody's concern.
-fn fork_drops_waiters<L: RawRwLock<Native> + Forgetful>() {
-    let shelf = Shelf::<L>::new();
+fn fork_drops_waiters(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
     assert!(shelf.lock.lock_exclusive(None));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -224,7 +312,7 @@ fn fork_drops_waiters<L: RawRwLock<Native> + Forgetful>() {
         assert!(child >= 0, "fork failed");
         if child == 0 {
             // SAFETY: the child has one thread, which holds the lock.
-            unsafe { shelf.lock.forget() };
+            unsafe { shelf.lock.forget_waiters() };
             shelf.write();
             let far = Deadline { clock: Clock::Monotonic, ns: u64::MAX };
             let fine = shelf.lock.lock_shared(Some(far)) && {
@@ -243,186 +331,123 @@ fn fork_drops_waiters<L: RawRwLock<Native> + Forgetful>() {
     assert_eq!(shelf.writes(), 2);
 }
 
-/// A lock that can be told of a `fork`.
-trait Forgetful {
-    /// # Safety
-    ///
-    /// As [`RwState::forget_waiters`].
-    unsafe fn forget(&self);
-}
-
-impl<const PREFER_WRITERS: bool> Forgetful for RwFutex<Native, PREFER_WRITERS> {
-    unsafe fn forget(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.state().forget_waiters() };
-    }
-}
-
-macro_rules! suite {
-    ($($module:ident: $lock:ty;)*) => {$(
-        mod $module {
-            use super::*;
-
-            fn watched(test: impl FnOnce()) {
-                watchdog(LIMIT, || stringify!($module).to_owned(), test);
-            }
-
-            #[test]
-            fn writers_exclude_everybody() {
-                watched(|| exclusion::<$lock>(4, 20_000));
-            }
-            #[test]
-            fn writers_exclude_everybody_with_many_threads() {
-                watched(|| exclusion::<$lock>(64, 500));
-            }
-            #[test]
-            fn readers_share() {
-                watched(super::readers_share::<$lock>);
-            }
-            #[test]
-            fn attempts() {
-                watched(super::attempts::<$lock>);
-            }
-            #[test]
-            fn zero_is_unlocked() {
-                watched(super::zero_is_unlocked::<$lock>);
-            }
-            #[test]
-            fn deadlines() {
-                watched(super::deadlines::<$lock>);
-            }
-            #[test]
-            fn hasty_crowd() {
-                watched(super::hasty_crowd::<$lock>);
-            }
-            #[test]
-            fn wake_chain() {
-                watched(super::wake_chain::<$lock>);
-            }
-            #[test]
-            fn fork_drops_waiters() {
-                watched(super::fork_drops_waiters::<$lock>);
-            }
+fn readers_pass(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    assert!(shelf.lock.lock_shared(None));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(shelf.lock.lock_exclusive(None));
+            shelf.write();
+        });
+        shelf.until_waiting(1);
+        for _ in 0..1_000 {
+            assert!(shelf.lock.try_lock_shared());
+            shelf.read();
+            assert!(shelf.lock.lock_shared(None));
+            shelf.read();
         }
-    )*};
+        shelf.read();
+    });
+    assert_eq!(shelf.writes(), 1);
 }
 
-suite! {
-    prefer_readers: RwFutex<Native>;
-    prefer_writers: RwFutexWriters<Native>;
-}
-
-#[test]
-fn a_reader_locks_again_while_a_writer_waits_if_readers_are_preferred() {
-    watchdog(LIMIT, String::new, || {
-        let shelf = Shelf::<RwFutex<Native>>::new();
-        assert!(shelf.lock.lock_shared(None));
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                assert!(shelf.lock.lock_exclusive(None));
-                shelf.write();
-            });
-            shelf.until_waiting(1);
-            for _ in 0..1_000 {
-                assert!(shelf.lock.try_lock_shared());
-                shelf.read();
-                assert!(shelf.lock.lock_shared(None));
-                shelf.read();
-            }
+fn readers_wait_behind_a_waiting_writer(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    assert!(shelf.lock.lock_shared(None));
+    let order = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(shelf.lock.lock_exclusive(None));
+            assert_eq!(order.fetch_add(1, Relaxed), 0, "the reader passed the writer");
+            shelf.write();
+        });
+        while shelf.lock.try_lock_shared() {
+            shelf.read();
+            thread::yield_now();
+        }
+        assert!(!shelf.lock.lock_shared(Some(soon(Clock::Monotonic, 1_000_000))), "EBUSY, then ETIMEDOUT");
+        scope.spawn(|| {
+            assert!(shelf.lock.lock_shared(None));
+            assert_eq!(order.fetch_add(1, Relaxed), 1, "the reader passed the writer");
             shelf.read();
         });
-        assert_eq!(shelf.writes(), 1);
+        shelf.until_waiting(2);
+        shelf.read();
     });
+    assert_eq!(shelf.writes(), 1);
 }
 
-#[test]
-fn readers_wait_behind_a_waiting_writer_if_writers_are_preferred() {
-    watchdog(LIMIT, String::new, || {
-        let shelf = Shelf::<RwFutexWriters<Native>>::new();
+fn a_writer_that_gives_up_lets_the_readers_behind_it_in(subject: RwSubject) {
+    for _ in 0..50 {
+        let shelf = Shelf::new(subject.make());
         assert!(shelf.lock.lock_shared(None));
-        let order = AtomicUsize::new(0);
         thread::scope(|scope| {
-            scope.spawn(|| {
-                assert!(shelf.lock.lock_exclusive(None));
-                assert_eq!(order.fetch_add(1, Relaxed), 0, "the reader passed the writer");
-                shelf.write();
+            let gone = Arc::new(AtomicBool::new(false));
+            let late = Arc::clone(&gone);
+            let shelf = &shelf;
+            scope.spawn(move || {
+                assert!(!shelf.lock.lock_exclusive(Some(soon(Clock::Monotonic, 3_000_000))));
+                late.store(true, Relaxed);
             });
-            while shelf.lock.try_lock_shared() {
+            while shelf.lock.try_lock_shared() && !gone.load(Relaxed) {
                 shelf.read();
                 thread::yield_now();
             }
-            assert!(
-                !shelf.lock.lock_shared(Some(soon(Clock::Monotonic, 1_000_000))),
-                "EBUSY, then ETIMEDOUT"
-            );
-            scope.spawn(|| {
+            // We keep our first lock: only the writer's surrender can let this reader in.
+            scope.spawn(move || {
                 assert!(shelf.lock.lock_shared(None));
-                assert_eq!(order.fetch_add(1, Relaxed), 1, "the reader passed the writer");
                 shelf.read();
             });
-            shelf.until_waiting(2);
-            shelf.read();
         });
-        assert_eq!(shelf.writes(), 1);
-    });
-}
-
-#[test]
-fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
-    watchdog(LIMIT, String::new, || {
-        for _ in 0..50 {
-            let shelf = Shelf::<RwFutexWriters<Native>>::new();
-            assert!(shelf.lock.lock_shared(None));
-            thread::scope(|scope| {
-                let gone = Arc::new(AtomicBool::new(false));
-                let late = Arc::clone(&gone);
-                let shelf = &shelf;
-                scope.spawn(move || {
-                    assert!(!shelf.lock.lock_exclusive(Some(soon(Clock::Monotonic, 3_000_000))));
-                    late.store(true, Relaxed);
-                });
-                while shelf.lock.try_lock_shared() && !gone.load(Relaxed) {
-                    shelf.read();
-                    thread::yield_now();
-                }
-                // We keep our first lock: only the writer's surrender can let this reader in.
-                scope.spawn(move || {
-                    assert!(shelf.lock.lock_shared(None));
-                    shelf.read();
-                });
-            });
-            shelf.read();
-        }
-    });
+        shelf.read();
+    }
 }
 
 /// Writers are promised the lock under their preference, however many readers come and go.
-#[test]
-fn readers_do_not_starve_a_preferred_writer() {
-    watchdog(LIMIT, String::new, || {
-        let shelf = Shelf::<RwFutexWriters<Native>>::new();
-        let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for _ in 0..6 {
-                scope.spawn(|| {
-                    while !stop.load(Relaxed) {
-                        assert!(shelf.lock.lock_shared(None));
-                        thread::yield_now();
-                        shelf.read();
-                    }
-                });
-            }
-            for _ in 0..200 {
-                assert!(shelf.lock.lock_exclusive(None));
-                shelf.write();
-            }
-            stop.store(true, Relaxed);
-        });
-        assert_eq!(shelf.writes(), 200);
+fn readers_do_not_starve_a_writer(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                while !stop.load(Relaxed) {
+                    assert!(shelf.lock.lock_shared(None));
+                    thread::yield_now();
+                    shelf.read();
+                }
+            });
+        }
+        for _ in 0..200 {
+            assert!(shelf.lock.lock_exclusive(None));
+            shelf.write();
+        }
+        stop.store(true, Relaxed);
+    });
+    assert_eq!(shelf.writes(), 200);
+}
+
+/// Readers are promised the lock under a neutral one, however many writers come and go.
+fn writers_do_not_starve_a_reader(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !stop.load(Relaxed) {
+                    assert!(shelf.lock.lock_exclusive(None));
+                    shelf.write();
+                }
+            });
+        }
+        for _ in 0..200 {
+            assert!(shelf.lock.lock_shared(None));
+            shelf.read();
+        }
+        stop.store(true, Relaxed);
     });
 }
 
-#[test]
+/// Of `rw-futex`.
 fn the_preference_can_be_an_argument() {
     let lock = RwState::<Native>::new();
     assert_eq!(lock.lock_shared(Preference::Readers, None), Ok(()));
@@ -435,4 +460,70 @@ fn the_preference_can_be_an_argument() {
     // SAFETY: the writer.
     unsafe { lock.unlock(Preference::Writers) };
     assert!(!lock.is_locked());
+}
+
+type Check = (&'static str, fn(RwSubject), fn(RwSubject) -> bool);
+
+fn always(_: RwSubject) -> bool {
+    true
+}
+
+fn favours(subject: RwSubject) -> Favour {
+    subject.favour()
+}
+
+const CHECKS: &[Check] = &[
+    ("writers_exclude_everybody", |subject| exclusion(subject, 4, 10_000), always),
+    (
+        "writers_exclude_everybody_with_many_threads",
+        |subject| if subject.spins() { exclusion(subject, 8, 500) } else { exclusion(subject, 64, 300) },
+        always,
+    ),
+    ("readers_share", readers_share, always),
+    ("attempts", attempts, always),
+    ("zero_is_unlocked", zero_is_unlocked, always),
+    ("disposal", disposal, always),
+    ("deadlines", deadlines, always),
+    ("hasty_crowd", hasty_crowd, always),
+    ("wake_chain", wake_chain, always),
+    ("fork_drops_waiters", fork_drops_waiters, always),
+    ("downgrade", downgrade, always),
+    ("recursion", recursion, always),
+    ("release_elsewhere", release_elsewhere, always),
+    ("readers_pass_a_waiting_writer", readers_pass, |subject| favours(subject) == Favour::Readers),
+    ("readers_wait_behind_a_waiting_writer", readers_wait_behind_a_waiting_writer, |subject| {
+        favours(subject) != Favour::Readers
+    }),
+    (
+        "a_writer_that_gives_up_lets_the_readers_behind_it_in",
+        a_writer_that_gives_up_lets_the_readers_behind_it_in,
+        |subject| favours(subject) != Favour::Readers,
+    ),
+    ("readers_do_not_starve_a_writer", readers_do_not_starve_a_writer, |subject| {
+        favours(subject) != Favour::Readers
+    }),
+    ("writers_do_not_starve_a_reader", writers_do_not_starve_a_reader, |subject| {
+        favours(subject) != Favour::Writers
+    }),
+];
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<Trial> = RwSubject::all()
+        .flat_map(|subject| {
+            let checks = CHECKS.iter().filter(move |(_, _, applies)| applies(subject));
+            checks.map(move |(name, check, _)| {
+                let name = format!("{subject}::{name}");
+                Trial::test(name.clone(), move || {
+                    watchdog(LIMIT, || name.clone(), || check(subject));
+                    Ok(())
+                })
+            })
+        })
+        .collect();
+    trials.push(Trial::test("rw-futex::the_preference_can_be_an_argument", || {
+        the_preference_can_be_an_argument();
+        Ok(())
+    }));
+    libtest_mimic::run(&arguments, trials).exit();
 }

@@ -1,26 +1,29 @@
-//! The reader-writer lock under loom: two threads with three involuntary switches, three threads with two or (the largest
+//! Every reader-writer lock under loom: two threads with three involuntary switches, three threads with two or (the largest
 //! plays) one; every ordering edge weakened and caught.
-
-mod rw_plays;
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use libtest_mimic::{Arguments, Failed, Trial};
 use lockwork_testkit::engines::loom::LoomPlatform;
 use lockwork_testkit::model::Config;
 use lockwork_testkit::mutation::{Verdict, Witness, run, verdicts};
+use lockwork_testkit::rw::RwSubject;
+use lockwork_testkit::rw_plays::{destroy, play};
 use lockwork_testkit::scenarios::{Scenario, Subject};
 use lockwork_testkit::watchdog::watchdog;
-use rw_plays::{destroy, play};
 
 /// Far more than any scenario needs.
 const LIMIT: Duration = Duration::from_secs(300);
 
+/// Pool nodes that a lock may keep.
+const KEPT: usize = 24;
+
 /// Plays of two threads.
 const PAIRS: &[&str] = &[
     "w w", "ww w", "r w", "rw w", "wr w", "r rw", "w W", "rw W", "w R", "wr R", "wc T", "wc t", "rc T",
-    "a w", "aw w",
+    "a w", "aw w", "d w", "d r",
 ];
 
 /// Plays of three threads.
@@ -30,28 +33,29 @@ const TRIOS: &[&str] = &["r r w", "w r W", "w R w", "w r R", "w T c", "w t c", "
 const LARGE_TRIOS: &[&str] = &["r w w", "w w w", "r w W", "w w W", "wc T w", "rc T w"];
 
 /// A play as a scenario.
-fn scenario<const W: bool>(spin_budget: u32, parts: &'static str) -> Scenario {
+fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenario {
     let threads = parts.split(' ').count();
-    let scenario = Scenario::new(parts, threads, move || play::<LoomPlatform, W>(parts));
-    let scenario = if LARGE_TRIOS.contains(&parts) { scenario.within(1) } else { scenario };
-    Scenario { config: Config { spin_budget, ..Config::default() }, ..scenario }
+    let scenario = Scenario::new(parts, threads, move || play::<LoomPlatform>(subject, parts));
+    let large = LARGE_TRIOS.contains(&parts) || subject.knows_nodes() && threads > 2;
+    let scenario = if large { scenario.within(1) } else { scenario };
+    let nodes = if subject.knows_nodes() { 2 } else { 1 };
+    Scenario { config: Config { spin_budget, nodes, ..Config::default() }, resident: KEPT, ..scenario }
 }
 
 /// Plays as scenarios, without spinning.
-fn subject<const W: bool>(plays: &[&[&'static str]]) -> Subject {
-    // A thread that reads again deadlocks where writers are preferred.
-    let possible = plays.iter().copied().flatten().copied().filter(|parts| !(W && parts.contains('a')));
-    let name = if W { "prefer-writers" } else { "prefer-readers" };
-    Subject { name: name.to_owned(), scenarios: possible.map(|parts| scenario::<W>(0, parts)).collect() }
+fn scenarios(subject: RwSubject, plays: &[&[&'static str]]) -> Subject {
+    let scenarios = plays.iter().copied().flatten().map(|parts| scenario(subject, 0, parts)).collect();
+    Subject { name: subject.to_string(), scenarios }
 }
 
-fn visit_all<const W: bool>() {
-    let Subject { name, mut scenarios } = subject::<W>(&[PAIRS, TRIOS, LARGE_TRIOS]);
-    scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario::<W>(1, parts)));
+/// All plays of a lock.
+fn check(subject: RwSubject) {
+    let Subject { name, mut scenarios } = scenarios(subject, &[PAIRS, TRIOS, LARGE_TRIOS]);
+    scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
     scenarios.extend([("destroy", 2, 3), ("destroy-of-three", 3, 1)].map(|(name, threads, preemptions)| {
         let config = Config { spin_budget: 0, ..Config::default() };
-        let scenario = Scenario::new(name, threads, move || destroy::<LoomPlatform, W>(threads));
-        Scenario { config, preemptions, ..scenario }
+        let scenario = Scenario::new(name, threads, move || destroy::<LoomPlatform>(subject, threads));
+        Scenario { config, preemptions, resident: KEPT, ..scenario }
     }));
     for scenario in &scenarios {
         let start = Instant::now();
@@ -61,37 +65,52 @@ fn visit_all<const W: bool>() {
     }
 }
 
-#[test]
-fn prefer_readers() {
-    visit_all::<false>();
-}
-
-#[test]
-fn prefer_writers() {
-    visit_all::<true>();
-}
-
-/// Weaker orderings that loom cannot catch, because it runs loads and stores in the order of the source:
-/// part of the line, and why it is needed.
-const UNDECIDABLE: &[(&str, &str)] = &[(
+/// Weaker orderings that no play catches, and need not: part of the line, and why.
+const ALLOWED: &[(&str, &str)] = &[(
     "self.state.fetch_and(!(WRITERS_WAITING | READERS_WAITING), Acquire)",
-    "a load of `turn` by the writer whose bit is cleared must not return what is written to it afterwards",
+    "loom runs loads and stores in the order of the source: a load of `turn` by the writer whose bit is cleared must not \
+     return what is written to it afterwards",
 )];
 
-#[test]
-fn every_weakened_ordering_is_caught() {
+/// The sources, and the locks that are made of each.
+const SOURCES: &[(&str, &[&str])] =
+    &[("rw/futex", &["rw-futex", "rw-futex, writers preferred"]), ("rw/ttas", &["rw-ttas"])];
+
+/// Weakens every ordering of a source.
+fn mutate(file: &str, names: &[&str]) -> Result<(), Failed> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let subjects = [subject::<false>(&[PAIRS, TRIOS]), subject::<true>(&[PAIRS, TRIOS])];
-    let witnesses: Vec<Witness> = subjects.into_iter().flat_map(Witness::all_of).collect();
+    let subjects = RwSubject::all().filter(|subject| names.contains(&subject.to_string().as_str()));
+    let witnesses: Vec<Witness> =
+        subjects.flat_map(|subject| Witness::all_of(scenarios(subject, &[PAIRS, TRIOS]))).collect();
     let mut missed = Vec::new();
-    for (mutant, verdict) in verdicts(&witnesses.iter().collect::<Vec<_>>(), "rw/futex") {
+    for (mutant, verdict) in verdicts(&witnesses.iter().collect::<Vec<_>>(), file) {
         let source = fs::read_to_string(workspace.join(mutant.site.file)).expect("the source of a site");
         let line = source.lines().nth(mutant.site.line as usize - 1).unwrap_or_default();
-        let undecidable = UNDECIDABLE.iter().any(|(part, _)| line.contains(part));
-        println!("{mutant:?}: {verdict:?}");
-        if matches!(verdict, Verdict::Survived) != undecidable {
-            missed.push(mutant);
+        let allowed = ALLOWED.iter().any(|(part, _)| line.contains(part));
+        println!("{mutant:?} `{}`: {verdict:?}", line.trim());
+        if matches!(verdict, Verdict::Survived) != allowed {
+            missed.push(format!("{mutant:?} `{}`", line.trim()));
         }
     }
-    assert!(missed.is_empty(), "not caught, or caught against expectation: {missed:#?}");
+    if missed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("not caught, or caught against expectation:\n{}", missed.join("\n")).into())
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<Trial> = RwSubject::all()
+        .map(|subject| {
+            Trial::test(subject.to_string(), move || {
+                check(subject);
+                Ok(())
+            })
+        })
+        .collect();
+    let mutants = SOURCES
+        .iter()
+        .map(|(file, names)| Trial::test(format!("mutants of {file}"), move || mutate(file, names)));
+    trials.extend(mutants);
+    libtest_mimic::run(&arguments, trials).exit();
 }

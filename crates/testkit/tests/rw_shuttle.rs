@@ -1,10 +1,10 @@
-//! The reader-writer lock under shuttle: three to five threads, random schedules.
+//! Every reader-writer lock under shuttle: three to five threads, random schedules.
 
-mod rw_plays;
-
+use libtest_mimic::{Arguments, Trial};
 use lockwork_testkit::engines::shuttle::{Schedules, ShuttlePlatform, explore};
 use lockwork_testkit::model::Config;
-use rw_plays::{destroy, fork, play};
+use lockwork_testkit::rw::RwSubject;
+use lockwork_testkit::rw_plays::{destroy, fork, fork_reading, play};
 
 /// Plays for random schedules.
 const CROWDS: &[&str] = &[
@@ -17,26 +17,38 @@ const CROWDS: &[&str] = &[
     "rt wt rw c w",
     "wT wT wt wt c r",
     "rwTt rwTt c wr",
+    "ar ar w w",
+    "dr dw rd wa",
 ];
 
-fn explore_all<const W: bool>() {
+/// Pool nodes that a lock may keep.
+const KEPT: usize = 24;
+
+fn check(subject: RwSubject, config: Config) {
     for parts in CROWDS {
-        for schedules in [Schedules::Random(1_500), Schedules::Pct(500)] {
-            explore(schedules, Config::default(), 0, || play::<ShuttlePlatform, W>(parts));
+        for schedules in [Schedules::Random(1_000), Schedules::Pct(300)] {
+            explore(schedules, config, KEPT, move || play::<ShuttlePlatform>(subject, parts));
         }
     }
     for threads in [3, 5] {
-        explore(Schedules::Pct(500), Config::default(), 0, move || destroy::<ShuttlePlatform, W>(threads));
+        explore(Schedules::Pct(500), config, KEPT, move || destroy::<ShuttlePlatform>(subject, threads));
     }
-    explore(Schedules::Random(3_000), Config::default(), 0, fork::<ShuttlePlatform, W>);
+    explore(Schedules::Random(2_000), config, KEPT, move || fork::<ShuttlePlatform>(subject));
+    explore(Schedules::Random(2_000), config, KEPT, move || fork_reading::<ShuttlePlatform>(subject));
 }
 
-#[test]
-fn prefer_readers() {
-    explore_all::<false>();
-}
-
-#[test]
-fn prefer_writers() {
-    explore_all::<true>();
+fn main() {
+    let arguments = Arguments::from_args();
+    let trials = RwSubject::all().flat_map(|subject| {
+        let of = |nodes| {
+            let config = Config { nodes, ..Config::default() };
+            Trial::test(format!("{subject}, {nodes} nodes"), move || {
+                check(subject, config);
+                Ok(())
+            })
+        };
+        let nodes: &[usize] = if subject.knows_nodes() { &[1, 2] } else { &[1] };
+        nodes.iter().map(move |&nodes| of(nodes)).collect::<Vec<_>>()
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit();
 }

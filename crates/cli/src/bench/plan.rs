@@ -8,6 +8,7 @@ use super::options::Benchmark;
 use crate::args::BenchArgs;
 use crate::compare::plan::{NO_PRELOAD, OwnBenchmark, Plan, any_seed, split_locks};
 use crate::error::Failure;
+use crate::specs::no_mutex;
 
 /// A plan for every benchmark, in the order of their definition.
 pub(super) fn plans(args: &BenchArgs) -> Result<Vec<(Benchmark, Plan)>, Failure> {
@@ -106,6 +107,7 @@ fn locks(text: &str) -> Result<Vec<String>, Failure> {
                     ));
                 }
                 Choice::Lock(spec) => names.push(spec.to_string()),
+                Choice::Rw(_) | Choice::Both(..) => return Err(no_mutex(part)),
             },
         }
     }

@@ -18,6 +18,7 @@ use crate::compare::plan::{Plan, Simulated, split_locks};
 use crate::compare::results::{Document, Outcome, Run, Values};
 use crate::compare::{files, interrupt};
 use crate::error::Failure;
+use crate::specs::no_mutex;
 use crate::terminal;
 
 /// A sweep that can start.
@@ -257,6 +258,7 @@ fn locks(text: &str) -> Result<Vec<LockSpec>, Failure> {
         Choice::Passthrough => {
             Err(Failure::usage("`passthrough` is glibc's lock: simulate `futex`, its algorithm"))
         }
+        Choice::Rw(_) | Choice::Both(..) => Err(no_mutex(name)),
     };
     for part in split_locks(text, "ttas,mcs-stp")? {
         match part {

@@ -48,7 +48,7 @@
 //!
 //! # Ordering
 //!
-//! - E1: the release of a writer, or its end of `WAKING` (Release) → the acquiring CAS (Acquire): the critical section.
+//! - E1: the release of a writer, its downgrade, or its end of `WAKING` (Release) → the acquiring CAS (Acquire): the critical section.
 //! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through the other readers' releases,
 //!   which are RMWs and continue the release sequence: what the reader read.
 //! - E3: the CAS that sets `WRITERS_WAITING` (Release) → the CAS that sets `WAKING`, the acquiring CAS of a registered
@@ -60,9 +60,33 @@ mod slow;
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Platform};
+use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, FutexCell, Native, Platform};
 
+use super::catalogue::{Favour, RwAlgorithm};
 use super::{Preference, ReadRefused};
+use crate::catalogue::Citation;
+
+/// What is known of it, with readers preferred, as glibc does by default.
+pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
+    name: "rw-futex",
+    favour: Favour::Readers,
+    waiting: "stp",
+    by_node: false,
+    fairness: "none: readers pass waiting writers, or wait behind them as a program's attribute says",
+    bytes: 12,
+    bytes_per_waiter: 0,
+    timed: "sleeps until the deadline",
+    recursion: "readers pass waiting writers; where writers are preferred, a reader that reads again passes them, too",
+    citation: Citation {
+        key: "rust",
+        text: "The Rust project: std::sys::sync::rwlock::futex, 2022; with the preferences of glibc's pthread_rwlock",
+    },
+    summary: "one word of state; waiters spin a little, then sleep in the kernel; glibc's two preferences",
+    properties: "One atomic operation each to lock and unlock without waiters. Serves the preference that a \
+                 pthread_rwlock_t asks for, by default readers.",
+    deviations: "Deadlines, a count of waiting writers, and a release that never touches a freed lock.",
+    avoid: "Many cores that mostly read: every reader writes the state word.",
+};
 
 /// A writer holds the lock.
 const WRITER: u32 = 1 << 31;
@@ -89,6 +113,8 @@ pub struct RwState<P: Platform> {
     /// Registered writers. Changed by writers that wait, read by them and by releases with waiting writers.
     writers: P::U32,
 }
+
+const _: () = assert!(size_of::<RwState<Native>>() == ALGORITHM.bytes);
 
 impl<P: Platform> core::fmt::Debug for RwState<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -218,6 +244,30 @@ impl<P: Platform> RwState<P> {
         }
     }
 
+    /// Makes the writer a reader.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the writer of this lock.
+    pub unsafe fn downgrade(&self, preference: Preference) {
+        let mut seen = self.state.load(Relaxed);
+        loop {
+            // Readers stay behind waiting writers that are preferred: the last reader's release wakes them (I3).
+            let barred = preference == Preference::Writers && seen & WRITERS_WAITING != 0;
+            let kept = if barred { WRITERS_WAITING | READERS_WAITING } else { WRITERS_WAITING };
+            // ORDER: Release is E1.
+            match self.state.compare_exchange(seen, seen & kept | READER, Release, Relaxed) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        if seen & READERS_WAITING != 0 && !(preference == Preference::Writers && seen & WRITERS_WAITING != 0)
+        {
+            // I2. SAFETY: the caller reads the lock, so the cell is alive.
+            unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
+        }
+    }
+
     /// Whether anybody holds the lock.
     #[inline]
     #[must_use]
@@ -290,8 +340,6 @@ impl<P: Platform> RwState<P> {
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::Native;
-
     use super::*;
 
     #[test]

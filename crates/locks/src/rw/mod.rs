@@ -1,6 +1,8 @@
 //! Reader-writer locks.
 
+pub mod catalogue;
 pub mod futex;
+pub mod ttas;
 
 use lockwork_platform::{ConstPlatform, Deadline, Platform};
 
@@ -87,5 +89,24 @@ unsafe impl<P: Platform, const PREFER_WRITERS: bool> RawRwLock<P> for RwFutex<P,
     unsafe fn unlock_exclusive(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.0.unlock_exclusive(Self::PREFERENCE) };
+    }
+
+    #[inline]
+    fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
+        self.0.try_lock_shared(Preference::Readers).is_ok() || self.lock_shared(deadline)
+    }
+
+    unsafe fn downgrade(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.downgrade(Self::PREFERENCE) };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+
+    unsafe fn forget_waiters(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.forget_waiters() };
     }
 }

@@ -16,7 +16,9 @@
 //!
 //! - A mutex gets the lock that the rule names, or is glibc's (`passthrough`). Robust, priority-aware and process-shared
 //!   ones are glibc's whatever the rules say.
-//! - Reader-writer locks, conditions and spin locks have one algorithm each: any lock but `passthrough` means it.
+//! - A reader-writer lock gets the reader-writer lock that the rule names, the futex lock where it names a mutex alone, or is
+//!   glibc's.
+//! - Conditions and spin locks have one algorithm each: any mutex but `passthrough` means it.
 //! - glibc's condition cannot work with a mutex that is ours: a condition is glibc's if the rules say so and the mutex of
 //!   its first wait is glibc's, too.
 //! - A spin lock is one word, which has no room for a decision: it follows rules that name a kind alone, and the default.
@@ -38,7 +40,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use lockwork_policy::{Choice, Kind, Policy, PolicyError};
 use syscalls::Errno;
 
-use crate::start;
+use crate::start::{self, Tags};
 use crate::table::PASSTHROUGH_TAG;
 use file::File;
 
@@ -49,8 +51,8 @@ const LARGEST: usize = 1 << 20;
 struct Loaded {
     file: &'static str,
     policy: Policy,
-    /// The tag of each rule's lock.
-    tags: Vec<u32>,
+    /// What serves the locks of each rule.
+    tags: Vec<Tags>,
     /// How many locks each rule decided; one more for the default.
     decided: Vec<AtomicU64>,
 }
@@ -64,22 +66,23 @@ fn loaded() -> Option<&'static Loaded> {
     unsafe { LOADED.load(Ordering::Acquire).as_ref() }
 }
 
-/// A lock's tag, and which rule of the policy was the reason.
+/// What serves a lock, and which rule of the policy was the reason.
 #[derive(Clone, Copy)]
 pub(crate) struct Chosen {
-    pub(crate) tag: u32,
+    pub(crate) tags: Tags,
     /// Index of the rule, or their number for the default.
     rule: u16,
 }
 
 impl Chosen {
     /// For the lock that was chosen where there is no policy.
-    pub(crate) fn without_policy(tag: u32) -> Self {
-        Self { tag, rule: 0 }
+    pub(crate) fn without_policy(tags: Tags) -> Self {
+        Self { tags, rule: 0 }
     }
 
+    /// Whether glibc serves it, if it is no reader-writer lock.
     pub(crate) fn is_glibcs(self) -> bool {
-        self.tag == PASSTHROUGH_TAG
+        self.tags.mutex == PASSTHROUGH_TAG
     }
 
     /// Notes for the report that a lock follows this choice.
@@ -91,11 +94,11 @@ impl Chosen {
 }
 
 /// Decides for the lock at `address`, which the code before the return address `caller` initialises or uses for the first time;
-/// `None` if there is no policy. `default` is the tag for what no rule matches.
-pub(crate) fn choose(address: usize, caller: usize, kind: Kind, default: u32) -> Option<Chosen> {
+/// `None` if there is no policy. `default` serves what no rule matches.
+pub(crate) fn choose(address: usize, caller: usize, kind: Kind, default: Tags) -> Option<Chosen> {
     let loaded = loaded()?;
     let rule = place::rule(&loaded.policy, address, caller, kind).unwrap_or(loaded.tags.len() as u16);
-    Some(Chosen { tag: loaded.tags.get(usize::from(rule)).copied().unwrap_or(default), rule })
+    Some(Chosen { tags: loaded.tags.get(usize::from(rule)).copied().unwrap_or(default), rule })
 }
 
 /// Whether there is a policy.
@@ -145,11 +148,11 @@ pub(crate) fn load(path: &'static CStr, default: Option<Choice>) -> Choice {
         if places && !modules::prepare() {
             start::refuse(format_args!("`{file}`: rules with `init` or `symbol` need glibc 2.35 or later"));
         }
-        let tags: Vec<u32> = policy.rules.iter().map(|rule| start::add(rule.lock)).collect();
+        let tags: Vec<Tags> = policy.rules.iter().map(|rule| start::add(rule.lock)).collect();
         let decided = (0..=tags.len()).map(|_| AtomicU64::new(0)).collect();
         let spin =
             place::by_kind(&policy, Kind::Spin).map_or(default, |rule| policy.rules[usize::from(rule)].lock);
-        SPIN_FORWARDED.store(spin == Choice::Passthrough, Ordering::Relaxed);
+        SPIN_FORWARDED.store(spin.mutex().is_none(), Ordering::Relaxed);
         let loaded = Box::leak(Box::new(Loaded { file, policy, tags, decided }));
         LOADED.store(loaded, Ordering::Release);
         default

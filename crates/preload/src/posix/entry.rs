@@ -73,28 +73,28 @@ macro_rules! rwlock_entry {
         pub(super) unsafe extern "C" fn $name() {
             #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
-                "cmp dword ptr [rdi + {server}], {is_ours}",
-                "jne 2f",
+                "cmp dword ptr [rdi + {server}], {first_of_ours}",
+                "jb 2f",
                 "jmp {ours}",
                 "2:",
                 "mov rcx, qword ptr [rsp]",
                 "jmp {decide}",
                 server = const core::mem::offset_of!($crate::layout::RwLock, server),
-                is_ours = const $crate::layout::RWLOCK_OURS,
+                first_of_ours = const $crate::layout::RWLOCK_FUTEX,
                 ours = sym $ours,
                 decide = sym $decide,
             );
             #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 "ldr w9, [x0, #{server}]",
-                "cmp w9, #{is_ours}",
-                "b.ne 2f",
+                "cmp w9, #{first_of_ours}",
+                "b.lo 2f",
                 "b {ours}",
                 "2:",
                 "mov x3, x30",
                 "b {decide}",
                 server = const core::mem::offset_of!($crate::layout::RwLock, server),
-                is_ours = const $crate::layout::RWLOCK_OURS,
+                first_of_ours = const $crate::layout::RWLOCK_FUTEX,
                 ours = sym $ours,
                 decide = sym $decide,
             );

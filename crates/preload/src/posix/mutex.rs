@@ -55,7 +55,7 @@ pub(super) fn decided(mutex: &Mutex, caller: usize) -> u32 {
     match mutex.tag() {
         0 => {
             let chosen = start::choose(core::ptr::from_ref(mutex) as usize, caller, mutex.sort());
-            let (tag, first) = mutex.decide(chosen.tag);
+            let (tag, first) = mutex.decide(chosen.tags.mutex);
             if first {
                 chosen.count();
                 counters::mutex(tag);
@@ -236,7 +236,7 @@ pub(super) unsafe fn initialise_as(
         let sort = unsafe { attribute_sort(attributes) };
         let chosen = start::choose(mutex as usize, caller, sort);
         chosen.count();
-        chosen.tag
+        chosen.tags.mutex
     };
     if tag == PASSTHROUGH_TAG {
         counters::other(Kind::ForwardedMutex);

@@ -1,4 +1,4 @@
-//! `pthread_rwlock_*`: the in-place futex lock, or glibc's where processes share it or a policy says so.
+//! `pthread_rwlock_*`: the in-place futex lock or another of ours, or glibc's where processes share it or a policy says so.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,9 +11,9 @@ use super::entry::rwlock_entry;
 use super::time::{self, Timespec};
 use super::{EAGAIN, EBUSY, EDEADLK, EINVAL, ETIMEDOUT};
 use crate::counters::{self, Kind};
-use crate::layout::{RWLOCK_GLIBC, RWLOCK_OURS, RwLock};
+use crate::layout::{PREFER_WRITERS, RWLOCK_FUTEX, RWLOCK_GLIBC, RwLock};
 use crate::policy::Chosen;
-use crate::{fork, real, start};
+use crate::{fork, real, rwtable, start};
 
 /// Whether glibc serves this lock; decided now if it was not, by the code before the return address `caller`.
 fn is_forwarded(lock: &RwLock, caller: usize) -> bool {
@@ -25,28 +25,37 @@ fn is_forwarded(lock: &RwLock, caller: usize) -> bool {
         return true;
     }
     match lock.server.load(Relaxed) {
-        RWLOCK_OURS => false,
-        RWLOCK_GLIBC => true,
-        _ => {
+        0 => {
             let chosen = start::choose(core::ptr::from_ref(lock) as usize, caller, Sort::Rwlock);
-            let (server, first) = lock.decide(server(chosen));
+            let (server, first) = lock.decide(server(chosen, lock.prefers_writers()));
             if first {
-                count(chosen);
+                count(chosen, server);
             }
             server == RWLOCK_GLIBC
         }
+        server => server == RWLOCK_GLIBC,
     }
 }
 
-fn server(chosen: Chosen) -> u32 {
-    if chosen.is_glibcs() { RWLOCK_GLIBC } else { RWLOCK_OURS }
+/// Who serves a lock: the futex lock where the chosen one cannot keep readers behind waiting writers, as its attribute asks.
+fn server(chosen: Chosen, prefers_writers: bool) -> u32 {
+    match chosen.tags.rwlock {
+        RWLOCK_GLIBC => RWLOCK_GLIBC,
+        server if prefers_writers && !rwtable::algorithm(server).bars_readers() => RWLOCK_FUTEX,
+        server => server,
+    }
 }
 
-fn count(chosen: Chosen) {
+fn count(chosen: Chosen, server: u32) {
     chosen.count();
-    counters::other(if chosen.is_glibcs() { Kind::ForwardedRwLock } else { Kind::RwLock });
+    if server == RWLOCK_GLIBC {
+        counters::other(Kind::ForwardedRwLock);
+    } else {
+        counters::rwlock(server);
+    }
 }
 
+/// What the futex lock is told of a lock.
 fn preference(lock: &RwLock) -> Preference {
     if lock.prefers_writers() { Preference::Writers } else { Preference::Readers }
 }
@@ -144,8 +153,10 @@ unsafe extern "C" fn initialise(lock: *mut RwLock, attributes: *const c_void, ca
         return unsafe { real::pthread_rwlock_init(lock, attributes) };
     }
     let chosen = start::choose(lock as usize, caller, Sort::Rwlock);
-    count(chosen);
-    if chosen.is_glibcs() {
+    let preference = attr.map_or(0, |attr| attr.preference as u32);
+    let server = server(chosen, preference == PREFER_WRITERS);
+    count(chosen, server);
+    if server == RWLOCK_GLIBC {
         // SAFETY: the program's arguments.
         let result = unsafe { real::pthread_rwlock_init(lock, attributes) };
         if result != 0 {
@@ -157,8 +168,8 @@ unsafe extern "C" fn initialise(lock: *mut RwLock, attributes: *const c_void, ca
     }
     // SAFETY: as above.
     let it = unsafe { RwLock::at(lock) };
-    it.preference.store(attr.map_or(0, |attr| attr.preference as u32), Relaxed);
-    it.server.store(server(chosen), Relaxed);
+    it.preference.store(preference, Relaxed);
+    it.server.store(server, Relaxed);
     0
 }
 
@@ -171,27 +182,55 @@ pub(super) unsafe extern "C" fn pthread_rwlock_destroy(lock: *mut RwLock) -> c_i
         // SAFETY: as above.
         return unsafe { real::pthread_rwlock_destroy(lock) };
     }
+    if let Some(ops) = rwtable::ops(it.server.load(Relaxed)) {
+        // SAFETY: the lock has this entry's server, and the program has no more use for it.
+        unsafe { (ops.dispose)(it) };
+    }
     // glibc checks nothing here and returns 0.
     0
 }
 
 unsafe extern "C" fn read(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
-    let it = unsafe { RwLock::at(lock) };
+    acquire_shared(unsafe { RwLock::at(lock) }, None)
+}
+
+/// Acquires for reading. A thread that has read locks may have this one, too, and must then not wait behind a writer, unless
+/// the program asked for that; who has none, or has others, keeps its place.
+#[inline(always)]
+fn acquire_shared(it: &RwLock, deadline: Option<Deadline>) -> c_int {
     if is_writer(it) {
         return EDEADLK;
     }
-    read_result(it.lock.lock_shared(preference(it), None))
+    let Some(ops) = rwtable::ops(it.server.load(Relaxed)) else {
+        return read_result(rwtable::futex(it).lock_shared(preference(it), deadline));
+    };
+    let again = Native::read_locks() != 0 && !it.prefers_writers();
+    let lock = if again { ops.lock_shared_again } else { ops.lock_shared };
+    // SAFETY: the lock has this entry's server.
+    if !unsafe { lock(it, deadline) } {
+        return ETIMEDOUT;
+    }
+    Native::count_read_locks(1);
+    0
 }
 
 unsafe extern "C" fn try_read(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
     let it = unsafe { RwLock::at(lock) };
-    match it.lock.try_lock_shared(preference(it)) {
-        Ok(()) => 0,
-        Err(ReadRefused::Busy) => EBUSY,
-        Err(ReadRefused::TooManyReaders) => EAGAIN,
+    let Some(ops) = rwtable::ops(it.server.load(Relaxed)) else {
+        return match rwtable::futex(it).try_lock_shared(preference(it)) {
+            Ok(()) => 0,
+            Err(ReadRefused::Busy) => EBUSY,
+            Err(ReadRefused::TooManyReaders) => EAGAIN,
+        };
+    };
+    // SAFETY: the lock has this entry's server.
+    if !unsafe { (ops.try_lock_shared)(it) } {
+        return EBUSY;
     }
+    Native::count_read_locks(1);
+    0
 }
 
 /// What a waiting acquisition for reading returns; busy can only mean that its deadline passed.
@@ -220,11 +259,7 @@ unsafe extern "C" fn clock_read(lock: *mut RwLock, clock: c_int, time: *const Ti
 /// Acquires for reading until a deadline; there is none where the program's clock or time was bad, which glibc refuses
 /// even where it would not wait.
 fn read_until(it: &RwLock, deadline: Option<Deadline>) -> c_int {
-    let Some(deadline) = deadline else { return EINVAL };
-    if is_writer(it) {
-        return EDEADLK;
-    }
-    read_result(it.lock.lock_shared(preference(it), Some(deadline)))
+    deadline.map_or(EINVAL, |deadline| acquire_shared(it, Some(deadline)))
 }
 
 /// Notes the calling thread as the writer.
@@ -235,18 +270,31 @@ fn own(lock: &RwLock) -> c_int {
 
 unsafe extern "C" fn write(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
-    let it = unsafe { RwLock::at(lock) };
+    acquire_exclusive(unsafe { RwLock::at(lock) }, None)
+}
+
+#[inline(always)]
+fn acquire_exclusive(it: &RwLock, deadline: Option<Deadline>) -> c_int {
     if is_writer(it) {
         return EDEADLK;
     }
-    it.lock.lock_exclusive(None);
-    own(it)
+    let acquired = match rwtable::ops(it.server.load(Relaxed)) {
+        None => rwtable::futex(it).lock_exclusive(deadline),
+        // SAFETY: the lock has this entry's server.
+        Some(ops) => unsafe { (ops.lock_exclusive)(it, deadline) },
+    };
+    if acquired { own(it) } else { ETIMEDOUT }
 }
 
 unsafe extern "C" fn try_write(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
     let it = unsafe { RwLock::at(lock) };
-    if it.lock.try_lock_exclusive() { own(it) } else { EBUSY }
+    let acquired = match rwtable::ops(it.server.load(Relaxed)) {
+        None => rwtable::futex(it).try_lock_exclusive(),
+        // SAFETY: the lock has this entry's server.
+        Some(ops) => unsafe { (ops.try_lock_exclusive)(it) },
+    };
+    if acquired { own(it) } else { EBUSY }
 }
 
 unsafe extern "C" fn timed_write(lock: *mut RwLock, time: *const Timespec) -> c_int {
@@ -265,24 +313,35 @@ unsafe extern "C" fn clock_write(lock: *mut RwLock, clock: c_int, time: *const T
 
 /// Acquires for writing until a deadline; see [`read_until`].
 fn write_until(it: &RwLock, deadline: Option<Deadline>) -> c_int {
-    let Some(deadline) = deadline else { return EINVAL };
-    if is_writer(it) {
-        return EDEADLK;
-    }
-    if it.lock.lock_exclusive(Some(deadline)) { own(it) } else { ETIMEDOUT }
+    deadline.map_or(EINVAL, |deadline| acquire_exclusive(it, Some(deadline)))
 }
 
 unsafe extern "C" fn unlock(lock: *mut RwLock) -> c_int {
     // SAFETY: the program's lock.
     let it = unsafe { RwLock::at(lock) };
-    let preference = preference(it);
-    if it.lock.is_write_locked() {
+    // Who holds the lock sees a writer here only if it is one: writers note themselves while they have it.
+    let is_write_locked = it.writer.load(Relaxed) != 0;
+    if is_write_locked {
         it.writer.store(0, Relaxed);
-        // SAFETY: the program holds the lock, and a lock held for writing is held by nobody else.
-        unsafe { it.lock.unlock_exclusive(preference) };
+    }
+    let Some(ops) = rwtable::ops(it.server.load(Relaxed)) else {
+        let (futex, preference) = (rwtable::futex(it), preference(it));
+        if is_write_locked {
+            // SAFETY: the program holds the lock, and a lock held for writing is held by nobody else.
+            unsafe { futex.unlock_exclusive(preference) };
+        } else {
+            // SAFETY: the program holds the lock, not for writing.
+            unsafe { futex.unlock_shared(preference) };
+        }
+        return 0;
+    };
+    if is_write_locked {
+        // SAFETY: as above, and the lock has this entry's server.
+        unsafe { (ops.unlock_exclusive)(it) };
     } else {
-        // SAFETY: the program holds the lock, not for writing.
-        unsafe { it.lock.unlock_shared(preference) };
+        Native::count_read_locks(-1);
+        // SAFETY: as above.
+        unsafe { (ops.unlock_shared)(it) };
     }
     0
 }

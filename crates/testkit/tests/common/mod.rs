@@ -11,6 +11,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use lockwork_locks::catalogue::lookup;
+use lockwork_locks::rw::catalogue as rw;
 
 /// A program that has not ended by then is killed with everything it started. Its cases have limits of their
 /// own, which are meant to strike first.
@@ -108,6 +109,11 @@ pub(crate) struct Effort {
 /// The effort that suits a lock. With more threads than cores, a lock whose waiters spin keeps its holder off
 /// the processor, or is handed to a thread that is. GCR bounds how many do so, but not to the number of cores.
 pub(crate) fn effort(lock: &str) -> Effort {
+    let (mutex, rwlock) = lock.split_once('+').unwrap_or((lock, lock));
+    if rw::lookup(rwlock).is_some_and(|lock| lock.algorithm.waiting == "spin") {
+        return Effort { scale: 2, threads: 3, patience: 3, spin: true };
+    }
+    let lock = mutex;
     let base = lock.rsplit('(').next().and_then(|rest| rest.split([',', ')']).next()).unwrap_or(lock);
     if lookup(base).is_none_or(|lock| lock.waiting != "spin") {
         Effort { scale: 100, threads: 64, patience: 2, spin: false }

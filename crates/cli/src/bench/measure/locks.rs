@@ -16,6 +16,7 @@ use lockwork_platform::Native;
 use super::Figures;
 use crate::compare::plan::NO_PRELOAD;
 use crate::error::Failure;
+use crate::specs::no_mutex;
 
 /// A lock to measure.
 ///
@@ -159,6 +160,7 @@ impl Subject {
         match crate::specs::parse(name)? {
             Choice::Lock(spec) => Ok(Subject::Lock(spec)),
             Choice::Passthrough => Err(Failure::usage("`passthrough` cannot be measured: name a lock")),
+            Choice::Rw(_) | Choice::Both(..) => Err(no_mutex(name)),
         }
     }
 

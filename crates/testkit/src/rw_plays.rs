@@ -1,21 +1,19 @@
-//! Plays with the reader-writer lock for both model checkers.
+//! Plays with reader-writer locks for both model checkers.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use lockwork_locks::RawRwLock;
-use lockwork_locks::rw::RwFutex;
 use lockwork_platform::{DataCell, Deadline};
-use lockwork_testkit::model::{ModelPlatform, Play};
-use lockwork_testkit::scenarios::{expired, in_time};
+
+use crate::erased::AnyRwLock;
+use crate::model::{ModelPlatform, Play};
+use crate::rw::RwSubject;
+use crate::scenarios::{expired, in_time};
 
 /// A lock and what it protects.
-struct Shelf<P: ModelPlatform, const W: bool> {
+struct Shelf<P: ModelPlatform> {
     /// Never dropped: a drop would need an order after all threads.
-    lock: ManuallyDrop<RwFutex<P, W>>,
+    lock: AnyRwLock<P>,
     /// Plain data: a checker of orderings sees here whether sections are ordered.
     count: P::Data<usize>,
     /// Readers inside, and 100 for each writer, for checkers that see no orderings.
@@ -24,10 +22,10 @@ struct Shelf<P: ModelPlatform, const W: bool> {
     done: AtomicUsize,
 }
 
-impl<P: ModelPlatform, const W: bool> Shelf<P, W> {
-    fn new() -> Arc<Self> {
+impl<P: ModelPlatform> Shelf<P> {
+    fn new(subject: RwSubject) -> Arc<Self> {
         let shelf = Arc::new(Self {
-            lock: ManuallyDrop::new(RwFutex::new()),
+            lock: subject.make(),
             count: P::Data::new(0),
             inside: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
@@ -65,8 +63,26 @@ impl<P: ModelPlatform, const W: bool> Shelf<P, W> {
         if acquired { self.write_locked() } else { 0 }
     }
 
+    /// Writes, and then reads what it wrote.
+    fn downgrade(&self) {
+        assert!(self.lock.lock_exclusive(None));
+        let count = self.write_section();
+        // SAFETY: the caller is the writer.
+        unsafe { self.lock.downgrade() };
+        // SAFETY: now a reader.
+        assert_eq!(count, unsafe { self.count.get() }, "a writer came before the downgrade");
+        self.read_locked();
+    }
+
     /// The writer's section, and its end. The section's number among those of writers.
     fn write_locked(&self) -> usize {
+        let count = self.write_section();
+        // SAFETY: the caller is the writer.
+        unsafe { self.lock.unlock_exclusive() };
+        count
+    }
+
+    fn write_section(&self) -> usize {
         assert_eq!(self.inside.fetch_add(100, Relaxed), 0, "a writer beside somebody");
         // SAFETY: the writer may write; the checker reports others.
         let count = unsafe { self.count.get() } + 1;
@@ -75,8 +91,6 @@ impl<P: ModelPlatform, const W: bool> Shelf<P, W> {
         unsafe { self.count.set(count) };
         self.inside.fetch_sub(100, Relaxed);
         self.done.fetch_add(1, Relaxed);
-        // SAFETY: the caller is the writer.
-        unsafe { self.lock.unlock_exclusive() };
         count
     }
 
@@ -90,8 +104,9 @@ impl<P: ModelPlatform, const W: bool> Shelf<P, W> {
 }
 
 /// One part: `r`ead, `w`rite; `R`ead and `W`rite with a deadline that has passed; `t`imed read and
-/// `T`imed write, whose deadline passes when somebody sets the time; `c`lock: sets the time; `a`gain: reads, twice at once.
-fn perform<P: ModelPlatform, const W: bool>(shelf: &Shelf<P, W>, part: u8) {
+/// `T`imed write, whose deadline passes when somebody sets the time; `c`lock: sets the time; `a`gain: reads, twice at once;
+/// `d`owngrade: writes, and reads before it leaves.
+fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
     match part {
         b'r' => _ = shelf.read(None),
         b'w' => _ = shelf.write(None),
@@ -102,20 +117,22 @@ fn perform<P: ModelPlatform, const W: bool>(shelf: &Shelf<P, W>, part: u8) {
         b'c' => P::set_time(1),
         b'a' => {
             assert!(shelf.lock.lock_shared(None));
-            shelf.read(None);
+            assert!(shelf.lock.lock_shared_again(None));
+            shelf.read_locked();
             shelf.read_locked();
         }
+        b'd' => shelf.downgrade(),
         _ => unreachable!("a part of the table above"),
     }
 }
 
 /// A play in short: the parts of each thread, threads separated by spaces.
-pub(crate) fn play<P: ModelPlatform, const W: bool>(parts: &'static str) -> Play {
-    let shelf = Shelf::<P, W>::new();
+pub fn play<P: ModelPlatform>(subject: RwSubject, parts: &'static str) -> Play {
+    let shelf = Shelf::<P>::new(subject);
     let sections = |sure: bool| -> usize {
         let of = |part| match part {
             'r' | 'w' => 1,
-            'a' => 2,
+            'a' | 'd' => 2,
             'R' | 'W' | 't' | 'T' if !sure => 1,
             _ => 0,
         };
@@ -129,8 +146,8 @@ pub(crate) fn play<P: ModelPlatform, const W: bool>(parts: &'static str) -> Play
 
 /// Every thread reads and then writes; whose write is the last destroys the lock after it, as programs do that count
 /// references under the lock: no other release may touch the lock any more.
-pub(crate) fn destroy<P: ModelPlatform, const W: bool>(threads: usize) -> Play {
-    let shelf = Shelf::<P, W>::new();
+pub fn destroy<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
+    let shelf = Shelf::<P>::new(subject);
     (0..threads).fold(shelf.play(2 * threads - 1, 2 * threads - 1), |play, number| {
         let shelf = Arc::clone(&shelf);
         play.with(move || {
@@ -145,8 +162,8 @@ pub(crate) fn destroy<P: ModelPlatform, const W: bool>(threads: usize) -> Play {
 }
 
 /// While a writer holds the lock and others wait or give up, its thread forks: in the child it is alone.
-pub(crate) fn fork<P: ModelPlatform, const W: bool>() -> Play {
-    let shelf = Shelf::<P, W>::new();
+pub fn fork<P: ModelPlatform>(subject: RwSubject) -> Play {
+    let shelf = Shelf::<P>::new(subject);
     let (parent, reader, writer) = (Arc::clone(&shelf), Arc::clone(&shelf), Arc::clone(&shelf));
     shelf
         .play(3, 5)
@@ -154,11 +171,32 @@ pub(crate) fn fork<P: ModelPlatform, const W: bool>() -> Play {
             assert!(parent.lock.lock_exclusive(None));
             P::fork();
             // SAFETY: no other thread exists.
-            unsafe { parent.lock.state().forget_waiters() };
+            unsafe { parent.lock.forget_waiters() };
             parent.write_locked();
             parent.read(None);
             parent.write(None);
         })
         .with(move || _ = reader.read(None))
         .with(move || _ = writer.write(None))
+}
+
+/// While a reader holds the lock and others wait, come, go or give up, its thread forks: in the child it is alone. Who else
+/// was inside stays there for ever; so no one is.
+pub fn fork_reading<P: ModelPlatform>(subject: RwSubject) -> Play {
+    let shelf = Shelf::<P>::new(subject);
+    let (parent, first, second) = (Arc::clone(&shelf), Arc::clone(&shelf), Arc::clone(&shelf));
+    shelf
+        .play(3, 5)
+        .with(move || {
+            assert!(parent.lock.lock_shared(None));
+            P::fork();
+            // SAFETY: no other thread exists.
+            unsafe { parent.lock.forget_waiters() };
+            assert!(!parent.lock.try_lock_exclusive(), "the reader was forgotten");
+            parent.read_locked();
+            parent.write(None);
+            parent.read(None);
+        })
+        .with(move || _ = first.write(None))
+        .with(move || _ = second.write(Some(expired())))
 }

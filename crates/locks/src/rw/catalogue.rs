@@ -1,0 +1,180 @@
+//! Every reader-writer lock by name, with what is known of it, and the one place where such a name becomes a type.
+
+use core::fmt;
+
+use lockwork_platform::Platform;
+
+use super::{RwFutex, futex, ttas};
+use crate::api::RawRwLock;
+use crate::catalogue::Citation;
+
+/// Who passes whom while both readers and writers wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Favour {
+    /// Readers pass waiting writers, who may starve.
+    Readers,
+    /// Readers wait behind waiting writers, and may starve.
+    Writers,
+    /// Neither starves.
+    Neutral,
+}
+
+impl fmt::Display for Favour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Readers => "readers",
+            Self::Writers => "writers",
+            Self::Neutral => "neutral",
+        })
+    }
+}
+
+/// What is known of a reader-writer lock. Every one can be tried, timed and downgraded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RwAlgorithm {
+    /// Its name.
+    pub name: &'static str,
+    /// Who passes whom.
+    pub favour: Favour,
+    /// How waiters wait: `spin`, `stp` (spin-then-park).
+    pub waiting: &'static str,
+    /// Whether it keeps something for each NUMA node.
+    pub by_node: bool,
+    /// The order in which waiters get the lock.
+    pub fairness: &'static str,
+    /// Bytes of the lock itself, at rest.
+    pub bytes: usize,
+    /// Bytes of pool memory for each waiting writer.
+    pub bytes_per_waiter: usize,
+    /// What a timed acquisition does.
+    pub timed: &'static str,
+    /// How a thread can read again while a writer waits for it, as POSIX promises.
+    pub recursion: &'static str,
+    /// The publication.
+    pub citation: Citation,
+    /// One line: how it works.
+    pub summary: &'static str,
+    /// What to expect of it.
+    pub properties: &'static str,
+    /// Where this implementation departs from the publication.
+    pub deviations: &'static str,
+    /// When to choose something else.
+    pub avoid: &'static str,
+}
+
+impl RwAlgorithm {
+    /// Whether new readers wait behind waiting writers, which `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP` asks for.
+    #[must_use]
+    pub fn bars_readers(&self) -> bool {
+        self.favour != Favour::Readers
+    }
+}
+
+/// A reader-writer lock that can be asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RwLockInfo {
+    /// The name in a spec.
+    pub name: &'static str,
+    /// Which type it is.
+    pub id: RwLockId,
+    /// What is known of it.
+    pub algorithm: &'static RwAlgorithm,
+}
+
+/// A reader-writer lock that can be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RwSpec {
+    /// The lock itself.
+    pub base: RwLockId,
+}
+
+impl RwSpec {
+    /// What serves reader-writer locks where only a mutex is named.
+    pub const DEFAULT: Self = Self { base: RwLockId::RwFutex };
+
+    /// What is known of it.
+    #[must_use]
+    pub fn algorithm(&self) -> &'static RwAlgorithm {
+        self.base.info().algorithm
+    }
+
+    /// Calls the visitor with the type of the lock that this spec describes.
+    pub fn dispatch<P: Platform, V: RwVisitor<P>>(&self, visitor: V) -> V::Output {
+        dispatch(self.base, visitor)
+    }
+}
+
+impl fmt::Display for RwSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.base.info().name)
+    }
+}
+
+macro_rules! rw_catalogue {
+    ($($id:ident, $algorithm:path, $type:ty;)*) => {
+        /// A reader-writer lock.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum RwLockId {
+            $(#[allow(missing_docs, reason = "the table names it")] $id,)*
+        }
+
+        /// All reader-writer locks.
+        pub const RW_LOCKS: &[RwLockInfo] = &[
+            $(RwLockInfo { name: $algorithm.name, id: RwLockId::$id, algorithm: &$algorithm },)*
+        ];
+
+        /// Calls the visitor with the type of a lock.
+        fn dispatch<P: Platform, V: RwVisitor<P>>(id: RwLockId, visitor: V) -> V::Output {
+            match id {
+                $(RwLockId::$id => visitor.visit::<$type>(),)*
+            }
+        }
+    };
+}
+
+rw_catalogue! {
+    RwFutex, futex::ALGORITHM, RwFutex<P>;
+    RwTtas, ttas::ALGORITHM, ttas::RwTtas<P>;
+}
+
+/// Code that is generic over the lock type. It is compiled once for every lock: what can do without the type belongs
+/// outside, behind an [`ErasedRwLock`](crate::erased::ErasedRwLock).
+pub trait RwVisitor<P: Platform> {
+    /// What it produces.
+    type Output;
+    /// Called with the type of the lock.
+    fn visit<L: RawRwLock<P> + 'static>(self) -> Self::Output;
+}
+
+impl RwLockId {
+    /// What is known of this lock.
+    #[must_use]
+    pub fn info(self) -> &'static RwLockInfo {
+        // The table has one entry per id, in the order of the enumeration.
+        &RW_LOCKS[self as usize]
+    }
+}
+
+/// The lock of this name, in which underscores count as hyphens.
+#[must_use]
+pub fn lookup(name: &str) -> Option<&'static RwLockInfo> {
+    let fold = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    RW_LOCKS.iter().find(|lock| name.bytes().map(fold).eq(lock.name.bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_ids_and_names_are_found() {
+        for lock in RW_LOCKS {
+            assert_eq!(lock.id.info(), lock);
+            assert_eq!(lookup(lock.name), Some(lock));
+            assert!(crate::catalogue::lookup(lock.name).is_none(), "{} names a mutex, too", lock.name);
+        }
+        assert_eq!(lookup("rw_ttas").map(|lock| lock.id), Some(RwLockId::RwTtas));
+        assert_eq!(lookup("nonsense"), None);
+    }
+}

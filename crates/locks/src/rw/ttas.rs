@@ -1,0 +1,160 @@
+//! `rw-ttas`: one word, which waiters read, and try to change only when it lets them in.
+//!
+//! Folklore: the reader-writer spin lock of textbooks and kernels. See John M. Mellor-Crummey and Michael L. Scott,
+//! "Scalable reader-writer synchronization for shared-memory multiprocessors", PPoPP 1991, section 2, which counts readers
+//! above a writer's bit. Deviations: a compare-and-swap for readers too, so that a reader that does not get in leaves no
+//! trace; a thread that waits for long yields its CPU.
+//!
+//! Properties: 4 bytes, nothing a waiter, 2^31 − 1 readers. Readers pass waiting writers, who starve while readers overlap.
+//! Every operation changes the one word. Waiting: spin. Timed acquisition polls.
+//!
+//! # State
+//!
+//! | bits | name      | meaning                         |
+//! |------|-----------|---------------------------------|
+//! | 0–30 | `READERS` | how many readers hold the lock  |
+//! | 31   | `WRITER`  | a writer holds the lock         |
+//!
+//! # Invariants
+//!
+//! - I1: `WRITER` excludes `READERS`: it is set where the word is 0, and a reader is added where it is not set.
+//! - I2: the operation that releases is the last that touches the lock.
+//!
+//! # Ordering
+//!
+//! - E1: the release of a writer, or its downgrade (Release) → the acquiring CAS (Acquire): the critical section.
+//! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through the other readers' releases,
+//!   which are RMWs and continue the release sequence: what the reader read.
+
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, Native, Platform};
+
+use super::catalogue::{Favour, RwAlgorithm};
+use crate::api::RawRwLock;
+use crate::catalogue::Citation;
+use crate::competitive::poll_steadily;
+use crate::wait::{WAITING_ON_RWLOCK, registered};
+
+/// What is known of it.
+pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
+    name: "rw-ttas",
+    favour: Favour::Readers,
+    waiting: "spin",
+    by_node: false,
+    fairness: "none: readers pass waiting writers",
+    bytes: 4,
+    bytes_per_waiter: 0,
+    timed: "polls",
+    recursion: "readers do not look at waiting writers",
+    citation: Citation {
+        key: "mellorcrummey91rw",
+        text: "Mellor-Crummey, Scott: Scalable reader-writer synchronization for shared-memory multiprocessors. PPoPP 1991",
+    },
+    summary: "waiters read one word, and try to change it only when it lets them in",
+    properties: "The smallest of all. Every reader writes the word, and waits for its cache line.",
+    deviations: "Compare-and-swap for readers too.",
+    avoid: "Many readers, more threads than CPUs, and wherever writers must get in.",
+};
+
+/// A writer holds the lock.
+const WRITER: u32 = 1 << 31;
+/// The number of readers, and the largest there can be.
+const READERS: u32 = WRITER - 1;
+
+/// The lock.
+#[repr(transparent)]
+pub struct RwTtas<P: Platform> {
+    /// See the module's table.
+    word: P::U32,
+}
+
+const _: () = assert!(size_of::<RwTtas<Native>>() == ALGORITHM.bytes);
+
+impl<P: Platform> core::fmt::Debug for RwTtas<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let word = self.word.load(Relaxed);
+        f.debug_struct("RwTtas")
+            .field("readers", &(word & READERS))
+            .field("writer", &(word & WRITER != 0))
+            .finish()
+    }
+}
+
+impl<P: ConstPlatform> RwTtas<P> {
+    /// An unlocked lock, for statics.
+    #[must_use]
+    pub const fn unlocked() -> Self {
+        Self { word: P::U32_ZERO }
+    }
+}
+
+impl<P: Platform> RwTtas<P> {
+    fn wait(&self, deadline: Option<Deadline>, attempt: impl Fn() -> bool) -> bool {
+        registered::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, || {
+            poll_steadily::<P>(deadline, attempt)
+        })
+    }
+}
+
+// SAFETY: I1 excludes writers against everybody; E1 and E2 order the critical sections.
+unsafe impl<P: Platform> RawRwLock<P> for RwTtas<P> {
+    fn new() -> Self {
+        Self { word: P::U32::new(0) }
+    }
+
+    #[inline]
+    fn lock_shared(&self, deadline: Option<Deadline>) -> bool {
+        self.try_lock_shared() || self.wait(deadline, || self.try_lock_shared())
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        let mut seen = self.word.load(Relaxed);
+        while seen < READERS {
+            // ORDER: E1.
+            match self.word.compare_exchange(seen, seen + 1, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        // ORDER: Release is E2.
+        self.word.fetch_sub(1, Release);
+    }
+
+    #[inline]
+    fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
+        self.try_lock_exclusive() || self.wait(deadline, || self.try_lock_exclusive())
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> bool {
+        // ORDER: E1, E2.
+        self.word.load(Relaxed) == 0 && self.word.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok()
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        // ORDER: Release is E1.
+        self.word.store(0, Release);
+    }
+
+    unsafe fn downgrade(&self) {
+        // ORDER: Release is E1.
+        self.word.store(1, Release);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.word.load(Relaxed) != 0
+    }
+
+    unsafe fn forget_waiters(&self) {
+        // Waiters leave no trace in the lock.
+    }
+}

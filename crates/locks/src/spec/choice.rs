@@ -1,0 +1,181 @@
+//! What to put under a program's mutexes and reader-writer locks.
+
+use core::fmt;
+
+use super::error::Problem;
+use super::{LockSpec, SpecError, first_char};
+use crate::catalogue;
+use crate::rw::catalogue::{self as rw, RwSpec};
+
+/// What to put under a program's locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// glibc's own locks, through this library (`passthrough`).
+    Passthrough,
+    /// One of ours for mutexes, and the default one for reader-writer locks.
+    Lock(LockSpec),
+    /// glibc's own mutexes, and one of our reader-writer locks.
+    Rw(RwSpec),
+    /// A mutex and a reader-writer lock of ours.
+    Both(LockSpec, RwSpec),
+}
+
+impl Choice {
+    /// Parses a choice.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`], which says what is wrong, where, and what to write instead.
+    pub fn parse(text: &str) -> Result<Self, SpecError<'_>> {
+        let Some((mutex, rwlock)) = text.split_once('+') else {
+            return match text.trim() {
+                "passthrough" => Ok(Self::Passthrough),
+                _ if is_rw(text) => rw_spec(text).map(Self::Rw),
+                _ => LockSpec::parse(text).map(Self::Lock),
+            };
+        };
+        let mutex = match mutex.trim() {
+            "pthread" | "passthrough" => None,
+            _ => Some(LockSpec::parse(mutex)?),
+        };
+        let start = text.len() - rwlock.len();
+        let rwlock = rw_spec(rwlock).map_err(|error| error.behind(start))?;
+        Ok(mutex.map_or(Self::Rw(rwlock), |mutex| Self::Both(mutex, rwlock)))
+    }
+
+    /// What serves mutexes; `None` is glibc's own.
+    #[must_use]
+    pub fn mutex(&self) -> Option<LockSpec> {
+        match *self {
+            Self::Lock(spec) | Self::Both(spec, _) => Some(spec),
+            Self::Passthrough | Self::Rw(_) => None,
+        }
+    }
+
+    /// What serves reader-writer locks; `None` is glibc's own.
+    #[must_use]
+    pub fn rwlock(&self) -> Option<RwSpec> {
+        match *self {
+            Self::Passthrough => None,
+            Self::Lock(_) => Some(RwSpec::DEFAULT),
+            Self::Rw(spec) | Self::Both(_, spec) => Some(spec),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passthrough => f.write_str("passthrough"),
+            Self::Lock(spec) => spec.fmt(f),
+            Self::Rw(spec) => spec.fmt(f),
+            Self::Both(mutex, rwlock) => write!(f, "{mutex}+{rwlock}"),
+        }
+    }
+}
+
+/// The first word of a spec, and what follows it.
+fn first_word(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    text.split_at(text.find(|c| !is_word(c)).unwrap_or(text.len()))
+}
+
+/// Whether a text begins with the name of a reader-writer lock.
+fn is_rw(text: &str) -> bool {
+    rw::lookup(first_word(text).0).is_some()
+}
+
+/// Parses a reader-writer lock.
+fn rw_spec(text: &str) -> Result<RwSpec, SpecError<'_>> {
+    let error =
+        |at: &str, problem| Err(SpecError { offset: at.as_ptr().addr() - text.as_ptr().addr(), problem });
+    let (name, rest) = first_word(text);
+    let Some(lock) = rw::lookup(name) else {
+        let problem = if name.is_empty() {
+            Problem::Expected("the name of a reader-writer lock", first_char(rest))
+        } else if catalogue::lookup(name).is_some() {
+            Problem::NoRwLock(name)
+        } else {
+            Problem::UnknownRwLock(name)
+        };
+        return error(name, problem);
+    };
+    let rest = rest.trim_start();
+    if rest.is_empty() {
+        return Ok(RwSpec { base: lock.id });
+    }
+    error(rest, Problem::Expected("the end of the spec", first_char(rest)))
+}
+
+impl RwSpec {
+    /// Parses a reader-writer lock's spec.
+    ///
+    /// # Errors
+    ///
+    /// As [`Choice::parse`].
+    pub fn parse(text: &str) -> Result<Self, SpecError<'_>> {
+        rw_spec(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString;
+
+    use super::*;
+
+    fn shown(text: &str) -> std::string::String {
+        match Choice::parse(text) {
+            Ok(choice) => choice.to_string(),
+            Err(error) => std::format!("{}: {error}", error.offset()),
+        }
+    }
+
+    #[test]
+    fn a_choice_is_shown_as_it_is_written() {
+        for text in ["passthrough", "mcs-stp", "rw-ttas", "gcr(mcs-stp, active=4)+rw-futex", "ticket+rw-ttas"]
+        {
+            assert_eq!(shown(text), text);
+        }
+        assert_eq!(shown(" pthread + rw_ttas "), "rw-ttas");
+        assert_eq!(shown("passthrough+rw-ttas"), "rw-ttas");
+    }
+
+    #[test]
+    fn parts_serve_what_they_are_for() {
+        let of = |text| {
+            let choice = Choice::parse(text).expect("a choice");
+            (choice.mutex().map(|spec| spec.to_string()), choice.rwlock().map(|spec| spec.to_string()))
+        };
+        let some = |name: &str| Some(name.to_string());
+        assert_eq!(of("passthrough"), (None, None));
+        assert_eq!(of("ticket"), (some("ticket"), some("rw-futex")));
+        assert_eq!(of("rw-ttas"), (None, some("rw-ttas")));
+        assert_eq!(of("ticket+rw-ttas"), (some("ticket"), some("rw-ttas")));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_where_it_is() {
+        assert_eq!(
+            shown("mcs-stp+rw-tas"),
+            "8: unknown reader-writer lock `rw-tas`: did you mean `rw-ttas`?"
+        );
+        assert_eq!(
+            shown("mcs-stp + "),
+            "10: the spec ends where the name of a reader-writer lock is expected"
+        );
+        assert_eq!(
+            shown("mcs-stp+ticket"),
+            "8: `ticket` is no reader-writer lock: write a mutex before the `+`, as in `ticket+rw-futex`"
+        );
+        assert_eq!(
+            shown("gcr(rw-ttas)"),
+            "4: `rw-ttas` is a reader-writer lock: write it alone or behind a mutex, as in `mcs-stp+rw-ttas`"
+        );
+        assert_eq!(shown("rw-ttas x"), "8: expected the end of the spec, found `x`");
+        assert_eq!(shown("rw-tas"), "0: unknown lock `rw-tas`: did you mean `rw-ttas`?");
+    }
+}
