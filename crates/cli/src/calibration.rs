@@ -11,7 +11,7 @@ use lockwork_platform::sys::{futex_wait, futex_wake};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
-use crate::host::Host;
+use crate::host;
 
 /// What the cache holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,18 +25,15 @@ struct Calibration {
 /// The round trip of a context switch in ns: from the cache, else measured (about 20 ms) and put there. `None` if neither is
 /// possible; a cache that cannot be written is measured anew each time.
 pub(crate) fn round_trip_ns() -> Option<u64> {
-    let host = Host::read();
+    // Every `lockwork run` comes here, so the key must be cheap.
+    let (cpu, kernel) = (host::cpu_model(), host::kernel());
     let file = cache_file();
     let cached = file.as_ref().and_then(|file| fs::read(file).ok());
     let cached = cached.and_then(|text| serde_json::from_slice::<Calibration>(&text).ok());
-    if let Some(known) = cached.filter(|known| known.cpu == host.cpu && known.kernel == host.kernel) {
+    if let Some(known) = cached.filter(|known| known.cpu == cpu && known.kernel == kernel) {
         return Some(known.round_trip_ns);
     }
-    let calibration = Calibration {
-        cpu: host.cpu,
-        kernel: host.kernel,
-        round_trip_ns: thread::spawn(measure).join().ok()??,
-    };
+    let calibration = Calibration { cpu, kernel, round_trip_ns: thread::spawn(measure).join().ok()?? };
     if let Some(file) = file {
         store(&file, &calibration);
     }
@@ -66,7 +63,7 @@ fn store(file: &PathBuf, calibration: &Calibration) {
 
 /// Two threads on one CPU wake each other in turn, so that every turn is a futex call that sleeps, one that wakes, and a
 /// switch. The median of some batches. Binds the calling thread and its child to that CPU.
-fn measure() -> Option<u64> {
+pub(crate) fn measure() -> Option<u64> {
     const BATCHES: usize = 21;
     const ROUNDS: u32 = 100;
     let allowed = sched_getaffinity(None).ok()?;
