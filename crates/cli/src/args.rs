@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 
+use crate::calibrate::CalibrateArgs;
 use crate::sim::SimArgs;
 
 /// The whole command line.
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Simulate locks on a machine you do not have: NUMA, more threads than CPUs
     Sim(SimArgs),
+    /// Measure this machine for the simulator: cache lines between CPUs, memory, the kernel
+    Calibrate(CalibrateArgs),
     /// List the locks
     List(ListArgs),
     /// Tell everything that is known of a lock

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod calibration;
 mod compare;
 mod doctor;
@@ -48,6 +49,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Compare(args) => compare::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Sim(args) => sim::main(&args),
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::List(args) => list::main(&args),
         Command::Info(args) => info::main(&args),
         Command::Doctor(args) => doctor::main(&args),

@@ -20,9 +20,19 @@ fn transcript(arguments: &[&str]) -> String {
 #[test]
 fn help_of_every_command() {
     insta::assert_snapshot!("help", transcript(&["--help"]));
-    for command in
-        ["run", "compare", "bench", "sim", "list", "info", "doctor", "policy", "completions", "man"]
-    {
+    for command in [
+        "run",
+        "compare",
+        "bench",
+        "sim",
+        "calibrate",
+        "list",
+        "info",
+        "doctor",
+        "policy",
+        "completions",
+        "man",
+    ] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_policy_check", transcript(&["policy", "check", "--help"]));
@@ -30,7 +40,9 @@ fn help_of_every_command() {
 
 #[test]
 fn every_help_has_examples() {
-    for command in ["run", "compare", "bench", "sim", "list", "info", "doctor", "completions", "man"] {
+    for command in
+        ["run", "compare", "bench", "sim", "calibrate", "list", "info", "doctor", "completions", "man"]
+    {
         assert!(transcript(&[command, "--help"]).contains("Example"), "{command}");
     }
 }

@@ -11,6 +11,7 @@ pub mod fairness;
 pub mod machine;
 mod memory;
 mod platform;
+pub mod probe;
 mod random;
 mod simulation;
 pub mod validate;

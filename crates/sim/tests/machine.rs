@@ -1,37 +1,14 @@
 //! The simulated hardware keeps to its table, and the simulated operating system to its queues.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, Deadline, FutexCell, Platform, TimedOut};
-use lockwork_sim::machine::{Distance, Transfer, library};
-use lockwork_sim::{End, Machine, Options, Sim, Simulation, Word, delay, machine, now};
+use lockwork_sim::machine::{Distance, library};
+use lockwork_sim::{End, Options, Sim, Simulation, Word, delay, machine, now, probe};
 
 const LONG: u64 = 1_000_000_000;
-
-/// Cycles to load, and to write by an atomic operation, a line that another CPU has modified.
-fn ping_pong(machine: &Machine, from: usize, to: usize) -> (u64, u64) {
-    let mut run = Simulation::new(machine, Options::default());
-    let lines: [&'static Word<u32>; 2] = [run.place(Word::new(0)), run.place(Word::new(0))];
-    let seen = Rc::new(Cell::new((0, 0)));
-    let result = Rc::clone(&seen);
-    run.spawn(from, true, move || {
-        for line in lines {
-            line.fetch_add(1, Relaxed);
-        }
-    });
-    run.spawn(to, true, move || {
-        delay(100_000);
-        let start = now();
-        lines[0].load(Relaxed);
-        let loaded = now();
-        lines[1].fetch_add(1, Relaxed);
-        result.set((loaded - start, now() - loaded));
-    });
-    assert_eq!(run.run(LONG).end, End::Finished);
-    seen.get()
-}
 
 #[test]
 fn a_transfer_takes_what_the_table_says() {
@@ -44,11 +21,8 @@ fn a_transfer_takes_what_the_table_says() {
                 continue;
             }
             seen.push(distance);
-            let Transfer { load, store } = machine.transfer(distance);
-            let (loaded, stored) = ping_pong(&machine, first, cpu);
-            // The operation itself comes on top.
-            let expected = (load + machine.memory.hit, store + machine.core.atomic);
-            assert_eq!((loaded, stored), expected, "{} {distance:?}", machine.name);
+            let measured = probe::transfer(&machine, first, cpu);
+            assert_eq!(measured, machine.transfer(distance), "{} {distance:?}", machine.name);
         }
         assert!(seen.len() >= 2, "{}", machine.name);
     }

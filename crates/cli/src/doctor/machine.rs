@@ -228,7 +228,7 @@ fn time_slice() -> Check {
 }
 
 /// What the scheduler says of itself, else, in ticks of its clock, what it says of this process.
-fn slice_ms() -> Option<f64> {
+pub(crate) fn slice_ms() -> Option<f64> {
     if let Ok(text) = fs::read_to_string("/sys/kernel/debug/sched/base_slice_ns")
         && let Ok(ns) = text.trim().parse::<f64>()
     {

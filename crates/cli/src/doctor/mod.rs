@@ -1,7 +1,7 @@
 //! `lockwork doctor`: what this machine and a program allow, each with what follows from it.
 
 mod access;
-mod machine;
+pub(crate) mod machine;
 mod software;
 
 use std::process::ExitCode;
