@@ -9,7 +9,7 @@ use lockwork_platform::{
     AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, PoolNode, TimedOut,
 };
 
-use crate::engine::core::{Source, Width};
+use crate::engine::cpu::{Source, Width};
 use crate::engine::{suspend, until, with};
 
 /// Words that all locks share.

@@ -1,10 +1,9 @@
 //! Runs: threads on a machine, from outside and from inside.
 
 use std::alloc::Layout;
-use std::ptr::NonNull;
 
 use crate::engine::stats::{Counts, Transfers};
-use crate::engine::trace::Step;
+use crate::engine::trace::{Name, Step};
 use crate::engine::{End, Engine, with};
 use crate::machine::Machine;
 
@@ -65,16 +64,44 @@ impl Simulation {
     }
 
     /// As [`Simulation::place`], with a name for reports.
-    pub fn place_named<T: 'static>(&mut self, name: &str, value: T) -> &'static T {
-        let place = self.place(value);
-        self.engine().name(std::ptr::from_ref(place) as usize, Layout::new::<T>(), || name.to_owned());
-        place
+    pub fn place_named<T: 'static>(&mut self, name: &'static str, value: T) -> &'static T {
+        &self.place_all(name, [value])[0]
     }
 
     /// Puts a value into simulated memory, on cache lines of its own. It stays until the run is dropped, without being dropped
     /// itself.
     pub fn place<T: 'static>(&mut self, value: T) -> &'static T {
-        self.engine().place(value)
+        let place = self.engine().allocate(Layout::new::<T>()).cast::<T>();
+        // SAFETY: fresh memory of this layout.
+        unsafe { place.write(value) };
+        // SAFETY: it stays for as long as the run, and code of the run is all that uses it.
+        unsafe { place.as_ref() }
+    }
+
+    /// As [`Simulation::place_named`] for many values, one behind the other as in an array: they share cache lines unless their
+    /// type is aligned to 64 bytes.
+    ///
+    /// # Panics
+    ///
+    /// If they need more memory than a run has.
+    pub fn place_all<T: 'static>(
+        &mut self,
+        name: &'static str,
+        values: impl IntoIterator<Item = T>,
+    ) -> &'static [T] {
+        let values: Vec<T> = values.into_iter().collect();
+        let count = values.len();
+        let layout = Layout::array::<T>(count).expect("a size that fits the address space");
+        let place = self.engine().allocate(layout).cast::<T>();
+        self.engine().name(place.as_ptr() as usize, layout, Name::Given(name));
+        for (index, value) in values.into_iter().enumerate() {
+            // SAFETY: inside the array.
+            let element = unsafe { place.add(index) };
+            // SAFETY: fresh memory for a value of this type.
+            unsafe { element.write(value) };
+        }
+        // SAFETY: `count` values, which stay for as long as the run; code of the run is all that uses them.
+        unsafe { std::slice::from_raw_parts(place.as_ptr(), count) }
     }
 
     /// Adds a thread, which starts at the time 0 on `cpu` and stays there if it is pinned; else on an idle CPU near that. `body` may be cut short at the end of
@@ -97,16 +124,6 @@ impl Drop for Simulation {
     fn drop(&mut self) {
         // SAFETY: made by `Box::into_raw` in `new`.
         drop(unsafe { Box::from_raw(self.engine) });
-    }
-}
-
-impl Engine {
-    fn place<T: 'static>(&mut self, value: T) -> &'static T {
-        let place: NonNull<T> = self.allocate(Layout::new::<T>()).cast();
-        // SAFETY: fresh memory of this layout.
-        unsafe { place.write(value) };
-        // SAFETY: it stays for as long as the run, and code of the run is all that uses it.
-        unsafe { place.as_ref() }
     }
 }
 

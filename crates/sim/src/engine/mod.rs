@@ -1,12 +1,12 @@
 //! A run: events in the order of their times, and the threads that they set going.
 //!
-//! Three layers, each in a file of its own: `coherence` (who has which cache line), `core` (what a CPU does: hits, store buffer,
+//! Three layers, each in a file of its own: `coherence` (who has which cache line), `cpu` (what a CPU does: hits, store buffer,
 //! polling), `os` (which thread has which CPU, futexes). A thread runs on the host until it needs something that takes
 //! time, or until its own clock has run ahead of what may still happen to it; then another event is next. All is
 //! single-threaded, and nothing depends on addresses or on the host's time: a seed determines a run.
 
 mod coherence;
-pub(crate) mod core;
+pub(crate) mod cpu;
 pub(crate) mod fiber;
 mod os;
 pub(crate) mod stats;
@@ -19,10 +19,11 @@ use std::mem;
 use std::ptr::{self, NonNull};
 
 use self::coherence::{Directory, Move, RequestId};
-use self::core::Cpu;
+use self::cpu::Cpu;
 pub(crate) use self::fiber::FiberId;
 use self::fiber::{Fiber, State};
 use self::stats::Counts;
+use self::trace::Name;
 use crate::machine::Machine;
 use crate::memory::{Arena, LineId};
 use crate::random::Random;
@@ -190,7 +191,7 @@ impl Engine {
         let mut fiber = Fiber::new(body, cpu, pinned, id);
         let slot = Layout::new::<[u64; 8]>();
         fiber.slot = self.allocate(slot).as_ptr() as usize;
-        self.name(fiber.slot, slot, || format!("the slot of thread {id}"));
+        self.name(fiber.slot, slot, Name::Slot(id));
         self.fibers.push(fiber);
         self.alive += 1;
         let cpu = self.cpu_for(id);
@@ -215,7 +216,7 @@ impl Engine {
         freed.unwrap_or_else(|| {
             let block = self.allocate(layout);
             let me = self.current;
-            self.name(block.as_ptr() as usize, layout, || format!("a node that thread {me} made"));
+            self.name(block.as_ptr() as usize, layout, Name::Node(me));
             block
         })
     }

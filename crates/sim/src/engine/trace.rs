@@ -1,6 +1,7 @@
 //! What happens to threads and lines for a while, in words: for those who want to see where the cycles of a hand-off go.
 
 use std::alloc::Layout;
+use std::fmt;
 
 use super::Engine;
 use super::coherence::Access;
@@ -20,21 +21,42 @@ pub struct Step {
     pub what: String,
 }
 
+/// What a piece of memory is called; put into words only where somebody reads it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Name {
+    /// What a workload calls it.
+    Given(&'static str),
+    /// A thread's slot in the registry of waiters.
+    Slot(FiberId),
+    /// Pool memory, first used by this thread.
+    Node(FiberId),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(name) => f.write_str(name),
+            Self::Slot(thread) => write!(f, "the slot of thread {thread}"),
+            Self::Node(thread) => write!(f, "a node that thread {thread} made"),
+        }
+    }
+}
+
 /// What the lines are called, and what has happened.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     /// First line, and the one behind the last.
-    names: Vec<(LineId, LineId, String)>,
+    names: Vec<(LineId, LineId, Name)>,
     /// Only while something is to be noted.
     steps: Option<Vec<Step>>,
 }
 
 impl Engine {
     /// Gives the lines of a piece of memory a name.
-    pub(crate) fn name(&mut self, address: usize, layout: Layout, name: impl FnOnce() -> String) {
+    pub(crate) fn name(&mut self, address: usize, layout: Layout, name: Name) {
         let Some(first) = self.memory.line_of(address) else { return };
         let lines = layout.size().max(1).div_ceil(LINE) as LineId;
-        self.trace.names.push((first, first + lines, name()));
+        self.trace.names.push((first, first + lines, name));
     }
 
     /// Begins to note what happens.
@@ -72,7 +94,7 @@ impl Engine {
         let named = self.trace.names.iter().find(|(first, end, _)| (*first..*end).contains(&line));
         match named {
             Some((first, end, name)) if end - first > 1 => format!("{name}, line {}", line - first),
-            Some((_, _, name)) => name.clone(),
+            Some((_, _, name)) => name.to_string(),
             None => format!("line {line}"),
         }
     }

@@ -202,9 +202,8 @@ impl Micro {
     }
 
     fn lines(&self, run: &mut Simulation) -> &'static [&'static Plain<u64>] {
-        let lines: Vec<_> = (0..self.lines.max(1))
-            .map(|line| run.place_named(&format!("shared line {line}"), Plain::new(0)))
-            .collect();
+        let lines: Vec<_> =
+            (0..self.lines.max(1)).map(|_| run.place_named("a shared line", Plain::new(0))).collect();
         // A few words a run; the run's threads may be cut short, and own nothing.
         Box::leak(lines.into_boxed_slice())
     }
