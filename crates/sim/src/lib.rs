@@ -18,9 +18,9 @@ pub mod validate;
 mod wheel;
 pub mod workload;
 
-pub use engine::End;
 pub use engine::stats::{Counts, Transfers};
 pub use engine::trace::Step;
+pub use engine::{End, ProcessId};
 pub use machine::Machine;
 pub use platform::{Plain, Sim, Word};
 pub use random::Random;

@@ -369,8 +369,8 @@ unsafe impl Platform for Sim {
     }
 
     fn waiters_of(address: usize) -> usize {
-        let threads = with(|engine| engine.fibers.len());
-        let slot_of = |thread: usize| slot(with(|engine| engine.fibers[thread].slot));
+        let threads = with(|engine| engine.threads());
+        let slot_of = |thread: usize| slot(with(|engine| engine.slot(thread)));
         (0..threads).filter(|thread| slot_of(*thread).load(Ordering::Relaxed) == address).count()
     }
 

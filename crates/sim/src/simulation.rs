@@ -4,7 +4,7 @@ use std::alloc::Layout;
 
 use crate::engine::stats::{Counts, Transfers};
 use crate::engine::trace::{Name, Step};
-use crate::engine::{End, Engine, with};
+use crate::engine::{End, Engine, ProcessId, with};
 use crate::machine::Machine;
 
 /// How to run.
@@ -107,7 +107,25 @@ impl Simulation {
     /// Adds a thread, which starts at the time 0 on `cpu` and stays there if it is pinned; else on an idle CPU near that. `body` may be cut short at the end of
     /// the run: it is then forgotten, and what it owns is not dropped.
     pub fn spawn(&mut self, cpu: usize, pinned: bool, body: impl FnOnce() + 'static) {
-        self.engine().spawn(cpu, pinned, body);
+        self.spawn_in(ProcessId::FIRST, cpu, pinned, body);
+    }
+
+    /// Adds a process without threads. All that it shares with others is the machine.
+    ///
+    /// # Panics
+    ///
+    /// If there are 65,536 already.
+    pub fn add_process(&mut self) -> ProcessId {
+        self.engine().add_process()
+    }
+
+    /// As [`Simulation::spawn`], a thread of any process of this run.
+    ///
+    /// # Panics
+    ///
+    /// If this run has no such process.
+    pub fn spawn_in(&mut self, process: ProcessId, cpu: usize, pinned: bool, body: impl FnOnce() + 'static) {
+        self.engine().spawn(process, cpu, pinned, body);
     }
 
     /// Runs until all threads have ended or the time `cycles` is over.

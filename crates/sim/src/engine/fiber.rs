@@ -12,6 +12,15 @@ use crate::memory::LineId;
 /// A thread's number.
 pub(crate) type FiberId = u32;
 
+/// A process of a run: threads that share locks, pool memory and futexes with each other, and caches and CPUs with all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub(crate) u16);
+
+impl ProcessId {
+    /// The process that every run has.
+    pub const FIRST: Self = Self(0);
+}
+
 /// Bytes of a thread's stack. Locks need little, and what is not touched is not taken.
 const STACK: usize = 32 * 1024;
 
@@ -90,6 +99,8 @@ type Stack = Coroutine<(), (), (), DefaultStack>;
 /// A simulated thread.
 pub(crate) struct Fiber {
     stack: Option<Stack>,
+    /// Whose thread it is.
+    pub(crate) process: ProcessId,
     yielder: *const Yielder<(), ()>,
     pub(crate) state: State,
     /// Its own time, in cycles; at least the machine's while it runs.
@@ -137,6 +148,7 @@ impl Fiber {
         });
         Self {
             stack: Some(stack),
+            process: ProcessId::FIRST,
             yielder: ptr::null(),
             state: State::Queued,
             clock: 0,

@@ -9,19 +9,22 @@ mod coherence;
 pub(crate) mod cpu;
 pub(crate) mod fiber;
 mod os;
+mod process;
 pub(crate) mod stats;
 pub(crate) mod trace;
 
 use std::alloc::Layout;
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::mem;
 use std::ptr::{self, NonNull};
 
 use self::coherence::{Directory, Move, RequestId};
 use self::cpu::Cpu;
 pub(crate) use self::fiber::FiberId;
+pub use self::fiber::ProcessId;
 use self::fiber::{Fiber, State};
+use self::process::Process;
 use self::stats::Counts;
 use self::trace::Name;
 use crate::machine::Machine;
@@ -80,10 +83,7 @@ pub(crate) struct Engine {
     /// Threads to run on the host now.
     ready: VecDeque<FiberId>,
     current: FiberId,
-    futexes: HashMap<usize, VecDeque<FiberId>>,
-    /// Free blocks that no thread owns, by size.
-    blocks: HashMap<usize, Vec<NonNull<u8>>>,
-    shared: NonNull<u8>,
+    processes: Vec<Process>,
     random: Random,
     alive: usize,
     runnable: usize,
@@ -134,7 +134,7 @@ impl Engine {
     pub(crate) fn new(machine: &Machine, options: Options) -> Box<Self> {
         let Options { seed, spin_sleep, strict_spin } = options;
         let mut memory = Arena::new();
-        let shared = memory.allocate(Layout::new::<[u64; crate::platform::SHARED_WORDS]>());
+        let first = Process::new(&mut memory);
         Box::new(Self {
             spin_sleep,
             strict_spin,
@@ -147,9 +147,7 @@ impl Engine {
             fibers: Vec::new(),
             ready: VecDeque::new(),
             current: 0,
-            futexes: HashMap::new(),
-            blocks: HashMap::new(),
-            shared,
+            processes: vec![first],
             random: Random::split(seed, 0),
             alive: 0,
             runnable: 0,
@@ -185,10 +183,18 @@ impl Engine {
     }
 
     /// Adds a thread. It starts at the time 0, on `cpu` or, unless it is pinned, on an idle one near that.
-    pub(crate) fn spawn(&mut self, cpu: usize, pinned: bool, body: impl FnOnce() + 'static) {
+    pub(crate) fn spawn(
+        &mut self,
+        process: ProcessId,
+        cpu: usize,
+        pinned: bool,
+        body: impl FnOnce() + 'static,
+    ) {
         let id = self.fibers.len() as FiberId;
         let cpu = (cpu % self.cpus.len()) as CpuId;
         let mut fiber = Fiber::new(body, cpu, pinned, id);
+        fiber.process = process;
+        self.processes[usize::from(process.0)].threads.push(id);
         let slot = Layout::new::<[u64; 8]>();
         fiber.slot = self.allocate(slot).as_ptr() as usize;
         self.name(fiber.slot, slot, Name::Slot(id));
@@ -203,37 +209,6 @@ impl Engine {
         let place = self.memory.allocate(layout);
         self.directory.grow(self.memory.lines());
         place
-    }
-
-    /// A block of pool memory: one that was freed, or fresh.
-    pub(crate) fn take_block(&mut self, layout: Layout) -> NonNull<u8> {
-        let size = layout.pad_to_align().size().next_multiple_of(crate::memory::LINE);
-        let mine = size <= crate::memory::LINE;
-        let freed = match mine {
-            true => self.me().nodes.get_mut(&size).and_then(Vec::pop),
-            false => self.blocks.get_mut(&size).and_then(Vec::pop),
-        };
-        freed.unwrap_or_else(|| {
-            let block = self.allocate(layout);
-            let me = self.current;
-            self.name(block.as_ptr() as usize, layout, Name::Node(me));
-            block
-        })
-    }
-
-    /// Gives a block of pool memory back.
-    pub(crate) fn free_block(&mut self, block: NonNull<u8>, layout: Layout) {
-        let size = layout.pad_to_align().size().next_multiple_of(crate::memory::LINE);
-        let list = match size <= crate::memory::LINE {
-            true => self.me().nodes.entry(size).or_default(),
-            false => self.blocks.entry(size).or_default(),
-        };
-        list.push(block);
-    }
-
-    /// The memory of the words that all locks share.
-    pub(crate) fn shared(&self) -> NonNull<u8> {
-        self.shared
     }
 
     /// Lets events happen until the time `end`. `this` is entered.
@@ -380,9 +355,13 @@ impl Engine {
                 }
                 State::Ended => unreachable!("left out above"),
             };
+            let whose = match self.processes.len() {
+                1 => String::new(),
+                _ => format!(" of process {}", fiber.process.0),
+            };
             let _ = std::fmt::Write::write_fmt(
                 &mut text,
-                format_args!("thread {id} on CPU {} {what}\n", fiber.cpu),
+                format_args!("thread {id}{whose} on CPU {} {what}\n", fiber.cpu),
             );
         }
         text

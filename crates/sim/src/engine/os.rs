@@ -40,11 +40,17 @@ impl Engine {
         let os = &self.machine.os;
         let moved =
             self.machine.core_of(self.fibers[id as usize].cpu.into()) != self.machine.core_of(cpu.into());
-        let known = self.cpus[usize::from(cpu)].last == Some(id);
-        let cost = if known { 0 } else { os.context_switch } + if moved { os.migration } else { 0 };
+        let last = self.cpus[usize::from(cpu)].last;
+        let known = last == Some(id);
+        let process = |id: FiberId| self.fibers[id as usize].process;
+        let foreign = last.is_some_and(|last| process(last) != process(id));
+        let cost = if known { 0 } else { os.context_switch }
+            + if foreign { os.process_switch } else { 0 }
+            + if moved { os.migration } else { 0 };
         let slice = self.machine.cycles(os.slice_us * 1000);
         let slice = self.random.jittered(slice, os.slice_jitter).max(1);
         self.counts.context_switches += u64::from(!known);
+        self.counts.process_switches += u64::from(foreign);
         self.counts.migrations += u64::from(moved);
         let fiber = self.fiber(id);
         fiber.cpu = cpu;
@@ -191,7 +197,7 @@ impl Engine {
         self.counts.parks += 1;
         let id = self.current;
         self.note_step(id, |_| "goes to sleep".to_owned());
-        self.futexes.entry(address).or_default().push_back(id);
+        self.my_process().futexes.entry(address).or_default().push_back(id);
         self.me().timed_out = false;
         self.leave(State::Parked(address));
         if let Some(deadline) = deadline {
@@ -203,10 +209,11 @@ impl Engine {
     /// Wakes up to `n` of those who sleep on the futex at `address`.
     pub(crate) fn wake(&mut self, address: usize, n: u32) {
         for _ in 0..n {
-            let Some(queue) = self.futexes.get_mut(&address) else { return };
+            let futexes = &mut self.my_process().futexes;
+            let Some(queue) = futexes.get_mut(&address) else { return };
             let Some(id) = queue.pop_front() else { return };
             if queue.is_empty() {
-                self.futexes.remove(&address);
+                futexes.remove(&address);
             }
             let (cost, latency) = (self.machine.os.wake, self.machine.os.wake_latency);
             let turn = self.fiber(id).turn;
@@ -225,7 +232,9 @@ impl Engine {
         if self.fiber(id).turn != turn {
             return;
         }
-        let Some(queue) = self.futexes.get_mut(&address) else { return };
+        let process = self.fiber(id).process;
+        let futexes = &mut self.processes[usize::from(process.0)].futexes;
+        let Some(queue) = futexes.get_mut(&address) else { return };
         let Some(place) = queue.iter().position(|sleeper| *sleeper == id) else { return };
         queue.remove(place);
         self.fiber(id).timed_out = true;

@@ -45,6 +45,8 @@ pub struct Counts {
     pub spun: u64,
     /// Switches from one thread to another on a CPU.
     pub context_switches: u64,
+    /// Those of them that were to another process.
+    pub process_switches: u64,
     /// Threads that lost their CPU at the end of a slice.
     pub preemptions: u64,
     /// Sleeps on futexes.

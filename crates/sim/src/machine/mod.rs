@@ -133,6 +133,9 @@ pub struct Os {
     pub slice_jitter: f64,
     /// From one thread to another.
     pub context_switch: u64,
+    /// What comes on top of that where the other thread is another process's: another address space, whose translations the
+    /// CPU does not have.
+    pub process_switch: u64,
     /// In and out of the kernel, with nothing done there.
     pub syscall: u64,
     /// What waking a sleeper costs the waker, beside the system call.
@@ -151,6 +154,7 @@ impl Default for Os {
             slice_us: 4000,
             slice_jitter: 0.2,
             context_switch: 3000,
+            process_switch: 1000,
             syscall: 400,
             wake: 1500,
             wake_latency: 3000,

@@ -1,0 +1,139 @@
+//! Processes on one machine: they share CPUs and caches, and nothing else.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, FutexCell, Platform};
+use lockwork_sim::{End, Machine, Options, Outcome, ProcessId, Sim, Simulation, Word, delay, machine};
+
+const LONG: u64 = 1_000_000_000;
+
+fn host() -> Machine {
+    machine::named("e7-4850").expect("a machine of ours")
+}
+
+#[test]
+fn futexes_are_a_process_s_own() {
+    let run = |sleeper_of: fn(&mut Simulation) -> ProcessId| {
+        let mut run = Simulation::new(&host(), Options::default());
+        let word: &'static Word<u32> = run.place(Word::new(0));
+        let process = sleeper_of(&mut run);
+        run.spawn_in(process, 0, true, move || {
+            let _ = word.wait(0, None);
+        });
+        run.spawn(1, true, move || {
+            delay(1_000_000);
+            // SAFETY: the word is alive.
+            unsafe { FutexCell::wake(word, 1) };
+        });
+        run.run(LONG).end
+    };
+    assert_eq!(run(|_| ProcessId::FIRST), End::Finished);
+    let End::Deadlock(threads) = run(Simulation::add_process) else { panic!("nobody can wake the sleeper") };
+    assert!(threads.contains("thread 0 of process 1 on CPU 0 sleeps"), "{threads}");
+}
+
+/// Two threads on one CPU, of one process or of two.
+fn side_by_side(machine: &Machine, apart: bool) -> Outcome {
+    let mut run = Simulation::new(machine, Options::default());
+    let other = if apart { run.add_process() } else { ProcessId::FIRST };
+    for process in [ProcessId::FIRST, other] {
+        run.spawn_in(process, 0, true, || {
+            for _ in 0..100 {
+                delay(1_000_000);
+            }
+        });
+    }
+    run.run(LONG)
+}
+
+#[test]
+fn another_address_space_costs_something() {
+    let (together, apart) = (side_by_side(&host(), false), side_by_side(&host(), true));
+    assert_eq!((together.end, apart.end), (End::Finished, End::Finished));
+    assert_eq!(together.counts.process_switches, 0);
+    assert!(apart.counts.process_switches >= 10, "{:?}", apart.counts);
+    assert_eq!(apart.counts.process_switches + 1, apart.counts.context_switches, "all but the first");
+    assert_eq!(apart.counts.context_switches, together.counts.context_switches);
+    let dear = host().os.process_switch * apart.counts.process_switches;
+    assert_eq!(apart.cycles - together.cycles, dear);
+}
+
+#[test]
+fn a_process_that_only_computes_takes_cpus_away() {
+    let elapsed = |background: usize| {
+        let mut run = Simulation::new(&host(), Options::default());
+        let other = run.add_process();
+        let done = Rc::new(Cell::new(0));
+        let end = Rc::clone(&done);
+        run.spawn(0, true, move || {
+            for _ in 0..100 {
+                delay(1_000_000);
+            }
+            end.set(lockwork_sim::now());
+        });
+        for _ in 0..background {
+            run.spawn_in(other, 0, true, || {
+                for _ in 0..1000 {
+                    delay(1_000_000);
+                }
+            });
+        }
+        run.run(2 * LONG);
+        done.get()
+    };
+    let (alone, beside_three) = (elapsed(0), elapsed(3));
+    let factor = beside_three as f64 / alone as f64;
+    assert!((3.0..5.0).contains(&factor), "{alone} cycles alone, {beside_three} beside three others");
+}
+
+#[test]
+fn waiters_of_other_processes_are_not_counted() {
+    let mut run = Simulation::new(&host(), Options::default());
+    let other = run.add_process();
+    let word: &'static Word<u32> = run.place(Word::new(0));
+    let address = std::ptr::from_ref(word) as usize;
+    for (cpu, process) in [ProcessId::FIRST, ProcessId::FIRST, other].into_iter().enumerate() {
+        run.spawn_in(process, cpu, true, move || {
+            Sim::set_waiting_on(address);
+            while word.load(Acquire) == 0 {
+                Sim::pause();
+            }
+        });
+    }
+    let seen: Rc<[Cell<usize>; 2]> = Rc::default();
+    for (index, process) in [ProcessId::FIRST, other].into_iter().enumerate() {
+        let seen = Rc::clone(&seen);
+        run.spawn_in(process, 5 + index, true, move || {
+            delay(100_000);
+            seen[index].set(Sim::waiters_of(address));
+            delay(100_000);
+            word.store(1, Release);
+            word.load(Relaxed);
+        });
+    }
+    assert_eq!(run.run(LONG).end, End::Finished);
+    assert_eq!(seen.each_ref().map(Cell::get), [2, 1]);
+}
+
+#[test]
+fn words_that_locks_share_are_a_process_s_own() {
+    let mut run = Simulation::new(&host(), Options::default());
+    let other = run.add_process();
+    let seen: Rc<[Cell<usize>; 3]> = Rc::default();
+    let processes = [ProcessId::FIRST, other, ProcessId::FIRST];
+    for (index, process) in processes.into_iter().enumerate() {
+        let seen = Rc::clone(&seen);
+        run.spawn_in(process, index, true, move || {
+            delay(100_000 * (index as u64 + 1));
+            seen[index].set(Sim::shared_word(64, 3, |word| {
+                let before = word.load(Relaxed);
+                word.store(7, Relaxed);
+                before
+            }));
+        });
+    }
+    assert_eq!(run.run(LONG).end, End::Finished);
+    assert_eq!(seen.each_ref().map(Cell::get), [0, 0, 7]);
+}
