@@ -10,7 +10,7 @@ use lockwork_platform::{
 };
 
 use crate::engine::cpu::{Source, Width};
-use crate::engine::{suspend, until, with};
+use crate::engine::{Engine, catch_up, suspend, until, with};
 
 /// Words that all locks share.
 pub(crate) const SHARED_WORDS: usize = 4096;
@@ -151,9 +151,15 @@ macro_rules! integer {
 integer!(u32);
 integer!(usize);
 
+/// In and out of the kernel; what the thread does there is done in the order of times.
+fn enter_kernel() {
+    until(Engine::enter_kernel);
+    catch_up();
+}
+
 impl FutexCell for Word<u32> {
     fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        until(crate::engine::Engine::enter_kernel);
+        enter_kernel();
         // No thread runs between the look and the sleep.
         let sleeps = until(|engine| {
             engine.load(self.address())?;
@@ -172,7 +178,7 @@ impl FutexCell for Word<u32> {
     }
 
     unsafe fn wake(this: *const Self, n: u32) {
-        until(crate::engine::Engine::enter_kernel);
+        enter_kernel();
         with(|engine| engine.wake(this as usize, n));
     }
 }
@@ -228,7 +234,7 @@ unsafe impl Platform for Sim {
 
     fn fence(order: Ordering) {
         if order == Ordering::SeqCst {
-            until(crate::engine::Engine::fence);
+            until(Engine::fence);
         }
     }
 
@@ -237,7 +243,7 @@ unsafe impl Platform for Sim {
     fn heavy_barrier() {
         /// Of the interrupt that makes the other CPUs' stores visible.
         const NS: u64 = 2_000;
-        until(crate::engine::Engine::fence);
+        until(Engine::fence);
         let stores = with(|engine| {
             let cycles = engine.machine.cycles(NS);
             engine.delay(cycles);
@@ -256,7 +262,7 @@ unsafe impl Platform for Sim {
         if with(|engine| engine.pause(most)) {
             suspend();
         }
-        with(crate::engine::Engine::rounds)
+        with(Engine::rounds)
     }
 
     fn pause_n(n: u32) {
@@ -268,12 +274,12 @@ unsafe impl Platform for Sim {
     }
 
     fn prefetch_write<T>(address: *const T) {
-        with(|engine| engine.prefetch(address as usize));
+        until(|engine| engine.prefetch(address as usize));
     }
 
     fn yield_now() {
-        until(crate::engine::Engine::enter_kernel);
-        if with(crate::engine::Engine::offer_cpu) {
+        enter_kernel();
+        if with(Engine::offer_cpu) {
             suspend();
         }
     }
@@ -306,6 +312,7 @@ unsafe impl Platform for Sim {
     }
 
     fn runnable() -> usize {
+        catch_up();
         with(|engine| {
             // The figure changes without a line's doing so.
             engine.me().round.idle = false;

@@ -149,7 +149,7 @@ impl Drop for Simulation {
 pub fn delay(cycles: u64) {
     with(|engine| engine.delay(cycles));
     // Let the time come, so that what follows happens then.
-    crate::engine::until(|engine| (!engine.is_ahead(None)).then_some(()));
+    crate::engine::catch_up();
 }
 
 /// In a simulated thread: begins to note what happens on the machine, for [`end_trace`].

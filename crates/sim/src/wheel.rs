@@ -1,7 +1,8 @@
 //! What happens next: a timing wheel for the near future, a heap for the rest.
 //!
 //! Almost all events of a simulated machine lie within a few thousand cycles, so that finding and filing one takes constant
-//! time. Events at the same time come in the order in which they were filed.
+//! time. Events at the same time come in the order of their ranks, and those of one rank as they were filed: what happens in a
+//! cycle does not depend on the order in which the simulation found out that it would.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,10 +18,17 @@ struct Slot {
     last: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// An event, with its place among those of the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry<E> {
-    event: E,
+    rank: u64,
     number: u64,
+    event: E,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node<E> {
+    entry: Entry<E>,
     next: u32,
 }
 
@@ -29,15 +37,17 @@ struct Entry<E> {
 pub(crate) struct Wheel<E> {
     /// No event is earlier.
     now: u64,
+    /// Events of this very time, the first one last. While there are any, others for this time join them.
+    current: Vec<Entry<E>>,
     /// Events of the next `SLOTS` cycles; the slot of a time is its remainder.
     slots: Box<[Slot; SLOTS]>,
     /// Which slots have events, and which words of that have bits.
     filled: [u64; WORDS],
     summary: u64,
-    entries: Vec<Entry<E>>,
+    nodes: Vec<Node<E>>,
     free: u32,
     /// Events that were too far away for the wheel when they were filed.
-    far: BinaryHeap<Reverse<(u64, u64, E)>>,
+    far: BinaryHeap<Reverse<(u64, Entry<E>)>>,
     filed: u64,
 }
 
@@ -45,10 +55,11 @@ impl<E: Copy + Ord> Wheel<E> {
     pub(crate) fn new() -> Self {
         Self {
             now: 0,
+            current: Vec::new(),
             slots: Box::new([Slot { first: NONE, last: NONE }; SLOTS]),
             filled: [0; WORDS],
             summary: 0,
-            entries: Vec::new(),
+            nodes: Vec::new(),
             free: NONE,
             far: BinaryHeap::new(),
             filed: 0,
@@ -56,22 +67,27 @@ impl<E: Copy + Ord> Wheel<E> {
     }
 
     /// Files an event; one for the past happens now.
-    pub(crate) fn push(&mut self, time: u64, event: E) {
-        let time = time.max(self.now);
-        let number = self.filed;
+    pub(crate) fn push(&mut self, time: u64, rank: u64, event: E) {
+        let entry = Entry { rank, number: self.filed, event };
         self.filed += 1;
-        if time - self.now >= SLOTS as u64 {
-            self.far.push(Reverse((time, number, event)));
+        if time <= self.now && !self.current.is_empty() {
+            let place = self.current.partition_point(|other| *other > entry);
+            self.current.insert(place, entry);
             return;
         }
-        let entry = Entry { event, number, next: NONE };
+        let time = time.max(self.now);
+        if time - self.now >= SLOTS as u64 {
+            self.far.push(Reverse((time, entry)));
+            return;
+        }
+        let node = Node { entry, next: NONE };
         let index = if self.free == NONE {
-            self.entries.push(entry);
-            (self.entries.len() - 1) as u32
+            self.nodes.push(node);
+            (self.nodes.len() - 1) as u32
         } else {
             let index = self.free;
-            self.free = self.entries[index as usize].next;
-            self.entries[index as usize] = entry;
+            self.free = self.nodes[index as usize].next;
+            self.nodes[index as usize] = node;
             index
         };
         let place = time as usize % SLOTS;
@@ -81,7 +97,7 @@ impl<E: Copy + Ord> Wheel<E> {
             self.filled[place / 64] |= 1 << (place % 64);
             self.summary |= 1 << (place / 64);
         } else {
-            self.entries[slot.last as usize].next = index;
+            self.nodes[slot.last as usize].next = index;
         }
         slot.last = index;
     }
@@ -109,39 +125,50 @@ impl<E: Copy + Ord> Wheel<E> {
     /// The time of the next event, `u64::MAX` if there is none.
     #[inline]
     pub(crate) fn next_time(&self) -> u64 {
+        if !self.current.is_empty() {
+            return self.now;
+        }
         let near = self.near().unwrap_or(u64::MAX);
         self.far.peek().map_or(near, |Reverse((time, ..))| near.min(*time))
     }
 
     /// Takes the next event.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
-        let near = self.near();
-        if let Some(Reverse((time, number, _))) = self.far.peek() {
-            let first = near.is_none_or(|near| {
-                let head = self.slots[near as usize % SLOTS].first;
-                (*time, *number) < (near, self.entries[head as usize].number)
-            });
-            if first {
-                let Reverse((time, _, event)) = self.far.pop()?;
-                self.now = time;
-                return Some((time, event));
-            }
+        if self.current.is_empty() {
+            self.turn();
         }
-        let time = near?;
+        self.current.pop().map(|entry| (self.now, entry.event))
+    }
+
+    /// Goes on to the time of the next event, and collects those of that time.
+    fn turn(&mut self) {
+        let time = self.next_time();
+        if time == u64::MAX {
+            return;
+        }
+        self.now = time;
         let place = time as usize % SLOTS;
-        let index = self.slots[place].first;
-        let Entry { event, next, .. } = self.entries[index as usize];
-        self.slots[place].first = next;
-        if next == NONE {
+        let mut index = std::mem::replace(&mut self.slots[place].first, NONE);
+        if index != NONE {
             self.filled[place / 64] &= !(1 << (place % 64));
             if self.filled[place / 64] == 0 {
                 self.summary &= !(1 << (place / 64));
             }
         }
-        self.entries[index as usize].next = self.free;
-        self.free = index;
-        self.now = time;
-        Some((time, event))
+        while index != NONE {
+            let node = &mut self.nodes[index as usize];
+            self.current.push(node.entry);
+            let next = std::mem::replace(&mut node.next, self.free);
+            self.free = index;
+            index = next;
+        }
+        while self.far.peek().is_some_and(|Reverse((at, _))| *at == time) {
+            self.current.extend(self.far.pop().map(|Reverse((_, entry))| entry));
+        }
+        if self.current.len() > 1 {
+            self.current.sort_unstable_by(|one, other| other.cmp(one));
+        }
     }
 }
 
@@ -153,29 +180,32 @@ mod tests {
     #[test]
     fn events_come_in_order() {
         let mut wheel = Wheel::new();
-        let mut list = Vec::new();
+        let mut list: Vec<(u64, u64, u32)> = Vec::new();
         let mut random = crate::random::Random::new(7);
         let mut now = 0;
+        let take = |wheel: &mut Wheel<u32>, list: &mut Vec<(u64, u64, u32)>| {
+            list.sort_unstable();
+            let (time, _, event) = list.remove(0);
+            assert_eq!(wheel.next_time(), time);
+            assert_eq!(wheel.pop(), Some((time, event)));
+            time
+        };
         for number in 0..200_000_u32 {
             let distance = match random.below(10) {
                 0 => random.below(100_000),
                 1..4 => random.below(SLOTS as u64 + 2),
+                4 => 0,
                 _ => random.below(40),
             };
-            wheel.push(now + distance, number);
-            list.push((now + distance, number));
+            let rank = random.below(4);
+            wheel.push(now + distance, rank, number);
+            list.push((now + distance, rank, number));
             if random.below(2) == 0 {
-                list.sort_by_key(|(time, _)| *time);
-                assert_eq!(wheel.next_time(), list[0].0);
-                let (time, event) = wheel.pop().expect("filed above");
-                assert_eq!((time, event), list.remove(0));
-                now = time;
+                now = take(&mut wheel, &mut list);
             }
             if list.len() > 200 {
-                list.sort_by_key(|(time, _)| *time);
-                for expected in list.drain(..) {
-                    assert_eq!(wheel.pop(), Some(expected));
-                    now = expected.0;
+                while !list.is_empty() {
+                    now = take(&mut wheel, &mut list);
                 }
             }
         }
@@ -184,10 +214,28 @@ mod tests {
     #[test]
     fn the_past_is_now() {
         let mut wheel = Wheel::new();
-        wheel.push(10, 'a');
+        wheel.push(10, 0, 'a');
         assert_eq!(wheel.pop(), Some((10, 'a')));
-        wheel.push(3, 'b');
+        wheel.push(3, 0, 'b');
         assert_eq!((wheel.next_time(), wheel.pop()), (10, Some((10, 'b'))));
         assert_eq!((wheel.next_time(), wheel.pop()), (u64::MAX, None));
+    }
+
+    #[test]
+    fn of_one_time_the_lowest_rank_is_first() {
+        let mut wheel = Wheel::new();
+        for (rank, event) in [(2, 'c'), (1, 'a'), (2, 'd'), (3, 'f'), (1, 'b')] {
+            wheel.push(5, rank, event);
+        }
+        let mut seen = String::new();
+        while let Some((time, event)) = wheel.pop() {
+            assert_eq!(time, 5);
+            seen.push(event);
+            if event == 'd' {
+                // Filed while the others of its time are under way.
+                wheel.push(5, 2, 'e');
+            }
+        }
+        assert_eq!(seen, "abcdef");
     }
 }

@@ -87,33 +87,6 @@ fn a_run_is_the_same_everywhere() {
     insta::assert_snapshot!(format!("{:016x}, {} sections", result.hash, result.sections));
 }
 
-/// Sections under a lock, with and without sleeping pollers, as the sum over some seeds.
-fn both_ways(name: &str, threads: usize) -> (u64, u64) {
-    let machine = machine_of_ours("e7-4850");
-    let sum = |spin_sleep| {
-        let run = |seed| {
-            short(threads)
-                .run(&machine, Some(&spec(name)), Options { seed, spin_sleep, ..Options::default() })
-                .sections
-        };
-        (0..8).map(run).sum()
-    };
-    (sum(true), sum(false))
-}
-
-#[test]
-fn sleeping_pollers_change_nothing() {
-    for (name, most) in
-        [("mcs-spin", 0.003), ("clh-spin", 0.003), ("ticket", 0.02), ("ttas", 0.02), ("c-tkt-mcs-spin", 0.02)]
-    {
-        for threads in [4, 16] {
-            let (with, without) = both_ways(name, threads);
-            let difference = with.abs_diff(without) as f64 / without as f64;
-            assert!(difference <= most, "{name}, {threads} threads: {with} with, {without} without");
-        }
-    }
-}
-
 #[test]
 fn trylock_loops_exclude_and_fail_now_and_then() {
     for name in ["tas", "ticket", "mcs-spin", "c-tkt-mcs-spin", "hmcs-spin", "gcr(mcs-spin)"] {

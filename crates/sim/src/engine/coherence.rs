@@ -155,6 +155,11 @@ impl Directory {
         self.lines[line as usize].in_flight == 0
     }
 
+    /// Whether the line is on its way to somebody.
+    pub(crate) fn is_busy(&self, line: LineId) -> bool {
+        self.lines[line as usize].busy
+    }
+
     /// Whether the core has asked for the line already.
     pub(crate) fn is_pending(&self, core: CoreId, line: LineId) -> bool {
         self.pending[core as usize].iter().any(|request| self.requests[*request as usize].line == line)

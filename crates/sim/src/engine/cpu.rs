@@ -113,12 +113,21 @@ impl Engine {
             }
             _ => next,
         };
-        let limit = limit.min(self.end);
-        let ahead = self.me().clock > limit;
+        let limit = limit.min(self.end.saturating_add(1));
+        let clock = self.me().clock;
+        // What happens in the very cycle comes first; but a thread whose turn it is has had that.
+        let ahead = clock > self.now && clock >= limit;
         if ahead {
             self.compute();
         }
         ahead
+    }
+
+    /// As [`Engine::is_ahead`] for what depends on the thread's own stores, too, while there are any under way.
+    #[inline]
+    fn is_ahead_of_stores(&mut self, line: LineId) -> bool {
+        let drained = self.my_cpu().is_drained();
+        self.is_ahead(drained.then_some(line))
     }
 
     /// Lets the calling thread, which is to be suspended, go on at its own clock's time.
@@ -132,7 +141,7 @@ impl Engine {
         fiber.state = State::Computing;
         fiber.turn += 1;
         let (clock, turn) = (fiber.clock, fiber.turn);
-        self.wheel.push(clock, Event::Go(id, turn));
+        self.file(clock, Event::Go(id, turn));
     }
 
     /// Asks for a line, unless that has been done, and lets the thread wait for it.
@@ -156,14 +165,14 @@ impl Engine {
     /// Sends a request on its way.
     fn send(&mut self, core: CoreId, line: LineId, access: Access, time: u64) {
         let (request, after) = self.directory.send(core, line, access);
-        self.wheel.push(time + after, Event::Arrive(request));
+        self.file(time + after, Event::Arrive(request));
     }
 
     /// Loads from `address`. `None`: try again when it is the thread's turn.
     #[inline]
     pub(crate) fn load(&mut self, address: usize) -> Option<Source> {
         let Some(line) = self.memory.line_of(address) else { return Some(Source::Memory) };
-        if self.is_ahead(Some(line)) {
+        if self.is_ahead_of_stores(line) {
             return None;
         }
         let cpu = self.my_cpu();
@@ -182,8 +191,8 @@ impl Engine {
         let hit = self.machine.memory.hit;
         self.counts.operations += 1;
         let fiber = self.me();
+        fiber.round.looked_at(line, fiber.clock);
         fiber.clock += hit;
-        fiber.round.looked_at(line);
         Some(Source::Memory)
     }
 
@@ -192,7 +201,7 @@ impl Engine {
     #[inline]
     pub(crate) fn store(&mut self, address: usize, bits: u64, width: Width) -> Option<bool> {
         let Some(line) = self.memory.line_of(address) else { return Some(true) };
-        if self.is_ahead(Some(line)) {
+        if self.is_ahead_of_stores(line) {
             return None;
         }
         let room = self.machine.core.store_buffer;
@@ -206,7 +215,8 @@ impl Engine {
         let owned = self.directory.hits(core, line, Access::Store);
         if at_once && owned {
             self.my_cpu().committed += 1;
-            self.wrote(core, line);
+            let time = self.me().clock;
+            self.wrote(core, line, time);
         } else {
             self.my_cpu().buffer.push_back(Store { line, address, bits, width });
             if !owned {
@@ -233,7 +243,8 @@ impl Engine {
         }
         let me = self.current;
         self.note_step(me, |engine| format!("changes {} by an atomic operation", engine.name_of(line)));
-        self.wrote(core, line);
+        let time = self.me().clock;
+        self.wrote(core, line, time);
         self.worked(self.machine.core.atomic);
         Some(())
     }
@@ -255,15 +266,19 @@ impl Engine {
         Some(())
     }
 
-    /// Asks for the line of `address`, to write it, and does not wait.
-    pub(crate) fn prefetch(&mut self, address: usize) {
-        let Some(line) = self.memory.line_of(address) else { return };
+    /// Asks for the line of `address`, to write it, and does not wait. `None`: try again when it is the thread's turn.
+    pub(crate) fn prefetch(&mut self, address: usize) -> Option<()> {
+        let Some(line) = self.memory.line_of(address) else { return Some(()) };
+        if self.is_ahead(None) {
+            return None;
+        }
         let core = self.my_cpu().core;
-        if !self.directory.hits(core, line, Access::Store) && self.directory.is_quiet(line) {
+        if !self.directory.hits(core, line, Access::Store) && !self.directory.is_busy(line) {
             self.ask(core, line, Access::Store);
         }
         // The next look at the line is another one.
         self.me().round.idle = false;
+        Some(())
     }
 
     /// The thread has done something of this many cycles that others may notice.
@@ -288,9 +303,9 @@ impl Engine {
     }
 
     /// Stores of a core to a line that it owns, which the other hardware threads of the core may poll.
-    fn wrote(&mut self, core: CoreId, line: LineId) {
+    fn wrote(&mut self, core: CoreId, line: LineId, time: u64) {
         if self.machine.threads_per_core > 1 {
-            self.wake_pollers(core, line);
+            self.wake_pollers(core, line, time);
         }
     }
 
@@ -313,7 +328,7 @@ impl Engine {
             }
             self.cpus[usize::from(cpu)].buffer.pop_front();
             self.cpus[usize::from(cpu)].committed += 1;
-            self.wrote(core, store.line);
+            self.wrote(core, store.line, self.now);
         }
         let Cpu { fiber, ref buffer, .. } = self.cpus[usize::from(cpu)];
         let (drained, room) = (buffer.is_empty(), buffer.len() < self.machine.core.store_buffer);
@@ -386,7 +401,7 @@ impl Engine {
         fiber.turn += 1;
         let turn = fiber.turn;
         if most < u32::MAX {
-            self.wheel.push(clock + u64::from(most - 1) * length, Event::Go(id, turn));
+            self.file(clock + u64::from(most - 1) * length, Event::Go(id, turn));
         }
         true
     }
@@ -396,25 +411,25 @@ impl Engine {
         self.me().rounds
     }
 
-    /// A core has lost a line, or written it: threads there that poll it look again.
-    pub(super) fn wake_pollers(&mut self, core: CoreId, line: LineId) {
+    /// A core has lost a line, or written it, at this time: threads there that poll it look again.
+    pub(super) fn wake_pollers(&mut self, core: CoreId, line: LineId, time: u64) {
         for cpu in self.cpus_of(core) {
             let Some(id) = self.cpus[usize::from(cpu)].fiber else { continue };
             let fiber = self.fiber(id);
-            if matches!(fiber.state, State::Polling { .. }) && fiber.last_round.lines().contains(&line) {
-                self.stop_polling(id);
+            let looks_at = fiber.last_round.looks_at(line);
+            if let (State::Polling { .. }, Some(offset)) = (fiber.state, looks_at) {
+                self.stop_polling(id, time.saturating_sub(offset));
                 self.note_step(id, |engine| format!("loses {}, which it polls", engine.name_of(line)));
                 self.compute_as(id);
             }
         }
     }
 
-    /// Accounts for the rounds of a thread that has polled until now.
-    pub(super) fn stop_polling(&mut self, id: FiberId) {
-        let now = self.now;
+    /// Accounts for the rounds of a thread that has polled, up to the one that begins at this time or is the next to begin.
+    pub(super) fn stop_polling(&mut self, id: FiberId, time: u64) {
         let fiber = self.fiber(id);
         let State::Polling { since, round, most } = fiber.state else { return };
-        let rounds = now.saturating_sub(since).div_ceil(round).min(u64::from(most - 1));
+        let rounds = time.saturating_sub(since).div_ceil(round).min(u64::from(most - 1));
         fiber.rounds = 1 + rounds as u32;
         fiber.clock = since + rounds * round;
         fiber.round = Round::begin(fiber.clock);

@@ -54,6 +54,8 @@ const WATCHED: usize = 6;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Round {
     lines: [LineId; WATCHED],
+    /// How long after the beginning it looked at each, first.
+    offsets: [u32; WATCHED],
     count: u8,
     /// Whether it did nothing but look at those lines.
     pub(crate) idle: bool,
@@ -69,19 +71,26 @@ impl Round {
         Self { idle: true, start, ..Self::default() }
     }
 
-    /// Adds a line that was looked at.
+    /// Adds a line that was looked at at this time.
     #[inline]
-    pub(crate) fn looked_at(&mut self, line: LineId) {
+    pub(crate) fn looked_at(&mut self, line: LineId, time: u64) {
         if !self.idle || self.lines().contains(&line) {
             return;
         }
-        match self.lines.get_mut(usize::from(self.count)) {
-            Some(free) => {
-                *free = line;
-                self.count += 1;
-            }
-            None => self.idle = false,
+        let count = usize::from(self.count);
+        if count == WATCHED {
+            self.idle = false;
+            return;
         }
+        self.lines[count] = line;
+        self.offsets[count] = (time - self.start) as u32;
+        self.count += 1;
+    }
+
+    /// How long after its beginning the round looks at a line, if it does.
+    pub(crate) fn looks_at(&self, line: LineId) -> Option<u64> {
+        let place = self.lines().iter().position(|other| *other == line)?;
+        Some(self.offsets[place].into())
     }
 
     pub(crate) fn lines(&self) -> &[LineId] {

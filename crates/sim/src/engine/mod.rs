@@ -130,6 +130,11 @@ pub(crate) fn until<R>(mut attempt: impl FnMut(&mut Engine) -> Option<R>) -> R {
     }
 }
 
+/// Lets all happen that may happen before the calling thread's own time.
+pub(crate) fn catch_up() {
+    until(|engine| (!engine.is_ahead(None)).then_some(()));
+}
+
 impl Engine {
     pub(crate) fn new(machine: &Machine, options: Options) -> Box<Self> {
         let Options { seed, spin_sleep, strict_spin } = options;
@@ -285,6 +290,34 @@ impl Engine {
         None
     }
 
+    /// Files an event.
+    #[inline]
+    pub(crate) fn file(&mut self, time: u64, event: Event) {
+        let rank = self.rank(event);
+        self.wheel.push(time, rank, event);
+    }
+
+    /// An event's place among those of the same cycle: first what becomes of lines, then the operating system's, then what threads
+    /// do on. By cores, lines and threads, so that it does not matter which of two was filed first.
+    #[inline]
+    fn rank(&self, event: Event) -> u64 {
+        let of = |kind: u64, major: u16, minor: u32| kind << 48 | u64::from(major) << 32 | u64::from(minor);
+        let requested = |kind: u64, request: RequestId| {
+            let request = self.directory.request(request);
+            of(kind, request.core, request.line)
+        };
+        match event {
+            // A core that has got its line uses it before others can take it away.
+            Event::Done(request) => requested(0, request),
+            Event::Next(line) => of(1, 0, line),
+            Event::Arrive(request) => requested(2, request),
+            Event::Slice(cpu, slice) => of(3, cpu, slice),
+            Event::Wake(id, _) => of(4, 0, id),
+            Event::Expire(id, _) => of(5, 0, id),
+            Event::Go(id, _) => of(6, self.fibers[id as usize].cpu, id),
+        }
+    }
+
     /// Adds an event to the hash of the run.
     fn note(&mut self, event: Event) {
         let (kind, id) = match event {
@@ -308,11 +341,11 @@ impl Engine {
     /// What follows from a service that has begun: others may have lost their copies.
     fn served(&mut self, request: RequestId, next: Move) {
         let Move::DoneIn(cycles) = next else { return };
-        self.wheel.push(self.now + cycles, Event::Done(request));
+        self.file(self.now + cycles, Event::Done(request));
         let line = self.directory.request(request).line;
         let lost = mem::take(&mut self.directory.lost);
         for core in &lost {
-            self.wake_pollers(*core, line);
+            self.wake_pollers(*core, line, self.now);
         }
         self.directory.lost = lost;
     }
@@ -322,7 +355,7 @@ impl Engine {
         let (request, waited_for) = self.directory.done(request);
         if waited_for {
             // The core does what it wanted the line for before that goes on.
-            self.wheel.push(self.now + 1, Event::Next(request.line));
+            self.file(self.now + 1, Event::Next(request.line));
         }
         for cpu in self.cpus_of(request.core) {
             if let Some(id) = self.cpus[usize::from(cpu)].fiber {

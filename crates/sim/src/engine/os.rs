@@ -26,7 +26,7 @@ impl Engine {
         if !state.slice_filed {
             state.slice_filed = true;
             let (end, slice) = (state.slice_end, state.slice);
-            self.wheel.push(end, Event::Slice(cpu, slice));
+            self.file(end, Event::Slice(cpu, slice));
         }
     }
 
@@ -92,7 +92,7 @@ impl Engine {
             return false;
         }
         if matches!(self.fibers[id as usize].state, State::Polling { .. }) {
-            self.stop_polling(id);
+            self.stop_polling(id, self.now);
         }
         let state = &mut self.cpus[usize::from(cpu)];
         if !state.give_way || state.queue.is_empty() {
@@ -127,7 +127,7 @@ impl Engine {
         let Some(id) = state.fiber else { return };
         match self.fiber(id).state {
             State::Polling { .. } => {
-                self.stop_polling(id);
+                self.stop_polling(id, self.now);
                 self.preempt(cpu);
             }
             State::Computing => self.preempt(cpu),
@@ -202,7 +202,7 @@ impl Engine {
         self.leave(State::Parked(address));
         if let Some(deadline) = deadline {
             let turn = self.me().turn;
-            self.wheel.push(deadline, Event::Expire(id, turn));
+            self.file(deadline, Event::Expire(id, turn));
         }
     }
 
@@ -222,7 +222,7 @@ impl Engine {
             let waker = self.me();
             waker.clock += cost;
             let time = waker.clock + latency;
-            self.wheel.push(time, Event::Wake(id, turn));
+            self.file(time, Event::Wake(id, turn));
         }
     }
 
