@@ -13,6 +13,9 @@ pub(crate) const LINE: usize = 64;
 /// The most memory a run can use. It is reserved at the start, and taken when used.
 const BYTES: usize = 1 << 30;
 
+/// What the memory itself is aligned to, at least.
+const PAGE: usize = 4096;
+
 /// The number of a cache line.
 pub(crate) type LineId = u32;
 
@@ -38,12 +41,16 @@ impl Arena {
     ///
     /// # Panics
     ///
-    /// If the run uses more than a gigabyte.
+    /// If the run uses more than a gigabyte, or something is to be aligned to more than a page.
     pub(crate) fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
         let align = layout.align().max(LINE);
+        assert!(align <= PAGE, "simulated memory is aligned to {PAGE} bytes, not to {align}");
         let offset = self.used.next_multiple_of(align);
+        assert!(
+            layout.size() <= BYTES.saturating_sub(offset),
+            "the workload needs more than {BYTES} bytes of simulated memory"
+        );
         self.used = (offset + layout.size().max(1)).next_multiple_of(LINE);
-        assert!(self.used <= BYTES, "the workload needs more than {BYTES} bytes of simulated memory");
         // SAFETY: inside the piece, by the check.
         unsafe { self.start.add(offset) }
     }
@@ -70,5 +77,21 @@ impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: ours, and the run that knew of it is over.
         unsafe { sys::unmap_pages(self.start, BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let mut arena = Arena::new();
+        let first = arena.allocate(Layout::new::<u64>());
+        let large = Layout::from_size_align(BYTES, LINE).expect("a layout");
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| arena.allocate(large)));
+        assert!(refused.is_err());
+        assert_eq!(arena.lines(), 1);
+        assert_eq!(arena.line_of(first.as_ptr() as usize + LINE), None);
     }
 }

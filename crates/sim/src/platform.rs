@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 use std::cell::Cell;
+use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
@@ -62,10 +63,17 @@ impl<T: 'static> Bits for *mut T {
 
 /// An atomic word of a simulated machine. Laid out as the native one, so that lines are shared as they are natively.
 #[repr(transparent)]
-#[derive(Debug)]
 pub struct Word<T: Copy>(Cell<T>);
 
-// SAFETY: all threads of a run are coroutines of one host thread, and no access is interrupted by another.
+impl<T: Copy> fmt::Debug for Word<T> {
+    /// Without the value, which only code of the run may look at.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Word").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the value is used by code of the run alone whose memory it is in: every access looks whether it is. All threads of a run
+// are coroutines of one host thread, and no access is interrupted by another.
 unsafe impl<T: Copy> Sync for Word<T> {}
 // SAFETY: as above.
 unsafe impl<T: Copy> Send for Word<T> {}
@@ -186,8 +194,14 @@ impl FutexCell for Word<u32> {
 /// Plain data of a simulated machine. It costs what its line costs; the value itself changes at once, which nobody can tell where
 /// a lock orders the accesses.
 #[repr(transparent)]
-#[derive(Debug)]
 pub struct Plain<T: Copy>(Cell<T>);
+
+impl<T: Copy> fmt::Debug for Plain<T> {
+    /// As a [`Word`]'s.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plain").finish_non_exhaustive()
+    }
+}
 
 // SAFETY: as for `Word`.
 unsafe impl<T: Copy + Send> Sync for Plain<T> {}
@@ -395,8 +409,11 @@ unsafe impl Platform for Sim {
 
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
         let node = with(|engine| engine.take_block(Layout::new::<T>())).cast::<T>();
+        // The thread's last stores to a node that it has freed must not come after the initial values.
+        let start = node.as_ptr() as usize;
+        until(|engine| engine.settled(start..start + size_of::<T>()));
         // Natively the initial values are stores, too.
-        until(|engine| engine.store(node.as_ptr() as usize, 0, Width::Line));
+        until(|engine| engine.store(start, 0, Width::Line));
         // SAFETY: a block of this layout that nobody else has.
         unsafe { node.write(T::new()) };
         node

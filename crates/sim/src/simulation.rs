@@ -52,8 +52,14 @@ pub struct Outcome {
 
 impl Simulation {
     /// A machine without threads.
+    ///
+    /// # Safety
+    ///
+    /// - Nobody uses what was placed in its memory once it has been dropped.
+    /// - Threads that the end of the run cuts short are forgotten where they are: what a thread has on its stack while simulated
+    ///   time passes must not need to be dropped for others to be safe, as a pinned value or a scope of host threads would.
     #[must_use]
-    pub fn new(machine: &Machine, options: Options) -> Self {
+    pub unsafe fn new(machine: &Machine, options: Options) -> Self {
         let engine = Engine::new(machine, options);
         Self { engine: Box::into_raw(engine) }
     }
@@ -74,7 +80,7 @@ impl Simulation {
         let place = self.engine().allocate(Layout::new::<T>()).cast::<T>();
         // SAFETY: fresh memory of this layout.
         unsafe { place.write(value) };
-        // SAFETY: it stays for as long as the run, and code of the run is all that uses it.
+        // SAFETY: it stays for as long as the run, and by the contract of `new` nobody uses it for longer.
         unsafe { place.as_ref() }
     }
 
@@ -100,7 +106,7 @@ impl Simulation {
             // SAFETY: fresh memory for a value of this type.
             unsafe { element.write(value) };
         }
-        // SAFETY: `count` values, which stay for as long as the run; code of the run is all that uses them.
+        // SAFETY: `count` values, which stay for as long as the run; by the contract of `new` nobody uses them for longer.
         unsafe { std::slice::from_raw_parts(place.as_ptr(), count) }
     }
 
@@ -129,6 +135,10 @@ impl Simulation {
     }
 
     /// Runs until all threads have ended or the time `cycles` is over.
+    ///
+    /// # Panics
+    ///
+    /// If a thread panics, or this is one.
     pub fn run(&mut self, cycles: u64) -> Outcome {
         let engine = self.engine;
         let end = Engine::enter(engine, || Engine::run(engine, cycles));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, Deadline, FutexCell, Platform, TimedOut};
 use lockwork_sim::machine::{Distance, library};
-use lockwork_sim::{End, Options, Sim, Simulation, Word, delay, machine, now, probe};
+use lockwork_sim::{End, Machine, Options, Sim, Simulation, Word, delay, machine, now, probe};
 
 const LONG: u64 = 1_000_000_000;
 
@@ -34,7 +34,7 @@ fn run_threads(
     body: impl Fn(usize) + Clone + 'static,
 ) -> lockwork_sim::Outcome {
     let machine = machine::named("e7-4850").expect("a machine of ours");
-    let mut run = Simulation::new(&machine, Options::default());
+    let mut run = new_run(&machine, Options::default());
     for (thread, cpu) in cpus.iter().enumerate() {
         let body = body.clone();
         run.spawn(*cpu, pinned, move || body(thread));
@@ -70,7 +70,7 @@ fn threads_that_are_not_pinned_spread() {
 #[test]
 fn a_sleeper_is_woken_and_a_deadline_is_kept() {
     let machine = machine::named("e7-4850").expect("a machine of ours");
-    let mut run = Simulation::new(&machine, Options::default());
+    let mut run = new_run(&machine, Options::default());
     let word: &'static Word<u32> = run.place(Word::new(0));
     let seen = Rc::new(RefCell::new(Vec::new()));
     let (late, woken) = (Rc::clone(&seen), Rc::clone(&seen));
@@ -98,7 +98,7 @@ fn a_sleeper_is_woken_and_a_deadline_is_kept() {
 #[test]
 fn a_deadlock_is_reported_with_the_state_of_every_thread() {
     let machine = machine::named("e7-4850").expect("a machine of ours");
-    let mut run = Simulation::new(&machine, Options::default());
+    let mut run = new_run(&machine, Options::default());
     let word: &'static Word<u32> = run.place(Word::new(0));
     run.spawn(0, true, move || {
         let _ = word.wait(0, None);
@@ -118,7 +118,7 @@ fn a_deadlock_is_reported_with_the_state_of_every_thread() {
 #[test]
 fn a_livelock_ends_with_the_time() {
     let machine = machine::named("e7-4850").expect("a machine of ours");
-    let mut run = Simulation::new(&machine, Options::default());
+    let mut run = new_run(&machine, Options::default());
     let word: &'static Word<u32> = run.place(Word::new(0));
     run.spawn(0, true, move || {
         loop {
@@ -126,4 +126,10 @@ fn a_livelock_ends_with_the_time() {
         }
     });
     assert_eq!(run.run(100_000).end, End::Time);
+}
+
+/// A run of which nothing is used afterwards, and whose threads own nothing that must be dropped.
+fn new_run(machine: &Machine, options: Options) -> Simulation {
+    // SAFETY: as above.
+    unsafe { Simulation::new(machine, options) }
 }

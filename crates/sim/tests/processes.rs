@@ -16,7 +16,7 @@ fn host() -> Machine {
 #[test]
 fn futexes_are_a_process_s_own() {
     let run = |sleeper_of: fn(&mut Simulation) -> ProcessId| {
-        let mut run = Simulation::new(&host(), Options::default());
+        let mut run = new_run(&host(), Options::default());
         let word: &'static Word<u32> = run.place(Word::new(0));
         let process = sleeper_of(&mut run);
         run.spawn_in(process, 0, true, move || {
@@ -36,7 +36,7 @@ fn futexes_are_a_process_s_own() {
 
 /// Two threads on one CPU, of one process or of two.
 fn side_by_side(machine: &Machine, apart: bool) -> Outcome {
-    let mut run = Simulation::new(machine, Options::default());
+    let mut run = new_run(machine, Options::default());
     let other = if apart { run.add_process() } else { ProcessId::FIRST };
     for process in [ProcessId::FIRST, other] {
         run.spawn_in(process, 0, true, || {
@@ -63,7 +63,7 @@ fn another_address_space_costs_something() {
 #[test]
 fn a_process_that_only_computes_takes_cpus_away() {
     let elapsed = |background: usize| {
-        let mut run = Simulation::new(&host(), Options::default());
+        let mut run = new_run(&host(), Options::default());
         let other = run.add_process();
         let done = Rc::new(Cell::new(0));
         let end = Rc::clone(&done);
@@ -90,7 +90,7 @@ fn a_process_that_only_computes_takes_cpus_away() {
 
 #[test]
 fn waiters_of_other_processes_are_not_counted() {
-    let mut run = Simulation::new(&host(), Options::default());
+    let mut run = new_run(&host(), Options::default());
     let other = run.add_process();
     let word: &'static Word<u32> = run.place(Word::new(0));
     let address = std::ptr::from_ref(word) as usize;
@@ -119,7 +119,7 @@ fn waiters_of_other_processes_are_not_counted() {
 
 #[test]
 fn words_that_locks_share_are_a_process_s_own() {
-    let mut run = Simulation::new(&host(), Options::default());
+    let mut run = new_run(&host(), Options::default());
     let other = run.add_process();
     let seen: Rc<[Cell<usize>; 3]> = Rc::default();
     let processes = [ProcessId::FIRST, other, ProcessId::FIRST];
@@ -136,4 +136,10 @@ fn words_that_locks_share_are_a_process_s_own() {
     }
     assert_eq!(run.run(LONG).end, End::Finished);
     assert_eq!(seen.each_ref().map(Cell::get), [0, 0, 7]);
+}
+
+/// A run of which nothing is used afterwards, and whose threads own nothing that must be dropped.
+fn new_run(machine: &Machine, options: Options) -> Simulation {
+    // SAFETY: as above.
+    unsafe { Simulation::new(machine, options) }
 }

@@ -168,10 +168,24 @@ impl Engine {
         self.file(time + after, Event::Arrive(request));
     }
 
+    /// The line of a cell.
+    ///
+    /// # Panics
+    ///
+    /// If the cell is not in this run's memory. Cells may be shared between host threads, each of which has runs of its own, only
+    /// because nobody else than code of its own run can use one.
+    #[inline]
+    fn line_of(&self, address: usize) -> LineId {
+        match self.memory.line_of(address) {
+            Some(line) => line,
+            None => foreign_cell(),
+        }
+    }
+
     /// Loads from `address`. `None`: try again when it is the thread's turn.
     #[inline]
     pub(crate) fn load(&mut self, address: usize) -> Option<Source> {
-        let Some(line) = self.memory.line_of(address) else { return Some(Source::Memory) };
+        let line = self.line_of(address);
         if self.is_ahead_of_stores(line) {
             return None;
         }
@@ -200,7 +214,7 @@ impl Engine {
     /// `Some(false)` if the buffer will.
     #[inline]
     pub(crate) fn store(&mut self, address: usize, bits: u64, width: Width) -> Option<bool> {
-        let Some(line) = self.memory.line_of(address) else { return Some(true) };
+        let line = self.line_of(address);
         if self.is_ahead_of_stores(line) {
             return None;
         }
@@ -231,7 +245,7 @@ impl Engine {
     /// again when it is the thread's turn.
     #[inline]
     pub(crate) fn own(&mut self, address: usize) -> Option<()> {
-        let Some(line) = self.memory.line_of(address) else { return Some(()) };
+        let line = self.line_of(address);
         self.drained()?;
         if self.is_ahead(Some(line)) {
             return None;
@@ -259,6 +273,16 @@ impl Engine {
         None
     }
 
+    /// Waits until no store to this memory is under way: what is written there at once is written after those. `None`: try again
+    /// when it is the thread's turn.
+    pub(crate) fn settled(&mut self, memory: Range<usize>) -> Option<()> {
+        if self.my_cpu().buffer.iter().any(|store| memory.contains(&store.address)) {
+            self.me().state = State::Drain;
+            return None;
+        }
+        Some(())
+    }
+
     /// A full fence.
     pub(crate) fn fence(&mut self) -> Option<()> {
         self.drained()?;
@@ -268,6 +292,7 @@ impl Engine {
 
     /// Asks for the line of `address`, to write it, and does not wait. `None`: try again when it is the thread's turn.
     pub(crate) fn prefetch(&mut self, address: usize) -> Option<()> {
+        // A hint may name any address.
         let Some(line) = self.memory.line_of(address) else { return Some(()) };
         if self.is_ahead(None) {
             return None;
@@ -435,6 +460,11 @@ impl Engine {
         fiber.round = Round::begin(fiber.clock);
         self.counts.spun += rounds * round;
     }
+}
+
+#[cold]
+fn foreign_cell() -> ! {
+    panic!("a simulated cell is used that is not in the memory of this run");
 }
 
 impl Store {

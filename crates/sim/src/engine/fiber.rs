@@ -192,8 +192,7 @@ impl Fiber {
 impl Drop for Fiber {
     fn drop(&mut self) {
         if let Some(stack) = self.stack.as_mut().filter(|stack| stack.started() && !stack.done()) {
-            // SAFETY: a simulated thread that is cut short keeps nothing on its stack but plain data and what the
-            // run owns: its body is forgotten, not unwound.
+            // SAFETY: by the contract of `Simulation::new` a thread that is cut short may be forgotten, and is not unwound.
             unsafe { stack.force_reset() };
         }
     }

@@ -76,10 +76,11 @@ pub(crate) struct Engine {
     /// When the run is over: no thread runs ahead of that.
     end: u64,
     wheel: crate::wheel::Wheel<Event>,
+    /// Before the memory, so that what threads own is dropped while there is one.
+    pub(crate) fibers: Vec<Fiber>,
     pub(crate) memory: Arena,
     pub(crate) directory: Directory,
     cpus: Vec<Cpu>,
-    pub(crate) fibers: Vec<Fiber>,
     /// Threads to run on the host now.
     ready: VecDeque<FiberId>,
     current: FiberId,
@@ -105,7 +106,8 @@ thread_local! {
 pub(crate) fn with<R>(f: impl FnOnce(&mut Engine) -> R) -> R {
     let engine = CURRENT.get();
     assert!(!engine.is_null(), "simulated cells are used outside a run");
-    // SAFETY: set by `Engine::enter` for as long as the engine lives; one host thread, and no borrow outlasts a closure.
+    // SAFETY: `Engine::enter` has set it, and takes it back before the engine can go; one host thread; and no borrow outlasts its
+    // closure: none of them suspends, which alone lets other code of the run go on, and none calls `with`.
     f(unsafe { &mut *engine })
 }
 
@@ -163,12 +165,22 @@ impl Engine {
         })
     }
 
-    /// Makes this the machine of the calling host thread, for the time of `f`.
+    /// Makes this the machine of the calling host thread, for the time of `f`, however that ends.
+    ///
+    /// # Panics
+    ///
+    /// If the calling thread is a simulated one: it could not tell its own machine from the other.
     pub(crate) fn enter<R>(this: *mut Self, f: impl FnOnce() -> R) -> R {
-        let before = CURRENT.replace(this);
-        let result = f();
-        CURRENT.set(before);
-        result
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                CURRENT.set(ptr::null_mut());
+            }
+        }
+        assert!(CURRENT.get().is_null(), "a simulated thread cannot run a simulation");
+        CURRENT.set(this);
+        let _leave = Leave;
+        f()
     }
 
     #[inline]

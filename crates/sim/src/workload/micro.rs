@@ -143,7 +143,9 @@ impl Micro {
     /// Runs it under a lock, or under none.
     #[must_use]
     pub fn run(&self, machine: &Machine, lock: Option<&LockSpec>, options: Options) -> MicroResult {
-        let mut run = Simulation::new(machine, options);
+        // SAFETY: locks and lines are used by the threads, and looked at before the run goes; threads keep numbers and counted
+        // references on their stacks.
+        let mut run = unsafe { Simulation::new(machine, options) };
         let guarded: Vec<Guarded> = (0..self.locks.max(1))
             .map(|_| Guarded { lock: lock.map(|spec| build(&mut run, spec)), lines: self.lines(&mut run) })
             .collect();
