@@ -1,7 +1,8 @@
-//! `lockwork-avl`: an AVL-tree key-value map behind one POSIX mutex, as a program to try locks on.
+//! `lockwork-avl`: a key-value map behind one POSIX lock, as a program to try locks on.
 
 mod avl;
-mod mutex;
+mod lock;
+mod map;
 mod options;
 mod report;
 mod rng;

@@ -17,12 +17,16 @@ Examples:
 
   Many locks and thread counts at once:
     lockwork compare --locks pthread,ticket,'gcr(ticket)' --threads 2,8,32 \\
-        --metric 'ops/sec: ([0-9.]+)' --higher-is-better -- lockwork-avl --threads {threads}";
+        --metric 'ops/sec: ([0-9.]+)' --higher-is-better -- lockwork-avl --threads {threads}
 
-/// Measures an AVL-tree key-value map behind one pthread mutex.
+  Reader-writer locks, with one write in ten operations:
+    lockwork run --lock cst-rwsem -- lockwork-avl --hash --rwlock --lookup-percent 90 --threads 32";
+
+/// Measures a key-value map behind one POSIX lock.
 ///
 /// The microbenchmark of the GCR paper (Dice and Kogan, EuroSys 2019, section 6.1): threads look up,
-/// insert and remove random keys of one map under one lock, with some work of their own in between.
+/// insert and remove random keys of one AVL tree under one mutex, with some work of their own in between.
+/// With --hash the map is a hash table, with --rwlock its lock a reader-writer lock that look-ups share.
 /// Run it under `lockwork run` to try a lock on it. Exits with 1 when the lock let two threads in.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "lockwork-avl", version, after_help = EXAMPLES)]
@@ -50,6 +54,14 @@ pub(crate) struct Options {
     /// Pseudo-random numbers that a thread computes between two operations
     #[arg(long, value_name = "NUMBERS", default_value_t = 500)]
     pub(crate) external_work: u32,
+
+    /// Keep the keys in a hash table in place of the tree: shorter critical sections
+    #[arg(long)]
+    pub(crate) hash: bool,
+
+    /// Use a reader-writer lock in place of the mutex; look-ups take it as readers
+    #[arg(long)]
+    pub(crate) rwlock: bool,
 
     /// Print the result as one JSON object
     #[arg(long)]

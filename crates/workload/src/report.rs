@@ -18,7 +18,7 @@ pub(crate) struct Report {
     fairness: Option<Fairness>,
 }
 
-/// Percentiles of an operation's time in microseconds, waiting for the mutex included.
+/// Percentiles of an operation's time in microseconds, waiting for the lock included.
 #[derive(Debug, Serialize)]
 struct Latency {
     p50: f64,

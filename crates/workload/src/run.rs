@@ -1,7 +1,7 @@
-//! The benchmark: threads that operate on one map under one mutex.
+//! The benchmark: threads that operate on one map under one lock.
 
-use crate::avl::AvlMap;
-use crate::mutex::PosixMutex;
+use crate::lock::PosixLock;
+use crate::map::Map;
 use crate::options::{Extent, Options};
 use crate::rng::Rng;
 use hdrhistogram::Histogram;
@@ -17,7 +17,7 @@ const MAX_LATENCY: Duration = Duration::from_secs(3600);
 pub(crate) struct ThreadResult {
     /// Operations done.
     pub(crate) operations: u64,
-    /// Nanoseconds that each operation took, waiting for the mutex included.
+    /// Nanoseconds that each operation took, waiting for the lock included.
     pub(crate) latency: Histogram<u64>,
     /// When the last operation ended.
     end: Instant,
@@ -37,8 +37,8 @@ pub(crate) struct RunResult {
 /// What the threads share.
 struct Shared<'a> {
     options: &'a Options,
-    map: PosixMutex<AvlMap>,
-    // The standard library's barrier and cell wait on futexes, never on the mutex under test.
+    map: PosixLock<Map>,
+    // The standard library's barrier and cell wait on futexes, never on the lock under test.
     ready: Barrier,
     start: OnceLock<Instant>,
 }
@@ -46,13 +46,13 @@ struct Shared<'a> {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// When a thread cannot be started, or the map is damaged afterwards: the mutex did not exclude.
+/// When a thread cannot be started, or the map is damaged afterwards: the lock did not exclude.
 pub(crate) fn run(options: &Options) -> Result<RunResult, String> {
-    let map = prefilled(options.range);
+    let map = prefilled(options.hash, options.range);
     let prefill = map.len();
     let shared = Shared {
         options,
-        map: PosixMutex::new(map),
+        map: if options.rwlock { PosixLock::rwlock(map) } else { PosixLock::mutex(map) },
         ready: Barrier::new(options.threads as usize),
         start: OnceLock::new(),
     };
@@ -62,13 +62,13 @@ pub(crate) fn run(options: &Options) -> Result<RunResult, String> {
 
     let growth: i64 = threads.iter().map(|t| t.growth).sum();
     check(&shared.map.into_inner(), prefill as i64 + growth)
-        .map_err(|damage| format!("the mutex let two threads in at once: {damage}"))?;
+        .map_err(|damage| format!("the lock let two threads in at once: {damage}"))?;
     Ok(RunResult { threads, wall })
 }
 
 /// A map with every other key of the range, added in random order.
-fn prefilled(range: u32) -> AvlMap {
-    let mut map = AvlMap::with_capacity(range as usize);
+fn prefilled(hash: bool, range: u32) -> Map {
+    let mut map = Map::with_capacity(hash, range as usize);
     let mut keys: Vec<u64> = (0..u64::from(range)).step_by(2).collect();
     let mut rng = Rng::new(u64::MAX - 1);
     while !keys.is_empty() {
@@ -83,7 +83,7 @@ fn value_of(key: u64) -> u64 {
     !key
 }
 
-fn check(map: &AvlMap, expected_len: i64) -> Result<(), String> {
+fn check(map: &Map, expected_len: i64) -> Result<(), String> {
     map.check()?;
     if map.len() as i64 != expected_len {
         return Err(format!("the map has {} entries, its users count {expected_len}", map.len()));
@@ -141,16 +141,14 @@ fn operate(shared: &Shared<'_>, rng: &mut Rng) -> i64 {
     let key = u64::from(rng.below(shared.options.range));
     let kind = rng.below(200);
     let lookups = 2 * shared.options.lookup_percent;
-    let mut map = shared.map.lock();
     if kind < lookups {
-        if let Some(value) = map.get(key) {
-            assert_eq!(value, value_of(key), "the mutex let two threads in at once");
-        }
+        let found = shared.map.read(|map| map.get(key));
+        assert!(found.is_none_or(|value| value == value_of(key)), "the lock let two threads in at once");
         0
     } else if (kind - lookups).is_multiple_of(2) {
-        i64::from(map.insert(key, value_of(key)).is_none())
+        shared.map.write(|map| i64::from(map.insert(key, value_of(key)).is_none()))
     } else {
-        -i64::from(map.remove(key).is_some())
+        shared.map.write(|map| -i64::from(map.remove(key).is_some()))
     }
 }
 
@@ -181,7 +179,7 @@ mod tests {
 
     #[test]
     fn half_of_the_range_is_there_at_the_start() {
-        let map = prefilled(4096);
+        let map = prefilled(false, 4096);
         assert_eq!(map.len(), 2048);
         check(&map, 2048).unwrap();
         assert!(check(&map, 2047).is_err());
@@ -200,6 +198,18 @@ mod tests {
     fn look_ups_alone_leave_the_map_as_it_was() {
         let result = run(&options("--threads 2 --ops 5000 --lookup-percent 100")).unwrap();
         assert!(result.threads.iter().all(|t| t.growth == 0));
+    }
+
+    #[test]
+    fn a_hash_table_and_a_reader_writer_lock_do_the_same_work() {
+        let growth = |args: &str| {
+            let result = run(&options(&format!("--threads 1 --ops 20000 --external-work 0 {args}"))).unwrap();
+            result.threads.iter().map(|t| t.growth).sum::<i64>()
+        };
+        let tree = growth("");
+        assert_eq!([growth("--hash"), growth("--rwlock"), growth("--hash --rwlock")], [tree; 3]);
+        run(&options("--threads 4 --ops 20000 --external-work 0 --hash --rwlock --lookup-percent 50"))
+            .unwrap();
     }
 
     #[test]
