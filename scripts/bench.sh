@@ -87,8 +87,7 @@ rocksdb() {
 sim() {
     local out=$RESULTS/sim
     mkdir -p "$out"
-    "$BIN/lockwork" sim validate --json >"$out/validate.json"
-    "$BIN/lockwork" sim validate | tee "$out/validate.txt"
+    "$BIN/lockwork" sim validate --out "$out"
     cargo bench --quiet -p lockwork-sim --bench speed | tee "$out/speed.txt"
 }
 

@@ -30,14 +30,26 @@ pub(crate) fn table() -> Table {
     table
 }
 
+/// The width of tables of sentences where there is no terminal: a book's.
+const WIDTH_ELSEWHERE: u16 = 132;
+
 /// A table for sentences, which wrap at the terminal's width or, where there is no terminal, at a book's.
 pub(crate) fn wrapping_table() -> Table {
-    const WIDTH_ELSEWHERE: u16 = 132;
     let mut table = table();
     table.set_content_arrangement(ContentArrangement::Dynamic);
     if !io::stdout().is_terminal() {
         table.set_width(WIDTH_ELSEWHERE);
     }
+    table
+}
+
+/// The same for a file, wherever stdout goes.
+pub(crate) fn table_for_files() -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.force_no_tty();
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(WIDTH_ELSEWHERE);
     table
 }
 

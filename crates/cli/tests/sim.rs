@@ -123,9 +123,88 @@ fn bad_machines_and_impossible_workloads_are_refused() {
 }
 
 #[test]
-fn published_claims_are_judged() {
-    let (status, stdout, stderr) = sim(&["validate", "RCL", "--seeds", "1", "--json"]);
+fn every_workload_is_simulated_and_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let profile = directory.path().join("profile.toml");
+    fs::write(&profile, "think = 2000\n[[lock]]\nhold = [[100, 9], [900, 1]]\n").expect("written");
+    let profile = profile.to_str().expect("UTF-8");
+    let workloads: [&[&str]; 9] = [
+        &["--workload", "micro"],
+        &["--workload", "trylock"],
+        &["--workload", "phases", "--phase", "0.05"],
+        &["--workload", "sections"],
+        &["--sections", profile],
+        &["--workload", "avl", "--keys", "64"],
+        &["--workload", "hash", "--buckets", "16"],
+        &["--workload", "rw", "--write-share", "0.5"],
+        &["--workload", "queue", "--producers", "1"],
+    ];
+    let common =
+        ["--locks", "mcs-stp", "--threads", "4", "--seeds", "1", "--time", "0.1", "--json", "--no-report"];
+    for workload in workloads {
+        let (status, stdout, stderr) = sim(&[&common, workload].concat());
+        assert_eq!(status, 0, "{workload:?}: {stderr}");
+        let documents: Value = serde_json::from_str(&stdout).expect("JSON");
+        let run = &documents[0]["runs"][0];
+        assert_eq!(run["outcome"], "ok", "{workload:?}: {run}");
+        for figure in ["throughput", "section", "p99", "transfers", "unfairness", "jain"] {
+            assert!(run["values"][figure].as_f64().is_some_and(|value| value > 0.0), "{workload:?}: {run}");
+        }
+        let name = if workload[0] == "--sections" { "sections" } else { workload[1] };
+        let machine = documents[0]["simulated"].as_str().expect("a machine");
+        assert!(machine.ends_with(&format!("workload {name}")), "{machine}");
+    }
+}
+
+#[test]
+fn producers_have_a_consumer_where_no_number_of_threads_is_given() {
+    let options = ["--locks", "futex", "--seeds", "1", "--time", "0.1", "--no-report", "--json"];
+    let (status, stdout, stderr) =
+        sim(&[&["--workload", "queue", "--producers", "3"], &options[..]].concat());
     assert_eq!(status, 0, "{stderr}");
+    let documents: Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(documents[0]["threads"][0], 4);
+}
+
+#[test]
+fn options_of_other_workloads_and_bad_profiles_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let refused = |arguments: &[&str], message: &str| {
+        let (status, stdout, stderr) = sim(&[&["--no-report"], arguments].concat());
+        assert_eq!((status, stdout.as_str()), (2, ""), "{stderr}");
+        assert!(stderr.contains(message), "{stderr}");
+    };
+    refused(&["--workload", "avl", "--lines", "4"], "`--lines` means nothing to the workload avl");
+    refused(&["--keys", "4"], "it is an option of avl, hash");
+    refused(&["--workload", "rw", "--write-share", "1.5"], "a share between 0 and 1");
+    refused(&["--workload", "rw", "--lines", "uniform:1-4"], "only those of `sections` differ");
+    refused(&["--workload", "queue", "--threads", "4", "--producers", "4"], "at least 5 threads");
+    refused(&["--workload", "nonsense"], "nonsense");
+    refused(&["--lines", "4096", "--instances", "100000"], "MiB of simulated memory");
+    refused(&["--sections", "missing.toml"], "missing.toml: ");
+    let bad = file("bad.toml", "think = 5\n[[lock]]\nhold = \"often\"\n");
+    refused(&["--sections", &bad], "bad.toml:3: `often` is no time");
+    let bad = file("bad.json", "{\n\"think\": 5,\n\"lock\": 7}");
+    refused(&["--sections", &bad], "bad.json:3: invalid type");
+    let good = file("good.toml", "think = 5\n[[lock]]\nhold = 5\n");
+    refused(&["--sections", &good, "--delay", "7"], "`--delay` and `--sections` exclude each other");
+    refused(&["--sections", &good, "--workload", "micro"], "it is an option of sections");
+}
+
+#[test]
+fn published_claims_are_judged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    let (status, stdout, stderr) = sim(&["validate", "RCL", "--seeds", "1", "--json", "--out", out]);
+    assert_eq!(status, 0, "{stderr}");
+    let written = |name| fs::read_to_string(directory.path().join(name)).expect("written");
+    assert_eq!(written("validate.json"), stdout);
+    assert!(written("validate.txt").contains("6 agree, 0 differ, 4 are not modelled"));
     let rows: Value = serde_json::from_str(&stdout).expect("JSON");
     let rows = rows.as_array().expect("an array");
     assert_eq!(rows.len(), 6 + 4);

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Instant;
 
 use lockwork_locks::spec::LockSpec;
-use lockwork_sim::workload::{Distribution, Micro, MicroResult};
+use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, RunResult, Workload};
 use lockwork_sim::{Machine, Options, machine};
 
 /// Rounds; the median is what counts.
@@ -29,13 +29,14 @@ fn peak_mib() -> f64 {
     kib.unwrap_or(f64::NAN) / 1024.0
 }
 
-fn measure(title: &str, machine: &Machine, lock: &str, micro: &Micro, spin_sleep: bool) {
-    let spec = LockSpec::parse(lock).expect("a lock of ours");
+fn measure(title: &str, machine: &Machine, lock: &str, frame: Frame, spin_sleep: bool) {
+    let micro = Micro { delay: Distribution::About(2000), ..Micro::SHORT };
+    let spec = Protection::Lock(LockSpec::parse(lock).expect("a lock of ours"));
     let mut rates: Vec<(f64, f64)> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();
             let options = Options { spin_sleep, ..Options::default() };
-            let result: MicroResult = micro.run(machine, Some(&spec), options);
+            let result: RunResult = micro.run(&frame, machine, &spec, options);
             let seconds = start.elapsed().as_secs_f64();
             (result.counts.operations as f64 / seconds / 1e6, seconds)
         })
@@ -52,20 +53,13 @@ fn measure(title: &str, machine: &Machine, lock: &str, micro: &Micro, spin_sleep
 fn main() {
     let e7 = machine::named("e7-4850").expect("a machine of ours");
     let cst = machine::named("e7-8870-v2").expect("a machine of ours");
-    let forty =
-        Micro { threads: 40, delay: Distribution::About(2000), window: 10_000_000, ..Micro::default() };
+    let forty = Frame { threads: 40, ..Frame::SHORT };
     for lock in ["mcs-spin", "ticket", "ttas", "hmcs-spin"] {
-        measure("40 threads", &e7, lock, &forty, false);
+        measure("40 threads", &e7, lock, forty, false);
     }
-    let point = Micro { threads: 120, window: cst.cycles(10_000_000), ..forty.clone() };
-    measure("a point of 120 threads, 10 ms", &cst, "mcs-spin", &point, true);
-    measure("a point of 120 threads, 10 ms", &cst, "ttas", &point, true);
-    let many = Micro {
-        threads: 4095,
-        delay: Distribution::About(2000),
-        warm_up: 0,
-        window: 3_000_000,
-        ..Micro::default()
-    };
-    measure("4,095 threads", &large(), "mcs-spin", &many, false);
+    let point = Frame { threads: 120, window: cst.cycles(10_000_000), ..Frame::SHORT };
+    measure("a point of 120 threads, 10 ms", &cst, "mcs-spin", point, true);
+    measure("a point of 120 threads, 10 ms", &cst, "ttas", point, true);
+    let many = Frame { threads: 4095, warm_up: 0, window: 3_000_000, ..Frame::SHORT };
+    measure("4,095 threads", &large(), "mcs-spin", many, false);
 }

@@ -8,12 +8,14 @@
 
 mod engine;
 pub mod fairness;
+mod file;
 pub mod machine;
 mod memory;
 mod platform;
 pub mod probe;
 mod random;
 mod simulation;
+mod toml;
 pub mod validate;
 mod wheel;
 pub mod workload;
@@ -21,6 +23,7 @@ pub mod workload;
 pub use engine::stats::{Counts, Transfers};
 pub use engine::trace::Step;
 pub use engine::{End, ProcessId};
+pub use file::FileError;
 pub use machine::Machine;
 pub use platform::{Plain, Sim, Word};
 pub use random::Random;

@@ -11,7 +11,7 @@ use lockwork_platform::sys;
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 /// The most memory a run can use. It is reserved at the start, and taken when used.
-const BYTES: usize = 1 << 30;
+pub(crate) const BYTES: usize = 1 << 30;
 
 /// What the memory itself is aligned to, at least.
 const PAGE: usize = 4096;

@@ -211,6 +211,12 @@ impl<T: Copy> Plain<T> {
     pub(crate) fn peek(&self) -> T {
         self.0.get()
     }
+
+    /// Changes the value, from outside the run.
+    #[cfg(test)]
+    pub(crate) fn put(&self, value: T) {
+        self.0.set(value);
+    }
 }
 
 impl<T: Copy + Send> DataCell<T> for Plain<T> {

@@ -2,11 +2,11 @@
 
 use lockwork_locks::catalogue::{LOCKS, WRAPPERS, wrapped_by};
 use lockwork_locks::spec::LockSpec;
-use lockwork_sim::workload::{Distribution, Micro, MicroResult, Phases};
+use lockwork_sim::workload::{Distribution, Frame, Micro, Phases, Protection, RunResult, Workload};
 use lockwork_sim::{Machine, Options, machine};
 
-fn spec(text: &str) -> LockSpec {
-    LockSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+fn lock(text: &str) -> Protection {
+    Protection::Lock(LockSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")))
 }
 
 fn machine_of_ours(name: &str) -> Machine {
@@ -22,20 +22,15 @@ fn all() -> Vec<String> {
     LOCKS.iter().map(|lock| lock.name.to_owned()).chain(wrapped).collect()
 }
 
-fn short(threads: usize) -> Micro {
-    Micro {
-        threads,
-        delay: Distribution::About(500),
-        warm_up: 100_000,
-        window: 400_000,
-        lines: 2,
-        ..Micro::default()
-    }
+fn short(threads: usize) -> Frame {
+    Frame { threads, warm_up: 100_000, window: 400_000, ..Frame::SHORT }
 }
 
-fn check(name: &str, result: &MicroResult) {
+const MICRO: Micro = Micro { delay: Distribution::About(500), lines: 2, ..Micro::SHORT };
+
+fn check(name: &str, result: &RunResult) {
     assert_eq!(result.deadlock, None, "{name}");
-    assert_eq!(result.lost_updates, 0, "{name}");
+    assert_eq!(result.damage, None, "{name}");
     assert!(result.sections > 0, "{name}");
 }
 
@@ -43,7 +38,7 @@ fn check(name: &str, result: &MicroResult) {
 fn every_lock_excludes() {
     for name in all() {
         for (host, threads) in [("e7-4850", 12), ("x6-2", 24), ("chiplet-128", 40)] {
-            let result = short(threads).run(&machine_of_ours(host), Some(&spec(&name)), Options::default());
+            let result = MICRO.run(&short(threads), &machine_of_ours(host), &lock(&name), Options::default());
             check(&format!("{name} on {host}"), &result);
         }
     }
@@ -56,14 +51,15 @@ fn every_lock_excludes_with_more_threads_than_cpus() {
     small.os.slice_us = 50;
     small.os.wakeup_granularity_us = 10;
     for name in all() {
-        let micro = Micro { warm_up: 0, window: 3_000_000, pinned: false, ..short(10) };
-        check(&name, &micro.run(&small, Some(&spec(&name)), Options::default()));
+        let frame = Frame { warm_up: 0, window: 3_000_000, pinned: false, ..short(10) };
+        check(&name, &MICRO.run(&frame, &small, &lock(&name), Options::default()));
     }
 }
 
 #[test]
 fn without_a_lock_updates_are_lost() {
-    assert!(short(12).run(&machine_of_ours("e7-4850"), None, Options::default()).lost_updates > 0);
+    let result = MICRO.run(&short(12), &machine_of_ours("e7-4850"), &Protection::None, Options::default());
+    assert!(result.damage.is_some_and(|damage| damage.contains("updates were lost")));
 }
 
 #[test]
@@ -72,7 +68,7 @@ fn a_seed_determines_a_run() {
     for name in ["mcs-stp", "backoff", "gcr(ticket)", "twa"] {
         let run = |seed| {
             let options = Options { seed, ..Options::default() };
-            Micro { pinned: false, ..short(50) }.run(&machine, Some(&spec(name)), options)
+            MICRO.run(&Frame { pinned: false, ..short(50) }, &machine, &lock(name), options)
         };
         let (one, again, other) = (run(1), run(1), run(2));
         assert_eq!(one, again, "{name}");
@@ -83,15 +79,15 @@ fn a_seed_determines_a_run() {
 /// The hash of a run, which must be the same in every process and on every build.
 #[test]
 fn a_run_is_the_same_everywhere() {
-    let result = short(12).run(&machine_of_ours("e7-4850"), Some(&spec("mcs-spin")), Options::default());
+    let result = MICRO.run(&short(12), &machine_of_ours("e7-4850"), &lock("mcs-spin"), Options::default());
     insta::assert_snapshot!(format!("{:016x}, {} sections", result.hash, result.sections));
 }
 
 #[test]
 fn trylock_loops_exclude_and_fail_now_and_then() {
     for name in ["tas", "ticket", "mcs-spin", "c-tkt-mcs-spin", "hmcs-spin", "gcr(mcs-spin)"] {
-        let micro = Micro { tries: true, ..short(12) };
-        let result = micro.run(&machine_of_ours("e7-4850"), Some(&spec(name)), Options::default());
+        let micro = Micro { tries: true, ..MICRO };
+        let result = micro.run(&short(12), &machine_of_ours("e7-4850"), &lock(name), Options::default());
         check(name, &result);
         assert!(result.failures > 0, "{name}");
     }
@@ -100,8 +96,9 @@ fn trylock_loops_exclude_and_fail_now_and_then() {
 #[test]
 fn phases_change_the_contention() {
     let run = |phases| {
-        let micro = Micro { phases, window: 4_000_000, ..short(12) };
-        micro.run(&machine_of_ours("e7-4850"), Some(&spec("mcs-spin")), Options::default()).section
+        let frame = Frame { window: 4_000_000, ..short(12) };
+        let micro = Micro { phases, ..MICRO };
+        micro.run(&frame, &machine_of_ours("e7-4850"), &lock("mcs-spin"), Options::default()).section
     };
     let calm = Phases { each: 500_000, delay: Distribution::About(50_000) };
     assert!(run(Some(calm)) < run(None), "every second phase is calm");

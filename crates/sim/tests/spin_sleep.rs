@@ -1,23 +1,17 @@
 //! Threads that poll sleep until what they poll changes: that alters nothing for queue locks, and next to nothing for others.
 
 use lockwork_locks::spec::LockSpec;
-use lockwork_sim::workload::{Distribution, Micro, MicroResult};
+use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, RunResult, Workload};
 use lockwork_sim::{Options, machine};
 
 /// With sleeping pollers, and with every turn of every polling loop.
-fn both_ways(host: &str, name: &str, threads: usize, seed: u64) -> [MicroResult; 2] {
+fn both_ways(host: &str, name: &str, threads: usize, seed: u64) -> [RunResult; 2] {
     let machine = machine::named(host).expect("a machine of ours");
-    let spec = LockSpec::parse(name).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let micro = Micro {
-        threads,
-        delay: Distribution::About(500),
-        warm_up: 100_000,
-        window: 400_000,
-        lines: 2,
-        ..Micro::default()
-    };
+    let lock = Protection::Lock(LockSpec::parse(name).unwrap_or_else(|error| panic!("{name}: {error}")));
+    let frame = Frame { threads, warm_up: 100_000, window: 400_000, ..Frame::SHORT };
+    let micro = Micro { delay: Distribution::About(500), lines: 2, ..Micro::SHORT };
     [true, false].map(|spin_sleep| {
-        micro.run(&machine, Some(&spec), Options { seed, spin_sleep, ..Options::default() })
+        micro.run(&frame, &machine, &lock, Options { seed, spin_sleep, ..Options::default() })
     })
 }
 
@@ -31,7 +25,7 @@ fn queue_locks_give_the_very_same_results() {
                     let what = format!("{name}, {threads} threads on {host}, seed {seed}");
                     assert!(with.sections > 10, "{what}");
                     assert_eq!(with.by_thread, without.by_thread, "{what}");
-                    let times = |run: &MicroResult| (run.section, run.percentiles, run.hand_off);
+                    let times = |run: &RunResult| (run.section, run.percentiles, run.hand_off);
                     assert_eq!(times(&with), times(&without), "{what}");
                     assert_eq!(with.transfers, without.transfers, "{what}");
                     assert_eq!(with.counts.parks, without.counts.parks, "{what}");

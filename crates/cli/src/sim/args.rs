@@ -3,18 +3,31 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use lockwork_sim::workload::Distribution;
+
+use super::workload::WorkloadArgs;
 
 /// `lockwork sim`
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
+Workloads:
+  micro     the papers' micro-benchmark: a delay, then a section that updates some cache lines
+  trylock   the same, with threads that try until they succeed, instead of waiting in the lock
+  phases    the same, with contention that changes: two delays by turns
+  sections  sections of varying length and size, on several locks, as a profile of a program describes them
+  avl       a key-value map behind one lock, as an AVL tree: GCR's micro-benchmark
+  hash      the same as a hash table
+  rw        readers that compare cache lines which writers update
+  queue     producers and consumers: a bounded buffer with two condition variables
+
 Examples:
   lockwork sim                                            some locks on SANL's 40 cores
   lockwork sim --machine e7-8870-v2 --threads 15,120,240 --locks 'ttas,mcs-spin,hmcs-spin,gcr(mcs-stp)'
   lockwork sim --machine x6-2 --threads 40,80 --unpinned --delay exponential:5000 --lines 4 --work uniform:100-1000
   lockwork sim --machine my-server.toml --seeds 9 --json
+  lockwork sim --workload avl --locks 'mcs-spin,gcr(mcs-spin)' --unpinned
+  lockwork sim --sections profile.toml                    sections as a profile of a program describes them
   lockwork sim --explain --locks mcs-spin --threads 10    where the cycles of a hand-off go
   lockwork sim machines                                   which machines there are
   lockwork sim validate                                   published figures beside ours
@@ -46,7 +59,7 @@ pub(crate) enum SimCommand {
     },
     /// Compare published results with simulated ones
     #[command(
-        after_help = "Examples:\n  lockwork sim validate\n  lockwork sim validate RCL\n  lockwork sim validate --json | jq '.[] | select(.verdict == \"differs\")'"
+        after_help = "Examples:\n  lockwork sim validate\n  lockwork sim validate RCL\n  lockwork sim validate --out results\n  lockwork sim validate --json | jq '.[] | select(.verdict == \"differs\")'"
     )]
     Validate {
         /// Only the claims whose source contains this, such as `RCL` or `figure 6`
@@ -58,6 +71,9 @@ pub(crate) enum SimCommand {
         /// Print one JSON document in place of the table
         #[arg(long)]
         json: bool,
+        /// Write both, as validate.json and validate.txt, into this directory, too
+        #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        out: Option<PathBuf>,
     },
 }
 
@@ -78,28 +94,6 @@ pub(crate) struct SweepArgs {
     /// Thread counts, separated by commas [default: 1, a node, all CPUs, twice as many]
     #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) threads: Vec<u32>,
-    /// Cycles that a thread computes between two sections: 2000 (a tenth more or less), fixed:2000, uniform:100-5000 or
-    /// exponential:2000
-    #[arg(long, value_name = "CYCLES", default_value = "2000")]
-    pub(crate) delay: Distribution,
-    /// The delay of every second phase: contention that changes
-    #[arg(long, value_name = "CYCLES", requires = "phase")]
-    pub(crate) second_delay: Option<Distribution>,
-    /// How long a phase is, in simulated milliseconds
-    #[arg(long, value_name = "MS", requires = "second_delay", value_parser = milliseconds)]
-    pub(crate) phase: Option<f64>,
-    /// Let threads try until they succeed, instead of waiting in the lock
-    #[arg(long)]
-    pub(crate) trylock: bool,
-    /// Shared cache lines that a section reads and writes, one after the other
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) lines: u32,
-    /// Cycles that a section computes beside that, written as those of --delay
-    #[arg(long, value_name = "CYCLES", default_value = "fixed:0")]
-    pub(crate) work: Distribution,
-    /// Locks, each with lines of its own, chosen at random for every section
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) instances: u32,
     /// Let the operating system move threads between CPUs; otherwise each stays on its own, node by node
     #[arg(long)]
     pub(crate) unpinned: bool,
@@ -134,9 +128,11 @@ pub(crate) struct SweepArgs {
     /// Print one JSON document on stdout in place of the tables
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
 }
 
-fn milliseconds(text: &str) -> Result<f64, String> {
+pub(super) fn milliseconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(ms) if (0.001..=100_000.0).contains(&ms) => Ok(ms),
         _ => Err("a number of simulated milliseconds between 0.001 and 100000".to_owned()),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use comfy_table::CellAlignment;
-use lockwork_sim::workload::Micro;
+use lockwork_sim::workload::Frame;
 use lockwork_sim::{Machine, Options, Step};
 
 use super::args::SweepArgs;
@@ -18,12 +18,9 @@ pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
         // One thread hands nothing on.
         let threads = threads.iter().copied().filter(|threads| *threads > 1).min().unwrap_or(2);
         for lock in &sweep.locks {
-            let micro = Micro { explain: true, ..sweep.micro(machine, threads) };
-            let result = micro.run(
-                machine,
-                Some(lock),
-                Options { strict_spin: args.strict_spin, ..Options::default() },
-            );
+            let frame = Frame { explain: true, ..sweep.frame(machine, threads) };
+            let options = Options { strict_spin: args.strict_spin, ..Options::default() };
+            let result = sweep.workload.on(machine, threads).run(&frame, machine, lock, options);
             let title = format!("{lock}, {threads} threads on {}, simulated", machine.name);
             terminal::print(&render(&title, machine, &result.steps))?;
         }

@@ -7,6 +7,7 @@ mod sensitivity;
 mod sweep;
 mod validate;
 mod workers;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -18,8 +19,8 @@ use crate::error::Failure;
 pub(crate) fn main(args: &SimArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         Some(SimCommand::Machines { name, json }) => machines::main(name.as_deref(), *json),
-        Some(SimCommand::Validate { source, seeds, json }) => {
-            validate::main(source.as_deref(), *seeds, *json)
+        Some(SimCommand::Validate { source, seeds, json, out }) => {
+            validate::main(source.as_deref(), *seeds, *json, out.as_deref())
         }
         None if args.sweep.explain => explain::main(&args.sweep),
         None => sweep::main(&args.sweep),

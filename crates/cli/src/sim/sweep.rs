@@ -4,13 +4,13 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use lockwork_locks::catalogue::LOCKS;
-use lockwork_locks::spec::{Choice, LockSpec};
+use lockwork_locks::spec::Choice;
 use lockwork_sim::fairness::{jain_index, unfairness_factor};
-use lockwork_sim::workload::{Distribution, Micro, MicroResult, Phases};
+use lockwork_sim::workload::{Frame, Protection, RunResult};
 use lockwork_sim::{Machine, Options};
 
 use super::args::SweepArgs;
-use super::{machines, sensitivity, workers};
+use super::{machines, sensitivity, workers, workload};
 use crate::bench::{command_line, table};
 use crate::compare::engine::Measured;
 use crate::compare::metric::Metric;
@@ -23,22 +23,21 @@ use crate::terminal;
 
 /// A sweep that can start.
 pub(super) struct Sweep {
-    pub(super) locks: Vec<LockSpec>,
+    pub(super) locks: Vec<Protection>,
     pub(super) machines: Vec<Machine>,
     /// For each machine.
     pub(super) threads: Vec<Vec<u32>>,
     pub(super) seeds: u32,
     options: Options,
-    micro: Micro,
+    pub(super) workload: workload::Choice,
+    pinned: bool,
     time_ms: f64,
-    /// Milliseconds of a phase, and the delay of every second one.
-    phases: Option<(f64, Distribution)>,
 }
 
 /// One run.
 struct Job<'a> {
     machine: &'a Machine,
-    lock: &'a LockSpec,
+    lock: &'a Protection,
     /// Indices of the lock, the thread count and the seed.
     at: (usize, usize, u32),
     threads: u32,
@@ -83,28 +82,23 @@ impl Sweep {
     pub(super) fn new(args: &SweepArgs) -> Result<Self, Failure> {
         let machines: Vec<Machine> =
             args.machine.iter().map(|name| machines::find(name)).collect::<Result<_, _>>()?;
-        let threads = machines.iter().map(|machine| threads(args, machine)).collect();
+        let workload = args.workload.choose()?;
+        let threads =
+            machines.iter().map(|machine| threads(args, machine, workload.fewest_threads())).collect();
         let sweep = Self {
             locks: locks(&args.locks)?,
             machines,
             threads,
             seeds: args.seeds,
             options: Options { seed: 1, spin_sleep: !args.no_spin_sleep, strict_spin: args.strict_spin },
-            micro: Micro {
-                delay: args.delay,
-                lines: args.lines as usize,
-                work: args.work,
-                locks: args.instances as usize,
-                tries: args.trylock,
-                pinned: !args.unpinned,
-                ..Micro::default()
-            },
+            workload,
+            pinned: !args.unpinned,
             time_ms: args.time,
-            phases: args.phase.zip(args.second_delay),
         };
         for (machine, threads) in sweep.machines.iter().zip(&sweep.threads) {
-            let micro = sweep.micro(machine, threads.iter().copied().max().unwrap_or(1));
-            let cycles = micro.warm_up + micro.window;
+            threads.iter().try_for_each(|threads| sweep.workload.check(machine, *threads))?;
+            let frame = sweep.frame(machine, threads.iter().copied().max().unwrap_or(1));
+            let cycles = frame.warm_up + frame.window;
             if cycles > args.max_cycles {
                 return Err(Failure::usage(format!(
                     "a run on `{}` takes {cycles} cycles, more than --max-cycles {}: shorten --time or raise it",
@@ -115,9 +109,9 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// The workload on a machine. Where threads outnumber CPUs it takes some time slices at least: until the first of them is
+    /// How the workload runs on a machine. Where threads outnumber CPUs it takes some time slices at least: until the first of them is
     /// over, nobody is preempted.
-    pub(super) fn micro(&self, machine: &Machine, threads: u32) -> Micro {
+    pub(super) fn frame(&self, machine: &Machine, threads: u32) -> Frame {
         const SLICES: u64 = 8;
         const SLICES_OF_WARM_UP: u64 = 2;
         let cycles = |ms: f64| machine.cycles((ms * 1e6) as u64);
@@ -125,8 +119,7 @@ impl Sweep {
         let slice = if threads > machine.cpus() { machine.cycles(machine.os.slice_us * 1000) } else { 0 };
         let window = cycles(self.time_ms).max(SLICES * slice);
         let warm_up = (window / 10).max(SLICES_OF_WARM_UP * slice);
-        let phases = self.phases.map(|(ms, delay)| Phases { each: cycles(ms), delay });
-        Micro { phases, threads, warm_up, window, ..self.micro.clone() }
+        Frame { threads, pinned: self.pinned, warm_up, window, explain: false }
     }
 
     /// Simulates one of the machines.
@@ -138,8 +131,14 @@ impl Sweep {
     pub(super) fn run_on(&self, machine: &Machine, threads: &[u32]) -> Document {
         let started = format!("{:.0}", jiff::Timestamp::now());
         let plan = Plan::of_simulation(Simulated {
-            machine: format!("{}, {} CPUs on {} nodes", machine.title, machine.cpus(), machine.nodes),
-            locks: self.locks.iter().map(LockSpec::to_string).collect(),
+            machine: format!(
+                "{}, {} CPUs on {} nodes, workload {}",
+                machine.title,
+                machine.cpus(),
+                machine.nodes,
+                self.workload
+            ),
+            locks: self.locks.iter().map(Protection::to_string).collect(),
             threads: threads.iter().map(|threads| Some(*threads)).collect(),
             metrics: metrics(),
             runs: self.seeds,
@@ -161,14 +160,15 @@ impl Sweep {
 
     fn one_run(&self, plan: &Plan, job: &Job<'_>) -> Run {
         let (lock, threads, seed) = job.at;
-        let micro = self.micro(job.machine, job.threads);
+        let frame = self.frame(job.machine, job.threads);
         let begun = Instant::now();
         let options = Options { seed: u64::from(seed) + 1, ..self.options };
-        let result = micro.run(job.machine, Some(job.lock), options);
+        let workload = self.workload.on(job.machine, job.threads);
+        let result = workload.run(&frame, job.machine, job.lock, options);
         let (outcome, reason) = judge(&result);
         let mut values = Values::missing(plan.metric_names.clone());
         if outcome == Outcome::Ok {
-            for (place, value) in figures(&micro, job.machine, &result).into_iter().enumerate() {
+            for (place, value) in figures(&frame, job.machine, &result).into_iter().enumerate() {
                 values.set(place, Some(value));
             }
         }
@@ -198,12 +198,12 @@ fn metrics() -> Vec<Metric> {
 }
 
 /// The figures of a run, in the order of [`metrics`].
-fn figures(micro: &Micro, machine: &Machine, result: &MicroResult) -> Vec<f64> {
-    let seconds = machine.ns(micro.window) as f64 / 1e9;
+fn figures(frame: &Frame, machine: &Machine, result: &RunResult) -> Vec<f64> {
+    let seconds = machine.ns(frame.window) as f64 / 1e9;
     let ns = |cycles: f64| cycles / machine.ghz;
-    let all = (micro.window + micro.warm_up) as f64;
-    let each = |count: u64| count as f64 * micro.window as f64 / all / result.sections as f64;
-    let busy = micro.threads.min(machine.cpus()) as f64 * all;
+    let all = (frame.window + frame.warm_up) as f64;
+    let each = |count: u64| count as f64 * frame.window as f64 / all / result.sections as f64;
+    let busy = frame.threads.min(machine.cpus()) as f64 * all;
     let [p50, p99, max] = result.percentiles.map(|cycles| ns(cycles as f64));
     vec![
         result.sections as f64 / seconds,
@@ -221,21 +221,21 @@ fn figures(micro: &Micro, machine: &Machine, result: &MicroResult) -> Vec<f64> {
     ]
 }
 
-fn judge(result: &MicroResult) -> (Outcome, Option<String>) {
+fn judge(result: &RunResult) -> (Outcome, Option<String>) {
     if let Some(threads) = &result.deadlock {
         return (Outcome::Crashed, Some(format!("deadlock: {}", threads.trim_end().replace('\n', "; "))));
     }
-    match (result.lost_updates, result.sections) {
-        (0, 0) => (Outcome::TimedOut, Some("no section ended within the simulated time".to_owned())),
-        (0, _) => (Outcome::Ok, None),
-        (lost, _) => (Outcome::Crashed, Some(format!("{lost} updates were lost: the lock does not exclude"))),
+    match (&result.damage, result.sections) {
+        (Some(damage), _) => (Outcome::Crashed, Some(damage.clone())),
+        (None, 0) => (Outcome::TimedOut, Some("no section ended within the simulated time".to_owned())),
+        (None, _) => (Outcome::Ok, None),
     }
 }
 
-/// One thread, a node's CPUs, all CPUs, twice as many; or what was asked for.
-fn threads(args: &SweepArgs, machine: &Machine) -> Vec<u32> {
+/// One thread or the fewest that the workload can have, a node's CPUs, all CPUs, twice as many; or what was asked for.
+fn threads(args: &SweepArgs, machine: &Machine, fewest: u32) -> Vec<u32> {
     let cpus = machine.cpus() as u32;
-    let default = [1, cpus / machine.nodes as u32, cpus, 2 * cpus];
+    let default = [1, cpus / machine.nodes as u32, cpus, 2 * cpus].map(|threads| threads.max(fewest));
     let asked = if args.threads.is_empty() { &default[..] } else { &args.threads };
     let mut threads: Vec<u32> = Vec::new();
     for count in asked {
@@ -247,12 +247,14 @@ fn threads(args: &SweepArgs, machine: &Machine) -> Vec<u32> {
 }
 
 /// The locks, in the order in which they were named.
-fn locks(text: &str) -> Result<Vec<LockSpec>, Failure> {
-    let mut locks: Vec<LockSpec> = Vec::new();
+fn locks(text: &str) -> Result<Vec<Protection>, Failure> {
+    let mut locks: Vec<Protection> = Vec::new();
     let mut add = |name: &str| match crate::specs::parse(name)? {
-        Choice::Lock(spec) if locks.contains(&spec) => Ok(()),
         Choice::Lock(spec) => {
-            locks.push(spec);
+            let lock = Protection::Lock(spec);
+            if !locks.contains(&lock) {
+                locks.push(lock);
+            }
             Ok(())
         }
         Choice::Passthrough => {

@@ -1,17 +1,28 @@
 //! `lockwork sim validate`: published results beside simulated ones.
 
 use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
+use comfy_table::Table;
 use lockwork_sim::validate::{Claim, Measured, Point, Row, Verdict, claims};
 
 use super::workers;
-use crate::compare::interrupt;
+use crate::compare::{files, interrupt};
 use crate::error::Failure;
+use crate::program::describe;
 use crate::terminal;
 
 /// Simulates what the claims are about, and prints them. The exit status does not depend on the verdicts.
-pub(super) fn main(source: Option<&str>, seeds: u32, json: bool) -> Result<ExitCode, Failure> {
+pub(super) fn main(
+    source: Option<&str>,
+    seeds: u32,
+    json: bool,
+    out: Option<&Path>,
+) -> Result<ExitCode, Failure> {
+    out.map(files::prepare).transpose()?;
     interrupt::listen()?;
     let wanted = |claim: &Claim| {
         source.is_none_or(|source| claim.source.to_lowercase().contains(&source.to_lowercase()))
@@ -37,16 +48,30 @@ pub(super) fn main(source: Option<&str>, seeds: u32, json: bool) -> Result<ExitC
         runs.entry(point).or_default().extend(result);
     }
     let rows: Vec<Row> = claims.iter().map(|claim| claim.judge(&runs)).collect();
+    if let Some(directory) = out {
+        write(directory, &rows, seeds)?;
+    }
     if json {
         terminal::print_json(&rows)?;
     } else {
-        terminal::print(&render(&rows, seeds))?;
+        terminal::print(&render(&rows, seeds, terminal::wrapping_table()))?;
     }
     Ok(if interrupt::requested() { ExitCode::from(interrupt::EXIT_STATUS) } else { ExitCode::SUCCESS })
 }
 
-fn render(rows: &[Row], seeds: u32) -> String {
-    let mut table = terminal::wrapping_table();
+/// Writes both forms into a directory.
+fn write(directory: &Path, rows: &[Row], seeds: u32) -> Result<(), Failure> {
+    let table = render(rows, seeds, terminal::table_for_files());
+    let result = serde_json::to_string_pretty(rows)
+        .map_err(io::Error::from)
+        .and_then(|json| fs::write(directory.join("validate.json"), json + "\n"))
+        .and_then(|()| fs::write(directory.join("validate.txt"), table + "\n"));
+    result.map_err(|error| {
+        Failure::with_status(1, format!("cannot write to `{}`: {}", directory.display(), describe(&error)))
+    })
+}
+
+fn render(rows: &[Row], seeds: u32, mut table: Table) -> String {
     table.set_header(["claim", "source", "published", "simulated", "band", "verdict"]);
     for row in rows {
         let cells = [&row.claim, &row.source, &row.published, &row.ours, &row.band];

@@ -1,31 +1,9 @@
 //! Reading a machine's file, and saying what is wrong with it.
 
-use std::fmt;
 use std::path::Path;
 
-use super::{MAX_CORES_PER_LLC, MAX_LLCS, Machine, toml};
-
-/// A machine's file that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MachineError {
-    /// The file, as it was named.
-    pub file: String,
-    /// The line, from 1, where the problem has one.
-    pub line: Option<usize>,
-    /// What is wrong, and what would be right.
-    pub problem: String,
-}
-
-impl fmt::Display for MachineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.file, self.problem),
-            None => write!(f, "{}: {}", self.file, self.problem),
-        }
-    }
-}
-
-impl std::error::Error for MachineError {}
+use super::{MAX_CORES_PER_LLC, MAX_LLCS, Machine};
+use crate::file::{self, FileError};
 
 impl Machine {
     /// Reads a machine's file.
@@ -33,14 +11,8 @@ impl Machine {
     /// # Errors
     ///
     /// If it cannot be read or does not describe a machine.
-    pub fn read(path: &Path) -> Result<Self, MachineError> {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| MachineError {
-            file: file.clone(),
-            line: None,
-            problem: error.to_string(),
-        })?;
-        Self::parse(&file, &text)
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        Self::parse(&path.display().to_string(), &file::text_of(path)?)
     }
 
     /// The machine that `text` describes; `file` is its name in errors.
@@ -48,13 +20,13 @@ impl Machine {
     /// # Errors
     ///
     /// If it does not describe a machine.
-    pub fn parse(file: &str, text: &str) -> Result<Self, MachineError> {
-        let wrong = |line, problem| MachineError { file: file.to_owned(), line, problem };
-        let machine: Self = toml::read(text).map_err(|error| {
-            let line = error.place.map(|place| text[..place.start.min(text.len())].matches('\n').count() + 1);
-            wrong(line, error.problem)
+    pub fn parse(file: &str, text: &str) -> Result<Self, FileError> {
+        let machine: Self = file::parse(file, text)?;
+        machine.check().map_err(|(key, problem)| FileError {
+            file: file.to_owned(),
+            line: line_of(text, key),
+            problem,
         })?;
-        machine.check().map_err(|(key, problem)| wrong(line_of(text, key), problem))?;
         Ok(machine)
     }
 

@@ -5,9 +5,7 @@
 
 mod file;
 mod library;
-mod toml;
 
-pub use file::MachineError;
 pub use library::{library, named, text_of};
 
 use serde::{Deserialize, Serialize};

@@ -5,13 +5,13 @@
 
 use super::{Claim, Figure, Point, Test};
 use crate::workload::Distribution::{About, Fixed};
-use crate::workload::Micro;
+use crate::workload::{Distribution, Frame, Micro};
 
 /// How near a published figure must be met.
 const WITHIN: f64 = 1.5;
 
 /// Long enough for threads that share CPUs to be preempted some times; what happens before the first of that is not counted.
-const SOME_SLICES: Micro = Micro { warm_up: 20_000_000, window: 80_000_000, ..Micro::SHORT };
+const SOME_SLICES: Frame = Frame { warm_up: 20_000_000, window: 80_000_000, pinned: false, ..Frame::SHORT };
 
 /// All claims.
 #[must_use]
@@ -19,8 +19,13 @@ pub fn claims() -> Vec<Claim> {
     [rcl(), sanl(), thesis(), gcr(), cst()].into_iter().flatten().collect()
 }
 
-fn point(machine: &'static str, lock: &'static str, micro: Micro) -> Point {
-    Point { machine, lock, micro }
+fn point(machine: &'static str, lock: &'static str, frame: Frame, micro: Micro) -> Point {
+    Point { machine, lock, frame, micro }
+}
+
+/// Sections of one line, so much time apart.
+fn every(delay: Distribution) -> Micro {
+    Micro { delay, ..Micro::SHORT }
 }
 
 fn at_least(
@@ -66,11 +71,9 @@ const DELEGATION: &str = "delegation locks are not here yet";
 
 fn rcl() -> Vec<Claim> {
     const SOURCE: &str = "RCL, figure 7c";
-    let contended = |threads, delay: u64| Micro {
-        threads,
-        delay: About(delay),
-        window: if delay > 100_000 { 40_000_000 } else { 20_000_000 },
-        ..Micro::default()
+    let contended = |lock, delay: u64| {
+        let window = if delay > 100_000 { 40_000_000 } else { 20_000_000 };
+        point("opteron-6172", lock, Frame { threads: 47, window, ..Frame::SHORT }, every(About(delay)))
     };
     let locks = [
         ("CAS", "tas", 672_889, 1_288),
@@ -81,12 +84,7 @@ fn rcl() -> Vec<Claim> {
     for (name, lock, high, low) in locks {
         for (contention, delay, value) in [("high", 100, high), ("low", 2_000_000, low)] {
             let claim = format!("{name} at {contention} contention: a section, 47 threads, one line");
-            claims.push(cycles(
-                claim,
-                SOURCE,
-                f64::from(value),
-                point("opteron-6172", lock, contended(47, delay)),
-            ));
+            claims.push(cycles(claim, SOURCE, f64::from(value), contended(lock, delay)));
         }
     }
     for (name, high, low) in [("flat combining", "50447", "15060"), ("RCL", "16682", "1494")] {
@@ -115,7 +113,7 @@ fn sanl() -> Vec<Claim> {
     for (machine, name, threads) in [("e7-4850", "Intel", 39), ("opteron-6274", "AMD", 63)] {
         let at = |lock, delay: u64| {
             let window = if delay >= 100_000 { 40_000_000 } else { 20_000_000 };
-            point(machine, lock, Micro { threads, delay: About(delay), window, ..Micro::default() })
+            point(machine, lock, Frame { threads, window, ..Frame::SHORT }, every(About(delay)))
         };
         for (other, lock) in [("spin", "tas"), ("ticket", "ticket"), ("POSIX", "futex")] {
             let claim = format!("{name}: under high contention MCS is better than the {other} lock");
@@ -134,11 +132,7 @@ fn sanl() -> Vec<Claim> {
         ));
     }
     let low = |machine, lock, threads| {
-        point(
-            machine,
-            lock,
-            Micro { threads, delay: About(2_000_000), window: 40_000_000, ..Micro::default() },
-        )
+        point(machine, lock, Frame { threads, window: 40_000_000, ..Frame::SHORT }, every(About(2_000_000)))
     };
     claims.push(at_least(
         "Intel: MCS is 1.25 times faster than C-TKT-MCS under low contention",
@@ -165,14 +159,8 @@ fn sanl() -> Vec<Claim> {
 fn thesis() -> Vec<Claim> {
     const SCHEDULING: &str = "Guiroux, section 4.5.1 (scheduling)";
     const UNCONTENDED: &str = "Guiroux, section 4.5.1 (uncontended acquisitions)";
-    let alone = |lock| {
-        let micro = Micro { threads: 1, delay: Fixed(1000), window: 2_000_000, ..Micro::default() };
-        point("a-64", lock, micro)
-    };
-    let crowded = |lock, threads| {
-        let micro = Micro { threads, delay: About(2000), pinned: false, ..SOME_SLICES };
-        point("a-64", lock, micro)
-    };
+    let alone = |lock| point("a-64", lock, Frame { window: 2_000_000, ..Frame::SHORT }, every(Fixed(1000)));
+    let crowded = |lock, threads| point("a-64", lock, Frame { threads, ..SOME_SLICES }, every(About(2000)));
     let mut claims = vec![
         cycles("An uncontended Spinlock".to_owned(), UNCONTENDED, 40.0, alone("tas")),
         cycles("An uncontended HMCS".to_owned(), UNCONTENDED, 190.0, alone("hmcs-spin")),
@@ -209,9 +197,8 @@ fn gcr() -> Vec<Claim> {
     const ELEVEN: &str = "GCR, figure 11";
     // Much of the tree's time is spent in the section, and some lines of it are shared.
     let tree = |lock, threads| {
-        let micro =
-            Micro { threads, delay: About(1000), lines: 4, work: Fixed(300), pinned: false, ..SOME_SLICES };
-        point("x6-2", lock, micro)
+        let micro = Micro { lines: 4, work: Fixed(300), ..every(About(1000)) };
+        point("x6-2", lock, Frame { threads, ..SOME_SLICES }, micro)
     };
     let of =
         |claim: &str, source, figure, factor, more, less| at_least(claim, source, figure, factor, more, less);
@@ -360,10 +347,8 @@ fn gcr() -> Vec<Claim> {
 
 fn cst() -> Vec<Claim> {
     const SOURCE: &str = "CST, figure 7b";
-    let update = |lock, threads| {
-        let micro = Micro { threads, delay: About(500), pinned: false, ..SOME_SLICES };
-        point("e7-8870-v2", lock, micro)
-    };
+    let update =
+        |lock, threads| point("e7-8870-v2", lock, Frame { threads, ..SOME_SLICES }, every(About(500)));
     use Figure::Throughput;
     vec![
         at_least(

@@ -14,7 +14,7 @@ use serde::Serialize;
 pub use self::claims::claims;
 use crate::machine::{self, Machine};
 use crate::simulation::Options;
-use crate::workload::{Micro, MicroResult};
+use crate::workload::{Frame, Micro, Protection, RunResult, Workload};
 
 /// A published claim.
 #[derive(Debug, Clone)]
@@ -58,6 +58,7 @@ enum Figure {
 pub struct Point {
     machine: &'static str,
     lock: &'static str,
+    frame: Frame,
     micro: Micro,
 }
 
@@ -65,7 +66,7 @@ impl Eq for Point {}
 
 impl Hash for Point {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.machine, self.lock, self.micro.threads).hash(state);
+        (self.machine, self.lock, self.frame.threads).hash(state);
     }
 }
 
@@ -131,8 +132,8 @@ impl Point {
     pub fn run(&self, seed: u64) -> Measured {
         let machine = self.machine();
         let options = Options { seed, strict_spin: true, ..Options::default() };
-        let result = self.micro.run(&machine, Some(&self.lock()), options);
-        Measured::new(&self.micro, &machine, &result)
+        let result = self.micro.run(&self.frame, &machine, &Protection::Lock(self.lock()), options);
+        Measured::new(&self.frame, &machine, &result)
     }
 
     fn machine(&self) -> Machine {
@@ -145,9 +146,9 @@ impl Point {
 }
 
 impl Measured {
-    fn new(micro: &Micro, machine: &Machine, result: &MicroResult) -> Self {
+    fn new(frame: &Frame, machine: &Machine, result: &RunResult) -> Self {
         Self {
-            throughput: result.sections as f64 / (machine.ns(micro.window) as f64 / 1e9),
+            throughput: result.sections as f64 / (machine.ns(frame.window) as f64 / 1e9),
             section: result.section,
             hand_off: result.hand_off,
             unfairness: crate::fairness::unfairness_factor(&result.by_thread),
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_figure_agrees_within_its_factor_and_a_relation_on_its_side() {
-        let point = |lock| Point { machine: "e7-4850", lock, micro: Micro::default() };
+        let point = |lock| Point { machine: "e7-4850", lock, frame: Frame::SHORT, micro: Micro::SHORT };
         let (slow, fast) = (point("tas"), point("mcs-spin"));
         let of =
             |throughput| vec![Measured { throughput, section: 900.0, hand_off: 0.0, unfairness: 0.5 }; 3];

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
-
 use crate::random::Random;
 
 /// A distribution of times, in cycles.
@@ -78,12 +76,6 @@ impl fmt::Display for Distribution {
             Self::Uniform(low, high) => write!(f, "uniform:{low}-{high}"),
             Self::Exponential(mean) => write!(f, "exponential:{mean}"),
         }
-    }
-}
-
-impl Serialize for Distribution {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -1,9 +1,12 @@
 //! Locks of a simulated machine, by their specs.
 
+use std::fmt;
+
 use lockwork_locks::api::RawLock;
 use lockwork_locks::dispatch::SpecVisitor;
-use lockwork_locks::erased::ErasedLock;
+use lockwork_locks::erased::{self, ErasedLock};
 use lockwork_locks::knobs::BaseKnobs;
+use lockwork_locks::rw::{Preference, RwState};
 use lockwork_locks::spec::LockSpec;
 
 use crate::platform::Sim;
@@ -26,4 +29,120 @@ impl SpecVisitor<Sim> for Build<'_> {
 /// ([`ErasedLock::configure`]): that may touch memory.
 pub fn build(run: &mut Simulation, spec: &LockSpec) -> SimLock {
     LockSpec { knobs: BaseKnobs::NONE, ..*spec }.dispatch(Build(run))
+}
+
+/// What is to guard the data of a workload.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Protection {
+    /// Nothing: a control, which is to be caught.
+    None,
+    /// A lock. Those who only read take it, too.
+    Lock(LockSpec),
+    /// The reader-writer lock of futexes.
+    Rw(Preference),
+}
+
+impl fmt::Display for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("no lock"),
+            Self::Lock(spec) => spec.fmt(f),
+            Self::Rw(preference) => write!(f, "rw-futex ({preference:?} first)"),
+        }
+    }
+}
+
+/// How a thread is about to use the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It only reads.
+    Read,
+    /// It changes something.
+    Write,
+}
+
+/// What guards the data: a [`Protection`] in simulated memory.
+#[derive(Clone, Copy)]
+pub(super) enum Guard {
+    None,
+    Lock(SimLock),
+    Rw(&'static RwState<Sim>, Preference),
+}
+
+/// What is needed to release.
+pub(super) enum Held {
+    Nothing,
+    Lock(erased::Held),
+    Rw(Access),
+}
+
+impl Guard {
+    /// Puts it into a run's memory.
+    pub(super) fn build(run: &mut Simulation, protection: &Protection) -> Self {
+        match protection {
+            Protection::None => Self::None,
+            Protection::Lock(spec) => Self::Lock(build(run, spec)),
+            Protection::Rw(preference) => Self::Rw(run.place_named("the lock", RwState::new()), *preference),
+        }
+    }
+
+    /// Sets its knobs, in a simulated thread.
+    pub(super) fn configure(self, protection: &Protection) {
+        if let (Self::Lock(lock), Protection::Lock(spec)) = (self, protection) {
+            lock.configure(&spec.knobs);
+        }
+    }
+
+    /// Acquires.
+    pub(super) fn acquire(self, access: Access) -> Held {
+        match self {
+            Self::None => Held::Nothing,
+            Self::Lock(lock) => Held::Lock(lock.lock()),
+            Self::Rw(lock, preference) => {
+                match access {
+                    Access::Read => {
+                        lock.lock_shared(preference, None).expect("fewer threads than can be counted");
+                    }
+                    Access::Write => {
+                        lock.lock_exclusive(None);
+                    }
+                }
+                Held::Rw(access)
+            }
+        }
+    }
+
+    /// Acquires for writing, if that is possible without waiting.
+    pub(super) fn try_acquire(self) -> Option<Held> {
+        match self {
+            Self::None => Some(Held::Nothing),
+            Self::Lock(lock) => lock.try_lock().map(Held::Lock),
+            Self::Rw(lock, _) => lock.try_lock_exclusive().then_some(Held::Rw(Access::Write)),
+        }
+    }
+
+    /// Releases.
+    ///
+    /// # Safety
+    ///
+    /// `held` is of an acquisition of this lock.
+    pub(super) unsafe fn release(self, held: Held) {
+        match (self, held) {
+            // SAFETY: the caller's contract.
+            (Self::Lock(lock), Held::Lock(held)) => unsafe { lock.unlock(held) },
+            // SAFETY: as above.
+            (Self::Rw(lock, preference), Held::Rw(Access::Read)) => unsafe { lock.unlock_shared(preference) },
+            // SAFETY: as above.
+            (Self::Rw(lock, preference), Held::Rw(Access::Write)) => unsafe {
+                lock.unlock_exclusive(preference)
+            },
+            _ => {}
+        }
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Guard")
+    }
 }

@@ -3,17 +3,19 @@
 use std::fmt;
 use std::ops::Range;
 
-use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{DeserializeOwned, Deserializer, Error, IntoDeserializer, Visitor};
+use serde::de::value::SeqDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor,
+};
 use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// What is wrong, and where in the text.
 #[derive(Debug)]
-pub(super) struct Located {
-    pub(super) problem: String,
-    pub(super) place: Option<Range<usize>>,
+pub(crate) struct Located {
+    pub(crate) problem: String,
+    pub(crate) place: Option<Range<usize>>,
 }
 
 impl Located {
@@ -39,7 +41,7 @@ impl Error for Located {
 }
 
 /// Reads a value of any type.
-pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Located> {
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Located> {
     let table = DeTable::parse(text)
         .map_err(|error| Located { problem: error.message().to_owned(), place: error.span() })?;
     T::deserialize(Table(table.get_ref()))
@@ -54,6 +56,30 @@ struct Value<'a>(&'a Spanned<DeValue<'a>>);
 /// A table: the whole text, or a value of it.
 struct Table<'a>(&'a DeTable<'a>);
 
+/// What is left of a table while it is read.
+struct Entries<'a, I> {
+    rest: I,
+    /// Of the key that was read last.
+    value: Option<Value<'a>>,
+}
+
+impl<'de, I: Iterator<Item = (Key<'de>, Value<'de>)>> MapAccess<'de> for Entries<'de, I> {
+    type Error = Located;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Located> {
+        let Some((key, value)) = self.rest.next() else { return Ok(None) };
+        self.value = Some(value);
+        seed.deserialize(key).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Located> {
+        let value = self.value.take().ok_or_else(|| Located::custom("a value without a key"))?;
+        let place = value.0.span();
+        // What a type makes of a value that was read well may be wrong all the same.
+        seed.deserialize(value).map_err(|error| error.at(place))
+    }
+}
+
 impl<'de> Deserializer<'de> for Table<'de> {
     type Error = Located;
 
@@ -61,7 +87,7 @@ impl<'de> Deserializer<'de> for Table<'de> {
         let entry = |(key, value): (&'de Spanned<_>, &'de Spanned<DeValue<'de>>)| {
             (Key(AsRef::<str>::as_ref(key.get_ref()), key.span()), Value(value))
         };
-        visitor.visit_map(MapDeserializer::new(self.0.iter().map(entry)))
+        visitor.visit_map(Entries { rest: self.0.iter().map(entry), value: None })
     }
 
     forward_to_deserialize_any! {
@@ -130,14 +156,6 @@ impl<'de> Deserializer<'de> for Value<'de> {
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
         newtype_struct seq tuple tuple_struct map struct identifier ignored_any
-    }
-}
-
-impl<'de> IntoDeserializer<'de, Located> for Key<'de> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
     }
 }
 

@@ -1,0 +1,187 @@
+//! What the host sees of a workload's threads, at no simulated cost, and what it comes to.
+
+use crate::engine::End;
+use crate::engine::stats::{Counts, Transfers};
+use crate::engine::trace::Step;
+use crate::simulation::{Outcome, begin_trace, end_trace, note, now};
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunResult {
+    /// Sections that ended inside the window.
+    pub sections: u64,
+    /// The same, for each thread.
+    pub by_thread: Vec<u64>,
+    /// Cycles of a section, on average: from before the acquisition to after the release. All the time that threads spent in
+    /// sections within the window counts, whether or not the section ended, so that a lock cannot hide those whom it lets starve.
+    pub section: f64,
+    /// The same for those that ended, at most, for this share of them: 0.5, 0.99, 1.
+    pub percentiles: [u64; 3],
+    /// Attempts that failed, within the window.
+    pub failures: u64,
+    /// Cycles from before a release that leaves the lock free to after the next acquisition, by another thread, on average.
+    pub hand_off: f64,
+    /// What is wrong with the data that the lock protects, if anything is: the lock does not exclude.
+    pub damage: Option<String>,
+    /// Cache lines moved.
+    pub transfers: Transfers,
+    /// What all threads did, warm-up included.
+    pub counts: Counts,
+    /// The hash of the run.
+    pub hash: u64,
+    /// Why the run could not go on, if it could not.
+    pub deadlock: Option<String>,
+    /// What happened in the first hand-off after the warm-up, if that was asked for.
+    pub steps: Vec<Step>,
+}
+
+/// What has been seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    by_thread: Vec<u64>,
+    /// Cycles that threads spent in sections, within the window.
+    spent: u64,
+    /// When the thread's section began, if it is in one.
+    begun: Vec<Option<u64>>,
+    /// The window.
+    window: (u64, u64),
+    times: Vec<u64>,
+    locks: Vec<Lock>,
+    /// Sum and number.
+    hand_offs: (u64, u64),
+    failures: u64,
+    /// Whether a hand-off is to be looked at.
+    explain: bool,
+    /// The thread whose release is looked at, and what came of it.
+    explained: Option<(usize, Vec<Step>)>,
+    /// Whether the window is over, and nothing counts any more.
+    closed: bool,
+}
+
+/// What has been seen of a lock.
+#[derive(Debug, Default, Clone)]
+struct Lock {
+    holders: usize,
+    /// The release that left it free, until somebody acquires it: whose it was, and when it began.
+    released: Option<(usize, u64)>,
+}
+
+impl Observed {
+    pub(super) fn new(threads: usize, locks: usize, window: (u64, u64), explain: bool) -> Self {
+        Self {
+            by_thread: vec![0; threads],
+            begun: vec![None; threads],
+            locks: vec![Lock::default(); locks],
+            window,
+            explain,
+            ..Self::default()
+        }
+    }
+
+    /// Nothing counts from now on.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// A section begins: the thread is about to acquire.
+    pub(super) fn begins(&mut self, me: usize) {
+        if !self.closed {
+            self.begun[me] = Some(now());
+        }
+    }
+
+    /// A thread has acquired a lock.
+    pub(super) fn acquired(&mut self, me: usize, lock: usize) {
+        if self.closed {
+            return;
+        }
+        if let Some((releaser, steps)) = &mut self.explained
+            && *releaser != me
+            && steps.is_empty()
+        {
+            note("has the lock");
+            *steps = end_trace();
+        }
+        let lock = &mut self.locks[lock];
+        lock.holders += 1;
+        let by_another =
+            lock.released.take().filter(|(other, since)| *other != me && *since >= self.window.0);
+        if let Some((_, since)) = by_another {
+            self.hand_offs.0 += now().saturating_sub(since);
+            self.hand_offs.1 += 1;
+        }
+    }
+
+    /// A thread is about to release a lock.
+    pub(super) fn releases(&mut self, me: usize, lock: usize) {
+        if self.closed {
+            return;
+        }
+        let lock = &mut self.locks[lock];
+        lock.holders = lock.holders.saturating_sub(1);
+        if lock.holders == 0 {
+            lock.released = Some((me, now()));
+        }
+        if self.explain && self.explained.is_none() && now() >= self.window.0 {
+            begin_trace();
+            note("begins to release the lock");
+            self.explained = Some((me, Vec::new()));
+        }
+    }
+
+    /// An attempt to acquire has failed.
+    pub(super) fn failed(&mut self) {
+        self.failures += u64::from((self.window.0..self.window.1).contains(&now()));
+    }
+
+    /// The thread's section has ended.
+    pub(super) fn finished(&mut self, me: usize) {
+        if self.closed {
+            return;
+        }
+        let end = now();
+        let Some(start) = self.begun[me].take() else { return };
+        self.spend(start, end);
+        if (self.window.0..self.window.1).contains(&end) {
+            self.by_thread[me] += 1;
+            self.times.push(end - start);
+        }
+    }
+
+    /// Counts the part of a time that is in the window.
+    fn spend(&mut self, start: u64, end: u64) {
+        let (from, to) = self.window;
+        self.spent += end.min(to).saturating_sub(start.max(from));
+    }
+
+    /// What it comes to.
+    pub(super) fn result(mut self, outcome: Outcome, damage: Option<String>) -> RunResult {
+        // Sections that were cut short.
+        for start in std::mem::take(&mut self.begun).into_iter().flatten() {
+            self.spend(start, self.window.1);
+        }
+        self.times.sort_unstable();
+        let at = |share: f64| {
+            let last = self.times.len().saturating_sub(1);
+            self.times.get((last as f64 * share).round() as usize).copied().unwrap_or(0)
+        };
+        let sections = self.times.len() as u64;
+        RunResult {
+            sections,
+            section: self.spent as f64 / sections.max(1) as f64,
+            percentiles: [at(0.5), at(0.99), at(1.0)],
+            hand_off: self.hand_offs.0 as f64 / self.hand_offs.1.max(1) as f64,
+            by_thread: self.by_thread,
+            failures: self.failures,
+            damage,
+            transfers: outcome.transfers,
+            counts: outcome.counts,
+            hash: outcome.hash,
+            steps: self.explained.map(|(_, steps)| steps).unwrap_or_default(),
+            deadlock: match outcome.end {
+                End::Deadlock(threads) => Some(threads),
+                End::Finished | End::Time => None,
+            },
+        }
+    }
+}
