@@ -118,6 +118,7 @@ fn bad_machines_and_impossible_workloads_are_refused() {
     );
     refused(&["--locks", "pthread"], "`futex` has its algorithm");
     refused(&["--locks", "mcs-spni"], "did you mean `mcs-spin`?");
+    refused(&["--locks", "mcs-stp+rw-futex"], "names two locks");
     refused(&["--max-cycles", "1000"], "raise it");
     refused(&["--threads", "0"], "--threads");
 }
@@ -139,16 +140,28 @@ fn every_workload_is_simulated_and_named() {
         &["--workload", "rw", "--write-share", "0.5"],
         &["--workload", "queue", "--producers", "1"],
     ];
-    let common =
-        ["--locks", "mcs-stp", "--threads", "4", "--seeds", "1", "--time", "0.1", "--json", "--no-report"];
+    let common = [
+        "--locks",
+        "mcs-stp,rw-futex",
+        "--threads",
+        "4",
+        "--seeds",
+        "1",
+        "--time",
+        "0.1",
+        "--json",
+        "--no-report",
+    ];
     for workload in workloads {
         let (status, stdout, stderr) = sim(&[&common, workload].concat());
         assert_eq!(status, 0, "{workload:?}: {stderr}");
         let documents: Value = serde_json::from_str(&stdout).expect("JSON");
-        let run = &documents[0]["runs"][0];
-        assert_eq!(run["outcome"], "ok", "{workload:?}: {run}");
-        for figure in ["throughput", "section", "p99", "transfers", "unfairness", "jain"] {
-            assert!(run["values"][figure].as_f64().is_some_and(|value| value > 0.0), "{workload:?}: {run}");
+        for run in documents[0]["runs"].as_array().expect("an array") {
+            assert_eq!(run["outcome"], "ok", "{workload:?}: {run}");
+            for figure in ["throughput", "section", "p99", "transfers", "unfairness", "jain"] {
+                let value = run["values"][figure].as_f64();
+                assert!(value.is_some_and(|value| value > 0.0), "{workload:?}: {run}");
+            }
         }
         let name = if workload[0] == "--sections" { "sections" } else { workload[1] };
         let machine = documents[0]["simulated"].as_str().expect("a machine");

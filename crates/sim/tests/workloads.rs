@@ -1,7 +1,7 @@
 //! The workloads other than the micro-benchmark: that they run under every kind of lock, and that a lock which does not exclude is
 //! caught by each of them.
 
-use lockwork_locks::rw::Preference;
+use lockwork_locks::rw::catalogue::{RW_LOCKS, RwSpec};
 use lockwork_locks::spec::LockSpec;
 use lockwork_sim::workload::{
     Distribution, Frame, Map, Mix, Protection, Queue, RunResult, Structure, Workload,
@@ -43,7 +43,7 @@ fn check(name: &str, result: &RunResult) {
 
 fn protections() -> Vec<Protection> {
     let locks = ["tas", "ticket", "mcs-spin", "mcs-stp", "futex", "hmcs-spin", "gcr(mcs-stp)"];
-    let rw = [Preference::Readers, Preference::Writers].map(Protection::Rw);
+    let rw = RW_LOCKS.iter().map(|lock| Protection::Rw(RwSpec { base: lock.id }));
     locks.into_iter().map(lock).chain(rw).collect()
 }
 
@@ -116,8 +116,11 @@ fn readers_share_a_reader_writer_lock() {
     let work = Distribution::Fixed(20_000);
     let readers = Mix { delay: DELAY, write_share: 0.0, work, ..Mix::TENTH };
     let sections = |protection| readers.run(&frame(10), &machine, &protection, Options::default()).sections;
-    let (alone, together) = (sections(lock("mcs-spin")), sections(Protection::Rw(Preference::Readers)));
-    assert!(together > 5 * alone, "{alone} one at a time, {together} together");
+    let alone = sections(lock("mcs-spin"));
+    for rw in RW_LOCKS {
+        let together = sections(Protection::Rw(RwSpec { base: rw.id }));
+        assert!(together > 5 * alone, "{}: {alone} one at a time, {together} together", rw.name);
+    }
 }
 
 #[test]

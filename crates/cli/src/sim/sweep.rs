@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use lockwork_sim::fairness::{jain_index, unfairness_factor};
 use lockwork_locks::catalogue::LOCKS;
 use lockwork_locks::spec::Choice;
-use lockwork_sim::fairness::{jain_index, unfairness_factor};
 use lockwork_sim::workload::{Frame, Protection, RunResult};
 use lockwork_sim::{Machine, Options};
 
@@ -18,7 +18,6 @@ use crate::compare::plan::{Plan, Simulated, split_locks};
 use crate::compare::results::{Document, Outcome, Run, Values};
 use crate::compare::{files, interrupt};
 use crate::error::Failure;
-use crate::specs::no_mutex;
 use crate::terminal;
 
 /// A sweep that can start.
@@ -246,21 +245,29 @@ fn threads(args: &SweepArgs, machine: &Machine, fewest: u32) -> Vec<u32> {
     threads
 }
 
-/// The locks, in the order in which they were named.
-fn locks(text: &str) -> Result<Vec<Protection>, Failure> {
-    let mut locks: Vec<Protection> = Vec::new();
-    let mut add = |name: &str| match crate::specs::parse(name)? {
-        Choice::Lock(spec) => {
-            let lock = Protection::Lock(spec);
-            if !locks.contains(&lock) {
-                locks.push(lock);
-            }
-            Ok(())
-        }
+/// What guards the data, by its name.
+fn protection(name: &str) -> Result<Protection, Failure> {
+    match crate::specs::parse(name)? {
+        Choice::Lock(spec) => Ok(Protection::Lock(spec)),
+        Choice::Rw(spec) => Ok(Protection::Rw(spec)),
         Choice::Passthrough => {
             Err(Failure::usage("`passthrough` is glibc's lock: simulate `futex`, its algorithm"))
         }
-        Choice::Rw(_) | Choice::Both(..) => Err(no_mutex(name)),
+        Choice::Both(..) => Err(Failure::usage(format!(
+            "`{name}` names two locks, and one guards the data: name a mutex or a reader-writer lock"
+        ))),
+    }
+}
+
+/// The locks, in the order in which they were named.
+fn locks(text: &str) -> Result<Vec<Protection>, Failure> {
+    let mut locks: Vec<Protection> = Vec::new();
+    let mut add = |name: &str| {
+        let lock = protection(name)?;
+        if !locks.contains(&lock) {
+            locks.push(lock);
+        }
+        Ok(())
     };
     for part in split_locks(text, "ttas,mcs-stp")? {
         match part {

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use lockwork_locks::api::RawLock;
+use lockwork_locks::api::{RawLock, RawRwLock};
 use lockwork_locks::dispatch::SpecVisitor;
-use lockwork_locks::erased::{self, ErasedLock};
+use lockwork_locks::erased::{self, ErasedLock, ErasedRwLock};
 use lockwork_locks::knobs::BaseKnobs;
-use lockwork_locks::rw::{Preference, RwState};
+use lockwork_locks::rw::catalogue::{RwSpec, RwVisitor};
 use lockwork_locks::spec::LockSpec;
 
 use crate::platform::Sim;
@@ -31,6 +31,17 @@ pub fn build(run: &mut Simulation, spec: &LockSpec) -> SimLock {
     LockSpec { knobs: BaseKnobs::NONE, ..*spec }.dispatch(Build(run))
 }
 
+/// A reader-writer lock in simulated memory.
+type SimRwLock = &'static dyn ErasedRwLock<Sim>;
+
+impl RwVisitor<Sim> for Build<'_> {
+    type Output = SimRwLock;
+
+    fn visit<L: RawRwLock<Sim> + 'static>(self) -> SimRwLock {
+        self.0.place_named("the lock", L::new())
+    }
+}
+
 /// What is to guard the data of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Protection {
@@ -38,8 +49,8 @@ pub enum Protection {
     None,
     /// A lock. Those who only read take it, too.
     Lock(LockSpec),
-    /// The reader-writer lock of futexes.
-    Rw(Preference),
+    /// A reader-writer lock.
+    Rw(RwSpec),
 }
 
 impl fmt::Display for Protection {
@@ -47,7 +58,7 @@ impl fmt::Display for Protection {
         match self {
             Self::None => f.write_str("no lock"),
             Self::Lock(spec) => spec.fmt(f),
-            Self::Rw(preference) => write!(f, "rw-futex ({preference:?} first)"),
+            Self::Rw(spec) => spec.fmt(f),
         }
     }
 }
@@ -66,7 +77,7 @@ pub(super) enum Access {
 pub(super) enum Guard {
     None,
     Lock(SimLock),
-    Rw(&'static RwState<Sim>, Preference),
+    Rw(SimRwLock),
 }
 
 /// What is needed to release.
@@ -82,7 +93,7 @@ impl Guard {
         match protection {
             Protection::None => Self::None,
             Protection::Lock(spec) => Self::Lock(build(run, spec)),
-            Protection::Rw(preference) => Self::Rw(run.place_named("the lock", RwState::new()), *preference),
+            Protection::Rw(spec) => Self::Rw(spec.dispatch(Build(run))),
         }
     }
 
@@ -98,15 +109,13 @@ impl Guard {
         match self {
             Self::None => Held::Nothing,
             Self::Lock(lock) => Held::Lock(lock.lock()),
-            Self::Rw(lock, preference) => {
-                match access {
-                    Access::Read => {
-                        lock.lock_shared(preference, None).expect("fewer threads than can be counted");
-                    }
-                    Access::Write => {
-                        lock.lock_exclusive(None);
-                    }
-                }
+            Self::Rw(lock) => {
+                // Without a deadline that cannot fail.
+                let acquired = match access {
+                    Access::Read => lock.lock_shared(None),
+                    Access::Write => lock.lock_exclusive(None),
+                };
+                debug_assert!(acquired);
                 Held::Rw(access)
             }
         }
@@ -117,7 +126,7 @@ impl Guard {
         match self {
             Self::None => Some(Held::Nothing),
             Self::Lock(lock) => lock.try_lock().map(Held::Lock),
-            Self::Rw(lock, _) => lock.try_lock_exclusive().then_some(Held::Rw(Access::Write)),
+            Self::Rw(lock) => lock.try_lock_exclusive().then_some(Held::Rw(Access::Write)),
         }
     }
 
@@ -131,11 +140,9 @@ impl Guard {
             // SAFETY: the caller's contract.
             (Self::Lock(lock), Held::Lock(held)) => unsafe { lock.unlock(held) },
             // SAFETY: as above.
-            (Self::Rw(lock, preference), Held::Rw(Access::Read)) => unsafe { lock.unlock_shared(preference) },
+            (Self::Rw(lock), Held::Rw(Access::Read)) => unsafe { lock.unlock_shared() },
             // SAFETY: as above.
-            (Self::Rw(lock, preference), Held::Rw(Access::Write)) => unsafe {
-                lock.unlock_exclusive(preference)
-            },
+            (Self::Rw(lock), Held::Rw(Access::Write)) => unsafe { lock.unlock_exclusive() },
             _ => {}
         }
     }
