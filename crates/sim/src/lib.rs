@@ -7,7 +7,6 @@
 //! store order, caches without capacity, a directory that moves one copy of a line at a time, run queues with time slices.
 
 mod engine;
-pub mod fairness;
 mod file;
 pub mod machine;
 mod memory;

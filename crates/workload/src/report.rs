@@ -3,6 +3,7 @@
 use crate::options::{Extent, Options};
 use crate::run::RunResult;
 use hdrhistogram::Histogram;
+use lockwork_fairness::{jain_index, unfairness_factor};
 use serde::Serialize;
 use std::fmt;
 
@@ -71,30 +72,6 @@ impl Fairness {
     }
 }
 
-/// The GCR paper's unfairness factor (section 6.1). Of an odd number of threads, the middle one
-/// counts half to the upper half, so that equal counts give 0.5.
-fn unfairness_factor(counts: &[u64]) -> f64 {
-    let total: u64 = counts.iter().sum();
-    if total == 0 {
-        return 0.5;
-    }
-    let mut sorted = counts.to_vec();
-    sorted.sort_unstable_by(|a, b| b.cmp(a));
-    let half = sorted.len() / 2;
-    let mut upper = sorted[..half].iter().sum::<u64>() as f64;
-    if sorted.len() % 2 == 1 {
-        upper += sorted[half] as f64 / 2.0;
-    }
-    upper / total as f64
-}
-
-/// Jain, Chiu and Hawe's fairness index (1984).
-fn jain_index(counts: &[u64]) -> f64 {
-    let sum: f64 = counts.iter().map(|&count| count as f64).sum();
-    let squares: f64 = counts.iter().map(|&count| (count as f64).powi(2)).sum();
-    if squares == 0.0 { 1.0 } else { sum * sum / (counts.len() as f64 * squares) }
-}
-
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Latency { p50, p99, p999, max } = self.latency_us;
@@ -107,27 +84,5 @@ impl fmt::Display for Report {
             write!(f, "\nunfairness: {unfairness_factor:.3}\nJain index: {jain_index:.3}")?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{jain_index, unfairness_factor};
-
-    #[test]
-    fn the_unfairness_factor_is_the_upper_half_s_share() {
-        assert_eq!(unfairness_factor(&[5, 5, 5, 5]), 0.5);
-        assert_eq!(unfairness_factor(&[5, 5, 5]), 0.5);
-        assert_eq!(unfairness_factor(&[7]), 0.5);
-        assert_eq!(unfairness_factor(&[1, 0, 0, 3]), 1.0);
-        assert_eq!(unfairness_factor(&[1, 2, 3, 4]), 0.7);
-        assert_eq!(unfairness_factor(&[0, 0]), 0.5);
-    }
-
-    #[test]
-    fn jain_s_index_runs_from_one_to_one_over_n() {
-        assert_eq!(jain_index(&[3, 3, 3]), 1.0);
-        assert_eq!(jain_index(&[8, 0, 0, 0]), 0.25);
-        assert_eq!(jain_index(&[0, 0]), 1.0);
     }
 }

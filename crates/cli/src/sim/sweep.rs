@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lockwork_sim::fairness::{jain_index, unfairness_factor};
+use lockwork_fairness::{jain_index, unfairness_factor};
 use lockwork_locks::catalogue::LOCKS;
 use lockwork_locks::spec::Choice;
 use lockwork_sim::workload::{Frame, Protection, RunResult};

@@ -151,7 +151,7 @@ impl Measured {
             throughput: result.sections as f64 / (machine.ns(frame.window) as f64 / 1e9),
             section: result.section,
             hand_off: result.hand_off,
-            unfairness: crate::fairness::unfairness_factor(&result.by_thread),
+            unfairness: lockwork_fairness::unfairness_factor(&result.by_thread),
         }
     }
 

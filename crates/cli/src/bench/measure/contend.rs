@@ -12,7 +12,7 @@ use super::crew::{crew, nanos, stopped};
 use super::locks::{Job, Kind, Lock, Padded};
 use super::{Figures, figure, histogram, merged, not_exclusive};
 use crate::bench::options::Delay;
-use lockwork_sim::fairness::{jain_index, unfairness_factor};
+use lockwork_fairness::{jain_index, unfairness_factor};
 
 /// The benchmark.
 pub(super) struct Contend {
