@@ -8,7 +8,7 @@ use crate::api::RawLock;
 use crate::competitive::{backoff, hbo, tas, ttas};
 use crate::hierarchical::{ahmcs, cna, combinations, fc_mcs, hclh, hmcs, hticket, shfl};
 use crate::knobs::{self, BaseKnobs, Knob};
-use crate::load::{glk, lc, malth};
+use crate::load::{flexguard, glk, lc, malth};
 use crate::queue::{alock, clh, hemlock, k42, mcs, mcs_timepub, mcs_try, ptl, reciprocating, ticket, twa};
 use crate::wait::{Aware, Park, Spin, SpinForWriting, SpinThenPark, Yield};
 use crate::{
@@ -187,6 +187,7 @@ catalogue! {
     ShflStp, "shfl-stp", "stp", shfl::ALGORITHM, shfl::Shfl<P, SpinThenPark>;
     Glk, "glk", "stp", glk::ALGORITHM, glk::Glk<P>;
     Lc, "lc", "stp", lc::ALGORITHM, lc::Lc<P>;
+    FlexGuard, "flexguard", "aware", flexguard::ALGORITHM, flexguard::FlexGuard<P>;
     Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
     FutexAdaptive, "futex-adaptive", "stp", adaptive::ALGORITHM, adaptive::FutexAdaptive<P>;
     Mutexee, "mutexee", "stp", mutexee::ALGORITHM, mutexee::Mutexee<P>;

@@ -33,6 +33,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, Deadline, FutexCell, Platform, TimedOut};
 
 pub use aware::Aware;
+pub(crate) use aware::{AwareOrLeave, Spun, spin_aware};
 
 /// The owner of the word waits, awake.
 pub const WAITING: u32 = 0;

@@ -4,10 +4,11 @@
 
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::competitive::{backoff, tas, ttas};
+use lockwork_locks::load::flexguard;
 use lockwork_locks::queue::{clh, k42, mcs, ticket};
 use lockwork_locks::restrict::gcr;
 use lockwork_locks::rw::{RwFutex, RwFutexWriters};
-use lockwork_locks::wait::{Spin, SpinThenPark};
+use lockwork_locks::wait::{Aware, Spin, SpinThenPark};
 use lockwork_platform::Native;
 
 pub use lockwork_locks::restrict::gcr::Knobs as GcrKnobs;
@@ -28,10 +29,14 @@ pub type ClhStp = clh::Clh<Native, SpinThenPark>;
 pub type McsSpin = mcs::Mcs<Native, Spin>;
 /// `mcs-stp`: FIFO, each waiter has a node of its own, spins and then sleeps.
 pub type McsStp = mcs::Mcs<Native, SpinThenPark>;
+/// `mcs-aware`: FIFO, each waiter has a node of its own, spins while the one before it runs, and else sleeps.
+pub type McsAware = mcs::Mcs<Native, Aware>;
 /// `k42-spin`: MCS without a node for the holder, polling.
 pub type K42Spin = k42::K42<Native, Spin>;
 /// `k42-stp`: MCS without a node for the holder, spinning and then sleeping.
 pub type K42Stp = k42::K42<Native, SpinThenPark>;
+/// `flexguard`: waiters spin in a queue while the thread they wait for runs, and else sleep; runners overtake sleepers.
+pub type FlexGuard = flexguard::FlexGuard<Native>;
 /// `futex`: waiters sleep in the kernel, whoever comes first gets the lock.
 pub type Futex = FutexLock<Native>;
 /// `gcr(…)`: restricts how many threads compete for the lock `L`; the others sleep in a queue.

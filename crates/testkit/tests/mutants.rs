@@ -119,6 +119,7 @@ fn main() {
         "hierarchical/shfl/",
         "load/malth.rs",
         "load/glk.rs",
+        "load/flexguard.rs",
         "blocking/futex.rs",
         "blocking/mutexee.rs",
         "hierarchical/lazy.rs",
@@ -153,6 +154,7 @@ fn witnesses_of(file: &str) -> Vec<&'static Witness> {
         "hierarchical/fc_mcs.rs" => &["fc-mcs-spin", "fc-mcs-stp", "fc-mcs-stp, splicing"],
         "hierarchical/hclh.rs" => &["hclh-spin", "hclh-stp", "hclh-stp, splicing"],
         "hierarchical/shfl/" => &["shfl-spin", "shfl-stp", "shfl-spin, shuffling", "shfl-stp, shuffling"],
+        "load/flexguard.rs" => &["flexguard", "flexguard, overloaded"],
         "load/glk.rs" => &["glk, adapting at once", "glk, adapting at once, overloaded"],
         "load/malth.rs" => &["malth-spin", "malth-stp", "malth-stp, promoting at once"],
         "blocking/futex.rs" => &["futex"],
@@ -163,7 +165,7 @@ fn witnesses_of(file: &str) -> Vec<&'static Witness> {
         "restrict/" => &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)"],
         "locks/src/biased.rs" => &["biased(tas)", "biased(futex)"],
         "cond/" => &["cond(futex)"],
-        _ => &["mcs-stp", "mcs-spin", "mcs-ls", "clh-stp", "clh-spin", "k42-stp", "k42-spin"],
+        _ => &["mcs-stp", "mcs-spin", "mcs-aware", "mcs-ls", "clh-stp", "clh-spin", "k42-stp", "k42-spin"],
     };
     ALL.iter().filter(|witness| names.contains(&witness.subject())).collect()
 }

@@ -15,13 +15,19 @@
 //! Either way spinning ends: after [`WATCHED`] or [`UNWATCHED`] times the budget a waiter sleeps whatever it has seen, so that
 //! what it was told may be wrong, or old, or missing, and costs time only.
 
-use lockwork_platform::{Deadline, Platform, TimedOut};
+use core::sync::atomic::Ordering::Acquire;
 
-use super::{WaitPolicy, abandon, expired, park, spin};
+use lockwork_platform::{AtomicCell, Deadline, Platform, TimedOut};
 
-/// Spinning while whoever is ahead runs, or as long as there is no sign that it does not (`aware`).
+use super::{GRANTED, WaitPolicy, abandon, expired, park, poll_within};
+
+/// Spinning while whoever is ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`).
 #[derive(Debug)]
 pub struct Aware;
+
+/// As [`Aware`], giving up where that would go to sleep: for waiters that have another place to sleep at.
+#[derive(Debug)]
+pub(crate) struct AwareOrLeave;
 
 /// Spinning budgets behind a thread that is seen to run: about 10 ms.
 const WATCHED: u32 = 2000;
@@ -40,39 +46,57 @@ enum Outlook {
     Bleak,
 }
 
-/// Spins until granted or until there is a reason to sleep; returns whether it was granted.
-fn spin_aware<P: Platform>(
-    word: &P::Futex,
-    ahead: u32,
+/// How spinning ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spun {
+    /// With success.
+    Done,
+    /// At the deadline.
+    Late,
+    /// There is no point in it any more.
+    Bleak,
+}
+
+/// Repeats `attempt` until it succeeds, with pauses in between, for as long as it makes sense for a thread that waits for the one
+/// that `ahead` names, or (0) for somebody.
+pub(crate) fn spin_aware<P: Platform>(
+    ahead: impl Fn() -> u32,
     deadline: Option<Deadline>,
-) -> Result<bool, TimedOut> {
+    mut attempt: impl FnMut() -> bool,
+) -> Spun {
     let budget = P::spin_budget();
     let mut before = 0;
     let (mut watched, mut unwatched) = (WATCHED * LOOKS, UNWATCHED);
-    let mut outlook = if P::running(ahead) == Some(false) { Outlook::Bleak } else { Outlook::Unknown };
+    let mut outlook = if P::running(ahead()) == Some(false) { Outlook::Bleak } else { Outlook::Unknown };
     loop {
         let (left, pauses) = match outlook {
             Outlook::Runs => (&mut watched, (budget / LOOKS).max(1)),
             Outlook::Unknown => (&mut unwatched, budget),
-            Outlook::Bleak => return Ok(false),
+            Outlook::Bleak => return Spun::Bleak,
         };
         if *left == 0 {
-            return Ok(false);
+            return Spun::Bleak;
         }
         *left -= 1;
-        if spin::<P>(word, pauses, || {}) {
-            return Ok(true);
+        if poll_within::<P, _>(pauses, || attempt().then_some(())).is_some() {
+            return Spun::Done;
         }
         if deadline.is_some_and(expired::<P>) {
-            return abandon::<P>(word).map(|()| true);
+            return Spun::Late;
         }
-        outlook = match P::running(ahead) {
+        outlook = match P::running(ahead()) {
             Some(true) => Outlook::Runs,
             Some(false) => Outlook::Bleak,
             None if P::crowded(&mut before) => Outlook::Bleak,
             None => Outlook::Unknown,
         };
     }
+}
+
+/// [`spin_aware`] until `word` is granted.
+fn spin_on<P: Platform>(word: &P::Futex, ahead: u32, deadline: Option<Deadline>) -> Spun {
+    // ORDER: E1 of `wait`.
+    spin_aware::<P>(|| ahead, deadline, || word.load(Acquire) == GRANTED)
 }
 
 impl<P: Platform> WaitPolicy<P> for Aware {
@@ -84,6 +108,26 @@ impl<P: Platform> WaitPolicy<P> for Aware {
     }
 
     fn wait_behind(word: &P::Futex, ahead: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        if spin_aware::<P>(word, ahead, deadline)? { Ok(()) } else { park::<P>(word, deadline) }
+        match spin_on::<P>(word, ahead, deadline) {
+            Spun::Done => Ok(()),
+            Spun::Late => abandon::<P>(word),
+            Spun::Bleak => park::<P>(word, deadline),
+        }
+    }
+}
+
+impl<P: Platform> WaitPolicy<P> for AwareOrLeave {
+    const NAME: &'static str = "aware";
+    const LOOKS_AHEAD: bool = true;
+
+    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        <Self as WaitPolicy<P>>::wait_behind(word, 0, deadline)
+    }
+
+    fn wait_behind(word: &P::Futex, ahead: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        match spin_on::<P>(word, ahead, deadline) {
+            Spun::Done => Ok(()),
+            Spun::Late | Spun::Bleak => abandon::<P>(word),
+        }
     }
 }

@@ -161,13 +161,15 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         all.push(Subject { name: name.to_owned(), scenarios });
     }
     // As it comes, nobody sleeps: there is no sign that anybody is off its CPU.
-    for (name, outlook) in [
-        ("mcs-aware, overloaded", Scenario::overloaded as fn(Scenario) -> Scenario),
-        ("mcs-aware, behind threads that run", |scenario| scenario.watched(true)),
-        ("mcs-aware, behind threads that do not run", |scenario| scenario.watched(false)),
+    for (what, outlook) in [
+        ("overloaded", Scenario::overloaded as fn(Scenario) -> Scenario),
+        ("behind threads that run", |scenario| scenario.watched(true)),
+        ("behind threads that do not run", |scenario| scenario.watched(false)),
     ] {
-        let scenarios = scenarios_of(make(LockId::McsAware), large).into_iter().map(outlook).collect();
-        all.push(Subject { name: name.to_owned(), scenarios });
+        for id in [LockId::McsAware, LockId::FlexGuard] {
+            let scenarios = scenarios_of(make(id), large).into_iter().map(outlook).collect();
+            all.push(Subject { name: format!("{}, {what}", id.info().name), scenarios });
+        }
     }
     // As it comes, there are more slots than threads.
     all.push(tuned::<P>("alock, two slots", plain::<P, Alock<P, 2>>, large, 2));
