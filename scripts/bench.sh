@@ -2,7 +2,7 @@
 # The benchmarks whose results are committed: the cost of an uncontended pair, whether locks collapse when threads
 # outnumber CPUs, and the micro-benchmarks of `lockwork bench`. Run it on an otherwise idle machine.
 #
-#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|locks|sim]...     (default: all)
+#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|locks|sim|monitor]...     (default: all but monitor, which needs root)
 #
 # Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
 # compared is interleaved within one run of `lockwork compare`. Takes about half an hour.
@@ -89,6 +89,71 @@ sim() {
     mkdir -p "$out"
     "$BIN/lockwork" sim validate --out "$out"
     cargo bench --quiet -p lockwork-sim --bench speed | tee "$out/speed.txt"
+}
+
+# The middle one of the numbers on stdin.
+median() {
+    sort -g | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
+}
+
+# What the monitor costs: the time of a context switch without a monitor, with one that watches others, and with one that
+# watches the switching process itself (under an aware lock), in rounds of one each. Then what it is good for: aware
+# locks with it and without, beside plain ones, with as many threads as CPUs and with 16 times as many.
+monitor() {
+    local out=$RESULTS/monitor socket=$PWD/target/monitor.sock rounds=${BENCH_RUNS:-21} round case
+    "$BIN/lockwork" monitor --check || return 0
+    mkdir -p "$out"
+    local -r preload=$PWD/$BIN/liblockwork.so
+    echo "round,case,ns" >"$out/switches.csv"
+    local daemon=
+    trap '[[ -z $daemon ]] || kill "$daemon"' EXIT
+    for ((round = 1; round <= rounds; round++)); do
+        for case in $(printf '%s\n' none others itself | shuf --random-source=<(yes "$round")); do
+            if [[ $case != none ]]; then
+                start_monitor "$socket"
+            fi
+            local -a environment=(env LD_PRELOAD="$preload" LOCKWORK_LOCK=mcs-aware LOCKWORK_MONITOR=0)
+            [[ $case != itself ]] || environment+=(LOCKWORK_MONITOR="$socket")
+            echo "$round,$case,$("${environment[@]}" "$BIN/lockwork-switches" | sed -n 's/^ns: //p')" >>"$out/switches.csv"
+            stop_monitor
+        done
+    done
+    {
+        for case in none others itself; do
+            echo "$case $(awk -F, -v case="$case" '$2 == case { print $3 }' "$out/switches.csv" | median)"
+        done
+    } | awk 'NR == 1 { none = $2 } { printf "%-8s %8.1f ns a switch  %+.2f %%\n", $1, $2, ($2 / none - 1) * 100 }' |
+        tee "$out/switches.txt"
+    local -i cpus
+    cpus=$(nproc)
+    local with
+    for with in with without; do
+        [[ $with == without ]] || start_monitor "$socket"
+        (
+            export LOCKWORK_MONITOR=0
+            [[ $with == without ]] || LOCKWORK_MONITOR=$socket
+            unset LOCKWORK_STRICT_SPIN
+            compare "monitor/$with" --locks "pthread,mcs-spin,mcs-stp,mcs-aware,clh-aware,flexguard,gcr(mcs-stp)" \
+                --threads "$cpus,$((cpus * 16))" --runs "${BENCH_RUNS:-7}" --warmup 1 --timeout 20 \
+                --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
+        )
+        stop_monitor
+    done
+}
+
+# Sets `daemon`; waits until programs can connect.
+start_monitor() {
+    rm -f "$1"
+    "$BIN/lockwork" monitor --socket "$1" >/dev/null &
+    daemon=$!
+    until [[ -S $1 ]]; do sleep 0.05; done
+}
+
+stop_monitor() {
+    [[ -n $daemon ]] || return 0
+    kill "$daemon"
+    wait "$daemon" || true
+    daemon=
 }
 
 for name in "${@:-pairs every startup avl rocksdb locks sim}"; do

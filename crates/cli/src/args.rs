@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Say what this machine, and a program, allow
     Doctor(DoctorArgs),
+    /// Watch the scheduler, so that waiting threads know whether who they wait for runs
+    Monitor(MonitorArgs),
     /// Check a policy file
     #[command(subcommand, arg_required_else_help = true)]
     Policy(PolicyCommand),
@@ -302,6 +304,28 @@ pub(crate) struct DoctorArgs {
     /// A program to look at: whether `lockwork run` can serve it
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub(crate) program: Option<OsString>,
+}
+
+/// `lockwork monitor`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo lockwork monitor                           until it is killed
+  lockwork run --lock mcs-aware -- ./server       finds it by itself
+  LOCKWORK_MONITOR=0 lockwork run --lock mcs-aware -- ./server    does not look for it
+
+It needs root, a kernel that describes its types (BTF), and Linux 5.12; `lockwork doctor` says
+whether it can run. Programs need no privilege: those under a lock that waits by `aware` (see
+`lockwork list`) connect when they start, and see in memory that they cannot write which of their
+own threads are on a CPU. Without a monitor, or when it ends, their waiters go by what they can see
+themselves.")]
+pub(crate) struct MonitorArgs {
+    /// Where to listen; programs are told another place by LOCKWORK_MONITOR
+    #[arg(long, value_name = "PATH", default_value = lockwork_platform::monitor::SOCKET, value_hint = ValueHint::FilePath)]
+    pub(crate) socket: PathBuf,
+    /// Only say whether it could run here; the exit status is 1 if not
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 /// `lockwork policy`

@@ -12,6 +12,7 @@ mod host;
 mod info;
 mod list;
 mod manual;
+mod monitor;
 mod policy_check;
 mod preload;
 mod program;
@@ -53,6 +54,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::List(args) => list::main(&args),
         Command::Info(args) => info::main(&args),
         Command::Doctor(args) => doctor::main(&args),
+        Command::Monitor(args) => monitor::main(&args),
         Command::Policy(PolicyCommand::Check { json, file }) => policy_check::main(&file, json),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { out } => manual::pages(out.as_deref()),

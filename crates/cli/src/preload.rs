@@ -14,10 +14,13 @@ use crate::program::describe;
 const FILE_NAME: &str = "liblockwork.so";
 
 /// Every variable the library reads; a program that is to run without it gets none of them.
-const VARIABLES: [&str; 5] =
-    ["LOCKWORK_LOCK", "LOCKWORK_POLICY", "LOCKWORK_VERBOSE", "LOCKWORK_NO_FOLLOW", SPIN_NS];
+const VARIABLES: [&str; 6] =
+    ["LOCKWORK_LOCK", "LOCKWORK_POLICY", "LOCKWORK_VERBOSE", "LOCKWORK_NO_FOLLOW", SPIN_NS, MONITOR];
 /// How long spin-then-park waiters spin, in ns.
 pub(crate) const SPIN_NS: &str = "LOCKWORK_SPIN_NS";
+
+/// The socket of the monitor; 0 for none.
+pub(crate) const MONITOR: &str = "LOCKWORK_MONITOR";
 
 /// The library, found and checked.
 #[derive(Debug, Clone)]

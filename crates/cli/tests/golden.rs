@@ -29,6 +29,7 @@ fn help_of_every_command() {
         "list",
         "info",
         "doctor",
+        "monitor",
         "policy",
         "completions",
         "man",
@@ -40,9 +41,19 @@ fn help_of_every_command() {
 
 #[test]
 fn every_help_has_examples() {
-    for command in
-        ["run", "compare", "bench", "sim", "calibrate", "list", "info", "doctor", "completions", "man"]
-    {
+    for command in [
+        "run",
+        "compare",
+        "bench",
+        "sim",
+        "calibrate",
+        "list",
+        "info",
+        "doctor",
+        "monitor",
+        "completions",
+        "man",
+    ] {
         assert!(transcript(&[command, "--help"]).contains("Example"), "{command}");
     }
 }

@@ -72,6 +72,12 @@ mod mutex;
 mod rwlock;
 mod time;
 
+/// What tells the waiters of aware locks whether the thread ahead of them runs: a `lockwork monitor`, if there is one. Programs under
+/// `lockwork run` find it by themselves; others call [`attach`](monitor::attach) with [`SOCKET`](monitor::SOCKET) when they start.
+pub mod monitor {
+    pub use lockwork_platform::monitor::{Attached, SOCKET, attach, is_attached};
+}
+
 pub use condvar::{Condvar, Wakeup};
 pub use dynamic::{DynLock, DynMutex, SpecError};
 pub use footprint::Footprint;

@@ -10,13 +10,17 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use lockwork_locks::catalogue;
 use lockwork_locks::spec::Choice;
+use lockwork_locks::wait::{Aware, WaitPolicy};
 use lockwork_platform::topology::{self, Topology};
-use lockwork_platform::{Native, sys};
+use lockwork_platform::{Native, monitor, sys};
 use lockwork_policy::Kind;
 
 use crate::policy::Chosen;
 use crate::report::{self, Verbosity};
 use crate::{fork, policy, real, rwtable, table};
+
+/// How locks wait whose waiters ask the monitor.
+const AWARE: &str = <Aware as WaitPolicy<Native>>::NAME;
 
 /// Nobody has initialised yet.
 const FRESH: u32 = 0;
@@ -137,11 +141,25 @@ fn initialise() {
 
 /// Gives a choice its tags.
 pub(crate) fn add(choice: Choice) -> Tags {
+    if choice.mutex().is_some_and(|spec| spec.base.info().waiting == AWARE) {
+        attach_to_monitor();
+    }
     let mutex = table::add(choice.mutex().map_or(Choice::Passthrough, Choice::Lock));
     let rwlock = rwtable::add(choice.rwlock());
     match (mutex, rwlock) {
         (Some(mutex), Some(rwlock)) => Tags { mutex, rwlock },
         _ => refuse(format_args!("a policy may name at most 62 different locks")),
+    }
+}
+
+/// Has a monitor watch this process, if there is one and nobody says otherwise.
+fn attach_to_monitor() {
+    let environment = Environment::of_process();
+    let path = environment.get_c(b"LOCKWORK_MONITOR").map_or(Ok(monitor::SOCKET), CStr::to_str);
+    if let Ok(path) = path
+        && path != "0"
+    {
+        monitor::attach(path);
     }
 }
 

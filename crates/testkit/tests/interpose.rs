@@ -4,6 +4,9 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// The locking API of glibc's libc.so.6, but for attribute objects, barriers and semaphores.
@@ -111,6 +114,32 @@ fn verbose_tells_what_was_served_and_is_silent_otherwise() {
     let silent = run(under("mcs-stp", "mutex_many", "contest_normal").env_remove("LOCKWORK_VERBOSE"));
     assert!(silent.status.success());
     assert_eq!(String::from_utf8_lossy(&silent.stderr), "");
+}
+
+/// A monitor that does not answer is no reason to wait for long, and one is asked only where that is of use.
+#[test]
+fn programs_under_aware_locks_look_for_a_monitor() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("monitor-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let socket = directory.join("socket");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    listener.set_nonblocking(true).expect("a socket that does not block");
+    let asks = |lock: &str, monitor: &OsStr| {
+        let output = run(under(lock, "mutex_many", "contest_normal").env("LOCKWORK_MONITOR", monitor));
+        assert!(output.status.success(), "{}", common::text(&output));
+        listener.accept().is_ok()
+    };
+    assert!(asks("mcs-aware", socket.as_os_str()));
+    assert!(asks("gcr(flexguard)", socket.as_os_str()));
+    assert!(!asks("mcs-stp", socket.as_os_str()));
+    assert!(!asks("mcs-aware", OsStr::new("0")));
+    drop(listener);
+    assert!(
+        run(under("mcs-aware", "mutex_many", "contest_normal").env("LOCKWORK_MONITOR", &socket))
+            .status
+            .success()
+    );
+    std::fs::remove_dir_all(directory).expect("our own directory");
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use perf_event_open_sys as perf;
 
 use super::Check;
+use crate::monitor;
 
 pub(super) fn checks(checks: &mut Vec<Check>) {
-    checks.extend([counters(), bpf()]);
+    checks.extend([counters(), bpf(), scheduler()]);
 }
 
 fn counters() -> Check {
@@ -92,6 +93,22 @@ fn bpf() -> Check {
             finding,
             "portable tracing tools do not work; the kernel needs CONFIG_DEBUG_INFO_BTF",
         ),
+    }
+}
+
+/// Whether `lockwork monitor` can run, and whether it does.
+fn scheduler() -> Check {
+    let name = "scheduler";
+    monitor::attach();
+    let fallback = "waiters of aware locks go by the load and the clock";
+    match (lockwork_platform::monitor::is_attached(), lockwork_monitor::check()) {
+        (true, _) => Check::ok(name, "a monitor watches it", "waiters of aware locks know who runs"),
+        (false, Ok(())) => Check::ok(
+            name,
+            "can be watched; no monitor runs",
+            format!("{fallback}; with `lockwork monitor` running they know who runs"),
+        ),
+        (false, Err(obstacle)) => Check::warn(name, format!("not watched: {obstacle}"), fallback),
     }
 }
 

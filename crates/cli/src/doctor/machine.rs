@@ -17,6 +17,7 @@ pub(super) fn checks(checks: &mut Vec<Check>) {
         cpus(),
         numa(),
         rseq(),
+        slice_extension(),
         clock(&cpuinfo),
         waiting(&cpuinfo),
         context_switch(),
@@ -147,6 +148,20 @@ fn rseq() -> Check {
         );
     }
     Check::ok("rseq", format!("registered, {size} bytes"), "a thread reads its CPU and node with one load")
+}
+
+/// Whether a thread may ask for a little more time when its slice ends in a critical section (Linux 7.0).
+fn slice_extension() -> Check {
+    const PR_RSEQ_SLICE_EXTENSION: libc::c_int = 79;
+    const GET: libc::c_ulong = 1;
+    const NONE: libc::c_ulong = 0;
+    let name = "slice extension";
+    let consequence = "no lock asks for it; holders are preempted as anybody is";
+    // SAFETY: no memory is involved.
+    match unsafe { libc::prctl(PR_RSEQ_SLICE_EXTENSION, GET, NONE, NONE, NONE) } {
+        -1 => Check::ok(name, "not in this kernel", consequence),
+        _ => Check::ok(name, "in this kernel", consequence),
+    }
 }
 
 fn has(cpuinfo: &str, flags: &[&str]) -> bool {

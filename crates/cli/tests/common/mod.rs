@@ -21,6 +21,7 @@ pub fn bare_lockwork() -> Command {
         "LOCKWORK_POLICY",
         "LOCKWORK_TOPOLOGY",
         "LOCKWORK_SPIN_NS",
+        "LOCKWORK_MONITOR",
         "LD_PRELOAD",
         "COLUMNS",
         "NO_COLOR",

@@ -19,11 +19,15 @@ use hdrhistogram::Histogram;
 use super::options::Benchmark;
 use crate::args::BenchArgs;
 use crate::error::Failure;
+use crate::monitor;
 use crate::terminal;
 use locks::Subject;
 
 /// The environment variable that names the lock.
 pub(super) const LOCK_VARIABLE: &str = "LOCKWORK_BENCH_LOCK";
+
+/// Locks whose waiters ask the monitor, by a part of the name.
+const AWARE: [&str; 2] = ["-aware", "flexguard"];
 
 /// What a run found, by name.
 type Figures = Vec<(String, f64)>;
@@ -33,6 +37,9 @@ pub(super) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let name = std::env::var(LOCK_VARIABLE)
         .map_err(|_| Failure::usage("--measure is for `lockwork bench` itself: leave it out"))?;
     let subject = Subject::parse(&name)?;
+    if AWARE.iter().any(|aware| name.contains(aware)) {
+        monitor::attach();
+    }
     let threads = args.threads.first().copied().unwrap_or(2);
     let benchmark = args.benchmarks.first().copied().unwrap_or(Benchmark::Pair);
     let figures = match benchmark {

@@ -1,0 +1,37 @@
+//! `lockwork monitor`: the daemon that watches the scheduler.
+
+use std::process::ExitCode;
+
+use lockwork_monitor::{Obstacle, Server};
+use lockwork_platform::monitor;
+
+use crate::args::MonitorArgs;
+use crate::error::Failure;
+use crate::preload::MONITOR;
+use crate::terminal;
+
+/// Returns only when it cannot serve.
+pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
+    let failure = |obstacle: Obstacle| {
+        let instead = "waiters of aware locks go by what they can see themselves";
+        Failure::with_status(1, format!("the scheduler cannot be watched: {obstacle}; {instead}"))
+    };
+    if args.check {
+        lockwork_monitor::check().map_err(failure)?;
+        terminal::print("the scheduler can be watched here\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let server = Server::start(&args.socket).map_err(failure)?;
+    terminal::print(&format!("watching the scheduler; programs find it at {}\n", args.socket.display()))?;
+    let Err(error) = server.run();
+    Err(Failure::with_status(1, format!("the monitor cannot go on: {error}")))
+}
+
+/// Has a monitor watch this process, if there is one and nobody says otherwise.
+pub(crate) fn attach() {
+    match std::env::var(MONITOR) {
+        Ok(path) if path.is_empty() || path == "0" => {}
+        Ok(path) => _ = monitor::attach(&path),
+        Err(_) => _ = monitor::attach(monitor::SOCKET),
+    }
+}

@@ -1,0 +1,78 @@
+//! The page that says whether the monitor lives.
+//!
+//! Its word is a robust futex that a thread of the daemon holds for life: when the thread ends, and be it by `SIGKILL`, the kernel
+//! itself clears the id in the word. So nobody has to keep a clock going, and the end is seen by the next load.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+const PAGE: usize = 4096;
+
+/// The page. It says so for as long as the process lives.
+#[derive(Debug)]
+pub(crate) struct Alive(OwnedFd);
+
+/// What the kernel walks when a thread ends.
+#[repr(C)]
+struct RobustList {
+    /// The first entry, here the only one, which leads back.
+    first: *mut RobustEntry,
+    /// From an entry to its futex, in bytes.
+    to_futex: isize,
+    pending: *mut RobustEntry,
+}
+
+#[repr(C)]
+struct RobustEntry {
+    next: *mut RobustEntry,
+}
+
+impl Alive {
+    pub(crate) fn new() -> io::Result<Self> {
+        let file = memfd_create("lockwork-monitor", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, PAGE as u64)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh shared mapping disturbs nobody.
+        let page = unsafe { mmap(ptr::null_mut(), PAGE, access, MapFlags::SHARED, &file, 0) }?;
+        // Nobody maps it for writing after us, or changes its size, and nobody takes the seals off.
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals)?;
+        // SAFETY: page-aligned, zeroed, and mapped for ever.
+        let word: &'static AtomicU32 = unsafe { &*page.cast::<AtomicU32>() };
+        let (ready, is_ready) = mpsc::channel();
+        thread::Builder::new().name("alive".to_owned()).spawn(move || live(word, &ready))?;
+        is_ready.recv().map_err(io::Error::other)??;
+        Ok(Self(file))
+    }
+
+    pub(crate) fn readable(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Holds the word until the thread is ended.
+fn live(word: &'static AtomicU32, ready: &mpsc::Sender<io::Result<()>>) {
+    let entry = Box::leak(Box::new(RobustEntry { next: ptr::null_mut() }));
+    let to_futex = (ptr::from_ref(word) as isize).wrapping_sub(ptr::from_ref(entry) as isize);
+    let list = Box::leak(Box::new(RobustList { first: entry, to_futex, pending: ptr::null_mut() }));
+    entry.next = ptr::from_mut(list).cast();
+    // SAFETY: list and entry live for ever, and this thread holds no other robust lock, so it may have a list of its own.
+    let result =
+        unsafe { libc::syscall(libc::SYS_set_robust_list, ptr::from_mut(list), size_of::<RobustList>()) };
+    if result != 0 {
+        let _ = ready.send(Err(io::Error::last_os_error()));
+        return;
+    }
+    word.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Release);
+    let _ = ready.send(Ok(()));
+    loop {
+        thread::park();
+    }
+}

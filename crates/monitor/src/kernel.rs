@@ -1,0 +1,89 @@
+//! Where the running kernel keeps what the program reads, by its own description of its types (BTF).
+
+use std::fs;
+
+use btf_rs::{Btf, BtfType, Type};
+
+use crate::Obstacle;
+
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// What the program has to know of this kernel: offsets are in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    /// The type that stands for the tracepoint `sched_switch`.
+    pub(crate) sched_switch: u32,
+    /// `task_struct.group_leader`: the process, as it were.
+    pub(crate) group_leader: i16,
+    /// `task_struct.bpf_storage`: null for a task about which no program keeps anything.
+    pub(crate) bpf_storage: i16,
+    /// `task_struct.__state`, before Linux 5.14 `state`: 0 is runnable.
+    pub(crate) state: i16,
+    /// `task_struct.thread_pid`, the thread's ids.
+    pub(crate) thread_pid: i16,
+    /// `pid.level`: how deep its namespace is nested.
+    pub(crate) level: i16,
+    /// `pid.numbers`: an id for each level.
+    pub(crate) numbers: i16,
+    /// The size of one of them.
+    pub(crate) upid_size: i16,
+    /// `upid.nr`, the id.
+    pub(crate) nr: i16,
+}
+
+impl Kernel {
+    pub(crate) fn read() -> Result<Self, Obstacle> {
+        let bytes = fs::read(TYPES).map_err(|error| Obstacle::NoTypes(error.to_string()))?;
+        let types = Btf::from_bytes(&bytes).map_err(|error| Obstacle::NoTypes(error.to_string()))?;
+        let missing = |what: &str| Obstacle::OtherTypes(what.to_owned());
+        let offset = |structure: &str, member: &str| {
+            let found = offset_of(&types, structure, member).and_then(|bits| i16::try_from(bits / 8).ok());
+            found.ok_or_else(|| missing(&format!("{structure}.{member}")))
+        };
+        let tracepoint = "btf_trace_sched_switch";
+        let is_typedef = |id: &u32| matches!(types.resolve_type_by_id(*id), Ok(Type::Typedef(_)));
+        let ids = types.resolve_ids_by_name(tracepoint).unwrap_or_default();
+        let upid = structure(&types, "upid").ok_or_else(|| missing("upid"))?;
+        Ok(Self {
+            sched_switch: ids.into_iter().find(is_typedef).ok_or_else(|| missing(tracepoint))?,
+            group_leader: offset("task_struct", "group_leader")?,
+            bpf_storage: offset("task_struct", "bpf_storage")?,
+            state: offset("task_struct", "__state").or_else(|_| offset("task_struct", "state"))?,
+            thread_pid: offset("task_struct", "thread_pid")?,
+            level: offset("pid", "level")?,
+            numbers: offset("pid", "numbers")?,
+            upid_size: upid.size() as i16,
+            nr: offset("upid", "nr")?,
+        })
+    }
+}
+
+fn structure(types: &Btf, name: &str) -> Option<btf_rs::Struct> {
+    types.resolve_types_by_name(name).ok()?.into_iter().find_map(|found| match found {
+        Type::Struct(found) => Some(found),
+        _ => None,
+    })
+}
+
+/// In bits, also through members without a name.
+fn offset_of(types: &Btf, name: &str, member: &str) -> Option<u32> {
+    within(types, &structure(types, name)?, member)
+}
+
+fn within(types: &Btf, outer: &btf_rs::Struct, member: &str) -> Option<u32> {
+    outer.members.iter().find_map(|each| {
+        let name = types.resolve_name(each).unwrap_or_default();
+        if name == member {
+            return Some(each.bit_offset());
+        }
+        if !name.is_empty() {
+            return None;
+        }
+        match types.resolve_type_by_id(each.get_type_id()?) {
+            Ok(Type::Struct(inner) | Type::Union(inner)) => {
+                Some(each.bit_offset() + within(types, &inner, member)?)
+            }
+            _ => None,
+        }
+    })
+}

@@ -1,0 +1,350 @@
+//! The program that the kernel runs at every context switch, and the few instructions it is made of.
+//!
+//! For the task that leaves the CPU, and then for the one that gets it:
+//!
+//! ```text
+//! leader = task->group_leader;
+//! if (!leader || !leader->bpf_storage) next task;          // nearly all: no program keeps anything about them
+//! index = task_storage(leader);                            // which board is the process's
+//! board = boards[index];
+//! ids = task->thread_pid;
+//! tid = ids->numbers[ids->level].nr;                       // as gettid() says in its own namespace
+//! state = RUNNING | PREEMPTED | SLEEPING | 0 (it ends);
+//! before = exchange(&board[HEADER + tid % ENTRIES], state << 32 | tid);
+//! board[0] += (state is PREEMPTED) - (before was PREEMPTED);
+//! ```
+//!
+//! It reads the kernel's memory by typed pointers, which the verifier knows, and no memory of any process. It is assembled here, with
+//! the offsets of the kernel at hand, because it is shorter than what it takes to have it compiled: no compiler for it is
+//! needed to build the monitor, and none where it runs.
+
+use lockwork_platform::monitor::{ENTRIES, HEADER, PREEMPTED, RUNNING, SLEEPING};
+
+use crate::kernel::Kernel;
+
+/// One instruction, as the kernel has it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instruction {
+    code: u8,
+    /// The destination in the lower half, the source in the upper.
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+/// Registers: results; arguments, lost in calls; kept in calls; the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Register {
+    Result = 0,
+    Arg1 = 1,
+    Arg2 = 2,
+    Arg3 = 3,
+    Arg4 = 4,
+    Context = 6,
+    Task = 7,
+    Entry = 8,
+    Board = 9,
+    Frame = 10,
+}
+use Register::{Arg1, Arg2, Arg3, Arg4, Board, Context, Entry, Frame, Result, Task};
+
+/// How wide an access is.
+#[derive(Clone, Copy, Debug)]
+enum Width {
+    Word = 0x00,
+    Double = 0x18,
+}
+
+/// Functions of the kernel.
+#[derive(Clone, Copy, Debug)]
+enum Function {
+    LookUp = 1,
+    TaskStorage = 156,
+}
+
+/// The longest nesting of PID namespaces that is followed. Threads in deeper ones are not watched.
+const DEEPEST: i32 = 3;
+/// `TASK_DEAD`: the last time that the task is switched away from.
+const DEAD: i32 = 0x80;
+/// Where in the stack a key lies.
+const KEY: i16 = -4;
+
+/// What the program uses: maps, by their descriptors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Maps {
+    /// Which board a process has, at its first thread's task.
+    pub(crate) storage: i32,
+    /// The boards.
+    pub(crate) boards: i32,
+}
+
+/// A place to jump to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Label(usize);
+
+/// A program while it is being written.
+#[derive(Default)]
+struct Assembler {
+    program: Vec<Instruction>,
+    /// Where labels are.
+    places: Vec<Option<usize>>,
+    /// Jumps, and where they lead.
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Assembler {
+    fn emit(&mut self, code: u8, to: Register, from: u8, offset: i16, immediate: i32) {
+        self.program.push(Instruction { code, registers: from << 4 | to as u8, offset, immediate });
+    }
+
+    /// `to = from`
+    fn copy(&mut self, to: Register, from: Register) {
+        self.emit(0xbf, to, from as u8, 0, 0);
+    }
+
+    /// `to = value`
+    fn set(&mut self, to: Register, value: i32) {
+        self.emit(0xb7, to, 0, 0, value);
+    }
+
+    /// `to = value`, of 64 bits
+    fn set_wide(&mut self, to: Register, value: u64) {
+        self.emit(0x18, to, 0, 0, value as i32);
+        self.emit(0, Result, 0, 0, (value >> 32) as i32);
+    }
+
+    /// `to = map`
+    fn set_map(&mut self, to: Register, map: i32) {
+        const BY_DESCRIPTOR: u8 = 1;
+        self.emit(0x18, to, BY_DESCRIPTOR, 0, map);
+        self.emit(0, Result, 0, 0, 0);
+    }
+
+    /// `to += value`
+    fn add(&mut self, to: Register, value: i32) {
+        self.emit(0x07, to, 0, 0, value);
+    }
+
+    /// `to &= value`
+    fn and(&mut self, to: Register, value: i32) {
+        self.emit(0x57, to, 0, 0, value);
+    }
+
+    /// `to >>= bits`
+    fn shift_right(&mut self, to: Register, bits: i32) {
+        self.emit(0x77, to, 0, 0, bits);
+    }
+
+    /// `to |= from`
+    fn or(&mut self, to: Register, from: Register) {
+        self.emit(0x4f, to, from as u8, 0, 0);
+    }
+
+    /// `to = *(from + offset)`
+    fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
+        self.emit(0x61 | width as u8, to, from as u8, offset, 0);
+    }
+
+    /// `*(to + offset) = from`, of 32 bits
+    fn store(&mut self, to: Register, offset: i16, from: Register) {
+        self.emit(0x63, to, from as u8, offset, 0);
+    }
+
+    /// `value = exchange(at, value)`, of 64 bits
+    fn exchange(&mut self, at: Register, value: Register) {
+        self.emit(0xdb, at, value as u8, 0, 0xe1);
+    }
+
+    /// `*at += value` atomically, of 64 bits
+    fn add_to(&mut self, at: Register, value: Register) {
+        self.emit(0xdb, at, value as u8, 0, 0);
+    }
+
+    fn call(&mut self, function: Function) {
+        self.emit(0x85, Result, 0, 0, function as i32);
+    }
+
+    fn exit(&mut self) {
+        self.emit(0x95, Result, 0, 0, 0);
+    }
+
+    fn label(&mut self) -> Label {
+        self.places.push(None);
+        Label(self.places.len() - 1)
+    }
+
+    fn place(&mut self, label: Label) {
+        self.places[label.0] = Some(self.program.len());
+    }
+
+    fn jump(&mut self, label: Label) {
+        self.jumps.push((self.program.len(), label));
+        self.emit(0x05, Result, 0, 0, 0);
+    }
+
+    /// Jumps if `register == value`.
+    fn jump_if(&mut self, register: Register, value: i32, label: Label) {
+        self.jumps.push((self.program.len(), label));
+        self.emit(0x15, register, 0, 0, value);
+    }
+
+    /// Jumps if `register != value`.
+    fn jump_unless(&mut self, register: Register, value: i32, label: Label) {
+        self.jumps.push((self.program.len(), label));
+        self.emit(0x55, register, 0, 0, value);
+    }
+
+    /// The program, with the jumps filled in.
+    fn finish(mut self) -> Vec<Instruction> {
+        for (at, label) in self.jumps {
+            let Some(place) = self.places[label.0] else { unreachable!("a label that was never placed") };
+            self.program[at].offset = (place - at - 1) as i16;
+        }
+        self.program
+    }
+}
+
+/// Leaves the address of the element of the map in [`Arg1`] whose key is at [`KEY`] in [`Result`], or goes to `none`.
+fn look_up(a: &mut Assembler, none: Label) {
+    a.copy(Arg2, Frame);
+    a.add(Arg2, KEY.into());
+    a.call(Function::LookUp);
+    a.jump_if(Result, 0, none);
+}
+
+/// Sets [`Board`] to the board of [`Task`], or goes to `none`.
+fn find_board(a: &mut Assembler, kernel: &Kernel, maps: &Maps, none: Label) {
+    a.load(Width::Double, Arg2, Task, kernel.group_leader);
+    a.jump_if(Arg2, 0, none);
+    a.load(Width::Double, Arg1, Arg2, kernel.bpf_storage);
+    a.jump_if(Arg1, 0, none);
+    a.set_map(Arg1, maps.storage);
+    a.set(Arg3, 0);
+    a.set(Arg4, 0);
+    a.call(Function::TaskStorage);
+    a.jump_if(Result, 0, none);
+    a.load(Width::Word, Arg1, Result, 0);
+    a.store(Frame, KEY, Arg1);
+    a.set_map(Arg1, maps.boards);
+    look_up(a, none);
+    a.copy(Board, Result);
+}
+
+/// Sets [`Task`], which is a task, to its id in its own namespace, or goes to `none`.
+fn find_id(a: &mut Assembler, kernel: &Kernel, none: Label) {
+    let found = a.label();
+    a.load(Width::Double, Arg2, Task, kernel.thread_pid);
+    a.jump_if(Arg2, 0, none);
+    a.load(Width::Word, Arg1, Arg2, kernel.level);
+    // A typed pointer takes no offset that is not known beforehand.
+    for level in 0..=DEEPEST {
+        let next = a.label();
+        a.jump_unless(Arg1, level, next);
+        a.load(Width::Word, Task, Arg2, kernel.numbers + kernel.upid_size * level as i16 + kernel.nr);
+        a.jump(found);
+        a.place(next);
+    }
+    a.jump(none);
+    a.place(found);
+    a.jump_if(Task, 0, none);
+}
+
+/// Puts [`Entry`], a state, with the id of [`Task`], on the process's board.
+fn publish(a: &mut Assembler, kernel: &Kernel, done: Label) {
+    find_id(a, kernel, done);
+    let ending = a.label();
+    a.jump_if(Entry, 0, ending);
+    a.or(Entry, Task);
+    a.place(ending);
+    a.and(Task, ENTRIES as i32 - 1);
+    a.add(Task, HEADER as i32);
+    a.store(Frame, KEY, Task);
+    a.copy(Arg1, Board);
+    look_up(a, done);
+    // Task: the change of the number of preempted threads.
+    let (is_not, was_not) = (a.label(), a.label());
+    a.set(Task, 0);
+    a.copy(Arg1, Entry);
+    a.shift_right(Arg1, 32);
+    a.jump_unless(Arg1, PREEMPTED as i32, is_not);
+    a.add(Task, 1);
+    a.place(is_not);
+    a.exchange(Result, Entry);
+    a.shift_right(Entry, 32);
+    a.jump_unless(Entry, PREEMPTED as i32, was_not);
+    a.add(Task, -1);
+    a.place(was_not);
+    a.jump_if(Task, 0, done);
+    a.set(Arg1, 0);
+    a.store(Frame, KEY, Arg1);
+    a.copy(Arg1, Board);
+    look_up(a, done);
+    a.add_to(Result, Task);
+}
+
+/// The state of an entry, in its place.
+fn in_place(state: u32) -> u64 {
+    u64::from(state) << 32
+}
+
+/// Sets [`Entry`] to what the task that leaves the CPU becomes.
+fn judge(a: &mut Assembler, kernel: &Kernel) {
+    let judged = a.label();
+    a.set_wide(Entry, in_place(PREEMPTED));
+    a.load(Width::Double, Arg1, Context, 0); // whether the kernel itself was preempted
+    a.jump_unless(Arg1, 0, judged);
+    a.load(Width::Word, Arg1, Task, kernel.state);
+    a.jump_if(Arg1, 0, judged);
+    a.set_wide(Entry, 0);
+    a.jump_if(Arg1, DEAD, judged);
+    a.set_wide(Entry, in_place(SLEEPING));
+    a.place(judged);
+}
+
+/// The program for the tracepoint `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …)`.
+pub(crate) fn sched_switch(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
+    let mut a = Assembler::default();
+    let (next, done) = (a.label(), a.label());
+    a.copy(Context, Arg1);
+    a.load(Width::Double, Task, Context, 8);
+    find_board(&mut a, kernel, maps, next);
+    judge(&mut a, kernel);
+    publish(&mut a, kernel, next);
+    a.place(next);
+    a.load(Width::Double, Task, Context, 16);
+    find_board(&mut a, kernel, maps, done);
+    a.set_wide(Entry, in_place(RUNNING));
+    publish(&mut a, kernel, done);
+    a.place(done);
+    a.set(Result, 0);
+    a.exit();
+    a.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jumps_lead_to_their_labels() {
+        let mut a = Assembler::default();
+        let end = a.label();
+        a.jump_if(Arg1, 0, end);
+        a.set(Result, 1);
+        a.place(end);
+        a.exit();
+        let program = a.finish();
+        assert_eq!(program[0].offset, 1);
+        assert_eq!(program[0].registers, 1);
+    }
+
+    #[test]
+    fn wide_values_take_two_instructions() {
+        let mut a = Assembler::default();
+        a.set_wide(Entry, 0x2_0000_0001);
+        let program = a.finish();
+        assert_eq!((program[0].immediate, program[1].immediate), (1, 2));
+        assert_eq!(size_of::<Instruction>(), 8);
+    }
+}

@@ -1,0 +1,227 @@
+//! What clients of the monitor do, and what they must not be able to do. Each has a process of its own, and fails by panicking.
+
+use std::fs;
+use std::io;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use lockwork_platform::monitor::{self, Attached, BOARD_BYTES};
+use lockwork_platform::{Native, Platform, slots, sys};
+
+type Client = fn(&Path);
+
+/// Those that are tests.
+pub(crate) const ALL: &[(&str, Client)] = &[
+    ("a_preempted_thread_is_seen_as_such", a_preempted_thread_is_seen_as_such),
+    ("a_sleeping_thread_is_not_preempted", a_sleeping_thread_is_not_preempted),
+    ("a_thread_that_ended_is_not_seen", a_thread_that_ended_is_not_seen),
+    ("nobody_writes_to_what_is_shared", nobody_writes_to_what_is_shared),
+    ("a_child_asks_for_itself", a_child_asks_for_itself),
+    ("ids_are_those_of_the_own_namespace", ids_are_those_of_the_own_namespace),
+    ("a_filter_keeps_from_connecting", a_filter_keeps_from_connecting),
+    ("asking_twice_gives_the_same_board", asking_twice_gives_the_same_board),
+];
+
+/// Those that take part in one.
+pub(crate) const HELPERS: &[(&str, Client)] = &[("watches_the_monitor", watches_the_monitor)];
+
+fn attach(socket: &Path) {
+    // On a machine that is busy the answer may come too late.
+    until(|| monitor::attach(socket.to_str().expect("a plain path")) == Attached::Yes);
+}
+
+/// Lets the calling thread run on this CPU only.
+fn pin(cpu: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    rustix::thread::sched_setaffinity(None, &set).expect("a CPU of our own");
+}
+
+/// A CPU that this process may use.
+fn some_cpu() -> usize {
+    let set = rustix::thread::sched_getaffinity(None).expect("CPUs");
+    (0..1024).find(|cpu| set.is_set(*cpu)).expect("a CPU")
+}
+
+/// Waits until `condition`; the process's alarm ends it if that never comes.
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// A thread that wants its CPU all the time; told to end by the flag.
+fn spinner(cpu: usize, stop: &'static AtomicBool) -> (u32, thread::JoinHandle<()>) {
+    let (send, receive) = mpsc::channel();
+    let handle = thread::spawn(move || {
+        pin(cpu);
+        send.send(Native::tid()).expect("who waits for it");
+        while !stop.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    (receive.recv().expect("its id"), handle)
+}
+
+fn a_preempted_thread_is_seen_as_such(socket: &Path) {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    attach(socket);
+    let cpu = some_cpu();
+    pin(cpu);
+    let (holder, handle) = spinner(cpu, &STOP);
+    // Two threads on one CPU: while this one looks, the other is off it, although it could run.
+    until(|| Native::running(holder) == Some(false) && monitor::preempted() == Some(1));
+    until(|| Native::running(Native::tid()) == Some(true));
+    STOP.store(true, Ordering::Relaxed);
+    handle.join().expect("the other thread");
+    until(|| monitor::preempted() == Some(0));
+}
+
+fn a_sleeping_thread_is_not_preempted(socket: &Path) {
+    attach(socket);
+    let (send, receive) = mpsc::channel();
+    let (release, wait) = mpsc::channel::<()>();
+    let handle = thread::spawn(move || {
+        // It is seen from its first context switch on.
+        until(|| Native::running(Native::tid()) == Some(true));
+        send.send(Native::tid()).expect("who waits for it");
+        let _ = wait.recv();
+    });
+    let sleeper = receive.recv().expect("its id");
+    until(|| Native::running(sleeper) == Some(false) && monitor::preempted() == Some(0));
+    drop(release);
+    handle.join().expect("the other thread");
+}
+
+fn a_thread_that_ended_is_not_seen(socket: &Path) {
+    attach(socket);
+    let tid = AtomicU32::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            until(|| Native::running(Native::tid()) == Some(true));
+            tid.store(Native::tid(), Ordering::Relaxed);
+        });
+    });
+    until(|| Native::running(tid.load(Ordering::Relaxed)).is_none());
+}
+
+/// Maps what was sent for reading, and tries all ways to write to it.
+fn nobody_writes_to_what_is_shared(socket: &Path) {
+    const UPDATE: libc::c_long = 2;
+    let path = socket.to_str().expect("a plain path").as_bytes();
+    let [alive, board] = sys::receive_descriptors(path, 900_000).expect("an answer");
+    for (descriptor, bytes) in [(alive, 4096), (board, BOARD_BYTES)] {
+        assert!(map(descriptor, bytes, libc::PROT_READ | libc::PROT_WRITE).is_err());
+        let page = map(descriptor, bytes, libc::PROT_READ).expect("a mapping for reading");
+        // SAFETY: our own mapping.
+        let changed = unsafe { libc::mprotect(page, bytes, libc::PROT_READ | libc::PROT_WRITE) };
+        assert_eq!(changed, -1);
+        let byte = [1_u8];
+        // SAFETY: a byte that can be read.
+        assert!(unsafe { libc::pwrite(descriptor, byte.as_ptr().cast(), 1, 0) } < 1);
+        // SAFETY: no memory is involved.
+        assert_eq!(unsafe { libc::ftruncate(descriptor, 0) }, -1);
+    }
+    let (key, value) = (8_u32, u64::MAX);
+    let attributes = [board as u64, &raw const key as u64, &raw const value as u64, 0];
+    // SAFETY: an attempt to set an element, whose key and value are as long as the map's.
+    let updated =
+        unsafe { libc::syscall(libc::SYS_bpf, UPDATE, attributes.as_ptr(), size_of_val(&attributes)) };
+    assert_eq!(updated, -1);
+}
+
+fn map(descriptor: RawFd, bytes: usize, access: i32) -> io::Result<*mut libc::c_void> {
+    // SAFETY: a fresh mapping disturbs nobody.
+    let page = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, descriptor, 0) };
+    if page == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(page) }
+}
+
+/// Runs `child` in a child of `fork`, prepared as the interposer does it; whether it ended well.
+fn forked(child: impl FnOnce()) -> bool {
+    // SAFETY: this process has one thread.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: no memory is involved; the default action of SIGALRM ends the process.
+            unsafe { libc::alarm(30) };
+            slots::purge_ghosts(|_| {});
+            child();
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        pid => {
+            let mut status = 0;
+            // SAFETY: our child, and a writable status.
+            unsafe { libc::waitpid(pid, &raw mut status, 0) };
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+    }
+}
+
+/// Looks as a waiter does that is not told anything.
+fn look() {
+    let _ = Native::crowded(&mut 0);
+}
+
+fn a_child_asks_for_itself(socket: &Path) {
+    attach(socket);
+    assert!(forked(|| {
+        assert!(!monitor::is_attached(), "the parent's board");
+        look();
+        assert!(monitor::is_attached());
+        until(|| Native::running(Native::tid()) == Some(true));
+    }));
+    assert!(monitor::is_attached());
+}
+
+fn ids_are_those_of_the_own_namespace(socket: &Path) {
+    // SAFETY: no memory is involved; this process has one thread.
+    if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+        panic!("a namespace: {}", io::Error::last_os_error());
+    }
+    assert!(forked(|| {
+        assert_eq!(Native::tid(), 1);
+        attach(socket);
+        until(|| Native::running(1) == Some(true));
+    }));
+}
+
+fn a_filter_keeps_from_connecting(socket: &Path) {
+    const ALLOW: u32 = 0x7fff_0000;
+    let allow = [libc::sock_filter { code: 6, jt: 0, jf: 0, k: ALLOW }];
+    let program = libc::sock_fprog { len: 1, filter: allow.as_ptr().cast_mut() };
+    // SAFETY: a filter that allows everything, of the length given.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!(set, 0);
+    assert_eq!(monitor::attach(socket.to_str().expect("a plain path")), Attached::Filtered);
+}
+
+fn asking_twice_gives_the_same_board(socket: &Path) {
+    let path = socket.to_str().expect("a plain path").as_bytes();
+    let mut ids = Vec::new();
+    for _ in 0..600 {
+        // More often than one user may have boards, and more than there are.
+        let [alive, board] = sys::receive_descriptors(path, 900_000).expect("an answer");
+        let text = fs::read_to_string(format!("/proc/self/fdinfo/{board}")).expect("what the board is");
+        ids.extend(text.lines().find_map(|line| line.strip_prefix("map_id:")).map(|id| id.trim().to_owned()));
+        sys::close(alive);
+        sys::close(board);
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1, "{ids:?}");
+}
+
+fn watches_the_monitor(socket: &Path) {
+    attach(socket);
+    println!("attached");
+    until(|| !monitor::is_attached());
+    println!("alone");
+    until(|| {
+        look();
+        monitor::is_attached()
+    });
+    println!("attached");
+}

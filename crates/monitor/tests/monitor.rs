@@ -1,0 +1,135 @@
+//! The monitor and its clients, each in a process of its own. Skipped, and said so, where the scheduler cannot be watched.
+
+mod clients;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lockwork_monitor::Server;
+
+/// Says what this process is to be, if not the tests.
+const ROLE: &str = "LOCKWORK_MONITOR_TEST_ROLE";
+/// Where the monitor listens.
+const SOCKET: &str = "LOCKWORK_MONITOR_TEST_SOCKET";
+/// After so many seconds a process that hangs is ended by the kernel.
+const LIMIT: u32 = 60;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    if let Ok(role) = std::env::var(ROLE) {
+        // SAFETY: no memory is involved; the default action of SIGALRM ends the process.
+        unsafe { libc::alarm(LIMIT) };
+        let socket = PathBuf::from(std::env::var_os(SOCKET).expect("where the monitor listens"));
+        return play(&role, &socket);
+    }
+    if let Err(obstacle) = lockwork_monitor::check() {
+        eprintln!("SKIPPED: all tests of the monitor: {obstacle}");
+        return ExitCode::SUCCESS;
+    }
+    let trials = clients::ALL.iter().map(|(name, _)| Trial::test(*name, move || with_monitor(name)));
+    let trials = trials.chain([
+        Trial::test("a_killed_monitor_is_forgotten", a_killed_monitor_is_forgotten),
+        Trial::test("there_is_one_monitor_at_a_socket", there_is_one_monitor_at_a_socket),
+    ]);
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+fn play(role: &str, socket: &Path) -> ExitCode {
+    if role == "monitor" {
+        match Server::start(socket) {
+            Ok(server) => {
+                println!("ready");
+                let Err(error) = server.run();
+                panic!("{error}");
+            }
+            Err(obstacle) => println!("{obstacle}"),
+        }
+        return ExitCode::SUCCESS;
+    }
+    let (_, client) =
+        clients::ALL.iter().chain(clients::HELPERS).find(|(name, _)| *name == role).expect("a client");
+    client(socket);
+    ExitCode::SUCCESS
+}
+
+/// A process of this program in another role.
+fn process(role: &str, socket: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.env(ROLE, role).env(SOCKET, socket);
+    command
+}
+
+/// A monitor, which ends with this.
+struct Monitor {
+    child: Child,
+    socket: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Monitor {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("socket");
+        let mut child = process("monitor", &socket).stdout(Stdio::piped()).spawn().expect("a monitor");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("its output");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        assert_eq!(line.trim(), "ready");
+        Self { child, socket, _directory: directory }
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn expect_success(mut client: Command) -> Result<(), Failed> {
+    let output = client.output()?;
+    match (output.status.code(), output.status.signal()) {
+        (Some(0), _) => Ok(()),
+        (code, signal) => {
+            let text = String::from_utf8_lossy(&output.stderr);
+            Err(format!("status {code:?}, signal {signal:?}: {text}").into())
+        }
+    }
+}
+
+fn with_monitor(client: &str) -> Result<(), Failed> {
+    let monitor = Monitor::start();
+    expect_success(process(client, &monitor.socket))
+}
+
+/// The client sees its end by a look at its page, and another monitor after that.
+fn a_killed_monitor_is_forgotten() -> Result<(), Failed> {
+    let mut monitor = Monitor::start();
+    let mut client = process("watches_the_monitor", &monitor.socket);
+    let mut child = client.stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+    let mut says = |what: &str| match lines.next() {
+        Some(Ok(line)) if line == what => Ok(()),
+        other => Err(Failed::from(format!("{other:?} in place of {what}"))),
+    };
+    says("attached")?;
+    monitor.child.kill()?;
+    monitor.child.wait()?;
+    says("alone")?;
+    let mut again = process("monitor", &monitor.socket).stdout(Stdio::null()).spawn()?;
+    let back = says("attached");
+    again.kill()?;
+    again.wait()?;
+    child.wait()?;
+    back
+}
+
+fn there_is_one_monitor_at_a_socket() -> Result<(), Failed> {
+    let monitor = Monitor::start();
+    let output = process("monitor", &monitor.socket).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if text.starts_with("another monitor listens at") { Ok(()) } else { Err(text.into_owned().into()) }
+}
