@@ -13,12 +13,16 @@ const TYPES: &str = "/sys/kernel/btf/vmlinux";
 pub(crate) struct Kernel {
     /// The type that stands for the tracepoint `sched_switch`.
     pub(crate) sched_switch: u32,
+    /// The same for `sched_process_exit`, which every thread comes by.
+    pub(crate) sched_process_exit: u32,
     /// `task_struct.group_leader`: the process, as it were.
     pub(crate) group_leader: i16,
     /// `task_struct.bpf_storage`: null for a task about which no program keeps anything.
     pub(crate) bpf_storage: i16,
     /// `task_struct.__state`, before Linux 5.14 `state`: 0 is runnable.
     pub(crate) state: i16,
+    /// `task_struct.flags`: among others whether it is ending.
+    pub(crate) flags: i16,
     /// `task_struct.thread_pid`, the thread's ids.
     pub(crate) thread_pid: i16,
     /// `pid.level`: how deep its namespace is nested.
@@ -40,15 +44,19 @@ impl Kernel {
             let found = offset_of(&types, structure, member).and_then(|bits| i16::try_from(bits / 8).ok());
             found.ok_or_else(|| missing(&format!("{structure}.{member}")))
         };
-        let tracepoint = "btf_trace_sched_switch";
-        let is_typedef = |id: &u32| matches!(types.resolve_type_by_id(*id), Ok(Type::Typedef(_)));
-        let ids = types.resolve_ids_by_name(tracepoint).unwrap_or_default();
+        let tracepoint = |name: &str| {
+            let is_typedef = |id: &u32| matches!(types.resolve_type_by_id(*id), Ok(Type::Typedef(_)));
+            let ids = types.resolve_ids_by_name(name).unwrap_or_default();
+            ids.into_iter().find(is_typedef).ok_or_else(|| missing(name))
+        };
         let upid = structure(&types, "upid").ok_or_else(|| missing("upid"))?;
         Ok(Self {
-            sched_switch: ids.into_iter().find(is_typedef).ok_or_else(|| missing(tracepoint))?,
+            sched_switch: tracepoint("btf_trace_sched_switch")?,
+            sched_process_exit: tracepoint("btf_trace_sched_process_exit")?,
             group_leader: offset("task_struct", "group_leader")?,
             bpf_storage: offset("task_struct", "bpf_storage")?,
             state: offset("task_struct", "__state").or_else(|_| offset("task_struct", "state"))?,
+            flags: offset("task_struct", "flags")?,
             thread_pid: offset("task_struct", "thread_pid")?,
             level: offset("pid", "level")?,
             numbers: offset("pid", "numbers")?,

@@ -1,4 +1,5 @@
-//! The program that the kernel runs at every context switch, and the few instructions it is made of.
+//! The program that the kernel runs at every context switch, a smaller one for ending threads, and the few instructions they are
+//! made of.
 //!
 //! For the task that leaves the CPU, and then for the one that gets it:
 //!
@@ -9,13 +10,15 @@
 //! board = boards[index];
 //! ids = task->thread_pid;
 //! tid = ids->numbers[ids->level].nr;                       // as gettid() says in its own namespace
-//! state = RUNNING | PREEMPTED | SLEEPING | 0 (it ends);
+//! state = RUNNING | PREEMPTED | SLEEPING | 0 (it is ending);
 //! before = exchange(&board[HEADER + tid % ENTRIES], state << 32 | tid);
 //! board[0] += (state is PREEMPTED) - (before was PREEMPTED);
 //! ```
 //!
-//! It reads the kernel's memory by typed pointers, which the verifier knows, and no memory of any process. It is assembled here, with
-//! the offsets of the kernel at hand, because it is shorter than what it takes to have it compiled: no compiler for it is
+//! A thread that is ending has no id any more at its last switch, so its entry is emptied when it begins to, and stays empty.
+//!
+//! They read the kernel's memory by typed pointers, which the verifier knows, and no memory of any process. They are assembled here, with
+//! the offsets of the kernel at hand, because that is shorter than what it takes to have them compiled: no compiler for it is
 //! needed to build the monitor, and none where it runs.
 
 use lockwork_platform::monitor::{ENTRIES, HEADER, PREEMPTED, RUNNING, SLEEPING};
@@ -65,8 +68,8 @@ enum Function {
 
 /// The longest nesting of PID namespaces that is followed. Threads in deeper ones are not watched.
 const DEEPEST: i32 = 3;
-/// `TASK_DEAD`: the last time that the task is switched away from.
-const DEAD: i32 = 0x80;
+/// `PF_EXITING`
+const EXITING: i32 = 0x4;
 /// Where in the stack a key lies.
 const KEY: i16 = -4;
 
@@ -288,16 +291,23 @@ fn in_place(state: u32) -> u64 {
     u64::from(state) << 32
 }
 
+/// Sets [`Entry`] to nothing if [`Task`] is ending, and goes to `judged`.
+fn judge_ending(a: &mut Assembler, kernel: &Kernel, judged: Label) {
+    a.set_wide(Entry, 0);
+    a.load(Width::Word, Arg1, Task, kernel.flags);
+    a.and(Arg1, EXITING);
+    a.jump_unless(Arg1, 0, judged);
+}
+
 /// Sets [`Entry`] to what the task that leaves the CPU becomes.
 fn judge(a: &mut Assembler, kernel: &Kernel) {
     let judged = a.label();
+    judge_ending(a, kernel, judged);
     a.set_wide(Entry, in_place(PREEMPTED));
     a.load(Width::Double, Arg1, Context, 0); // whether the kernel itself was preempted
     a.jump_unless(Arg1, 0, judged);
     a.load(Width::Word, Arg1, Task, kernel.state);
     a.jump_if(Arg1, 0, judged);
-    a.set_wide(Entry, 0);
-    a.jump_if(Arg1, DEAD, judged);
     a.set_wide(Entry, in_place(SLEEPING));
     a.place(judged);
 }
@@ -305,7 +315,7 @@ fn judge(a: &mut Assembler, kernel: &Kernel) {
 /// The program for the tracepoint `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …)`.
 pub(crate) fn sched_switch(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
     let mut a = Assembler::default();
-    let (next, done) = (a.label(), a.label());
+    let (next, judged, done) = (a.label(), a.label(), a.label());
     a.copy(Context, Arg1);
     a.load(Width::Double, Task, Context, 8);
     find_board(&mut a, kernel, maps, next);
@@ -314,7 +324,23 @@ pub(crate) fn sched_switch(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
     a.place(next);
     a.load(Width::Double, Task, Context, 16);
     find_board(&mut a, kernel, maps, done);
+    judge_ending(&mut a, kernel, judged);
     a.set_wide(Entry, in_place(RUNNING));
+    a.place(judged);
+    publish(&mut a, kernel, done);
+    a.place(done);
+    a.set(Result, 0);
+    a.exit();
+    a.finish()
+}
+
+/// The program for the tracepoint `sched_process_exit(struct task_struct *task, …)`.
+pub(crate) fn sched_process_exit(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
+    let mut a = Assembler::default();
+    let done = a.label();
+    a.load(Width::Double, Task, Arg1, 0);
+    find_board(&mut a, kernel, maps, done);
+    a.set_wide(Entry, 0);
     publish(&mut a, kernel, done);
     a.place(done);
     a.set(Result, 0);

@@ -1,4 +1,4 @@
-//! The program in the kernel, and the boards it writes.
+//! The programs in the kernel, and the boards they write.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -7,17 +7,17 @@ use lockwork_platform::monitor::{ENTRIES, HEADER};
 
 use crate::bpf::{self, MMAPABLE, MapKind, MapShape, NO_PREALLOC};
 use crate::kernel::Kernel;
-use crate::program::{self, Maps};
+use crate::program::{self, Instruction, Maps};
 use crate::{BOARDS, Obstacle};
 
 /// A board: see `lockwork_platform::monitor`.
 const BOARD: MapShape =
     MapShape { kind: MapKind::Array, value_size: 8, entries: (HEADER + ENTRIES) as u32, flags: MMAPABLE };
 
-/// The program, accepted by the kernel, and its maps.
+/// The programs, accepted by the kernel, and their maps.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    program: OwnedFd,
+    programs: [OwnedFd; 2],
     storage: OwnedFd,
     boards: OwnedFd,
 }
@@ -35,10 +35,13 @@ impl Loaded {
         let storage = bpf::create_map(shape, None, Some(types.as_fd()))
             .map_err(refused("storage that belongs to tasks"))?;
         let maps = Maps { storage: storage.as_raw_fd(), boards: boards.as_raw_fd() };
-        let program = program::sched_switch(&kernel, &maps);
-        let program = bpf::load_program(&program, kernel.sched_switch)
-            .map_err(|(error, log)| Obstacle::Refused("the program", error, log))?;
-        Ok(Self { program, storage, boards })
+        let load = |program: Vec<Instruction>, tracepoint| {
+            let refused = |(error, log)| Obstacle::Refused("the program", error, log);
+            bpf::load_program(&program, tracepoint).map_err(refused)
+        };
+        let switch = load(program::sched_switch(&kernel, &maps), kernel.sched_switch)?;
+        let exit = load(program::sched_process_exit(&kernel, &maps), kernel.sched_process_exit)?;
+        Ok(Self { programs: [switch, exit], storage, boards })
     }
 }
 
@@ -55,21 +58,26 @@ fn first_refusal(error: io::Error) -> Obstacle {
 #[derive(Debug)]
 pub struct Watch {
     loaded: Loaded,
-    /// While it is open, the program is called.
-    _link: OwnedFd,
+    /// While they are open, the programs are called.
+    _links: [OwnedFd; 2],
 }
 
 impl Watch {
-    /// Loads the program and has it called at every context switch.
+    /// Loads the programs and has them called, at every context switch and at the end of every thread.
     ///
     /// # Errors
     ///
     /// Why that is not possible.
     pub fn start() -> Result<Self, Obstacle> {
         let loaded = Loaded::new()?;
-        let link = bpf::attach(loaded.program.as_fd())
-            .map_err(|error| Obstacle::Refused("to call the program", error, String::new()))?;
-        Ok(Self { loaded, _link: link })
+        let attach = |program: &OwnedFd| {
+            let refused = |error| Obstacle::Refused("to call the program", error, String::new());
+            bpf::attach(program.as_fd()).map_err(refused)
+        };
+        let [switch, exit] = &loaded.programs;
+        // First the end: nobody is shown who might stay.
+        let links = [attach(exit)?, attach(switch)?];
+        Ok(Self { loaded, _links: links })
     }
 
     /// Makes a fresh board, which only the program can write to. It belongs to nobody yet.
