@@ -2,10 +2,11 @@
 # The benchmarks whose results are committed: the cost of an uncontended pair, whether locks collapse when threads
 # outnumber CPUs, and the micro-benchmarks of `lockwork bench`. Run it on an otherwise idle machine.
 #
-#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|locks|sim|monitor]...     (default: all but monitor, which needs root)
+#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|blocking|rwlocks|locks|sim|monitor]...
+#   (default: all but monitor, which needs root)
 #
 # Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
-# compared is interleaved within one run of `lockwork compare`. Takes about half an hour.
+# compared is interleaved within one run of `lockwork compare`. Takes about an hour.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -72,15 +73,59 @@ avl() {
 }
 
 rocksdb() {
+    readrandom rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5
+}
+
+# Compares on RocksDB's readrandom with one block-cache shard; the first argument is the name of the result.
+readrandom() {
     local db=target/bench-db
     if [[ ! -d $db ]]; then
         db_bench "--db=$db" --benchmarks=fillseq "--num=$KEYS" --compression_type=none >/dev/null 2>&1
     fi
-    compare rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5 \
-        --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
+    compare "$@" --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
         -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
         "--num=$KEYS" '--reads={200000/threads}' --seed=1 --histogram=1 \
         --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
+}
+
+# Locks that block, as users run them, on programs and on the workloads of the papers, from as many threads as CPUs of a small
+# host to many more. About ten minutes.
+blocking() (
+    local -a options=(--locks "pthread,gcr(mcs-stp),cst-mutex,linux-mutex" --threads 2,8,32,64 --runs "${BENCH_RUNS:-5}"
+        --warmup 0 --timeout 20)
+    local video=target/bench.y4m
+    [[ -s $video ]] || make_video 200 >"$video"
+    unset LOCKWORK_STRICT_SPIN
+    compare blocking/avl "${options[@]}" --metric '+ops/sec=ops/sec: (\d+)' \
+        -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
+    compare blocking/hash "${options[@]}" --metric '+ops/sec=ops/sec: (\d+)' \
+        -- "$BIN/lockwork-avl" --hash --lookup-percent=90 '--threads={threads}' --ops=500000
+    compare blocking/kccachetest "${options[@]}" --metric 's=time: ([\d.]+)' \
+        -- kccachetest wicked -th '{threads}' -it 1 '{400000/threads}'
+    compare blocking/x265 "${options[@]}" --metric '+fps=\(([\d.]+) fps\)' \
+        -- x265 --preset ultrafast --no-progress --pools '{threads}' -F 4 --input "$video" -o /dev/null
+    readrandom blocking/rocksdb "${options[@]}"
+)
+
+# Reader-writer locks on a program whose hot lock is one, and on a hash table with one write in ten operations.
+rwlocks() (
+    local -a options=(--locks "${BENCH_RWLOCKS:-pthread,rw-futex,cst-rwsem,cst-rwsem-neutral,bravo(cst-rwsem)}"
+        --threads 2,8,32,64 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 20)
+    unset LOCKWORK_STRICT_SPIN
+    compare rwlocks/kccachetest "${options[@]}" --metric 's=time: ([\d.]+)' \
+        -- kccachetest wicked -th '{threads}' -it 1 '{400000/threads}'
+    compare rwlocks/hash "${options[@]}" --metric '+ops/sec=ops/sec: (\d+)' \
+        -- "$BIN/lockwork-avl" --hash --rwlock --lookup-percent=90 '--threads={threads}' --ops=500000
+)
+
+# A video of so many frames, 640 by 360, with digits that move: something to encode.
+make_video() {
+    local frame
+    echo "YUV4MPEG2 W640 H360 F30:1 C420"
+    for ((frame = 0; frame < $1; frame++)); do
+        echo FRAME
+        seq "$((frame * 7))" 99999 | tr -d '\n' | head -c $((640 * 360 * 3 / 2)) || true
+    done
 }
 
 # Published results beside simulated ones, and how fast the simulation is.
@@ -156,7 +201,7 @@ stop_monitor() {
     daemon=
 }
 
-for name in "${@:-pairs every startup avl rocksdb locks sim}"; do
+for name in "${@:-pairs every startup avl rocksdb blocking rwlocks locks sim}"; do
     for benchmark in $name; do
         "$benchmark"
     done
