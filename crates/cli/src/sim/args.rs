@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
+use lockwork_sim::machine::Arbitration;
 
 use super::workload::WorkloadArgs;
 
@@ -107,6 +108,10 @@ pub(crate) struct SweepArgs {
     /// Runs of each point, with seeds from 1: the figures are medians, with the interval over seeds
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) seeds: u32,
+    /// Who of those that wait for a cache line gets it next: the first, the nearest or any, in place of what the machine's
+    /// file says
+    #[arg(long, value_name = "ORDER", value_parser = arbitration)]
+    pub(crate) arbitration: Option<Arbitration>,
     /// Let spinning locks spin for ever, as published; otherwise they begin to yield after a while, as Lockwork's do
     #[arg(long)]
     pub(crate) strict_spin: bool,
@@ -130,6 +135,15 @@ pub(crate) struct SweepArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
+}
+
+fn arbitration(text: &str) -> Result<Arbitration, String> {
+    match text {
+        "fifo" => Ok(Arbitration::Fifo),
+        "nearest" => Ok(Arbitration::Nearest),
+        "random" => Ok(Arbitration::Random),
+        _ => Err("fifo, nearest or random".to_owned()),
+    }
 }
 
 pub(super) fn milliseconds(text: &str) -> Result<f64, String> {

@@ -38,22 +38,32 @@ fn variants(machine: &Machine) -> Vec<(&'static str, Machine)> {
     };
     let os = |variant: &mut Machine, factor: f64| {
         let os = &mut variant.os;
-        for cost in
-            [&mut os.context_switch, &mut os.syscall, &mut os.wake, &mut os.wake_latency, &mut os.migration]
-        {
+        for cost in [
+            &mut os.context_switch,
+            &mut os.process_switch,
+            &mut os.syscall,
+            &mut os.wake,
+            &mut os.wake_latency,
+            &mut os.migration,
+        ] {
             *cost = (*cost as f64 * factor) as u64;
         }
     };
-    vec![
+    let mut all = vec![
         ("short requests", with(&|m| m.memory.request_share = 0.2)),
         ("long requests", with(&|m| m.memory.request_share = 0.6)),
+        ("first come, first served", with(&|m| m.memory.arbitration = Arbitration::Fifo)),
         ("nearest first", with(&|m| m.memory.arbitration = Arbitration::Nearest)),
+        ("served by chance", with(&|m| m.memory.arbitration = Arbitration::Random)),
         ("dear invalidations", with(&|m| m.memory.invalidate = m.memory.invalidate.max(1) * 5)),
         ("long pauses", with(&|m| m.core.pause *= 4)),
         ("one store at a time", with(&|m| m.core.store_buffer = 1)),
         ("fast kernel", with(&|m| os(m, 0.5))),
         ("slow kernel", with(&|m| os(m, 2.0))),
-    ]
+    ];
+    // One of them is the machine as it is.
+    all.retain(|(_, variant)| variant != machine);
+    all
 }
 
 /// Simulates the variants, and says which verdicts of the sweep hold on all of them.

@@ -79,8 +79,11 @@ pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
 impl Sweep {
     /// Checks every part of the request.
     pub(super) fn new(args: &SweepArgs) -> Result<Self, Failure> {
-        let machines: Vec<Machine> =
+        let mut machines: Vec<Machine> =
             args.machine.iter().map(|name| machines::find(name)).collect::<Result<_, _>>()?;
+        if let Some(arbitration) = args.arbitration {
+            machines.iter_mut().for_each(|machine| machine.memory.arbitration = arbitration);
+        }
         let workload = args.workload.choose()?;
         let threads =
             machines.iter().map(|machine| threads(args, machine, workload.fewest_threads())).collect();

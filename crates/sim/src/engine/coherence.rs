@@ -7,6 +7,7 @@
 use super::stats::Transfers;
 use crate::machine::{Arbitration, Distance, Machine, Transfer};
 use crate::memory::LineId;
+use crate::random::Random;
 
 /// A core's number.
 pub(crate) type CoreId = u16;
@@ -80,10 +81,12 @@ pub(crate) struct Directory {
     /// No request arrives earlier than this after it was sent.
     pub(crate) shortest_request: u64,
     pub(crate) counts: Transfers,
+    /// For an arbitration by chance.
+    random: Random,
 }
 
 impl Directory {
-    pub(crate) fn new(machine: &Machine) -> Self {
+    pub(crate) fn new(machine: &Machine, random: Random) -> Self {
         let llcs = machine.nodes * machine.llcs_per_node;
         let first_core = |llc: usize| llc * machine.cores_per_llc;
         let transfers: Vec<Transfer> = (0..llcs * llcs)
@@ -107,6 +110,7 @@ impl Directory {
             lost: Vec::new(),
             shortest_request: part(shortest.unwrap_or(0), share),
             counts: Transfers::default(),
+            random,
             machine: machine.clone(),
         }
     }
@@ -328,23 +332,32 @@ impl Directory {
         let chosen = match self.machine.memory.arbitration {
             Arbitration::Fifo => first,
             Arbitration::Nearest => self.nearest(line),
+            Arbitration::Random => self.any(line),
         };
         self.unlink(line, chosen);
         Some((chosen, self.serve(chosen)))
     }
 
+    /// Those who wait for a line, in the order of their arrival.
+    fn waiting(&self, line: LineId) -> impl Iterator<Item = RequestId> + '_ {
+        let known = |id: RequestId| (id != NONE).then_some(id);
+        let first = known(self.lines[line as usize].first);
+        std::iter::successors(first, move |id| known(self.requests[*id as usize].next))
+    }
+
     fn nearest(&self, line: LineId) -> RequestId {
-        let mut best = (u64::MAX, NONE);
-        let mut id = self.lines[line as usize].first;
-        while id != NONE {
-            let Request { core, access, next, .. } = self.requests[id as usize];
-            let (cost, _) = self.cost(core, line, access);
-            if cost < best.0 {
-                best = (cost, id);
-            }
-            id = next;
-        }
-        best.1
+        let cost = |id: &RequestId| {
+            let Request { core, access, .. } = self.requests[*id as usize];
+            self.cost(core, line, access).0
+        };
+        // The first of those that cost the least.
+        self.waiting(line).min_by_key(cost).unwrap_or(NONE)
+    }
+
+    fn any(&mut self, line: LineId) -> RequestId {
+        let count = self.waiting(line).count();
+        let place = self.random.below(count as u64) as usize;
+        self.waiting(line).nth(place).unwrap_or(NONE)
     }
 
     fn unlink(&mut self, line: LineId, chosen: RequestId) {

@@ -35,6 +35,9 @@ use crate::simulation::Options;
 /// A CPU's number: a hardware thread.
 pub(crate) type CpuId = u16;
 
+/// The part of a run whose random numbers decide who gets a line; threads have the numbers from 0.
+const ARBITRATION: u64 = u64::MAX - 1;
+
 /// What happens at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
@@ -148,7 +151,7 @@ impl Engine {
             now: 0,
             end: 0,
             wheel: crate::wheel::Wheel::new(),
-            directory: Directory::new(machine),
+            directory: Directory::new(machine, Random::split(seed, ARBITRATION)),
             memory,
             cpus: (0..machine.cpus()).map(|cpu| Cpu::new(machine.core_of(cpu) as u16)).collect(),
             fibers: Vec::new(),

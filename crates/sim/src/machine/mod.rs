@@ -99,6 +99,8 @@ pub enum Arbitration {
     Fifo,
     /// The nearest to the core that has the line; among equals, the first.
     Nearest,
+    /// Any of them, by chance.
+    Random,
 }
 
 /// What a core does.
