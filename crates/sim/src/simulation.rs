@@ -16,17 +16,21 @@ pub struct Options {
     pub spin_sleep: bool,
     /// Whether spinning locks spin for ever, as published; otherwise they begin to yield after a while, as Lockwork's do.
     pub strict_spin: bool,
+    /// Threads of another process that compute all the time, from the first CPU on, one on each, and stay there.
+    pub background: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 1, spin_sleep: true, strict_spin: false }
+        Self { seed: 1, spin_sleep: true, strict_spin: false, background: 0 }
     }
 }
 
 /// A machine with threads, to be run.
 pub struct Simulation {
     engine: *mut Engine,
+    /// Background threads that are still to be added.
+    background: usize,
 }
 
 impl std::fmt::Debug for Simulation {
@@ -61,7 +65,7 @@ impl Simulation {
     #[must_use]
     pub unsafe fn new(machine: &Machine, options: Options) -> Self {
         let engine = Engine::new(machine, options);
-        Self { engine: Box::into_raw(engine) }
+        Self { engine: Box::into_raw(engine), background: options.background }
     }
 
     fn engine(&mut self) -> &mut Engine {
@@ -134,12 +138,32 @@ impl Simulation {
         self.engine().spawn(process, cpu, pinned, body);
     }
 
+    /// Adds the background's threads, behind all others. They do not count for the end of a run.
+    fn add_background(&mut self) {
+        /// Between two looks at who else wants the CPU, in cycles.
+        const STEP: u64 = 50_000;
+        let threads = std::mem::take(&mut self.background);
+        if threads == 0 {
+            return;
+        }
+        let process = self.add_process();
+        for cpu in 0..threads {
+            self.spawn_in(process, cpu, true, || {
+                loop {
+                    delay(STEP);
+                }
+            });
+        }
+        self.engine().leave_to_itself(process);
+    }
+
     /// Runs until all threads have ended or the time `cycles` is over.
     ///
     /// # Panics
     ///
     /// If a thread panics, or this is one.
     pub fn run(&mut self, cycles: u64) -> Outcome {
+        self.add_background();
         let engine = self.engine;
         let end = Engine::enter(engine, || Engine::run(engine, cycles));
         let engine = self.engine();

@@ -112,6 +112,10 @@ pub(crate) struct SweepArgs {
     /// file says
     #[arg(long, value_name = "ORDER", value_parser = arbitration)]
     pub(crate) arbitration: Option<Arbitration>,
+    /// Threads of another process that compute all the time, one on each CPU from the first on, where they stay: a machine
+    /// that the program does not have for itself
+    #[arg(long, value_name = "THREADS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub(crate) background: u32,
     /// Let spinning locks spin for ever, as published; otherwise they begin to yield after a while, as Lockwork's do
     #[arg(long)]
     pub(crate) strict_spin: bool,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use comfy_table::CellAlignment;
 use lockwork_sim::workload::Frame;
-use lockwork_sim::{Machine, Options, Step};
+use lockwork_sim::{Machine, Step};
 
 use super::args::SweepArgs;
 use super::sweep::Sweep;
@@ -19,8 +19,7 @@ pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
         let threads = threads.iter().copied().filter(|threads| *threads > 1).min().unwrap_or(2);
         for lock in &sweep.locks {
             let frame = Frame { explain: true, ..sweep.frame(machine, threads) };
-            let options = Options { strict_spin: args.strict_spin, ..Options::default() };
-            let result = sweep.workload.on(machine, threads).run(&frame, machine, lock, options);
+            let result = sweep.workload.on(machine, threads).run(&frame, machine, lock, sweep.options);
             let title = format!("{lock}, {threads} threads on {}, simulated", machine.name);
             terminal::print(&render(&title, machine, &result.steps))?;
         }

@@ -27,7 +27,7 @@ pub(super) struct Sweep {
     /// For each machine.
     pub(super) threads: Vec<Vec<u32>>,
     pub(super) seeds: u32,
-    options: Options,
+    pub(super) options: Options,
     pub(super) workload: workload::Choice,
     pinned: bool,
     time_ms: f64,
@@ -92,7 +92,12 @@ impl Sweep {
             machines,
             threads,
             seeds: args.seeds,
-            options: Options { seed: 1, spin_sleep: !args.no_spin_sleep, strict_spin: args.strict_spin },
+            options: Options {
+                seed: 1,
+                spin_sleep: !args.no_spin_sleep,
+                strict_spin: args.strict_spin,
+                background: args.background as usize,
+            },
             workload,
             pinned: !args.unpinned,
             time_ms: args.time,
@@ -118,7 +123,8 @@ impl Sweep {
         const SLICES_OF_WARM_UP: u64 = 2;
         let cycles = |ms: f64| machine.cycles((ms * 1e6) as u64);
         let threads = threads as usize;
-        let slice = if threads > machine.cpus() { machine.cycles(machine.os.slice_us * 1000) } else { 0 };
+        let crowded = threads > machine.cpus() || self.options.background > 0;
+        let slice = if crowded { machine.cycles(machine.os.slice_us * 1000) } else { 0 };
         let window = cycles(self.time_ms).max(SLICES * slice);
         let warm_up = (window / 10).max(SLICES_OF_WARM_UP * slice);
         Frame { threads, pinned: self.pinned, warm_up, window, explain: false }

@@ -142,7 +142,7 @@ pub(crate) fn catch_up() {
 
 impl Engine {
     pub(crate) fn new(machine: &Machine, options: Options) -> Box<Self> {
-        let Options { seed, spin_sleep, strict_spin } = options;
+        let Options { seed, spin_sleep, strict_spin, .. } = options;
         let mut memory = Arena::new();
         let first = Process::new(&mut memory);
         Box::new(Self {

@@ -48,6 +48,11 @@ impl Engine {
         ProcessId(id)
     }
 
+    /// Says that a run need not wait for the threads of a process, which go on for ever.
+    pub(crate) fn leave_to_itself(&mut self, process: ProcessId) {
+        self.alive -= self.processes[usize::from(process.0)].threads.len();
+    }
+
     /// The process of the calling thread.
     pub(super) fn my_process(&mut self) -> &mut Process {
         let process = self.me().process;
