@@ -69,7 +69,7 @@ fn verdicts_are_checked_on_variants_of_the_machine() {
 #[test]
 fn a_background_and_an_arbitration_change_the_figures() {
     let throughput = |more: &[&str]| {
-        let arguments = [&["--locks", "ttas", "--threads", "4", "--json", "--no-report"], more].concat();
+        let arguments = [&["--locks", "ttas", "--threads", "20", "--json", "--no-report"], more].concat();
         let (status, stdout, stderr) = sim(&[&["--seeds", "1", "--time", "0.2"], &arguments[..]].concat());
         assert_eq!(status, 0, "{stderr}");
         let documents: Value = serde_json::from_str(&stdout).expect("JSON");
@@ -78,7 +78,7 @@ fn a_background_and_an_arbitration_change_the_figures() {
     let alone = throughput(&[]);
     assert_eq!(alone, throughput(&["--arbitration", "fifo"]), "as the machine's file says");
     assert_ne!(alone, throughput(&["--arbitration", "nearest"]));
-    assert!(throughput(&["--background", "4"]) < 0.8 * alone);
+    assert!(throughput(&["--background", "20"]) < 0.8 * alone);
     let (status, _, stderr) = sim(&["--arbitration", "fair"]);
     assert_eq!(status, 2);
     assert!(stderr.contains("fifo, nearest or random"), "{stderr}");

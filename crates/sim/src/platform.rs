@@ -87,9 +87,9 @@ impl<T: Bits> Word<T> {
 
     /// Changes the value as one operation. Returns what was there.
     #[inline]
-    fn modify(&self, change: impl Fn(T) -> T) -> T {
+    fn modify(&self, order: Ordering, change: impl Fn(T) -> T) -> T {
         until(|engine| {
-            engine.own(self.address())?;
+            engine.own(self.address(), releases(order))?;
             Some(self.0.replace(change(self.0.get())))
         })
     }
@@ -114,11 +114,11 @@ impl<T: Bits> AtomicCell<T> for Word<T> {
     fn store(&self, value: T, order: Ordering) {
         if order == Ordering::SeqCst {
             // As compilers do it on x86.
-            self.modify(|_| value);
+            self.modify(order, |_| value);
             return;
         }
         until(|engine| {
-            if engine.store(self.address(), value.into_bits(), Self::WIDTH)? {
+            if engine.store(self.address(), (value.into_bits(), Self::WIDTH), releases(order))? {
                 self.0.set(value);
             }
             Some(())
@@ -126,31 +126,36 @@ impl<T: Bits> AtomicCell<T> for Word<T> {
     }
 
     #[inline]
-    fn swap(&self, value: T, _order: Ordering) -> T {
-        self.modify(|_| value)
+    fn swap(&self, value: T, order: Ordering) -> T {
+        self.modify(order, |_| value)
     }
 
     #[inline]
-    fn compare_exchange(&self, current: T, new: T, _success: Ordering, _failure: Ordering) -> Result<T, T> {
-        let seen = self.modify(|seen| if seen == current { new } else { seen });
+    fn compare_exchange(&self, current: T, new: T, success: Ordering, _failure: Ordering) -> Result<T, T> {
+        let seen = self.modify(success, |seen| if seen == current { new } else { seen });
         if seen == current { Ok(seen) } else { Err(seen) }
     }
+}
+
+/// Whether an operation of this order comes after all earlier stores.
+fn releases(order: Ordering) -> bool {
+    matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
 }
 
 macro_rules! integer {
     ($value:ty) => {
         impl AtomicInt<$value> for Word<$value> {
-            fn fetch_add(&self, value: $value, _order: Ordering) -> $value {
-                self.modify(|seen| seen.wrapping_add(value))
+            fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                self.modify(order, |seen| seen.wrapping_add(value))
             }
-            fn fetch_sub(&self, value: $value, _order: Ordering) -> $value {
-                self.modify(|seen| seen.wrapping_sub(value))
+            fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.modify(order, |seen| seen.wrapping_sub(value))
             }
-            fn fetch_or(&self, value: $value, _order: Ordering) -> $value {
-                self.modify(|seen| seen | value)
+            fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                self.modify(order, |seen| seen | value)
             }
-            fn fetch_and(&self, value: $value, _order: Ordering) -> $value {
-                self.modify(|seen| seen & value)
+            fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                self.modify(order, |seen| seen & value)
             }
         }
     };
@@ -232,7 +237,7 @@ impl<T: Copy + Send> DataCell<T> for Plain<T> {
 
     #[inline]
     unsafe fn set(&self, value: T) {
-        until(|engine| engine.store(ptr::from_ref(self) as usize, 0, Width::Line));
+        until(|engine| engine.store(ptr::from_ref(self) as usize, (0, Width::Line), false));
         self.0.set(value);
     }
 }
@@ -243,7 +248,7 @@ fn slot<'a>(address: usize) -> &'a Word<usize> {
     unsafe { &*ptr::with_exposed_provenance(address) }
 }
 
-// SAFETY: atomics are sequentially consistent but for the store buffer, which is a total store order's; the look and the sleep of a
+// SAFETY: atomics are sequentially consistent but for the store buffer, which keeps the order of releases; the look and the sleep of a
 // futex are not interrupted; the pool gives every node to one owner.
 unsafe impl Platform for Sim {
     type U32 = Word<u32>;
@@ -253,8 +258,10 @@ unsafe impl Platform for Sim {
     type Data<T: Copy + Send + 'static> = Plain<T>;
 
     fn fence(order: Ordering) {
-        if order == Ordering::SeqCst {
-            until(Engine::fence);
+        match order {
+            Ordering::SeqCst => until(Engine::fence),
+            order if releases(order) => with(Engine::release_fence),
+            _ => {}
         }
     }
 
@@ -267,7 +274,7 @@ unsafe impl Platform for Sim {
         let stores = with(|engine| {
             let cycles = engine.machine.cycles(NS);
             engine.delay(cycles);
-            engine.stores_under_way()
+            engine.stores_begun()
         });
         until(|engine| engine.all_visible(&stores));
     }
@@ -419,7 +426,7 @@ unsafe impl Platform for Sim {
         let start = node.as_ptr() as usize;
         until(|engine| engine.settled(start..start + size_of::<T>()));
         // Natively the initial values are stores, too.
-        until(|engine| engine.store(start, 0, Width::Line));
+        until(|engine| engine.store(start, (0, Width::Line), false));
         // SAFETY: a block of this layout that nobody else has.
         unsafe { node.write(T::new()) };
         node

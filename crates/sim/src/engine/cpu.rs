@@ -1,8 +1,9 @@
-//! What a CPU does with the operations of its thread: cache hits, misses, a store buffer in total store order, polling.
+//! What a CPU does with the operations of its thread: cache hits, misses, stores and fences, polling.
 //!
 //! A core is in order and waits for what it loads. Stores wait in the buffer for their lines, several of which may be on their
 //! way, and become visible in program order. A read-modify-write, a sequentially consistent store and a fence wait until
-//! the buffer is empty, as on x86.
+//! the buffer is empty, as on x86. On a machine with a weak order stores may overtake each other (see `stores`), and a
+//! read-modify-write that does not release need not wait for them.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -10,28 +11,11 @@ use std::ops::Range;
 
 use super::coherence::{Access, CoreId};
 use super::fiber::{FiberId, Round, State};
+pub(crate) use super::stores::Width;
+use super::stores::{Store, StoreBuffer};
 use super::{CpuId, Engine, Event};
+use crate::machine::Order;
 use crate::memory::LineId;
-
-/// A store that is not visible yet.
-#[derive(Debug, Clone, Copy)]
-struct Store {
-    line: LineId,
-    address: usize,
-    bits: u64,
-    width: Width,
-}
-
-/// How much a store writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Width {
-    /// Nothing: its value is where it belongs already, and only the line is wanted. For data that a lock protects.
-    Line,
-    /// Four bytes.
-    Four,
-    /// Eight bytes.
-    Eight,
-}
 
 /// Where a load finds its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +32,7 @@ pub(super) struct Cpu {
     pub(super) core: CoreId,
     /// The thread that it runs.
     pub(super) fiber: Option<FiberId>,
-    buffer: VecDeque<Store>,
-    /// Stores that have become visible.
-    committed: u64,
+    buffer: StoreBuffer,
     /// Threads that wait for it.
     pub(super) queue: VecDeque<FiberId>,
     /// The number of its time slice, when it began, and when it is over if others wait.
@@ -66,12 +48,11 @@ pub(super) struct Cpu {
 }
 
 impl Cpu {
-    pub(super) fn new(core: CoreId) -> Self {
+    pub(super) fn new(core: CoreId, order: Order) -> Self {
         Self {
             core,
             fiber: None,
-            buffer: VecDeque::new(),
-            committed: 0,
+            buffer: StoreBuffer::new(order),
             queue: VecDeque::new(),
             slice: 0,
             slice_start: 0,
@@ -191,10 +172,7 @@ impl Engine {
         }
         let cpu = self.my_cpu();
         let core = cpu.core;
-        let buffered =
-            cpu.buffer.iter().rev().find(|store| store.address == address && store.width != Width::Line);
-        if let Some(store) = buffered {
-            let bits = store.bits;
+        if let Some(bits) = cpu.buffer.newest(address) {
             self.worked(1);
             return Some(Source::Buffer(bits));
         }
@@ -210,10 +188,15 @@ impl Engine {
         Some(Source::Memory)
     }
 
-    /// Stores to `address`. `None`: try again when it is the thread's turn; else `Some(true)` if the caller is to write the value,
+    /// Stores to `address`, after all earlier stores if it releases. `None`: try again when it is the thread's turn; else `Some(true)` if the caller is to write the value,
     /// `Some(false)` if the buffer will.
     #[inline]
-    pub(crate) fn store(&mut self, address: usize, bits: u64, width: Width) -> Option<bool> {
+    pub(crate) fn store(
+        &mut self,
+        address: usize,
+        (bits, width): (u64, Width),
+        releases: bool,
+    ) -> Option<bool> {
         let line = self.line_of(address);
         if self.is_ahead_of_stores(line) {
             return None;
@@ -221,18 +204,17 @@ impl Engine {
         let room = self.machine.core.store_buffer;
         let cpu = self.my_cpu();
         let core = cpu.core;
-        let at_once = cpu.is_drained();
+        let at_once = cpu.buffer.lets_pass(line, releases);
         if cpu.buffer.len() >= room {
             self.me().state = State::Room;
             return None;
         }
         let owned = self.directory.hits(core, line, Access::Store);
         if at_once && owned {
-            self.my_cpu().committed += 1;
             let time = self.me().clock;
             self.wrote(core, line, time);
         } else {
-            self.my_cpu().buffer.push_back(Store { line, address, bits, width });
+            self.my_cpu().buffer.push(Store { line, address, bits, width, releases });
             if !owned {
                 self.ask(core, line, Access::Store);
             }
@@ -241,12 +223,14 @@ impl Engine {
         Some(at_once && owned || width == Width::Line)
     }
 
-    /// Makes the line of `address` the core's own, with no store under way: what a read-modify-write begins with. `None`: try
-    /// again when it is the thread's turn.
+    /// Makes the line of `address` the core's own, with no store under way that is to be visible before: what a read-modify-write
+    /// begins with. `None`: try again when it is the thread's turn.
     #[inline]
-    pub(crate) fn own(&mut self, address: usize) -> Option<()> {
+    pub(crate) fn own(&mut self, address: usize, releases: bool) -> Option<()> {
         let line = self.line_of(address);
-        self.drained()?;
+        if !self.my_cpu().buffer.lets_pass(line, releases) {
+            self.drained()?;
+        }
         if self.is_ahead(Some(line)) {
             return None;
         }
@@ -276,7 +260,7 @@ impl Engine {
     /// Waits until no store to this memory is under way: what is written there at once is written after those. `None`: try again
     /// when it is the thread's turn.
     pub(crate) fn settled(&mut self, memory: Range<usize>) -> Option<()> {
-        if self.my_cpu().buffer.iter().any(|store| memory.contains(&store.address)) {
+        if self.my_cpu().buffer.writes_to(&memory) {
             self.me().state = State::Drain;
             return None;
         }
@@ -288,6 +272,14 @@ impl Engine {
         self.drained()?;
         self.worked(self.machine.core.atomic);
         Some(())
+    }
+
+    /// A fence that keeps the stores before it before those behind it. Costs nothing where they keep their order anyway.
+    pub(crate) fn release_fence(&mut self) {
+        if self.machine.core.order == Order::Weak {
+            self.my_cpu().buffer.fence();
+            self.worked(1);
+        }
     }
 
     /// Asks for the line of `address`, to write it, and does not wait. `None`: try again when it is the thread's turn.
@@ -337,13 +329,7 @@ impl Engine {
     /// Makes visible what can be, and asks for the lines of the rest.
     pub(super) fn drain(&mut self, cpu: CpuId) {
         let core = self.cpus[usize::from(cpu)].core;
-        while let Some(store) = self.cpus[usize::from(cpu)].buffer.front().copied() {
-            if !self.directory.hits(core, store.line, Access::Store) {
-                if !self.directory.is_pending(core, store.line) {
-                    self.send(core, store.line, Access::Store, self.now);
-                }
-                break;
-            }
+        while let Some((place, store)) = self.owned_store(cpu) {
             // SAFETY: a cell of this width is at the address; nobody borrows cells.
             unsafe { store.commit() };
             if let Some(id) = self.cpus[usize::from(cpu)].fiber {
@@ -351,10 +337,10 @@ impl Engine {
                     format!("its store to {} becomes visible", engine.name_of(store.line))
                 });
             }
-            self.cpus[usize::from(cpu)].buffer.pop_front();
-            self.cpus[usize::from(cpu)].committed += 1;
+            self.cpus[usize::from(cpu)].buffer.remove(place);
             self.wrote(core, store.line, self.now);
         }
+        self.ask_for_ready(cpu);
         let Cpu { fiber, ref buffer, .. } = self.cpus[usize::from(cpu)];
         let (drained, room) = (buffer.is_empty(), buffer.len() < self.machine.core.store_buffer);
         let Some(id) = fiber else { return };
@@ -363,6 +349,25 @@ impl Engine {
             State::Room if room => self.goes_on(id),
             _ if drained => self.try_preempt(cpu),
             _ => {}
+        }
+    }
+
+    /// A store that may become visible now.
+    fn owned_store(&self, cpu: CpuId) -> Option<(usize, Store)> {
+        let Cpu { core, ref buffer, .. } = self.cpus[usize::from(cpu)];
+        buffer.ready().find(|(_, store)| self.directory.hits(core, store.line, Access::Store))
+    }
+
+    /// Asks again for the lines of stores that only wait for those, if others have taken them away.
+    fn ask_for_ready(&mut self, cpu: CpuId) {
+        let core = self.cpus[usize::from(cpu)].core;
+        let missing = |engine: &Self| {
+            let buffer = &engine.cpus[usize::from(cpu)].buffer;
+            let mut lines = buffer.ready().map(|(_, store)| store.line);
+            lines.find(|line| !engine.directory.is_pending(core, *line))
+        };
+        while let Some(line) = missing(self) {
+            self.send(core, line, Access::Store, self.now);
         }
     }
 
@@ -383,15 +388,15 @@ impl Engine {
         self.ready.push_back(id);
     }
 
-    /// How many stores each CPU will have made visible once those under way are.
-    pub(crate) fn stores_under_way(&self) -> Vec<u64> {
-        self.cpus.iter().map(|cpu| cpu.committed + cpu.buffer.len() as u64).collect()
+    /// How many stores each CPU has begun.
+    pub(crate) fn stores_begun(&self) -> Vec<u64> {
+        self.cpus.iter().map(|cpu| cpu.buffer.issued()).collect()
     }
 
-    /// Waits until so many stores of each CPU are visible. `None`: try again when it is the thread's turn.
+    /// Waits until the first so many stores of each CPU are visible. `None`: try again when it is the thread's turn.
     pub(crate) fn all_visible(&mut self, stores: &[u64]) -> Option<()> {
         const LOOK_EVERY: u64 = 100;
-        if self.cpus.iter().zip(stores).all(|(cpu, stores)| cpu.committed >= *stores) {
+        if self.cpus.iter().zip(stores).all(|(cpu, stores)| cpu.buffer.are_visible(*stores)) {
             return Some(());
         }
         self.delay(LOOK_EVERY);
@@ -465,21 +470,4 @@ impl Engine {
 #[cold]
 fn foreign_cell() -> ! {
     panic!("a simulated cell is used that is not in the memory of this run");
-}
-
-impl Store {
-    /// Writes the value to memory.
-    ///
-    /// # Safety
-    ///
-    /// A cell of this width is at the address, and nobody borrows it.
-    unsafe fn commit(self) {
-        match self.width {
-            Width::Line => {}
-            // SAFETY: the caller's contract.
-            Width::Four => unsafe { (self.address as *mut u32).write(self.bits as u32) },
-            // SAFETY: the caller's contract.
-            Width::Eight => unsafe { (self.address as *mut u64).write(self.bits) },
-        }
-    }
 }

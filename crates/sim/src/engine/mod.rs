@@ -1,6 +1,6 @@
 //! A run: events in the order of their times, and the threads that they set going.
 //!
-//! Three layers, each in a file of its own: `coherence` (who has which cache line), `cpu` (what a CPU does: hits, store buffer,
+//! Three layers, each in a file of its own: `coherence` (who has which cache line), `cpu` (what a CPU does: hits, stores,
 //! polling), `os` (which thread has which CPU, futexes). A thread runs on the host until it needs something that takes
 //! time, or until its own clock has run ahead of what may still happen to it; then another event is next. All is
 //! single-threaded, and nothing depends on addresses or on the host's time: a seed determines a run.
@@ -11,6 +11,7 @@ pub(crate) mod fiber;
 mod os;
 mod process;
 pub(crate) mod stats;
+mod stores;
 pub(crate) mod trace;
 
 use std::alloc::Layout;
@@ -153,7 +154,9 @@ impl Engine {
             wheel: crate::wheel::Wheel::new(),
             directory: Directory::new(machine, Random::split(seed, ARBITRATION)),
             memory,
-            cpus: (0..machine.cpus()).map(|cpu| Cpu::new(machine.core_of(cpu) as u16)).collect(),
+            cpus: (0..machine.cpus())
+                .map(|cpu| Cpu::new(machine.core_of(cpu) as u16, machine.core.order))
+                .collect(),
             fibers: Vec::new(),
             ready: VecDeque::new(),
             current: 0,

@@ -103,12 +103,25 @@ pub enum Arbitration {
     Random,
 }
 
+/// In which order a core's stores become visible to others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// In program order, as on x86.
+    #[default]
+    Tso,
+    /// In any, but for what releases and fences say, as on aarch64. Loads are in program order all the same.
+    Weak,
+}
+
 /// What a core does.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Core {
     /// Stores on their way at a time.
     pub store_buffer: usize,
+    /// In which order they become visible.
+    pub order: Order,
     /// The pause instruction.
     pub pause: u64,
     /// An atomic read-modify-write of a line that the core owns, or a full fence with nothing to wait for.
@@ -119,7 +132,7 @@ pub struct Core {
 
 impl Default for Core {
     fn default() -> Self {
-        Self { store_buffer: 8, pause: 10, atomic: 20, smt_slowdown: 1.5 }
+        Self { store_buffer: 8, order: Order::Tso, pause: 10, atomic: 20, smt_slowdown: 1.5 }
     }
 }
 
