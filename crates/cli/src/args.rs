@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// Measure the locks themselves: uncontended, contended, hand-off, trylock, many locks
     Bench(BenchArgs),
     /// Simulate locks on a machine you do not have: NUMA, more threads than CPUs
-    Sim(SimArgs),
+    Sim(Box<SimArgs>),
     /// Measure this machine for the simulator: cache lines between CPUs, memory, the kernel
     Calibrate(CalibrateArgs),
     /// List the locks

@@ -85,6 +85,23 @@ fn a_background_and_an_arbitration_change_the_figures() {
 }
 
 #[test]
+fn processes_share_the_machine_and_have_figures_of_their_own() {
+    let arguments = ["--locks", "mcs-stp", "--threads", "40", "--seeds", "1", "--time", "0.2", "--no-report"];
+    let (status, stdout, stderr) = sim(&[&arguments[..], &["--processes", "2", "--json"]].concat());
+    assert_eq!(status, 0, "{stderr}");
+    let documents: Value = serde_json::from_str(&stdout).expect("JSON");
+    let values = &documents[0]["runs"][0]["values"];
+    let figure = |name: &str| values[name].as_f64().unwrap_or_else(|| panic!("{name}: {values}"));
+    let each = [figure("process 1"), figure("process 2")];
+    assert!(each.iter().all(|throughput| *throughput > 0.0), "{values}");
+    assert!((each[0] + each[1] - figure("throughput")).abs() < 1.0, "{values}");
+    let (_, table, _) = sim(&[&arguments[..], &["--processes", "2"]].concat());
+    assert!(table.contains("process 2, 1/s"), "{table}");
+    let (_, table, _) = sim(&arguments);
+    assert!(!table.contains("process"), "{table}");
+}
+
+#[test]
 fn a_hand_off_is_explained() {
     let (status, stdout, stderr) = small(&["--explain", "--no-report"]);
     assert_eq!(status, 0, "{stderr}");

@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use lockwork_locks::spec::LockSpec;
 use lockwork_platform::{AtomicCell, FutexCell, Platform};
+use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, RunResult, Workload};
 use lockwork_sim::{End, Machine, Options, Outcome, ProcessId, Sim, Simulation, Word, delay, machine};
 
 const LONG: u64 = 1_000_000_000;
@@ -135,6 +137,50 @@ fn words_that_locks_share_are_a_process_s_own() {
     }
     assert_eq!(run.run(LONG).end, End::Finished);
     assert_eq!(seen.each_ref().map(Cell::get), [0, 0, 7]);
+}
+
+/// Threads of some processes, 20 of each, in the micro-benchmark.
+fn contend(processes: usize, protection: &Protection) -> RunResult {
+    let micro = Micro { delay: Distribution::About(500), ..Micro::SHORT };
+    let frame = Frame { threads: 20, processes, warm_up: 100_000, window: 2_000_000, ..Frame::SHORT };
+    micro.run(&frame, &host(), protection, Options::default())
+}
+
+#[test]
+fn processes_on_cpus_of_their_own_do_not_notice_each_other() {
+    for name in ["mcs-spin", "ticket", "futex"] {
+        let lock = Protection::Lock(LockSpec::parse(name).expect("a lock of ours"));
+        let (alone, both) = (contend(1, &lock), contend(2, &lock));
+        assert_eq!((&both.damage, &both.deadlock), (&None, &None), "{name}");
+        assert_eq!(both.by_thread.len(), 40);
+        assert_eq!(both.by_thread[..20], alone.by_thread, "{name}: each has a lock and data of its own");
+        let each = both.by_process(2);
+        assert_eq!(each.iter().sum::<u64>(), both.sections);
+        assert!(each.iter().all(|sections| *sections > 100), "{each:?}");
+    }
+}
+
+#[test]
+fn processes_on_the_same_cpus_share_them() {
+    let lock = Protection::Lock(LockSpec::parse("mcs-stp").expect("a lock of ours"));
+    let mut crowded = host();
+    (crowded.os.slice_us, crowded.os.wakeup_granularity_us) = (50, 10);
+    let micro = Micro { delay: Distribution::About(5000), ..Micro::SHORT };
+    let run = |processes| {
+        let frame = Frame { threads: 40, processes, warm_up: 100_000, window: 4_000_000, ..Frame::SHORT };
+        micro.run(&frame, &crowded, &lock, Options::default())
+    };
+    let (alone, three) = (run(1), run(3));
+    assert_eq!((&three.damage, &three.deadlock), (&None, &None));
+    assert_eq!(alone.counts.process_switches, 0);
+    assert!(three.counts.process_switches > 100, "{:?}", three.counts);
+    let each = three.by_process(3);
+    assert!(each.iter().all(|sections| *sections > 0 && *sections < alone.sections), "{each:?}");
+}
+
+#[test]
+fn lost_updates_of_any_process_are_seen() {
+    assert!(contend(2, &Protection::None).damage.is_some());
 }
 
 /// A run of which nothing is used afterwards, and whose threads own nothing that must be dropped.

@@ -112,6 +112,9 @@ pub(crate) struct SweepArgs {
     /// file says
     #[arg(long, value_name = "ORDER", value_parser = arbitration)]
     pub(crate) arbitration: Option<Arbitration>,
+    /// Processes that run the workload at the same time, each with so many threads, and with locks and data of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) processes: u32,
     /// Threads of another process that compute all the time, one on each CPU from the first on, where they stay: a machine
     /// that the program does not have for itself
     #[arg(long, value_name = "THREADS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]

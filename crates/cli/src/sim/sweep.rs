@@ -30,6 +30,7 @@ pub(super) struct Sweep {
     pub(super) options: Options,
     pub(super) workload: workload::Choice,
     pinned: bool,
+    processes: usize,
     time_ms: f64,
 }
 
@@ -100,10 +101,11 @@ impl Sweep {
             },
             workload,
             pinned: !args.unpinned,
+            processes: args.processes as usize,
             time_ms: args.time,
         };
         for (machine, threads) in sweep.machines.iter().zip(&sweep.threads) {
-            threads.iter().try_for_each(|threads| sweep.workload.check(machine, *threads))?;
+            threads.iter().try_for_each(|threads| sweep.workload.check(machine, *threads, args.processes))?;
             let frame = sweep.frame(machine, threads.iter().copied().max().unwrap_or(1));
             let cycles = frame.warm_up + frame.window;
             if cycles > args.max_cycles {
@@ -122,12 +124,12 @@ impl Sweep {
         const SLICES: u64 = 8;
         const SLICES_OF_WARM_UP: u64 = 2;
         let cycles = |ms: f64| machine.cycles((ms * 1e6) as u64);
-        let threads = threads as usize;
-        let crowded = threads > machine.cpus() || self.options.background > 0;
+        let (threads, processes) = (threads as usize, self.processes);
+        let crowded = threads * processes > machine.cpus() || self.options.background > 0;
         let slice = if crowded { machine.cycles(machine.os.slice_us * 1000) } else { 0 };
         let window = cycles(self.time_ms).max(SLICES * slice);
         let warm_up = (window / 10).max(SLICES_OF_WARM_UP * slice);
-        Frame { threads, pinned: self.pinned, warm_up, window, explain: false }
+        Frame { threads, processes, pinned: self.pinned, warm_up, window, explain: false }
     }
 
     /// Simulates one of the machines.
@@ -148,7 +150,7 @@ impl Sweep {
             ),
             locks: self.locks.iter().map(Protection::to_string).collect(),
             threads: threads.iter().map(|threads| Some(*threads)).collect(),
-            metrics: metrics(),
+            metrics: metrics(self.processes),
             runs: self.seeds,
             command: command_line(),
         });
@@ -184,10 +186,10 @@ impl Sweep {
     }
 }
 
-/// What is measured, the primary figure first.
-fn metrics() -> Vec<Metric> {
+/// What is measured, the primary figure first; where there are several processes, the throughput of each, too.
+fn metrics(processes: usize) -> Vec<Metric> {
     let of = |(name, unit, higher): (&str, &'static str, bool)| Metric::printed(name, unit, higher);
-    [
+    let all = [
         ("throughput", "1/s", true),
         ("section", "cycles", false),
         ("p50", "ns", false),
@@ -200,9 +202,10 @@ fn metrics() -> Vec<Metric> {
         ("jain", "", true),
         ("spinning", "", false),
         ("failures", "", false),
-    ]
-    .map(of)
-    .into()
+    ];
+    let several = if processes > 1 { processes } else { 0 };
+    let each = (1..=several).map(|process| Metric::printed(&format!("process {process}"), "1/s", true));
+    all.map(of).into_iter().chain(each).collect()
 }
 
 /// The figures of a run, in the order of [`metrics`].
@@ -211,9 +214,9 @@ fn figures(frame: &Frame, machine: &Machine, result: &RunResult) -> Vec<f64> {
     let ns = |cycles: f64| cycles / machine.ghz;
     let all = (frame.window + frame.warm_up) as f64;
     let each = |count: u64| count as f64 * frame.window as f64 / all / result.sections as f64;
-    let busy = frame.threads.min(machine.cpus()) as f64 * all;
+    let busy = (frame.threads * frame.processes).min(machine.cpus()) as f64 * all;
     let [p50, p99, max] = result.percentiles.map(|cycles| ns(cycles as f64));
-    vec![
+    let mut figures = vec![
         result.sections as f64 / seconds,
         result.section,
         p50,
@@ -226,7 +229,12 @@ fn figures(frame: &Frame, machine: &Machine, result: &RunResult) -> Vec<f64> {
         jain_index(&result.by_thread),
         result.counts.spun as f64 / busy,
         result.failures as f64 / result.sections as f64,
-    ]
+    ];
+    if frame.processes > 1 {
+        let each = result.by_process(frame.processes).into_iter();
+        figures.extend(each.map(|sections| sections as f64 / seconds));
+    }
+    figures
 }
 
 fn judge(result: &RunResult) -> (Outcome, Option<String>) {

@@ -272,14 +272,14 @@ impl Choice {
     }
 
     /// Refuses what cannot be simulated.
-    pub(super) fn check(&self, machine: &Machine, threads: u32) -> Result<(), Failure> {
+    pub(super) fn check(&self, machine: &Machine, threads: u32, processes: u32) -> Result<(), Failure> {
         let fewest = self.fewest_threads();
         if threads < fewest {
             return Err(Failure::usage(format!(
                 "the workload {self} takes at least {fewest} threads, one of which consumes: not {threads}"
             )));
         }
-        match self.on(machine, threads).memory() {
+        match self.on(machine, threads).memory().saturating_mul(processes.into()) {
             ..=MEMORY => Ok(()),
             bytes => Err(Failure::usage(format!(
                 "the data of the workload {self} take {} MiB of simulated memory, and {} can be had",

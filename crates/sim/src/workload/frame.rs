@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::locks::{Access, Guard, Held, Protection};
 use super::observed::{Observed, RunResult};
-use crate::engine::End;
+use crate::engine::{End, ProcessId};
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::simulation::{Options, Simulation, delay};
@@ -14,9 +14,11 @@ use crate::simulation::{Options, Simulation, delay};
 /// How a workload is run. Times in cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// Threads.
+    /// Threads of each process.
     pub threads: usize,
-    /// Whether threads stay on their CPUs: the first on the first, and so on, node by node.
+    /// Processes that run the workload, each with locks and data of its own.
+    pub processes: usize,
+    /// Whether threads stay on their CPUs: the first on the first, and so on, node by node, process by process.
     pub pinned: bool,
     /// Before anything is counted.
     pub warm_up: u64,
@@ -28,8 +30,14 @@ pub struct Frame {
 
 impl Frame {
     /// One thread, for ten million cycles after one.
-    pub const SHORT: Self =
-        Self { threads: 1, pinned: true, warm_up: 1_000_000, window: 10_000_000, explain: false };
+    pub const SHORT: Self = Self {
+        threads: 1,
+        processes: 1,
+        pinned: true,
+        warm_up: 1_000_000,
+        window: 10_000_000,
+        explain: false,
+    };
 }
 
 impl Default for Frame {
@@ -53,11 +61,14 @@ pub(super) trait Load: 'static {
     fn check(&self) -> Result<(), String>;
 }
 
-/// What the host keeps of a run beside the load.
+/// What the host keeps of a process beside the load.
 struct Shared {
     guards: Vec<Guard>,
     protection: Protection,
-    observed: RefCell<Observed>,
+    /// What is seen of all processes, in which this one's threads and locks have the numbers from these on.
+    observed: Rc<RefCell<Observed>>,
+    first_thread: usize,
+    first_lock: usize,
     /// Threads that are changing data.
     changing: Cell<usize>,
     /// Whether no section is to begin any more.
@@ -66,67 +77,86 @@ struct Shared {
     damage: RefCell<Option<String>>,
 }
 
-/// Runs the threads of a load that has so many locks.
+/// Runs the threads of a load that has so many locks, in each process.
 pub(super) fn run<L: Load>(
     frame: &Frame,
     machine: &Machine,
     (protection, locks): (&Protection, usize),
     options: Options,
-    build: impl FnOnce(&mut Simulation) -> L,
+    build: impl Fn(&mut Simulation) -> L,
 ) -> RunResult {
     // SAFETY: what is placed is used by the threads, and looked at before the run goes; threads keep numbers and counted references
     // on their stacks.
     let mut run = unsafe { Simulation::new(machine, options) };
     let end = frame.warm_up + frame.window;
-    let shared = Rc::new(Shared {
-        guards: (0..locks).map(|_| Guard::build(&mut run, protection)).collect(),
-        protection: protection.clone(),
-        observed: RefCell::new(Observed::new(frame.threads, locks, (frame.warm_up, end), frame.explain)),
-        changing: Cell::new(0),
-        stopping: Cell::new(false),
-        damage: RefCell::new(None),
-    });
-    let load = Rc::new(build(&mut run));
-    for me in 0..frame.threads {
-        let (load, shared) = (Rc::clone(&load), Rc::clone(&shared));
-        let random = Random::split(options.seed, me as u64 + 1);
-        run.spawn(me, frame.pinned, move || Thread { me, random, shared }.run(&*load));
-    }
+    let processes = frame.processes.max(1);
+    let (threads, all_locks) = (processes * frame.threads, processes * locks);
+    let observed = Observed::new(threads, all_locks, (frame.warm_up, end), frame.explain);
+    let observed = Rc::new(RefCell::new(observed));
+    let processes: Vec<(Rc<Shared>, Rc<L>)> = (0..processes)
+        .map(|number| {
+            let process = if number == 0 { ProcessId::FIRST } else { run.add_process() };
+            let shared = Rc::new(Shared {
+                guards: (0..locks).map(|_| Guard::build(&mut run, protection)).collect(),
+                protection: protection.clone(),
+                observed: Rc::clone(&observed),
+                first_thread: number * frame.threads,
+                first_lock: number * locks,
+                changing: Cell::new(0),
+                stopping: Cell::new(false),
+                damage: RefCell::new(None),
+            });
+            let load = Rc::new(build(&mut run));
+            for me in 0..frame.threads {
+                let (load, shared) = (Rc::clone(&load), Rc::clone(&shared));
+                let number = shared.first_thread + me;
+                let random = Random::split(options.seed, number as u64 + 1);
+                let body = move || Thread { me, random, shared }.run(&*load);
+                run.spawn_in(process, number, frame.pinned, body);
+            }
+            (shared, load)
+        })
+        .collect();
     let outcome = run.run(end);
     let ended = match outcome.end {
         End::Deadlock(_) => Ok(()),
         End::Finished | End::Time if L::MAY_BE_CUT_SHORT => Ok(()),
-        End::Finished | End::Time => come_to_rest(&mut run, frame, machine, &shared),
+        End::Finished | End::Time => come_to_rest(&mut run, frame, machine, &processes),
     };
-    let found = shared.damage.take();
-    let damage = found.or_else(|| ended.and_then(|()| load.check()).err());
+    let found = processes.iter().find_map(|(shared, _)| shared.damage.take());
+    let check = || processes.iter().try_for_each(|(_, load)| load.check());
+    let damage = found.or_else(|| ended.and_then(|()| check()).err());
     // Threads that are cut short keep their share of it for ever: what is large is taken out.
-    shared.observed.take().result(outcome, damage)
+    observed.take().result(outcome, damage)
 }
 
 /// Lets the sections that change something end, and no other begin.
-fn come_to_rest(
+fn come_to_rest<L>(
     run: &mut Simulation,
     frame: &Frame,
     machine: &Machine,
-    shared: &Shared,
+    processes: &[(Rc<Shared>, Rc<L>)],
 ) -> Result<(), String> {
     /// Between two looks.
     const STEP: u64 = 10_000;
-    shared.observed.borrow_mut().close();
-    shared.stopping.set(true);
+    for (shared, _) in processes {
+        shared.observed.borrow_mut().close();
+        shared.stopping.set(true);
+    }
+    let changing = || processes.iter().map(|(shared, _)| shared.changing.get()).sum::<usize>();
     // Whoever is inside may have to wait until all others of its CPU have had their slices.
-    let slices = frame.threads.div_ceil(machine.cpus()) as u64 + 2;
+    let threads = frame.threads * processes.len();
+    let slices = threads.div_ceil(machine.cpus()) as u64 + 2;
     let patience = frame.window + 2 * slices * machine.cycles(machine.os.slice_us * 1000);
     let end = frame.warm_up + frame.window;
     let mut time = end;
-    while shared.changing.get() > 0 && time < end + patience {
+    while changing() > 0 && time < end + patience {
         time += STEP;
         if !matches!(run.run(time).end, End::Time) {
             break;
         }
     }
-    match shared.changing.get() {
+    match changing() {
         0 => Ok(()),
         _ => Err(format!("a section did not end within {patience} cycles after the window")),
     }
@@ -134,6 +164,7 @@ fn come_to_rest(
 
 /// A simulated thread of a workload.
 pub(super) struct Thread {
+    /// Its number in its process.
     pub(super) me: usize,
     pub(super) random: Random,
     shared: Rc<Shared>,
@@ -157,6 +188,11 @@ impl Thread {
         }
     }
 
+    /// Its number among the threads of all processes.
+    fn number(&self) -> usize {
+        self.shared.first_thread + self.me
+    }
+
     /// Whether the thread is to leave the data alone from now on.
     pub(super) fn is_stopping(&self) -> bool {
         self.shared.stopping.get()
@@ -173,18 +209,18 @@ impl Thread {
 
     /// The time of a section begins.
     pub(super) fn begins(&self) {
-        self.shared.observed.borrow_mut().begins(self.me);
+        self.shared.observed.borrow_mut().begins(self.number());
     }
 
     /// The section is over.
     pub(super) fn ends(&self) {
-        self.shared.observed.borrow_mut().finished(self.me);
+        self.shared.observed.borrow_mut().finished(self.number());
     }
 
     /// Acquires a lock.
     pub(super) fn acquire(&self, lock: usize, access: Access) -> Holding {
         let held = self.shared.guards[lock].acquire(access);
-        self.shared.observed.borrow_mut().acquired(self.me, lock);
+        self.shared.observed.borrow_mut().acquired(self.number(), self.shared.first_lock + lock);
         Holding { lock, held }
     }
 
@@ -199,13 +235,13 @@ impl Thread {
             }
             delay(AGAIN);
         };
-        self.shared.observed.borrow_mut().acquired(self.me, lock);
+        self.shared.observed.borrow_mut().acquired(self.number(), self.shared.first_lock + lock);
         Holding { lock, held }
     }
 
     /// Releases a lock.
     pub(super) fn release(&self, Holding { lock, held }: Holding) {
-        self.shared.observed.borrow_mut().releases(self.me, lock);
+        self.shared.observed.borrow_mut().releases(self.number(), self.shared.first_lock + lock);
         // SAFETY: of the acquisition that made the `Holding`, which is gone now.
         unsafe { self.shared.guards[lock].release(held) };
     }

@@ -10,7 +10,7 @@ use crate::simulation::{Outcome, begin_trace, end_trace, note, now};
 pub struct RunResult {
     /// Sections that ended inside the window.
     pub sections: u64,
-    /// The same, for each thread.
+    /// The same, for each thread, process by process.
     pub by_thread: Vec<u64>,
     /// Cycles of a section, on average: from before the acquisition to after the release. All the time that threads spent in
     /// sections within the window counts, whether or not the section ended, so that a lock cannot hide those whom it lets starve.
@@ -33,6 +33,15 @@ pub struct RunResult {
     pub deadlock: Option<String>,
     /// What happened in the first hand-off after the warm-up, if that was asked for.
     pub steps: Vec<Step>,
+}
+
+impl RunResult {
+    /// Sections that ended inside the window, for each of so many processes.
+    #[must_use]
+    pub fn by_process(&self, processes: usize) -> Vec<u64> {
+        let each = (self.by_thread.len() / processes.max(1)).max(1);
+        self.by_thread.chunks(each).map(|threads| threads.iter().sum()).collect()
+    }
 }
 
 /// What has been seen so far.
