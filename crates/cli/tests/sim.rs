@@ -68,17 +68,20 @@ fn verdicts_are_checked_on_variants_of_the_machine() {
 
 #[test]
 fn a_background_and_an_arbitration_change_the_figures() {
-    let throughput = |more: &[&str]| {
-        let arguments = [&["--locks", "ttas", "--threads", "20", "--json", "--no-report"], more].concat();
+    let throughput_of = |lock: &str, more: &[&str]| {
+        let arguments = [&["--locks", lock, "--threads", "20", "--json", "--no-report"], more].concat();
         let (status, stdout, stderr) = sim(&[&["--seeds", "1", "--time", "0.2"], &arguments[..]].concat());
         assert_eq!(status, 0, "{stderr}");
         let documents: Value = serde_json::from_str(&stdout).expect("JSON");
         documents[0]["runs"][0]["values"]["throughput"].as_f64().expect("a figure")
     };
+    let throughput = |more: &[&str]| throughput_of("ttas", more);
     let alone = throughput(&[]);
     assert_eq!(alone, throughput(&["--arbitration", "fifo"]), "as the machine's file says");
     assert_ne!(alone, throughput(&["--arbitration", "nearest"]));
-    assert!(throughput(&["--background", "20"]) < 0.8 * alone);
+    // Holders and the next in line are preempted.
+    let queue = |more: &[&str]| throughput_of("mcs-spin", more);
+    assert!(queue(&["--background", "20"]) < 0.5 * queue(&[]));
     let (status, _, stderr) = sim(&["--arbitration", "fair"]);
     assert_eq!(status, 2);
     assert!(stderr.contains("fifo, nearest or random"), "{stderr}");
