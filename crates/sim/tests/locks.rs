@@ -37,7 +37,7 @@ fn check(name: &str, result: &RunResult) {
 #[test]
 fn every_lock_excludes() {
     for name in all() {
-        for (host, threads) in [("e7-4850", 12), ("x6-2", 24), ("chiplet-128", 40), ("arm-128", 70)] {
+        for (host, threads) in [("e7-4850", 12), ("x6-2", 24), ("chiplet-128", 40), ("arm-128", 24)] {
             let result = MICRO.run(&short(threads), &machine_of_ours(host), &lock(&name), Options::default());
             check(&format!("{name} on {host}"), &result);
         }
