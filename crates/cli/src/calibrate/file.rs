@@ -229,7 +229,15 @@ fn kernel(measured: &Measured, clock: &Clock) -> Vec<Entry> {
                    threads that yielded to each other were hardly ever switched";
         plain(calls.filter(|ns| *ns > 0.0), how)
     };
+    let order = if cfg!(target_arch = "x86_64") { "tso" } else { "weak" };
     vec![
+        Entry {
+            table: "core",
+            name: "order".to_owned(),
+            value: format!("\"{order}\""),
+            measured: false,
+            note: "as the architecture has it".to_owned(),
+        },
         figure(
             "core",
             "pause",
