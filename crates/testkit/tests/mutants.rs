@@ -143,7 +143,7 @@ fn witnesses_of(file: &str) -> Vec<&'static Witness> {
         "queue/twa.rs" => &["twa"],
         "queue/alock.rs" => &["alock, two slots"],
         "queue/mcs.rs" => &["mcs-spin", "mcs-stp"],
-        "queue/ptl.rs" => &["ptl"],
+        "queue/ptl.rs" => &["ptl, two slots at once"],
         "queue/mcs_timepub.rs" => &["mcs-timepub", "mcs-timepub, as time passes"],
         "queue/mcs_try.rs" => &["mcs-try-spin", "mcs-try-stp"],
         "queue/clh.rs" => &["clh-spin", "clh-stp"],

@@ -142,9 +142,9 @@ impl<P: Platform, const N: usize> Slots<P, N> {
     }
 }
 
-/// The partitioned ticket lock, with `N` slots.
+/// The partitioned ticket lock, with `N` slots, which are made for whoever finds `CROWD` others in line, the holder included.
 #[repr(C)]
-pub struct Ptl<P: Platform, const N: usize = SLOTS> {
+pub struct Ptl<P: Platform, const N: usize = SLOTS, const CROWD: u32 = 2> {
     /// The number that is drawn next, and [`PARTITIONED`]; written by lockers.
     next: P::U32,
     /// See the module's documentation; written by the holder.
@@ -155,7 +155,7 @@ pub struct Ptl<P: Platform, const N: usize = SLOTS> {
 
 const _: () = assert!(size_of::<Ptl<Native>>() == ALGORITHM.bytes);
 
-impl<P: Platform, const N: usize> core::fmt::Debug for Ptl<P, N> {
+impl<P: Platform, const N: usize, const CROWD: u32> core::fmt::Debug for Ptl<P, N, CROWD> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Ptl")
             .field("next", &self.next.load(Relaxed))
@@ -164,7 +164,7 @@ impl<P: Platform, const N: usize> core::fmt::Debug for Ptl<P, N> {
     }
 }
 
-impl<const N: usize> Ptl<Native, N> {
+impl<const N: usize, const CROWD: u32> Ptl<Native, N, CROWD> {
     /// An unlocked lock, for statics.
     #[must_use]
     pub const fn unlocked() -> Self {
@@ -172,7 +172,7 @@ impl<const N: usize> Ptl<Native, N> {
     }
 }
 
-impl<P: Platform, const N: usize> Ptl<P, N> {
+impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize
     }
@@ -241,7 +241,7 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
             return self.line_up();
         }
         let in_line = next.wrapping_sub(self.serving.load(Relaxed)) / DRAW;
-        if next & PARTITIONED == 0 && in_line >= 2 && self.partition() {
+        if next & PARTITIONED == 0 && in_line >= CROWD && self.partition() {
             return;
         }
         let drawn = self.next.fetch_add(DRAW, Acquire); // ORDER: E2.
@@ -270,8 +270,7 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
     /// Makes the slots, draws the last number that waits without one, and waits for it; unless another thread does.
     #[cold]
     fn partition(&self) -> bool {
-        let there = self.slots.load(Relaxed);
-        if self.own_slots().is_some() {
+        if !self.slots.load(Relaxed).is_null() {
             return false;
         }
         let fresh = P::alloc_node::<Slots<P, N>>();
@@ -279,7 +278,7 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
         let slots = unsafe { fresh.as_ref() };
         slots.set_owner(self.identity());
         // ORDER: Relaxed: nobody looks before the lock is partitioned (E2).
-        if self.slots.compare_exchange(there, fresh.as_ptr(), Relaxed, Relaxed).is_err() {
+        if self.slots.compare_exchange(ptr::null_mut(), fresh.as_ptr(), Relaxed, Relaxed).is_err() {
             // SAFETY: never published.
             unsafe { P::free_node(fresh) };
             return false;
@@ -319,9 +318,11 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
     #[cold]
     fn forget_slots(&self, next: u32) {
         let number = next & !PARTITIONED;
-        // By CAS: another thread may have done it, and gone on from there.
-        let _ = self.serving.compare_exchange(number.wrapping_sub(DRAW), number, Relaxed, Relaxed);
-        let _ = self.next.compare_exchange(next, number, Relaxed, Relaxed);
+        if self.next.compare_exchange(next, number, Relaxed, Relaxed).is_ok() {
+            self.slots.store(ptr::null_mut(), Relaxed);
+            // Last: nobody has the lock before.
+            self.serving.store(number, Relaxed);
+        }
     }
 
     /// Serves the number after the holder's `number`, in a partitioned lock.
@@ -338,7 +339,7 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
     }
 }
 
-impl<P: Platform, const N: usize> Ptl<P, N> {
+impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
     /// After `fork`: leaves nobody in line but the holder, if there is one.
     fn settle(&self, is_locked: bool) {
         let number = self.serving.load(Relaxed);
@@ -365,7 +366,7 @@ impl<P: Platform, const N: usize> Ptl<P, N> {
 }
 
 // SAFETY: I1 and I2 give exclusion, and E1 and E3 order the sections.
-unsafe impl<P: Platform, const N: usize> RawLock<P> for Ptl<P, N> {
+unsafe impl<P: Platform, const N: usize, const CROWD: u32> RawLock<P> for Ptl<P, N, CROWD> {
     type Token = ();
 
     fn new() -> Self {
@@ -425,7 +426,7 @@ unsafe impl<P: Platform, const N: usize> RawLock<P> for Ptl<P, N> {
     }
 }
 
-impl<P: Platform, const N: usize> Drop for Ptl<P, N> {
+impl<P: Platform, const N: usize, const CROWD: u32> Drop for Ptl<P, N, CROWD> {
     fn drop(&mut self) {
         // SAFETY: `&mut self`: nobody else uses the lock.
         unsafe { self.dispose() };

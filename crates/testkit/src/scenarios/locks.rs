@@ -35,6 +35,7 @@ pub fn contended<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     let releaser = Arc::clone(&stage);
     let mut play = stage.play(3, 3).with(move || {
         P::yield_now();
+        assert!(releaser.lock.is_locked(), "held by this thread");
         releaser.finish(Some(held));
     });
     for _ in 0..2 {

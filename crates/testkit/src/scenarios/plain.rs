@@ -5,7 +5,7 @@ use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispat
 use lockwork_locks::hierarchical::ahmcs::Ahmcs;
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::{glk::Glk, lc::Lc, malth::Malth};
-use lockwork_locks::queue::{alock::Alock, mcs_timepub::McsTimepub};
+use lockwork_locks::queue::{alock::Alock, mcs_timepub::McsTimepub, ptl::Ptl};
 use lockwork_locks::wait::SpinThenPark;
 
 use super::{Make, Scenario, Subject, locks, small};
@@ -173,6 +173,8 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     }
     // As it comes, there are more slots than threads.
     all.push(tuned::<P>("alock, two slots", plain::<P, Alock<P, 2>>, large, 2));
+    // As it comes, few threads do not wait on slots.
+    all.push(tuned::<P>("ptl, two slots at once", plain::<P, Ptl<P, 2, 1>>, large, 2));
     // Waiters are patient for longer than the clock moves otherwise.
     let timepub = plain::<P, McsTimepub<P>>;
     let scenarios = vec![
