@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// `SO_PEERPIDFD`, since Linux 6.5.
@@ -28,11 +27,14 @@ impl Peer {
     ///
     /// It has ended, or lives in a namespace that cannot be seen from here.
     pub(crate) fn of(stream: &UnixStream) -> io::Result<Self> {
-        let credentials = socket_peercred(stream)?;
-        let pid = credentials.pid;
-        let user = credentials.uid.as_raw();
-        let process = match peer_pidfd(stream) {
-            Ok(process) => process,
+        let unknown = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let credentials = socket_option(stream, libc::SO_PEERCRED, unknown)?;
+        let user = credentials.uid;
+        // 0 stands for all processes of namespaces that are not below ours.
+        let pid = Pid::from_raw(credentials.pid).ok_or(io::ErrorKind::PermissionDenied)?;
+        let process = match socket_option(stream, SO_PEERPIDFD, -1) {
+            // SAFETY: just opened, and nobody else has it.
+            Ok(descriptor) => unsafe { OwnedFd::from_raw_fd(descriptor) },
             Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => open_checked(pid, user)?,
             Err(error) => return Err(error),
         };
@@ -40,24 +42,14 @@ impl Peer {
     }
 }
 
-fn peer_pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
-    let mut descriptor: libc::c_int = -1;
-    let mut length = size_of_val(&descriptor) as libc::socklen_t;
-    // SAFETY: the descriptor is writable for the length given.
-    let result = unsafe {
-        libc::getsockopt(
-            stream.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PEERPIDFD,
-            (&raw mut descriptor).cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+/// What the kernel says of a socket, in the form of `value`.
+fn socket_option<T: Copy>(stream: &UnixStream, option: libc::c_int, mut value: T) -> io::Result<T> {
+    let mut length = size_of::<T>() as libc::socklen_t;
+    let socket = stream.as_fd().as_raw_fd();
+    let place = (&raw mut value).cast();
+    // SAFETY: the value is writable for the length given, and of a type of which all bit patterns are valid.
+    let result = unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, option, place, &raw mut length) };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
 /// By the number, on older kernels. It may have passed to another process since, but not to one of another user.
