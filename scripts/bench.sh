@@ -150,8 +150,7 @@ monitor() {
     mkdir -p "$out"
     local -r preload=$PWD/$BIN/liblockwork.so
     echo "round,case,ns" >"$out/switches.csv"
-    local daemon=
-    trap '[[ -z $daemon ]] || kill "$daemon"' EXIT
+    trap stop_monitor EXIT
     for ((round = 1; round <= rounds; round++)); do
         for case in $(printf '%s\n' none others itself | shuf --random-source=<(yes "$round")); do
             if [[ $case != none ]]; then
@@ -165,7 +164,7 @@ monitor() {
     done
     {
         for case in none others itself; do
-            echo "$case $(awk -F, -v case="$case" '$2 == case { print $3 }' "$out/switches.csv" | median)"
+            echo "$case $(awk -F, -v which="$case" '$2 == which { print $3 }' "$out/switches.csv" | median)"
         done
     } | awk 'NR == 1 { none = $2 } { printf "%-8s %8.1f ns a switch  %+.2f %%\n", $1, $2, ($2 / none - 1) * 100 }' |
         tee "$out/switches.txt"
@@ -186,6 +185,8 @@ monitor() {
     done
 }
 
+daemon= # the monitor's process, while it runs
+
 # Sets `daemon`; waits until programs can connect.
 start_monitor() {
     rm -f "$1"
@@ -196,8 +197,8 @@ start_monitor() {
 
 stop_monitor() {
     [[ -n $daemon ]] || return 0
-    kill "$daemon"
-    wait "$daemon" || true
+    kill "$daemon" 2>/dev/null || true
+    wait "$daemon" 2>/dev/null || true
     daemon=
 }
 
