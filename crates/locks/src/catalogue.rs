@@ -6,7 +6,7 @@ use lockwork_platform::Platform;
 
 use crate::api::RawLock;
 use crate::competitive::{backoff, hbo, tas, ttas};
-use crate::hierarchical::{ahmcs, cna, combinations, fc_mcs, hclh, hmcs, hticket, shfl};
+use crate::hierarchical::{ahmcs, cna, combinations, cst, fc_mcs, hclh, hmcs, hticket, shfl};
 use crate::knobs::{self, BaseKnobs, Knob};
 use crate::load::{flexguard, glk, lc, malth};
 use crate::queue::{alock, clh, hemlock, k42, mcs, mcs_timepub, mcs_try, ptl, reciprocating, ticket, twa};
@@ -98,6 +98,7 @@ impl Algorithm {
         match self.family {
             // What lined up on a node is served as a batch, however much that is.
             _ if [hclh::ALGORITHM.name, fc_mcs::ALGORITHM.name].contains(&self.name) => &[],
+            _ if self.name == cst::ALGORITHM.name => knobs::WAKING,
             Family::Hierarchical => knobs::HIERARCHICAL,
             _ => &[],
         }
@@ -185,6 +186,7 @@ catalogue! {
     HclhStp, "hclh-stp", "stp", hclh::ALGORITHM, hclh::Hclh<P, SpinThenPark>;
     ShflSpin, "shfl-spin", "spin", shfl::ALGORITHM, shfl::Shfl<P, Spin>;
     ShflStp, "shfl-stp", "stp", shfl::ALGORITHM, shfl::Shfl<P, SpinThenPark>;
+    CstMutex, "cst-mutex", "stp", cst::ALGORITHM, cst::Cst<P>;
     Glk, "glk", "stp", glk::ALGORITHM, glk::Glk<P>;
     Lc, "lc", "stp", lc::ALGORITHM, lc::Lc<P>;
     FlexGuard, "flexguard", "aware", flexguard::ALGORITHM, flexguard::FlexGuard<P>;
@@ -255,6 +257,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("ctkttkt", "c-tkt-tkt"),
     ("cptltkt", "c-ptl-tkt"),
     ("partitioned", "ptl"),
+    ("cst", "cst-mutex"),
 ];
 
 /// The base lock of this name, or of this name in LiTL's spelling: underscores count as hyphens, `_spin_then_park` as `-stp`,

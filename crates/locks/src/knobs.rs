@@ -24,11 +24,13 @@ pub struct Knob<K> {
 pub struct BaseKnobs {
     /// Hand-overs in a row within a NUMA node (or another part of the machine) before the others get their turn.
     pub pass_limit: Option<u32>,
+    /// Sleepers that a lock wakes at a time, for locks that wake several.
+    pub wake: Option<u32>,
 }
 
 impl BaseKnobs {
     /// Nothing given.
-    pub const NONE: Self = Self { pass_limit: None };
+    pub const NONE: Self = Self { pass_limit: None, wake: None };
 }
 
 /// The pass limit where none is given.
@@ -37,8 +39,7 @@ pub const PASS_LIMIT: u32 = 64;
 /// The largest pass limit.
 pub const MOST_PASSES: u32 = 65_535;
 
-/// The knobs of hierarchical locks.
-pub const HIERARCHICAL: &[Knob<BaseKnobs>] = &[Knob {
+const MAY_PASS_LOCAL: Knob<BaseKnobs> = Knob {
     name: "may-pass-local",
     low: 1,
     high: MOST_PASSES,
@@ -46,4 +47,21 @@ pub const HIERARCHICAL: &[Knob<BaseKnobs>] = &[Knob {
     meaning: "hand-overs in a row within a NUMA node before the others get their turn",
     get: |knobs| knobs.pass_limit,
     set: |knobs, value| knobs.pass_limit = Some(value),
-}];
+};
+
+/// The knobs of hierarchical locks.
+pub const HIERARCHICAL: &[Knob<BaseKnobs>] = &[MAY_PASS_LOCAL];
+
+/// The knobs of hierarchical locks that wake several sleepers at a time.
+pub const WAKING: &[Knob<BaseKnobs>] = &[
+    MAY_PASS_LOCAL,
+    Knob {
+        name: "wake",
+        low: 1,
+        high: MOST_PASSES,
+        default: "the CPUs of a NUMA node",
+        meaning: "sleepers of a NUMA node that are woken at a time; 65535 = all",
+        get: |knobs| knobs.wake,
+        set: |knobs, value| knobs.wake = Some(value),
+    },
+];

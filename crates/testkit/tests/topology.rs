@@ -86,7 +86,7 @@ fn limited(lock: &LockInfo) -> Traits {
     let Traits { new, name, zeroed, keeps, spins, .. } = Traits::of_base(lock);
     let limited = move || {
         let lock = new();
-        lock.configure(&BaseKnobs { pass_limit: Some(LIMIT) });
+        lock.configure(&BaseKnobs { pass_limit: Some(LIMIT), ..BaseKnobs::NONE });
         lock
     };
     Traits { name, new: Arc::new(limited), zeroed, keeps, fifo: false, spins }

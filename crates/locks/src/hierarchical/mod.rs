@@ -5,6 +5,7 @@ pub mod batched;
 pub mod cna;
 pub mod cohort;
 pub mod combinations;
+pub mod cst;
 pub mod directory;
 pub mod fc_mcs;
 pub mod hclh;

@@ -48,6 +48,7 @@ impl<P: Platform> Passive<P> for ByNode {
     const BY_NODE: bool = true;
 
     fn configure(queue: &Self::Queue, knobs: &Knobs) {
-        queue.configure(&BaseKnobs { pass_limit: Some(knobs.turn.unwrap_or(Knobs::TURN)) });
+        queue
+            .configure(&BaseKnobs { pass_limit: Some(knobs.turn.unwrap_or(Knobs::TURN)), ..BaseKnobs::NONE });
     }
 }

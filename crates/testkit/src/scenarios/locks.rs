@@ -122,6 +122,41 @@ pub fn give_up_before_release<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     play
 }
 
+/// The lock is held from the start; one thread waits for it, and another gives up, perhaps behind that.
+pub fn give_up_behind<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let held = stage.lock.lock();
+    let (releaser, waiter, hasty) = (Arc::clone(&stage), Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(2, 3)
+        .with(move || {
+            P::yield_now();
+            releaser.finish(Some(held));
+        })
+        .with(move || _ = waiter.locked())
+        .with(move || _ = hasty.timed(expired()))
+}
+
+/// The lock is held from the start; whoever releases it comes again, while another has it, and the deadline of a third
+/// passes, who may have been passed over.
+pub fn give_up_passed_over<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let held = stage.lock.lock();
+    let (again, waiter, hasty) = (Arc::clone(&stage), Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(3, 4)
+        .with(move || {
+            P::yield_now();
+            again.finish(Some(held));
+            again.locked();
+        })
+        .with(move || {
+            waiter.locked();
+            P::set_time(1);
+        })
+        .with(move || _ = hasty.timed(in_time()))
+}
+
 /// One thread locks while another tries, then locks.
 pub fn attempt<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     let stage = Stage::<P>::new(lock);
@@ -313,7 +348,7 @@ pub fn configured<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     stage
         .play(2, 2)
         .with(move || {
-            first.lock.configure(&BaseKnobs { pass_limit: Some(1) });
+            first.lock.configure(&BaseKnobs { pass_limit: Some(1), ..BaseKnobs::NONE });
             first.locked();
         })
         .with(move || _ = second.locked())

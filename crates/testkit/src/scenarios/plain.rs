@@ -2,7 +2,7 @@
 
 use lockwork_locks::RawLock;
 use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch};
-use lockwork_locks::hierarchical::ahmcs::Ahmcs;
+use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cst::Cst};
 use lockwork_locks::knobs::BaseKnobs;
 use lockwork_locks::load::{glk::Glk, lc::Lc, malth::Malth};
 use lockwork_locks::queue::{alock::Alock, mcs_timepub::McsTimepub, ptl::Ptl};
@@ -31,7 +31,7 @@ fn plain<P: ModelPlatform, L: RawLock<P> + 'static>() -> AnyLock<P> {
 fn impatient<P: ModelPlatform>(make: impl Make<P>) -> impl Make<P> {
     move || {
         let lock = make();
-        lock.configure(&BaseKnobs { pass_limit: Some(1) });
+        lock.configure(&BaseKnobs { pass_limit: Some(1), ..BaseKnobs::NONE });
         lock
     }
 }
@@ -94,9 +94,30 @@ pub(super) fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario
         if state_of(lock) == 0 || ["hclh", "fc-mcs"].contains(&lock.algorithm.name) {
             return scenario.on_two_nodes();
         }
-        shallower(scenario).on_two_nodes()
+        let scenario = shallower(scenario).on_two_nodes();
+        // Its waiters are patient while there are CPUs to spare.
+        if lock.id == LockId::CstMutex { scenario.overloaded() } else { scenario }
     };
     scenarios.into_iter().map(adapt).collect()
+}
+
+/// On one node, with a lock that keeps what all nodes share and the state of that node.
+fn passing_over<P: ModelPlatform>(make: impl Make<P>, large: bool) -> Vec<Scenario> {
+    let scenarios = if large {
+        super::large(make)
+    } else {
+        vec![
+            Scenario::new("exclusion", 2, move || locks::exclusion(make(), 2, 2)).within(1),
+            Scenario::new("contended", 3, move || locks::contended(make())).within(0),
+            Scenario::new("come-again", 3, move || locks::come_again(make())).within(0),
+            Scenario::new("give-up", 2, move || locks::give_up(make())).within(1),
+            Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(make())).within(0),
+            Scenario::new("deadline-any-time", 3, move || locks::deadline_any_time(make())).within(1),
+            Scenario::new("give-up-behind", 3, move || locks::give_up_behind(make())).within(0),
+            Scenario::new("give-up-passed-over", 3, move || locks::give_up_passed_over(make())).within(0),
+        ]
+    };
+    scenarios.into_iter().map(|scenario| scenario.keeping(4).overloaded()).collect()
 }
 
 /// Waiters of a node queue up one behind the other (on one CPU), or with a stranger in between (on three).
@@ -151,6 +172,11 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         let scenarios = adapting.into_iter().map(shallower).map(overload).collect();
         all.push(Subject { name: name.to_owned(), scenarios });
     }
+    // As it comes, sleepers are passed over by more hand-overs than there are here.
+    all.push(Subject {
+        name: "cst-mutex, on one node".to_owned(),
+        scenarios: passing_over(plain::<P, Cst<P, 1>>, large),
+    });
     // Without naps nobody but a release wakes a sleeper.
     for (name, make) in [
         ("lc, overloaded", plain::<P, Lc<P>> as fn() -> _),

@@ -304,10 +304,10 @@ mod tests {
     #[test]
     fn the_limit_comes_back_when_the_lock_is_free() {
         let lock = Lock::unlocked();
-        lock.configure(&BaseKnobs { pass_limit: Some(3) });
+        lock.configure(&BaseKnobs { pass_limit: Some(3), ..BaseKnobs::NONE });
         assert!(!lock.is_locked());
         let token = lock.lock();
-        lock.configure(&BaseKnobs { pass_limit: Some(4) });
+        lock.configure(&BaseKnobs { pass_limit: Some(4), ..BaseKnobs::NONE });
         // SAFETY: locked above.
         unsafe { lock.unlock(token) };
         assert_eq!(limit_in(lock.tail.load(Relaxed)), Some(3));

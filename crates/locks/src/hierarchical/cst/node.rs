@@ -1,0 +1,420 @@
+//! What [`Cst`](super::Cst) keeps for a NUMA node: the lock of its threads, and those of them who sleep. Invariants and edges
+//! are those of the lock.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lockwork_platform::{
+    AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, NODE_BYTES, Native, Platform, PoolNode,
+};
+
+use super::line::{CHOSEN, Line, OWNED, Offer, REQUEUED, Waiter, held};
+use crate::wait::{ABANDONED, GRANTED, PARKED};
+
+/// How a node's lock is held: there is but one way.
+const HELD: usize = 1;
+
+/// A pointer to a waiter, or null, as data of a holder.
+pub(super) struct Last<P: Platform>(*mut Waiter<P>);
+
+impl<P: Platform> Clone for Last<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Last<P> {}
+
+// SAFETY: waiters are shared between threads; whose data it is orders the accesses.
+unsafe impl<P: Platform> Send for Last<P> {}
+
+/// The state of a NUMA node.
+#[repr(C, align(64))]
+pub(super) struct NodeState<P: Platform> {
+    /// Of the waiting list.
+    tail: P::Ptr<Waiter<P>>,
+    /// Of the waiting list.
+    first: P::Ptr<Waiter<P>>,
+    /// The last of the parking list, which is a ring: its `next` is the one that has slept longest. The holder's.
+    parked: P::Data<Last<P>>,
+    /// Hand-overs that are left until the other nodes get their turn. The holder's.
+    passes: P::Data<u32>,
+    /// Hand-overs since somebody was woken, or there was nobody to wake. The holder's.
+    passed_over: P::Data<u32>,
+    /// Those who were told to line up again, and have not done so yet.
+    woken: P::U32,
+}
+
+const _: () = assert!(size_of::<NodeState<Native>>() == NODE_BYTES);
+
+impl<P: Platform> core::fmt::Debug for NodeState<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("NodeState").field("tail", &self.tail.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform> PoolNode<P> for NodeState<P> {
+    fn new() -> Self {
+        Self {
+            tail: P::Ptr::new(ptr::null_mut()),
+            first: P::Ptr::new(ptr::null_mut()),
+            parked: P::Data::new(Last(ptr::null_mut())),
+            passes: P::Data::new(0),
+            passed_over: P::Data::new(0),
+            woken: P::U32::new(0),
+        }
+    }
+}
+
+/// What a thread has acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Acquired {
+    /// The lock of its node.
+    Node,
+    /// The lock of its node, and that of the whole machine.
+    Both,
+}
+
+/// How many of those who were passed over are woken, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attention {
+    /// At a time.
+    pub(super) most: u32,
+    /// After this many hand-overs, if some were awake all the time.
+    pub(super) turn: u32,
+}
+
+/// Sleepers who are to line up again, and do not know it yet.
+#[must_use = "nobody else wakes them"]
+pub(super) struct Chosen<P: Platform> {
+    first: *mut Waiter<P>,
+    last: *mut Waiter<P>,
+}
+
+impl<P: Platform> Chosen<P> {
+    pub(super) fn nobody() -> Self {
+        Self { first: ptr::null_mut(), last: ptr::null_mut() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    fn push(&mut self, node: NonNull<Waiter<P>>) {
+        // SAFETY: I6: chosen, and so ours to link.
+        unsafe { node.as_ref() }.next.store(ptr::null_mut(), Relaxed);
+        match NonNull::new(self.last) {
+            None => self.first = node.as_ptr(),
+            // SAFETY: as above.
+            Some(last) => unsafe { last.as_ref() }.next.store(node.as_ptr(), Relaxed),
+        }
+        self.last = node.as_ptr();
+    }
+
+    /// Wakes them. Touches nothing but their nodes, so the lock may have been released before.
+    pub(super) fn wake(self) {
+        let mut node = self.first;
+        // SAFETY: I6: it waits until we say so.
+        while let Some(waiter) = unsafe { node.as_ref() } {
+            node = waiter.next.load(Relaxed);
+            let address = ptr::from_ref(&waiter.word);
+            // ORDER: Release is E5.
+            waiter.word.swap(REQUEUED, Release);
+            // SAFETY: alive at the swap; a wake that comes late is spurious.
+            unsafe { FutexCell::wake(address, 1) };
+        }
+    }
+}
+
+impl<P: Platform> NodeState<P> {
+    fn line(&self) -> Line<'_, P> {
+        Line { tail: &self.tail, first: &self.first }
+    }
+
+    /// Acquires the node's lock, and more if it is handed over. `None`: the deadline was first.
+    pub(super) fn acquire(&self, deadline: Option<Deadline>) -> Option<Acquired> {
+        for round in 0.. {
+            let node = P::alloc_node::<Waiter<P>>();
+            // SAFETY: ours, until we have given up.
+            let waiter = unsafe { node.as_ref() };
+            waiter.rounds.store(round, Relaxed);
+            let entered = || {
+                if round > 0 {
+                    // I7. ORDER: Relaxed: what counts is that it comes after the swap of the tail.
+                    self.woken.fetch_sub(1, Relaxed);
+                }
+            };
+            let said = if self.line().enter(node, entered) { GRANTED } else { waiter.wait(deadline) };
+            match said {
+                ABANDONED => return None,
+                // SAFETY: I3: in no list any more, and nobody else knows of it.
+                REQUEUED => unsafe { P::free_node(node) },
+                said => {
+                    self.line().settle(node, HELD);
+                    return Some(if said == OWNED { Acquired::Both } else { Acquired::Node });
+                }
+            }
+        }
+        unreachable!("a waiter that is aged is not told to line up again")
+    }
+
+    /// Hands the node's lock, as `what`, to the nearest waiter who is awake or aged; who is passed over goes to the parking list.
+    /// Whether there was one.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock.
+    pub(super) unsafe fn hand_over(&self, what: u32) -> bool {
+        let mut head = self.line().head();
+        while let Some(node) = head {
+            // SAFETY: initialised (E3), and there until we have dealt with it (I3).
+            let offer = unsafe { node.as_ref() }.offer(what);
+            if offer == Offer::Taken {
+                return true;
+            }
+            head = self.line().take_out(node, held::<P>(HELD));
+            if offer == Offer::Asleep {
+                // SAFETY: the caller's contract.
+                unsafe { self.park(node) };
+            } else {
+                // SAFETY: I3: abandoned, and taken out.
+                unsafe { P::free_node(node) };
+            }
+        }
+        false
+    }
+
+    /// Puts a sleeper at the end of the parking list.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock, and has taken `node` out of the waiting list.
+    unsafe fn park(&self, node: NonNull<Waiter<P>>) {
+        // SAFETY: I4, for all that follows.
+        let last = unsafe { self.parked.get() }.0;
+        // SAFETY: as above.
+        let next = match unsafe { last.as_ref() } {
+            None => node.as_ptr(),
+            Some(last) => last.next.swap(node.as_ptr(), Relaxed),
+        };
+        // SAFETY: as above.
+        unsafe { node.as_ref() }.next.store(next, Relaxed);
+        // SAFETY: as above.
+        unsafe { self.parked.set(Last(node.as_ptr())) };
+    }
+
+    /// Takes the one that has slept longest off the parking list.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock.
+    unsafe fn unpark(&self) -> Option<NonNull<Waiter<P>>> {
+        // SAFETY: I4, for all that follows.
+        let last = NonNull::new(unsafe { self.parked.get() }.0)?;
+        // SAFETY: as above.
+        let next = &unsafe { last.as_ref() }.next;
+        let node = NonNull::new(next.load(Relaxed))?;
+        if node == last {
+            // SAFETY: as above.
+            unsafe { self.parked.set(Last(ptr::null_mut())) };
+        } else {
+            // SAFETY: as above.
+            next.store(unsafe { node.as_ref() }.next.load(Relaxed), Relaxed);
+        }
+        Some(node)
+    }
+
+    /// Chooses up to `most` sleepers who are to line up again, unless some are on their way already (I7).
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock.
+    pub(super) unsafe fn choose(&self, most: u32) -> Chosen<P> {
+        let mut chosen = Chosen::nobody();
+        if self.woken.load(Relaxed) > 0 {
+            return chosen;
+        }
+        let mut count = 0;
+        while count < most
+            // SAFETY: the caller's contract.
+            && let Some(node) = unsafe { self.unpark() }
+        {
+            // SAFETY: I5.
+            let word = &unsafe { node.as_ref() }.word;
+            // ORDER: Relaxed: the sleeper goes on waiting. Acquire on failure (an abandonment) is E6.
+            if word.compare_exchange(PARKED, CHOSEN, Relaxed, Acquire).is_ok() {
+                chosen.push(node);
+                count += 1;
+            } else {
+                // SAFETY: I5: abandoned, and in no list any more.
+                unsafe { P::free_node(node) };
+            }
+        }
+        if count > 0 {
+            self.woken.fetch_add(count, Relaxed);
+        }
+        chosen
+    }
+
+    /// Counts a hand-over. Chooses sleepers, if they have been passed over for long enough.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock.
+    pub(super) unsafe fn attend(&self, attention: Attention) -> Chosen<P> {
+        // SAFETY: I4, for all that follows.
+        if unsafe { self.parked.get() }.0.is_null() {
+            return Chosen::nobody();
+        }
+        // SAFETY: as above.
+        let passed_over = unsafe { self.passed_over.get() } + 1;
+        let is_due = passed_over >= attention.turn;
+        // SAFETY: as above.
+        unsafe { self.passed_over.set(if is_due { 0 } else { passed_over }) };
+        // SAFETY: the caller's contract.
+        if is_due { unsafe { self.choose(attention.most) } } else { Chosen::nobody() }
+    }
+
+    /// Hands the node's lock to somebody who has yet to acquire the lock of the whole machine, or frees it. Returns whom to wake:
+    /// `chosen`, if those are any.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock.
+    pub(super) unsafe fn let_go(&self, mut chosen: Chosen<P>, attention: Attention) -> Chosen<P> {
+        loop {
+            // SAFETY: the caller's contract, here and below.
+            if unsafe { self.hand_over(GRANTED) } {
+                return chosen;
+            }
+            if chosen.is_empty() {
+                // SAFETY: as above.
+                chosen = unsafe { self.choose(attention.most) };
+            }
+            if self.line().free(HELD) {
+                return chosen;
+            }
+        }
+    }
+
+    /// Begins a turn of the node, of `passes` hand-overs.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock.
+    pub(super) unsafe fn begin(&self, passes: u32) {
+        // SAFETY: I4.
+        unsafe { self.passes.set(passes) };
+    }
+
+    /// Whether one more hand-over is left in the node's turn; it is, then, for this one.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock.
+    pub(super) unsafe fn may_pass(&self) -> bool {
+        // SAFETY: I4, here and below.
+        let passes = unsafe { self.passes.get() };
+        if passes > 0 {
+            // SAFETY: as above.
+            unsafe { self.passes.set(passes - 1) };
+        }
+        passes > 0
+    }
+
+    /// Drops all waiters, who are ghosts, after `fork`. The lock is as `holds` says.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else runs.
+    pub(super) unsafe fn clear(&self, holds: bool) {
+        self.tail.store(if holds { held::<P>(HELD) } else { ptr::null_mut() }, Relaxed);
+        self.first.store(ptr::null_mut(), Relaxed);
+        // SAFETY: the caller's contract.
+        unsafe { self.parked.set(Last(ptr::null_mut())) };
+        self.woken.store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::wait::WAITING;
+
+    type Node = NonNull<Waiter<Native>>;
+
+    /// A node whose lock is held, and those who line up for it, whose words are these.
+    fn node(words: &[u32]) -> (NodeState<Native>, Vec<Node>) {
+        let state = NodeState::<Native>::new();
+        assert!(state.acquire(None) == Some(Acquired::Node));
+        let line_up = |word: &u32| {
+            let node = Native::alloc_node::<Waiter<Native>>();
+            assert!(!state.line().enter(node, || {}));
+            // SAFETY: ours.
+            unsafe { node.as_ref() }.word.store(*word, Relaxed);
+            node
+        };
+        let nodes = words.iter().map(line_up).collect();
+        (state, nodes)
+    }
+
+    fn word(node: Node) -> u32 {
+        // SAFETY: not recycled in these tests, or still readable.
+        unsafe { node.as_ref() }.word.load(Relaxed)
+    }
+
+    /// The parking list, which is empty afterwards.
+    fn parked(state: &NodeState<Native>) -> Vec<Node> {
+        // SAFETY: nobody else uses the state.
+        core::iter::from_fn(|| unsafe { state.unpark() }).collect()
+    }
+
+    #[test]
+    fn sleepers_are_passed_over_in_their_order() {
+        let (state, nodes) = node(&[PARKED, PARKED, WAITING, PARKED]);
+        // SAFETY: held.
+        assert!(unsafe { state.hand_over(OWNED) });
+        assert_eq!(nodes.iter().map(|node| word(*node)).collect::<Vec<_>>(), [PARKED, PARKED, OWNED, PARKED]);
+        state.line().settle(nodes[2], HELD);
+        // SAFETY: as above.
+        assert!(!unsafe { state.hand_over(OWNED) });
+        assert_eq!(parked(&state), [nodes[0], nodes[1], nodes[3]]);
+        assert!(state.line().free(HELD));
+    }
+
+    #[test]
+    fn the_aged_are_handed_the_lock_asleep() {
+        let (state, nodes) = node(&[PARKED, WAITING]);
+        // SAFETY: ours.
+        unsafe { nodes[0].as_ref() }.rounds.store(2, Relaxed);
+        // SAFETY: held.
+        assert!(unsafe { state.hand_over(GRANTED) });
+        assert_eq!((word(nodes[0]), word(nodes[1])), (GRANTED, WAITING));
+    }
+
+    #[test]
+    fn a_batch_is_as_large_as_it_may_be_and_no_other_follows_before_it_has_lined_up() {
+        let (state, nodes) = node(&[PARKED, ABANDONED, PARKED, PARKED]);
+        // SAFETY: held, for all that follows.
+        assert!(!unsafe { state.hand_over(OWNED) });
+        // SAFETY: as above.
+        let chosen = unsafe { state.choose(2) };
+        assert_eq!([word(nodes[0]), word(nodes[2]), word(nodes[3])], [CHOSEN, CHOSEN, PARKED]);
+        // SAFETY: as above.
+        assert!(unsafe { state.choose(2) }.is_empty());
+        chosen.wake();
+        assert_eq!([word(nodes[0]), word(nodes[2]), word(nodes[3])], [REQUEUED, REQUEUED, PARKED]);
+        state.woken.store(0, Relaxed);
+        let attention = Attention { most: 2, turn: 2 };
+        // SAFETY: as above.
+        assert!(unsafe { state.attend(attention) }.is_empty());
+        // SAFETY: as above.
+        unsafe { state.attend(attention) }.wake();
+        assert_eq!(word(nodes[3]), REQUEUED);
+        assert!(parked(&state).is_empty());
+    }
+}
