@@ -13,7 +13,7 @@ use crate::queue::{alock, clh, hemlock, k42, mcs, mcs_timepub, mcs_try, ptl, rec
 use crate::wait::{Aware, Park, Spin, SpinForWriting, SpinThenPark, Yield};
 use crate::{
     biased,
-    blocking::{adaptive, futex, mutexee},
+    blocking::{adaptive, futex, linux, mutexee},
     restrict::gcr,
 };
 
@@ -192,6 +192,7 @@ catalogue! {
     FlexGuard, "flexguard", "aware", flexguard::ALGORITHM, flexguard::FlexGuard<P>;
     Futex, "futex", "park", futex::ALGORITHM, futex::FutexLock<P>;
     FutexAdaptive, "futex-adaptive", "stp", adaptive::ALGORITHM, adaptive::FutexAdaptive<P>;
+    LinuxMutex, "linux-mutex", "stp", linux::ALGORITHM, linux::LinuxMutex<P>;
     Mutexee, "mutexee", "stp", mutexee::ALGORITHM, mutexee::Mutexee<P>;
     CBoMcsSpin, "c-bo-mcs-spin", "spin", combinations::C_BO_MCS, combinations::CBoMcs<P, Spin>;
     CBoMcsStp, "c-bo-mcs-stp", "stp", combinations::C_BO_MCS, combinations::CBoMcs<P, SpinThenPark>;

@@ -2,4 +2,5 @@
 
 pub mod adaptive;
 pub mod futex;
+pub mod linux;
 pub mod mutexee;

@@ -87,6 +87,9 @@ pub(super) fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario
     let adapt = |scenario: Scenario| {
         let kept = if scenario.name.starts_with("destroy") { 0 } else { state_of(lock) };
         let scenario = scenario.keeping(kept);
+        if lock.id == LockId::LinuxMutex && scenario.threads > 2 {
+            return scenario.within(0);
+        }
         if lock.algorithm.family != Family::Hierarchical {
             let is_deep = lock.id == LockId::Glk || lock.id == LockId::Lc && scenario.name == "contended";
             return if is_deep { shallower(scenario) } else { scenario };
@@ -125,6 +128,15 @@ fn shuffling<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     vec![
         Scenario::new("neighbours", 3, move || locks::contended(make())).on_cpus(1),
         Scenario::new("strangers", 4, move || locks::give_up_before_release(make())).on_cpus(3).within(0),
+    ]
+}
+
+/// Newcomers are faster than who was woken, and some of those who sleep give up.
+fn overtaking<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
+    vec![
+        Scenario::new("come-again", 3, move || locks::come_again(make())),
+        Scenario::new("give-up-behind", 3, move || locks::give_up_behind(make())),
+        Scenario::new("give-up-passed-over", 3, move || locks::give_up_passed_over(make())),
     ]
 }
 
@@ -220,6 +232,7 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
             (LockId::ShflSpin, "shuffling", shuffling as fn(fn() -> AnyLock<P>) -> _),
             (LockId::ShflStp, "shuffling", shuffling),
             (LockId::FcMcsStp, "splicing", splicing),
+            (LockId::LinuxMutex, "overtaking", overtaking),
             (LockId::HclhStp, "splicing", splicing),
         ] {
             let name = format!("{}, {what}", id.info().name);

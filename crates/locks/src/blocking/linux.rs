@@ -1,0 +1,503 @@
+//! Linux's mutex in user space: a word that is taken by whoever is first, one waiter at a time that spins on it, and a list of
+//! sleepers, the first of whom asks for the lock when it was woken in vain.
+//!
+//! Ingo Molnar, Davidlohr Bueso and others, "Generic mutex subsystem", Linux (`Documentation/locking/mutex-design.rst`,
+//! `kernel/locking/mutex.c`, `osq_lock.c`), as of version 6. Fast path: a CAS of the word. Mid path: waiters queue (OSQ) for
+//! the right to spin on the word. Slow path: a FIFO list of sleepers under a guard (`wait_lock`); a release wakes the first, who
+//! competes with newcomers once, then sets HANDOFF, and the next release hands it the lock.
+//!
+//! Deviations:
+//! - Whether the owner runs is not known in user space: spinners spin for a context-switch round trip, wherever the owner is.
+//! - The word has no owner, as any thread may release; who is handed the lock is told so in its own word, which takes the place of
+//!   PICKUP. The flags, the guard and the list are one word, so a release is one step, after which the lock may be gone.
+//! - The spinners' queue is MCS whose waiters give up after their spinning, and are skipped, where they unlink themselves in OSQ.
+//! - A waiter may give up at a deadline.
+//!
+//! Properties: no fairness up to the first vain wake-up, then FIFO; 16 bytes a lock; one node of 64 bytes for each waiter, none
+//! for the holder. Waiting: spin, then park. `try_lock` succeeds on a free lock, whoever is on the way to it.
+//!
+//! # State
+//!
+//! ```text
+//! word:   last sleeper (0 = none) │ GUARD: the list is being changed │ HANDOFF │ LOCKED
+//! list:   a ring: the last one's `next` is the first
+//! ```
+//!
+//! A sleeper's word: `PARKED` → `WAITING`: woken, to try → `PARKED`: asked for HANDOFF → `GRANTED`.
+//!
+//! # Invariants
+//!
+//! - I1: who sets LOCKED holds the lock, until it clears it or grants it to a sleeper, which leaves LOCKED set.
+//! - I2: the list is accessed by who set GUARD. While GUARD and LOCKED are set LOCKED stays: a release that finds GUARD waits for it.
+//! - I3: a thread joins the list with LOCKED set. If LOCKED is clear and the list is not empty, the first has been told to try,
+//!   and does, or takes the lock when it gives up: nobody who was told to try leaves a free lock.
+//! - I4: HANDOFF is set together with LOCKED, by the first of the list, and a release that finds it does not clear LOCKED. So the
+//!   sleep that follows ends by a grant.
+//! - I5: a node is recycled by its owner, when it is out of the list: taken out by its owner under the guard, or by who granted.
+//!
+//! # Ordering
+//!
+//! - E1: the step that clears LOCKED (Release) → the CAS that sets it (Acquire): the critical section. The CASes of the word in
+//!   between are read-modify-writes, and continue the release sequence.
+//! - E2: the step that clears GUARD (Release) → the CAS that sets it (Acquire): the list.
+//! - E3: the swap to `GRANTED` (Release) → the owner's load of its word (Acquire): the critical section, and accesses to the node.
+//! - E4: the edges of MCS: the spinners' nodes.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, Clock, Deadline, FutexCell, Native, Platform, PoolNode, TimedOut};
+
+use crate::api::RawLock;
+use crate::catalogue::{Algorithm, Citation, Family};
+use crate::queue::mcs::Mcs;
+use crate::queue::node_lock::NodeLock;
+use crate::wait::{GRANTED, PARKED, Patience, WAITING, WaitPolicy, abandon, poll_within, registered};
+
+/// What is known of Linux's mutex.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "linux-mutex",
+    family: Family::Blocking,
+    fairness: "none until a sleeper was woken in vain, which is handed the lock next",
+    bytes: 16,
+    bytes_per_waiter: 64,
+    holder_node: false,
+    timed: "spins, then sleeps until the deadline",
+    citation: Citation {
+        key: "linux-mutex",
+        text: "Molnar, Bueso and others: Generic mutex subsystem. Linux, kernel/locking/mutex.c",
+    },
+    summary: "one waiter at a time spins, the others queue for that, then sleep; a sleeper woken in vain is handed the lock",
+    properties: "What Linux uses inside, to compare with. Newcomers keep the lock busy while a sleeper wakes up.",
+    deviations: "Spinners spin for a fixed time, as user space does not know whether the owner runs. Flags, guard and list are \
+                 one word.",
+    avoid: "NUMA machines: everybody changes one word. More threads than CPUs, where most of them get to sleep.",
+};
+
+const LOCKED: usize = 1;
+/// The first sleeper is to be handed the lock.
+const HANDOFF: usize = 2;
+/// The list is being changed.
+const GUARD: usize = 4;
+const FLAGS: usize = LOCKED | HANDOFF | GUARD;
+
+/// A thread that sleeps.
+#[repr(C, align(64))]
+pub struct Sleeper<P: Platform> {
+    word: P::Futex,
+    /// Who comes next in the ring. Under the guard.
+    next: P::Ptr<Self>,
+}
+
+impl<P: Platform> core::fmt::Debug for Sleeper<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Sleeper").field("word", &self.word.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform> PoolNode<P> for Sleeper<P> {
+    fn new() -> Self {
+        Self { word: P::Futex::new(PARKED), next: P::Ptr::new(ptr::null_mut()) }
+    }
+}
+
+impl<P: Platform> Sleeper<P> {
+    /// Sleeps until it is told to try ([`WAITING`]), or granted the lock. Returns what it was.
+    fn sleep(&self, deadline: Option<Deadline>) -> Result<u32, TimedOut> {
+        loop {
+            // ORDER: Acquire is E3.
+            match self.word.load(Acquire) {
+                PARKED => self.word.wait(PARKED, deadline)?,
+                said => return Ok(said),
+            }
+        }
+    }
+}
+
+/// Spins for as long as that is worth it, or until the word is [`GRANTED`].
+fn linger<P: Platform>(word: &P::Futex) {
+    // ORDER: Relaxed: callers look again.
+    let _ = poll_within::<P, _>(P::spin_budget(), || (word.load(Relaxed) == GRANTED).then_some(()));
+}
+
+/// How one waits for the right to spin: for as long as one would spin.
+#[derive(Debug)]
+pub struct Optimist;
+
+impl<P: Platform> WaitPolicy<P> for Optimist {
+    const NAME: &'static str = "spin";
+
+    fn wait(word: &P::Futex, _deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        linger::<P>(word);
+        abandon::<P>(word)
+    }
+}
+
+/// A value of the lock's word.
+type Tagged<P> = *mut Sleeper<P>;
+
+fn has<P: Platform>(word: Tagged<P>, flag: usize) -> bool {
+    word.addr() & flag != 0
+}
+
+/// The last of the list.
+fn last<P: Platform>(word: Tagged<P>) -> Tagged<P> {
+    word.map_addr(|addr| addr & !FLAGS)
+}
+
+/// Linux's mutex.
+#[repr(C)]
+pub struct LinuxMutex<P: Platform> {
+    /// Written by everybody.
+    word: P::Ptr<Sleeper<P>>,
+    /// Of those who spin, or want to.
+    spinners: Mcs<P, Optimist>,
+}
+
+const _: () = assert!(size_of::<LinuxMutex<Native>>() == ALGORITHM.bytes);
+
+impl<P: Platform> core::fmt::Debug for LinuxMutex<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("LinuxMutex").field("word", &self.word.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+impl LinuxMutex<Native> {
+    /// An unlocked lock, for statics.
+    #[must_use]
+    pub const fn unlocked() -> Self {
+        Self { word: Native::null(), spinners: Mcs::unlocked() }
+    }
+}
+
+impl<P: Platform> LinuxMutex<P> {
+    const HELD: Tagged<P> = ptr::without_provenance_mut(LOCKED);
+
+    #[inline(always)]
+    fn is_taken_at_once(&self) -> bool {
+        // ORDER: Acquire is E1. Failure tells nothing.
+        self.word.compare_exchange(ptr::null_mut(), Self::HELD, Acquire, Relaxed).is_ok()
+    }
+
+    /// Takes the lock if it is free.
+    fn take(&self) -> bool {
+        let mut seen = self.word.load(Relaxed);
+        while !has::<P>(seen, LOCKED) {
+            let taken = seen.map_addr(|addr| addr | LOCKED);
+            // ORDER: Acquire is E1. Failure tells only what to try next.
+            match self.word.compare_exchange(seen, taken, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// As [`LinuxMutex::take`]; a lock that is held will be handed to the first sleeper, who calls this.
+    fn take_or_claim(&self) -> bool {
+        while !self.take() {
+            let seen = self.word.load(Relaxed);
+            let claimed = seen.map_addr(|addr| addr | HANDOFF);
+            if has::<P>(seen, LOCKED)
+                // ORDER: Relaxed: a flag says all.
+                && (claimed == seen || self.word.compare_exchange(seen, claimed, Relaxed, Relaxed).is_ok())
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[cold]
+    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
+        // From before it is in a queue: a child of `fork` must be able to find every ghost.
+        registered::<P, _>(self.address(), || self.spin() || self.sleep(deadline))
+    }
+
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
+    /// Spins for the lock, one thread at a time. Whether it was acquired.
+    fn spin(&self) -> bool {
+        /// Whoever waits for the right to spin gives up, by its policy.
+        const NOT_FOR_EVER: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 0 });
+        let Some(place) = self.spinners.acquire_for(self.address(), NOT_FOR_EVER) else { return false };
+        let acquired = poll_within::<P, _>(P::spin_budget(), || self.take().then_some(())).is_some();
+        // SAFETY: acquired above.
+        unsafe { self.spinners.unlock(place) };
+        acquired
+    }
+
+    /// Sets GUARD. Returns the last of the list.
+    fn guard(&self) -> Tagged<P> {
+        let mut patience = Patience::new::<P>();
+        loop {
+            let seen = self.word.load(Relaxed);
+            if !has::<P>(seen, GUARD) {
+                let guarded = seen.map_addr(|addr| addr | GUARD);
+                // ORDER: Acquire is E2.
+                if self.word.compare_exchange(seen, guarded, Acquire, Relaxed).is_ok() {
+                    return last::<P>(seen);
+                }
+            }
+            patience.pause::<P>();
+        }
+    }
+
+    /// Clears GUARD and the flags in `clear`. `end` is the last of the list now.
+    fn unguard(&self, end: Tagged<P>, clear: usize) {
+        let mut seen = self.word.load(Relaxed);
+        loop {
+            let flags = seen.addr() & FLAGS & !(GUARD | clear);
+            // ORDER: Release is E2, and E1 if LOCKED is cleared.
+            match self.word.compare_exchange(seen, end.map_addr(|addr| addr | flags), Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Sleeps in the list. Whether the lock was acquired before the deadline.
+    fn sleep(&self, deadline: Option<Deadline>) -> bool {
+        let end = self.guard();
+        if self.take() {
+            self.unguard(end, 0);
+            return true;
+        }
+        let node = P::alloc_node::<Sleeper<P>>();
+        // SAFETY: I5: ours, until it is freed below.
+        let sleeper = unsafe { node.as_ref() };
+        // SAFETY: I2.
+        let first = match unsafe { end.as_ref() } {
+            None => node.as_ptr(),
+            Some(end) => end.next.swap(node.as_ptr(), Relaxed),
+        };
+        sleeper.next.store(first, Relaxed);
+        self.unguard(node.as_ptr(), 0); // I2, I3: LOCKED is still set.
+        let acquired = self.wait_in_list(node, sleeper, deadline);
+        // SAFETY: I5: out of the list.
+        unsafe { P::free_node(node) };
+        acquired
+    }
+
+    /// Waits with a node that is in the list, and is not when this returns.
+    fn wait_in_list(
+        &self,
+        node: NonNull<Sleeper<P>>,
+        sleeper: &Sleeper<P>,
+        deadline: Option<Deadline>,
+    ) -> bool {
+        loop {
+            match sleeper.sleep(deadline) {
+                Ok(GRANTED) => return true,
+                Ok(_) if self.take_or_claim() => {
+                    let end = self.guard();
+                    self.unguard(Self::unlink(end, node), 0);
+                    return true;
+                }
+                Ok(_) => {
+                    // I4: to be granted. ORDER: Relaxed: what comes of it is read again.
+                    linger::<P>(&sleeper.word);
+                    let _ = sleeper.word.compare_exchange(WAITING, PARKED, Relaxed, Relaxed);
+                }
+                Err(TimedOut) => return self.leave(node, sleeper),
+            }
+        }
+    }
+
+    /// Leaves the list at the deadline, unless the lock is free, or was granted. Whether it was acquired.
+    fn leave(&self, node: NonNull<Sleeper<P>>, sleeper: &Sleeper<P>) -> bool {
+        let end = self.guard();
+        // Under the guard nobody grants. ORDER: Relaxed: E2 orders that, and the critical section.
+        if sleeper.word.load(Relaxed) == GRANTED {
+            self.unguard(end, 0);
+            return true;
+        }
+        // I3.
+        let acquired = self.take();
+        // SAFETY: I2: not empty, as `node` is in it.
+        let first = unsafe { &*end }.next.load(Relaxed);
+        // I4: the flag is the first one's.
+        let clear = if first == node.as_ptr() { HANDOFF } else { 0 };
+        self.unguard(Self::unlink(end, node), clear);
+        acquired
+    }
+
+    /// Takes a node out of the list that ends with `end`, under the guard. Returns the last of the list.
+    fn unlink(end: Tagged<P>, node: NonNull<Sleeper<P>>) -> Tagged<P> {
+        let node = node.as_ptr();
+        let mut before = end;
+        // SAFETY: I2: in the list.
+        let next = |of: Tagged<P>| &unsafe { &*of }.next;
+        while next(before).load(Relaxed) != node {
+            before = next(before).load(Relaxed);
+        }
+        if before == node {
+            return ptr::null_mut();
+        }
+        next(before).store(next(node).load(Relaxed), Relaxed);
+        if node == end { before } else { end }
+    }
+
+    /// Releases a lock for which somebody sleeps, perhaps.
+    #[cold]
+    fn unlock_slow(&self) {
+        if !has::<P>(self.word.load(Relaxed), LOCKED) {
+            // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
+            return;
+        }
+        let end = self.guard();
+        // SAFETY: I2.
+        let first = match unsafe { end.as_ref() } {
+            None => return self.unguard(end, LOCKED),
+            Some(end) => end.next.load(Relaxed),
+        };
+        // SAFETY: I5: in the list.
+        let word = &unsafe { &*first }.word;
+        let address = ptr::from_ref(word);
+        let mut seen = self.word.load(Relaxed);
+        // I3. ORDER: Relaxed: it is to try, and may fail.
+        let mut before = if has::<P>(seen, HANDOFF) { WAITING } else { word.swap(WAITING, Relaxed) };
+        while !has::<P>(seen, HANDOFF) {
+            // ORDER: Release is E1 and E2. From here on there may be no lock.
+            match self.word.compare_exchange(seen, last::<P>(seen), Release, Relaxed) {
+                Ok(_) => return Self::wake(before, address),
+                Err(now) => seen = now,
+            }
+        }
+        // SAFETY: not null, as it is in the list.
+        let rest = Self::unlink(end, unsafe { NonNull::new_unchecked(first) });
+        // ORDER: Release is E3. Its release waits for the guard (I2).
+        before = before.max(word.swap(GRANTED, Release));
+        self.unguard(rest, HANDOFF);
+        Self::wake(before, address);
+    }
+
+    /// Wakes whose word was `before`. The lock may be gone.
+    fn wake(before: u32, address: *const P::Futex) {
+        if before == PARKED {
+            // SAFETY: the word was alive under the guard; a wake that comes late is spurious.
+            unsafe { FutexCell::wake(address, 1) };
+        }
+    }
+}
+
+// SAFETY: I1 gives exclusion, and E1 and E3 order the sections.
+unsafe impl<P: Platform> RawLock<P> for LinuxMutex<P> {
+    type Token = ();
+
+    fn new() -> Self {
+        Self { word: P::Ptr::new(ptr::null_mut()), spinners: Mcs::new() }
+    }
+
+    #[inline(always)]
+    fn lock(&self) {
+        if !self.is_taken_at_once() {
+            let acquired = self.lock_slow(None);
+            debug_assert!(acquired, "a wait without a deadline ends with the lock");
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<()> {
+        self.take().then_some(())
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
+        (self.is_taken_at_once() || self.lock_slow(Some(deadline))).then_some(())
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self, (): ()) {
+        // ORDER: Release is E1.
+        if self.word.compare_exchange(Self::HELD, ptr::null_mut(), Release, Relaxed).is_err() {
+            self.unlock_slow();
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        !self.word.load(Relaxed).is_null()
+    }
+
+    unsafe fn forget_waiters(&self, _holder: Option<()>) {
+        let locked = has::<P>(self.word.load(Relaxed), LOCKED);
+        self.word.store(if locked { Self::HELD } else { ptr::null_mut() }, Relaxed);
+        self.spinners.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
+
+    fn word(lock: &LinuxMutex<Native>) -> usize {
+        lock.word.load(Relaxed).addr()
+    }
+
+    /// Puts a sleeper into the list.
+    fn line_up(lock: &LinuxMutex<Native>) -> NonNull<Sleeper<Native>> {
+        let node = Native::alloc_node::<Sleeper<Native>>();
+        let end = lock.guard();
+        // SAFETY: in the list, or ours.
+        let first = match unsafe { end.as_ref() } {
+            None => node.as_ptr(),
+            // SAFETY: as above.
+            Some(end) => end.next.swap(node.as_ptr(), Relaxed),
+        };
+        // SAFETY: ours.
+        unsafe { node.as_ref() }.next.store(first, Relaxed);
+        lock.unguard(node.as_ptr(), 0);
+        node
+    }
+
+    fn said(node: NonNull<Sleeper<Native>>) -> u32 {
+        // SAFETY: not freed in these tests.
+        unsafe { node.as_ref() }.word.load(Relaxed)
+    }
+
+    #[test]
+    fn zeroed_memory_is_an_unlocked_lock() {
+        // SAFETY: null pointers are valid atomic pointers.
+        let lock: LinuxMutex<Native> = unsafe { core::mem::zeroed() };
+        assert!(lock.try_lock().is_some() && lock.try_lock().is_none());
+        assert!(lock.try_lock_until(PAST).is_none());
+        assert_eq!(word(&lock), LOCKED);
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        assert_eq!(word(&lock), 0);
+    }
+
+    #[test]
+    fn the_first_is_told_to_try_and_then_handed_the_lock() {
+        let lock = LinuxMutex::<Native>::unlocked();
+        let () = lock.lock();
+        let nodes = [line_up(&lock), line_up(&lock)];
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        assert_eq!(nodes.map(said), [WAITING, PARKED]);
+        assert!(lock.try_lock().is_some(), "a newcomer is faster");
+        assert!(!lock.take_or_claim());
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        assert_eq!(nodes.map(said), [GRANTED, PARKED]);
+        assert_eq!(word(&lock), nodes[1].as_ptr().addr() | LOCKED);
+    }
+
+    #[test]
+    fn who_claimed_the_lock_and_leaves_takes_the_claim_along() {
+        let lock = LinuxMutex::<Native>::unlocked();
+        let () = lock.lock();
+        let nodes = [line_up(&lock), line_up(&lock), line_up(&lock)];
+        assert!(!lock.take_or_claim());
+        for (leaver, left) in [(1, 2), (0, 2), (2, 2)] {
+            // SAFETY: not freed in these tests.
+            assert!(!lock.leave(nodes[leaver], unsafe { nodes[leaver].as_ref() }));
+            let end = if leaver == 2 { 0 } else { nodes[left].as_ptr().addr() };
+            let claim = if leaver == 1 { HANDOFF } else { 0 };
+            assert_eq!(word(&lock), end | claim | LOCKED);
+        }
+    }
+}
