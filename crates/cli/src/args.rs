@@ -91,7 +91,8 @@ Examples:
 The program replaces lockwork: its exit status, signals and streams are its own. When nothing can be
 started the exit status is 2, or as a shell's: 127 for a program not found, 126 for one not executable.")]
 pub(crate) struct RunArgs {
-    /// The lock, as `lockwork list` spells it; wrappers as calls: gcr(mcs-stp, active=4)
+    /// The lock, as `lockwork list` spells it; wrappers as calls: gcr(mcs-stp, active=4); reader-writer locks behind a mutex or
+    /// alone: mcs-stp+cst-rwsem
     #[arg(long, short, value_name = "SPEC")]
     pub(crate) lock: Option<String>,
     /// A policy file that chooses a lock for each lock of the program; --lock then replaces its default
@@ -350,6 +351,10 @@ A policy:
   [[rule]]
   symbol = \"global_mutex\"               # a static lock, by name
   lock = \"ttas\"
+
+  [[rule]]
+  kind = \"rwlock\"
+  lock = \"cst-rwsem\"                    # a reader-writer lock
 
   [[rule]]
   kind = \"recursive\"                    # normal adaptive recursive errorcheck mutex rwlock spin cond

@@ -167,7 +167,7 @@ fn table(nodes: u8) -> Result<String, Failure> {
         table.trim_fmt(),
         catalogue::DEFAULT,
         rwlocks::table(),
-        RwLockId::RwTtas.info().name,
+        RwLockId::CstRwsem.info().name,
         RwSpec::DEFAULT,
     ))
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
+use lockwork_locks::rw::bravo;
 use lockwork_locks::rw::catalogue::{RW_LOCKS, RwAlgorithm, RwSpec};
 use serde::Serialize;
 
@@ -15,6 +16,8 @@ pub(crate) struct Entry {
     name: String,
     kind: &'static str,
     algorithm: &'static str,
+    /// The wrapper around the lock, if any.
+    wrapper: Option<&'static str>,
     /// Whom it favours.
     favour: String,
     waiting: Vec<&'static str>,
@@ -31,12 +34,14 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Of a lock by this name.
-    fn new(name: String, algorithm: &'static RwAlgorithm) -> Self {
-        Self {
-            name,
+    /// Of what a spec names.
+    fn of(spec: &RwSpec) -> Self {
+        let algorithm = spec.algorithm();
+        let plain = Self {
+            name: spec.to_string(),
             kind: "rwlock",
             algorithm: algorithm.name,
+            wrapper: None,
             favour: algorithm.favour.to_string(),
             waiting: vec![algorithm.waiting],
             fairness: algorithm.fairness,
@@ -50,12 +55,29 @@ impl Entry {
             citation: algorithm.citation.text,
             citation_key: algorithm.citation.key,
             summary: algorithm.summary,
+        };
+        if !spec.bravo {
+            return plain;
+        }
+        let RwAlgorithm { name, fairness, bytes, timed, recursion, citation, summary, .. } = bravo::ALGORITHM;
+        Self {
+            wrapper: Some(name),
+            fairness,
+            bytes: bytes + plain.bytes,
+            timed,
+            recursion,
+            citation: citation.text,
+            citation_key: citation.key,
+            summary,
+            ..plain
         }
     }
 
     /// All locks.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        RW_LOCKS.iter().map(|lock| Self::new(lock.name.to_owned(), lock.algorithm))
+        let plain = RW_LOCKS.iter().map(|lock| RwSpec::plain(lock.id));
+        let biased = RW_LOCKS.iter().filter_map(|lock| RwSpec::biased(lock.id));
+        plain.chain(biased).map(|spec| Self::of(&spec))
     }
 }
 
@@ -72,9 +94,9 @@ pub(crate) struct Info {
 impl Info {
     /// Of what a spec names.
     pub(crate) fn of(spec: &RwSpec) -> Self {
-        let algorithm = spec.algorithm();
+        let algorithm = if spec.bravo { &bravo::ALGORITHM } else { spec.algorithm() };
         Self {
-            entry: Entry::new(spec.to_string(), algorithm),
+            entry: Entry::of(spec),
             properties: algorithm.properties,
             deviations: algorithm.deviations,
             avoid: algorithm.avoid,
@@ -109,23 +131,32 @@ impl Info {
     }
 }
 
+/// A line of it.
+fn row(name: &str, favour: &str, waiting: &str, bytes: &str, writer: &str, lock: &RwAlgorithm) -> Vec<Cell> {
+    vec![
+        Cell::new(name).add_attribute(Attribute::Bold),
+        Cell::new(favour),
+        Cell::new(waiting),
+        Cell::new(first_clause(lock.fairness)),
+        Cell::new(bytes),
+        Cell::new(writer),
+        Cell::new(first_clause(lock.timed)),
+        Cell::new(short_citation(lock.citation.text)),
+    ]
+}
+
 /// The section of the list.
 pub(crate) fn table() -> String {
     let mut table = terminal::wrapping_table();
     table.set_header(["rwlock", "favours", "waiting", "fairness", "bytes", "+ writer", "timed", "citation"]);
     for lock in RW_LOCKS {
         let algorithm = lock.algorithm;
-        table.add_row(vec![
-            Cell::new(lock.name).add_attribute(Attribute::Bold),
-            Cell::new(algorithm.favour),
-            Cell::new(algorithm.waiting),
-            Cell::new(first_clause(algorithm.fairness)),
-            Cell::new(algorithm.bytes),
-            Cell::new(algorithm.bytes_per_waiter),
-            Cell::new(first_clause(algorithm.timed)),
-            Cell::new(short_citation(algorithm.citation.text)),
-        ]);
+        let (favour, bytes) = (algorithm.favour.to_string(), algorithm.bytes.to_string());
+        let writer = algorithm.bytes_per_waiter.to_string();
+        table.add_row(row(lock.name, &favour, algorithm.waiting, &bytes, &writer, algorithm));
     }
+    let (name, bytes) = (format!("{}(LOCK)", bravo::ALGORITHM.name), format!("+{}", bravo::ALGORITHM.bytes));
+    table.add_row(row(&name, "as LOCK", "as LOCK", &bytes, "+0", &bravo::ALGORITHM));
     if let Some(names) = table.column_mut(0) {
         names.set_constraint(ColumnConstraint::ContentWidth);
     }

@@ -6,7 +6,7 @@
 //! lock := "cohort(" name "," name ")" | name [ "(" knob "=" number { "," knob "=" number } ")" ]
 //!
 //! choice := "passthrough" | spec [ "+" rw ] | [ ( "pthread" | "passthrough" ) "+" ] rw
-//! rw     := the name of a reader-writer lock
+//! rw     := name | "bravo(" name ")"        (names of reader-writer locks)
 //! ```
 //!
 //! A choice says what to put under a program: mutexes, and reader-writer locks. A spec alone leaves the latter to the default

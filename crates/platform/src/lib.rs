@@ -210,6 +210,25 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// Different ones may get the same word.
     fn shared_word<R>(address: usize, number: u32, use_it: impl FnOnce(&Self::Usize) -> R) -> R;
 
+    /// Slots of the table in which readers of biased locks are visible; 0 = there is none, and such locks do without.
+    const VISIBLE_READERS: usize = 0;
+
+    /// Which of them the calling thread uses for the lock at `address`. Different ones may be given the same.
+    fn reader_slot(address: usize) -> usize {
+        let _ = address;
+        0
+    }
+
+    /// Uses a slot of the table.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such slot.
+    fn visible_reader<R>(index: usize, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
+        let _ = use_it;
+        panic!("no slot {index}")
+    }
+
     /// Takes a node from the pool, initialised by [`PoolNode::new`]. Nodes of at most [`NODE_BYTES`] come from
     /// a list of the thread, larger ones (lock state) from a shared list.
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T>;

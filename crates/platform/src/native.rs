@@ -180,6 +180,9 @@ static STRICT_SPIN: AtomicBool = AtomicBool::new(false);
 /// CPUs this process may use; 0 = not asked yet.
 static PARALLELISM: AtomicUsize = AtomicUsize::new(0);
 
+/// Readers of biased locks.
+static VISIBLE: [AtomicUsize; 4096] = [const { AtomicUsize::new(0) }; 4096];
+
 /// See [`Platform::shared_word`].
 static SHARED_WORDS: [AtomicUsize; 4096] = [const { AtomicUsize::new(0) }; 4096];
 
@@ -357,6 +360,20 @@ unsafe impl Platform for Native {
     fn shared_word<R>(address: usize, number: u32, use_it: impl FnOnce(&AtomicUsize) -> R) -> R {
         // Neighbouring numbers come to lie some cache lines apart.
         use_it(&SHARED_WORDS[(address ^ (number as usize).wrapping_mul(127)) % SHARED_WORDS.len()])
+    }
+
+    const VISIBLE_READERS: usize = VISIBLE.len();
+
+    #[inline]
+    fn reader_slot(address: usize) -> usize {
+        let mixed = (address >> 3) ^ (Self::thread_id() as usize).wrapping_mul(0x9E37_79B9);
+        // The upper half: the lower bits of a product are those of its factors.
+        (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % VISIBLE.len()
+    }
+
+    #[inline]
+    fn visible_reader<R>(index: usize, use_it: impl FnOnce(&AtomicUsize) -> R) -> R {
+        use_it(&VISIBLE[index])
     }
 
     #[inline]

@@ -67,6 +67,7 @@ fn purge() {
     if let Some(witness) = unsafe { WITNESS.load(Ordering::Acquire).as_ref() } {
         witness.store(THIS_PROCESS, Ordering::Relaxed);
     }
+    rwtable::forget_arrivals();
     slots::purge_ghosts(forget_waiters);
 }
 

@@ -4,11 +4,11 @@
 //! a process uses has one entry here.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use lockwork_locks::RawRwLock;
-use lockwork_locks::rw::RwState;
 use lockwork_locks::rw::catalogue::{RwAlgorithm, RwSpec, RwVisitor};
+use lockwork_locks::rw::{RwState, bravo};
 use lockwork_platform::{Deadline, Native};
 
 use crate::layout::{RWLOCK_FUTEX, RWLOCK_GLIBC, RwLock};
@@ -47,6 +47,16 @@ static ENTRIES: Entries =
 /// Entries in use; those up to the futex lock's stand for what is not in the table.
 static COUNT: AtomicU32 = AtomicU32::new(RWLOCK_FUTEX + 1);
 
+/// Whether any of them has visible readers.
+static BIASED: AtomicBool = AtomicBool::new(false);
+
+/// In a child after `fork`: nobody is about to become a visible reader any more.
+pub(crate) fn forget_arrivals() {
+    if BIASED.load(Ordering::Relaxed) {
+        bravo::forget_arrivals::<Native>();
+    }
+}
+
 /// Adds a lock, or finds the entry it already has. Only called by initialisation, which is single-threaded by its own lock.
 ///
 /// Returns the value of `server`, or `None` if there are too many different locks.
@@ -63,6 +73,9 @@ pub(crate) fn add(spec: Option<RwSpec>) -> Option<u32> {
     let entry = unsafe { &mut (&mut *ENTRIES.0.get())[count as usize] };
     *entry = Entry { ops: Some(spec.dispatch(Build)), spec };
     COUNT.store(count + 1, Ordering::Release);
+    if spec.bravo {
+        BIASED.store(true, Ordering::Relaxed);
+    }
     Some(count)
 }
 
@@ -103,8 +116,7 @@ const fn size_of_val_of_lock() -> usize {
 
 /// The lock `L` in a lock that it serves.
 unsafe fn inner<L: RawRwLock<Native>>(lock: &RwLock) -> &L {
-    const { assert!(size_of::<L>() <= size_of_val_of_lock() && align_of::<L>() <= 8) };
-    // SAFETY: as in `futex`.
+    // SAFETY: as in `futex`; `Build` has seen that it fits.
     unsafe { &*(&raw const lock.lock).cast::<L>() }
 }
 
@@ -115,6 +127,8 @@ impl RwVisitor<Native> for Build {
     type Output = RwOps;
 
     fn visit<L: RawRwLock<Native> + 'static>(self) -> RwOps {
+        // The parser of specs refuses a bias around larger ones.
+        assert!(size_of::<L>() <= size_of_val_of_lock() && align_of::<L>() <= 8, "no room for the lock");
         RwOps {
             lock_shared: lock_shared::<L>,
             lock_shared_again: lock_shared_again::<L>,

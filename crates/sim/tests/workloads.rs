@@ -43,7 +43,7 @@ fn check(name: &str, result: &RunResult) {
 
 fn protections() -> Vec<Protection> {
     let locks = ["tas", "ticket", "mcs-spin", "mcs-stp", "futex", "hmcs-spin", "gcr(mcs-stp)"];
-    let rw = RW_LOCKS.iter().map(|lock| Protection::Rw(RwSpec { base: lock.id }));
+    let rw = RW_LOCKS.iter().map(|lock| Protection::Rw(RwSpec::plain(lock.id)));
     locks.into_iter().map(lock).chain(rw).collect()
 }
 
@@ -118,7 +118,7 @@ fn readers_share_a_reader_writer_lock() {
     let sections = |protection| readers.run(&frame(10), &machine, &protection, Options::default()).sections;
     let alone = sections(lock("mcs-spin"));
     for rw in RW_LOCKS {
-        let together = sections(Protection::Rw(RwSpec { base: rw.id }));
+        let together = sections(Protection::Rw(RwSpec::plain(rw.id)));
         assert!(together > 5 * alone, "{}: {alone} one at a time, {together} together", rw.name);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use lockwork_locks::RawRwLock;
 use lockwork_locks::rw::RwFutexWriters;
-use lockwork_locks::rw::catalogue::{Favour, RW_LOCKS, RwSpec, RwVisitor};
+use lockwork_locks::rw::catalogue::{Favour, RW_LOCKS, RwLockId, RwSpec, RwVisitor};
 use lockwork_platform::Platform;
 
 use crate::erased::{AnyRwLock, undropped_rw, zeroed_rw};
@@ -27,11 +27,15 @@ impl fmt::Display for RwSubject {
     }
 }
 
+/// Locks that are tested with a bias, too.
+const BIASED: &[RwLockId] = &[RwLockId::RwTtas, RwLockId::RwFutex, RwLockId::CstRwsem];
+
 impl RwSubject {
     /// Every lock of the catalogue, and what else there is.
     pub fn all() -> impl Iterator<Item = Self> {
-        let of_catalogue = RW_LOCKS.iter().map(|lock| Self::Spec(RwSpec { base: lock.id }));
-        of_catalogue.chain([Self::FutexWriters])
+        let of_catalogue = RW_LOCKS.iter().map(|lock| RwSpec::plain(lock.id));
+        let biased = BIASED.iter().filter_map(|&base| RwSpec::biased(base));
+        of_catalogue.chain(biased).map(Self::Spec).chain([Self::FutexWriters])
     }
 
     /// Who passes whom.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use lockwork_locks::wait::WAITING_ON_RWLOCK;
 use lockwork_platform::{DataCell, Deadline};
 
 use crate::erased::AnyRwLock;
@@ -34,6 +35,15 @@ impl<P: ModelPlatform> Shelf<P> {
         shelf
     }
 
+    /// With a lock that has been used before: what it makes at its first use is there.
+    fn used(subject: RwSubject) -> Arc<Self> {
+        let shelf = Self::new(subject);
+        assert!(shelf.lock.try_lock_exclusive());
+        // SAFETY: the writer.
+        unsafe { shelf.lock.unlock_exclusive() };
+        shelf
+    }
+
     fn read(&self, deadline: Option<Deadline>) -> bool {
         let acquired = self.lock.lock_shared(deadline);
         assert!(acquired || deadline.is_some());
@@ -61,6 +71,16 @@ impl<P: ModelPlatform> Shelf<P> {
         let acquired = self.lock.lock_exclusive(deadline);
         assert!(acquired || deadline.is_some());
         if acquired { self.write_locked() } else { 0 }
+    }
+
+    /// Lets others run until somebody waits for the lock, for a while.
+    fn until_waited_for(&self) {
+        for _ in 0..6 {
+            if P::waiters_of(self.lock.address() | WAITING_ON_RWLOCK) != 0 {
+                return;
+            }
+            P::pause();
+        }
     }
 
     /// Writes, and then reads what it wrote.
@@ -105,7 +125,8 @@ impl<P: ModelPlatform> Shelf<P> {
 
 /// One part: `r`ead, `w`rite; `R`ead and `W`rite with a deadline that has passed; `t`imed read and
 /// `T`imed write, whose deadline passes when somebody sets the time; `c`lock: sets the time; `a`gain: reads, twice at once;
-/// `d`owngrade: writes, and reads before it leaves.
+/// `d`owngrade: writes, and reads before it leaves; `h`old: reads, and stays until somebody waits; `j`oin: reads when somebody
+/// waits.
 fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
     match part {
         b'r' => _ = shelf.read(None),
@@ -122,16 +143,36 @@ fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
             shelf.read_locked();
         }
         b'd' => shelf.downgrade(),
+        b'h' => {
+            assert!(shelf.lock.lock_shared(None));
+            shelf.until_waited_for();
+            shelf.read_locked();
+        }
+        b'j' => {
+            shelf.until_waited_for();
+            shelf.read(None);
+        }
         _ => unreachable!("a part of the table above"),
     }
 }
 
 /// A play in short: the parts of each thread, threads separated by spaces.
+///
+/// The lock is as new; three threads or more share one that has been used.
 pub fn play<P: ModelPlatform>(subject: RwSubject, parts: &'static str) -> Play {
-    let shelf = Shelf::<P>::new(subject);
+    let is_used = parts.split(' ').count() > 2;
+    play_with(if is_used { Shelf::<P>::used(subject) } else { Shelf::new(subject) }, parts)
+}
+
+/// As [`play`], with a lock that has been used.
+pub fn play_used<P: ModelPlatform>(subject: RwSubject, parts: &'static str) -> Play {
+    play_with(Shelf::<P>::used(subject), parts)
+}
+
+fn play_with<P: ModelPlatform>(shelf: Arc<Shelf<P>>, parts: &'static str) -> Play {
     let sections = |sure: bool| -> usize {
         let of = |part| match part {
-            'r' | 'w' => 1,
+            'r' | 'w' | 'h' | 'j' => 1,
             'a' | 'd' => 2,
             'R' | 'W' | 't' | 'T' if !sure => 1,
             _ => 0,
@@ -147,7 +188,7 @@ pub fn play<P: ModelPlatform>(subject: RwSubject, parts: &'static str) -> Play {
 /// Every thread reads and then writes; whose write is the last destroys the lock after it, as programs do that count
 /// references under the lock: no other release may touch the lock any more.
 pub fn destroy<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
-    let shelf = Shelf::<P>::new(subject);
+    let shelf = Shelf::<P>::used(subject);
     (0..threads).fold(shelf.play(2 * threads - 1, 2 * threads - 1), |play, number| {
         let shelf = Arc::clone(&shelf);
         play.with(move || {

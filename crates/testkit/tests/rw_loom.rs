@@ -10,7 +10,7 @@ use lockwork_testkit::engines::loom::LoomPlatform;
 use lockwork_testkit::model::Config;
 use lockwork_testkit::mutation::{Verdict, Witness, run, verdicts};
 use lockwork_testkit::rw::RwSubject;
-use lockwork_testkit::rw_plays::{destroy, play};
+use lockwork_testkit::rw_plays::{destroy, play, play_used};
 use lockwork_testkit::scenarios::{Scenario, Subject};
 use lockwork_testkit::watchdog::watchdog;
 
@@ -32,20 +32,35 @@ const TRIOS: &[&str] = &["r r w", "w r W", "w R w", "w r R", "w T c", "w t c", "
 /// Plays of three threads with too many executions for two involuntary switches.
 const LARGE_TRIOS: &[&str] = &["r w w", "w w w", "r w W", "w w W", "wc T w", "rc T w"];
 
+/// Plays for locks whose other plays have only one involuntary switch: readers who leave while a writer waits for them or has just
+/// given up, and one who comes in then.
+const DEEP: &[(&str, usize)] = &[("h Ww", 2), ("h h w", 1), ("wh w j", 1)];
+
+/// The deep plays of a lock.
+fn deep(subject: RwSubject) -> impl Iterator<Item = Scenario> {
+    let plays = if subject.knows_nodes() { DEEP } else { &[] };
+    plays.iter().map(move |&(parts, preemptions)| {
+        let threads = parts.split(' ').count();
+        let scenario = Scenario::new(parts, threads, move || play_used::<LoomPlatform>(subject, parts));
+        let config = Config { spin_budget: 0, ..Config::default() };
+        Scenario { config, preemptions, resident: KEPT, ..scenario }
+    })
+}
+
 /// A play as a scenario.
 fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenario {
     let threads = parts.split(' ').count();
     let scenario = Scenario::new(parts, threads, move || play::<LoomPlatform>(subject, parts));
-    let large = LARGE_TRIOS.contains(&parts) || subject.knows_nodes() && threads > 2;
+    let large = LARGE_TRIOS.contains(&parts) || subject.knows_nodes();
     let scenario = if large { scenario.within(1) } else { scenario };
-    let nodes = if subject.knows_nodes() { 2 } else { 1 };
+    let nodes = if subject.knows_nodes() && threads == 2 { 2 } else { 1 };
     Scenario { config: Config { spin_budget, nodes, ..Config::default() }, resident: KEPT, ..scenario }
 }
 
 /// Plays as scenarios, without spinning.
 fn scenarios(subject: RwSubject, plays: &[&[&'static str]]) -> Subject {
-    let scenarios = plays.iter().copied().flatten().map(|parts| scenario(subject, 0, parts)).collect();
-    Subject { name: subject.to_string(), scenarios }
+    let scenarios = plays.iter().copied().flatten().map(|parts| scenario(subject, 0, parts));
+    Subject { name: subject.to_string(), scenarios: scenarios.chain(deep(subject)).collect() }
 }
 
 /// All plays of a lock.
@@ -54,6 +69,7 @@ fn check(subject: RwSubject) {
     scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
     scenarios.extend([("destroy", 2, 3), ("destroy-of-three", 3, 1)].map(|(name, threads, preemptions)| {
         let config = Config { spin_budget: 0, ..Config::default() };
+        let preemptions = if subject.knows_nodes() { 1 } else { preemptions };
         let scenario = Scenario::new(name, threads, move || destroy::<LoomPlatform>(subject, threads));
         Scenario { config, preemptions, resident: KEPT, ..scenario }
     }));
@@ -73,8 +89,13 @@ const ALLOWED: &[(&str, &str)] = &[(
 )];
 
 /// The sources, and the locks that are made of each.
-const SOURCES: &[(&str, &[&str])] =
-    &[("rw/futex", &["rw-futex", "rw-futex, writers preferred"]), ("rw/ttas", &["rw-ttas"])];
+const SOURCES: &[(&str, &[&str])] = &[
+    ("rw/futex", &["rw-futex", "rw-futex, writers preferred"]),
+    ("rw/ttas", &["rw-ttas"]),
+    ("rw/pf_t", &["pf-t"]),
+    ("rw/bravo", &["bravo(rw-ttas)"]),
+    ("rw/by_node", &["cst-rwsem", "cst-rwsem-neutral", "c-rw-rp"]),
+];
 
 /// Weakens every ordering of a source.
 fn mutate(file: &str, names: &[&str]) -> Result<(), Failed> {

@@ -59,6 +59,9 @@ const DIRECT: usize = 1;
 /// The global lock, and the states of the nodes.
 type Nodes<P, G, L> = Directory<P, G, NodeState<P, G, L>>;
 
+/// Where the global lock is, and the token of who holds it.
+type Global<'a, P, G, L> = (&'a Nodes<P, G, L>, <G as RawLock<P>>::Token);
+
 /// The state of one node.
 #[repr(C, align(64))]
 pub struct NodeState<P: Platform, G: 'static, L: 'static> {
@@ -157,12 +160,16 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> NodeState<P, G, L> {
         unsafe { self.ours.set(false) };
     }
 
-    /// Hands the lock to another thread of the node, or releases it.
+    /// Hands the lock to another thread of the node, or releases the node's lock.
+    ///
+    /// # Errors
+    ///
+    /// Nobody took it: where the global lock is, which is still held, and the node's token of it.
     ///
     /// # Safety
     ///
     /// The lock is held by way of this state (I1).
-    unsafe fn release(&self) {
+    unsafe fn pass_on<'a>(&self) -> Result<(), Global<'a, P, G, L>> {
         // SAFETY: I2, for all that follows.
         let mut local = unsafe { self.local_token() };
         // SAFETY: as above.
@@ -174,7 +181,7 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> NodeState<P, G, L> {
             unsafe { self.ours.set(true) };
             // SAFETY: ours to hand over. ORDER: E2.
             match unsafe { self.local.hand_over(local) } {
-                Ok(()) => return, // I4.
+                Ok(()) => return Ok(()), // I4.
                 Err(kept) => local = kept,
             }
             // SAFETY: as above: nobody took it.
@@ -186,8 +193,20 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> NodeState<P, G, L> {
         let directory = unsafe { &*self.directory.load(Relaxed) };
         // SAFETY: ours. ORDER: E2. From here on the state is not ours to look at.
         unsafe { self.local.unlock(local) };
-        // SAFETY: ours. ORDER: E3. From here on there may be no lock (I4).
-        unsafe { directory.root().unlock(token) };
+        Err((directory, token))
+    }
+
+    /// Hands the lock to another thread of the node, or releases it.
+    ///
+    /// # Safety
+    ///
+    /// The lock is held by way of this state (I1).
+    unsafe fn release(&self) {
+        // SAFETY: the caller's contract.
+        if let Err((directory, token)) = unsafe { self.pass_on() } {
+            // SAFETY: ours. ORDER: E3. From here on there may be no lock (I4).
+            unsafe { directory.root().unlock(token) };
+        }
     }
 }
 
@@ -270,6 +289,30 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> Part<P> for CohortLock<P, G
             directory.nodes.visit(NodeState::clear);
             directory.root().clear();
         }
+    }
+}
+
+impl<P: Platform, G: GlobalLock<P> + LocalLock<P>, L: LocalLock<P>> LocalLock<P> for CohortLock<P, G, L> {
+    unsafe fn hand_over(&self, token: Self::Token) -> Result<(), Self::Token> {
+        let word = token.into_word();
+        let (directory, token) = if word & DIRECT == 0 {
+            // SAFETY: I4.
+            let state = unsafe { token.as_ref() };
+            // SAFETY: I1.
+            match unsafe { state.pass_on() } {
+                Ok(()) => return Ok(()),
+                Err(kept) => kept,
+            }
+        } else {
+            // SAFETY: the caller's contract.
+            let directory = unsafe { self.directory.of_holder() };
+            // SAFETY: I1: the global lock's token, without our mark.
+            (directory, unsafe { G::Token::from_word(word & !DIRECT) })
+        };
+        // SAFETY: held, by this token. ORDER: E3.
+        let outcome = unsafe { directory.root().hand_over(token) };
+        // SAFETY: as in `acquire_directly`: who keeps the global lock has it as if acquired directly.
+        outcome.map_err(|kept| unsafe { Token::from_word(kept.into_word() | DIRECT) })
     }
 }
 

@@ -40,7 +40,7 @@ const FAR: usize = 7;
 pub struct Directory<P: Platform, R: 'static, S: 'static> {
     root: R,
     /// The states of the nodes.
-    pub(super) nodes: Children<P, S, NEAR>,
+    pub(crate) nodes: Children<P, S, NEAR>,
     limit: P::U32,
     owner: P::U32,
 }
@@ -70,21 +70,21 @@ impl<P: Platform, R: 'static, S: 'static> State<P> for Directory<P, R, S> {
 impl<P: Platform, R: 'static, S: 'static> Directory<P, R, S> {
     /// The lock that all nodes share.
     #[inline(always)]
-    pub(super) fn root(&self) -> &R {
+    pub(crate) fn root(&self) -> &R {
         &self.root
     }
 }
 
 /// Where the states of the parts of something are.
 #[repr(C)]
-pub(super) struct Children<P: Platform, S: 'static, const N: usize> {
+pub(crate) struct Children<P: Platform, S: 'static, const N: usize> {
     near: [P::Ptr<S>; N],
     more: P::Ptr<Block<P, S>>,
 }
 
 /// Where the states of further parts are.
 #[repr(C, align(64))]
-pub(super) struct Block<P: Platform, S: 'static> {
+pub(crate) struct Block<P: Platform, S: 'static> {
     states: [P::Ptr<S>; FAR],
     more: P::Ptr<Block<P, S>>,
 }
@@ -128,7 +128,7 @@ impl<P: Platform, S: 'static> PoolNode<P> for Block<P, S> {
 }
 
 impl<P: Platform, S: 'static, const N: usize> Children<P, S, N> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { near: nulls::<P, _, N>(), more: P::Ptr::new(ptr::null_mut()) }
     }
 }
@@ -148,8 +148,17 @@ impl<P: Platform, S: PoolNode<P>, const N: usize> Children<P, S, N> {
         }
     }
 
+    /// The state of a part, if it has been made.
+    #[inline(always)]
+    pub(crate) fn get(&self, part: usize) -> Option<&S> {
+        match self.near.get(part) {
+            Some(cell) => published::<P, _>(cell),
+            None => published::<P, _>(self.cell(part)),
+        }
+    }
+
     /// The state of a part, made and prepared if this is its first use.
-    pub(super) fn state(&self, part: usize, prepare: impl FnOnce(&S)) -> &S {
+    pub(crate) fn state(&self, part: usize, prepare: impl FnOnce(&S)) -> &S {
         let cell = self.cell(part);
         published::<P, _>(cell).unwrap_or_else(|| publish::<P, _>(cell, prepare))
     }
@@ -165,7 +174,7 @@ impl<P: Platform, S: PoolNode<P>, const N: usize> Children<P, S, N> {
     }
 
     /// Calls `visit` with every state.
-    pub(super) fn visit(&self, mut visit: impl FnMut(&S)) {
+    pub(crate) fn visit(&self, mut visit: impl FnMut(&S)) {
         self.visit_cells(|cell| {
             if let Some(state) = published::<P, _>(cell) {
                 visit(state);
@@ -178,7 +187,7 @@ impl<P: Platform, S: PoolNode<P>, const N: usize> Children<P, S, N> {
     /// # Safety
     ///
     /// Nobody uses the lock.
-    pub(super) unsafe fn dispose(&self, mut clear: impl FnMut(&S)) {
+    pub(crate) unsafe fn dispose(&self, mut clear: impl FnMut(&S)) {
         self.visit_cells(|cell| {
             if let Some(state) = NonNull::new(cell.swap(ptr::null_mut(), Relaxed)) {
                 // SAFETY: the lock's until it is freed below.

@@ -48,7 +48,7 @@ impl<P: Platform, T: 'static> core::fmt::Debug for Lazy<P, T> {
 
 impl<T> Lazy<Native, T> {
     /// Never used, for statics.
-    pub(super) const fn unused() -> Self {
+    pub(crate) const fn unused() -> Self {
         Self(Native::null())
     }
 }
@@ -60,7 +60,7 @@ fn is_address<T>(word: *mut T) -> bool {
 }
 
 impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(P::Ptr::new(ptr::null_mut()))
     }
 
@@ -72,7 +72,7 @@ impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
 
     /// The state, if there is one.
     #[inline(always)]
-    pub(super) fn get(&self) -> Option<&T> {
+    pub(crate) fn get(&self) -> Option<&T> {
         self.own(self.0.load(Acquire)) // ORDER: E1.
     }
 
@@ -104,14 +104,14 @@ impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
     ///
     /// The caller holds the lock.
     #[inline(always)]
-    pub(super) unsafe fn of_holder(&self) -> &T {
+    pub(crate) unsafe fn of_holder(&self) -> &T {
         // SAFETY: I1: published before the acquisition. ORDER: Relaxed: the acquisition has found it there (E1).
         unsafe { &*self.0.load(Relaxed) }
     }
 
     /// The state, made if this is the first use.
     #[inline(always)]
-    pub(super) fn get_or_make(&self) -> &T {
+    pub(crate) fn get_or_make(&self) -> &T {
         match self.get() {
             Some(state) => state,
             None => self.make(),
@@ -142,7 +142,7 @@ impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
     }
 
     /// See [`RawLock::configure`](crate::api::RawLock::configure).
-    pub(super) fn configure(&self, knobs: &BaseKnobs) {
+    pub(crate) fn configure(&self, knobs: &BaseKnobs) {
         let Some(limit) = knobs.pass_limit.map(|limit| limit.clamp(1, MOST_PASSES)) else { return };
         loop {
             let word = self.0.load(Acquire); // ORDER: E1.
@@ -162,7 +162,7 @@ impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
     /// # Safety
     ///
     /// Nobody uses the lock.
-    pub(super) unsafe fn dispose(&self, clear: impl FnOnce(&T)) {
+    pub(crate) unsafe fn dispose(&self, clear: impl FnOnce(&T)) {
         let state = self.get();
         self.0.store(ptr::null_mut(), Relaxed);
         let Some(state) = state else { return };

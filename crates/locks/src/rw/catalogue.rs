@@ -4,7 +4,9 @@ use core::fmt;
 
 use lockwork_platform::Platform;
 
-use super::{RwFutex, futex, ttas};
+use super::bravo::Bravo;
+use super::by_node::variants;
+use super::{RwFutex, bravo, futex, pf_t, ttas};
 use crate::api::RawRwLock;
 use crate::catalogue::Citation;
 
@@ -86,13 +88,27 @@ pub struct RwLockInfo {
 pub struct RwSpec {
     /// The lock itself.
     pub base: RwLockId,
+    /// Whether readers are biased: see [`bravo`].
+    pub bravo: bool,
 }
 
 impl RwSpec {
     /// What serves reader-writer locks where only a mutex is named.
-    pub const DEFAULT: Self = Self { base: RwLockId::RwFutex };
+    pub const DEFAULT: Self = Self::plain(RwLockId::RwFutex);
 
-    /// What is known of it.
+    /// A lock by itself.
+    #[must_use]
+    pub const fn plain(base: RwLockId) -> Self {
+        Self { base, bravo: false }
+    }
+
+    /// A lock with a bias for readers, if that leaves room for it.
+    #[must_use]
+    pub fn biased(base: RwLockId) -> Option<Self> {
+        (base.info().algorithm.bytes <= bravo::LARGEST_INNER).then_some(Self { base, bravo: true })
+    }
+
+    /// What is known of the lock, without its bias.
     #[must_use]
     pub fn algorithm(&self) -> &'static RwAlgorithm {
         self.base.info().algorithm
@@ -100,13 +116,25 @@ impl RwSpec {
 
     /// Calls the visitor with the type of the lock that this spec describes.
     pub fn dispatch<P: Platform, V: RwVisitor<P>>(&self, visitor: V) -> V::Output {
-        dispatch(self.base, visitor)
+        if self.bravo { dispatch(self.base, Biased(visitor)) } else { dispatch(self.base, visitor) }
+    }
+}
+
+/// Puts the bias around the lock.
+struct Biased<V>(V);
+
+impl<P: Platform, V: RwVisitor<P>> RwVisitor<P> for Biased<V> {
+    type Output = V::Output;
+
+    fn visit<L: RawRwLock<P> + 'static>(self) -> V::Output {
+        self.0.visit::<Bravo<P, L>>()
     }
 }
 
 impl fmt::Display for RwSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.base.info().name)
+        let name = self.base.info().name;
+        if self.bravo { write!(f, "{}({name})", bravo::ALGORITHM.name) } else { f.write_str(name) }
     }
 }
 
@@ -136,6 +164,12 @@ macro_rules! rw_catalogue {
 rw_catalogue! {
     RwFutex, futex::ALGORITHM, RwFutex<P>;
     RwTtas, ttas::ALGORITHM, ttas::RwTtas<P>;
+    PfT, pf_t::ALGORITHM, pf_t::PfT<P>;
+    CRwWp, variants::C_RW_WP, variants::CRwWp<P>;
+    CRwRp, variants::C_RW_RP, variants::CRwRp<P>;
+    CRwNp, variants::C_RW_NP, variants::CRwNp<P>;
+    CstRwsem, variants::CST_RWSEM, variants::CstRwsem<P>;
+    CstRwsemNeutral, variants::CST_RWSEM_NEUTRAL, variants::CstRwsemNeutral<P>;
 }
 
 /// Code that is generic over the lock type. It is compiled once for every lock: what can do without the type belongs

@@ -78,7 +78,7 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     timed: "sleeps until the deadline",
     recursion: "readers pass waiting writers; where writers are preferred, a reader that reads again passes them, too",
     citation: Citation {
-        key: "rust",
+        key: "rustrwlock22",
         text: "The Rust project: std::sys::sync::rwlock::futex, 2022; with the preferences of glibc's pthread_rwlock",
     },
     summary: "one word of state; waiters spin a little, then sleep in the kernel; glibc's two preferences",

@@ -1,7 +1,10 @@
 //! Reader-writer locks.
 
+pub mod bravo;
+pub mod by_node;
 pub mod catalogue;
 pub mod futex;
+pub mod pf_t;
 pub mod ttas;
 
 use lockwork_platform::{ConstPlatform, Deadline, Platform};

@@ -5,7 +5,8 @@ use core::fmt;
 use super::error::Problem;
 use super::{LockSpec, SpecError, first_char};
 use crate::catalogue;
-use crate::rw::catalogue::{self as rw, RwSpec};
+use crate::rw::bravo;
+use crate::rw::catalogue::{self as rw, RwLockId, RwSpec};
 
 /// What to put under a program's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,29 +84,53 @@ fn first_word(text: &str) -> (&str, &str) {
 
 /// Whether a text begins with the name of a reader-writer lock.
 fn is_rw(text: &str) -> bool {
-    rw::lookup(first_word(text).0).is_some()
+    let name = first_word(text).0;
+    rw::lookup(name).is_some() || name == bravo::ALGORITHM.name
 }
 
 /// Parses a reader-writer lock.
 fn rw_spec(text: &str) -> Result<RwSpec, SpecError<'_>> {
-    let error =
-        |at: &str, problem| Err(SpecError { offset: at.as_ptr().addr() - text.as_ptr().addr(), problem });
-    let (name, rest) = first_word(text);
-    let Some(lock) = rw::lookup(name) else {
-        let problem = if name.is_empty() {
-            Problem::Expected("the name of a reader-writer lock", first_char(rest))
-        } else if catalogue::lookup(name).is_some() {
-            Problem::NoRwLock(name)
-        } else {
-            Problem::UnknownRwLock(name)
-        };
-        return error(name, problem);
+    let error = |at: &str, problem| SpecError { offset: at.as_ptr().addr() - text.as_ptr().addr(), problem };
+    let end = |rest: &str| -> Result<(), SpecError<'_>> {
+        let at = text.len() - rest.len();
+        let rest = &text[at..];
+        let found = first_char(rest.trim_start());
+        if found.is_empty() {
+            return Ok(());
+        }
+        Err(error(rest.trim_start(), Problem::Expected("the end of the spec", found)))
     };
-    let rest = rest.trim_start();
-    if rest.is_empty() {
-        return Ok(RwSpec { base: lock.id });
+    let (name, rest) = first_word(text);
+    if name != bravo::ALGORITHM.name {
+        let spec = rw_name(name, rest).map_err(|problem| error(name, problem))?;
+        end(rest)?;
+        return Ok(RwSpec::plain(spec));
     }
-    error(rest, Problem::Expected("the end of the spec", first_char(rest)))
+    let rest = rest.trim_start();
+    let inside = rest.strip_prefix('(').ok_or_else(|| error(name, Problem::WrapperAlone(name)))?;
+    let (inner, rest) = first_word(inside);
+    if inner == bravo::ALGORITHM.name {
+        return Err(error(inner, Problem::Nested(inner)));
+    }
+    let base = rw_name(inner, rest).map_err(|problem| error(inner, problem))?;
+    let spec = RwSpec::biased(base).ok_or_else(|| error(inner, Problem::NoRoomForBravo(inner)))?;
+    let rest = rest.trim_start();
+    let after =
+        rest.strip_prefix(')').ok_or_else(|| error(rest, Problem::Expected("`)`", first_char(rest))))?;
+    end(after)?;
+    Ok(spec)
+}
+
+/// The lock of this name; `rest` is what follows it.
+fn rw_name<'a>(name: &'a str, rest: &'a str) -> Result<RwLockId, Problem<'a>> {
+    match rw::lookup(name) {
+        Some(lock) => Ok(lock.id),
+        None if name.is_empty() => {
+            Err(Problem::Expected("the name of a reader-writer lock", first_char(rest)))
+        }
+        None if catalogue::lookup(name).is_some() => Err(Problem::NoRwLock(name)),
+        None => Err(Problem::UnknownRwLock(name)),
+    }
 }
 
 impl RwSpec {
@@ -169,12 +194,16 @@ mod tests {
         );
         assert_eq!(
             shown("mcs-stp+ticket"),
-            "8: `ticket` is no reader-writer lock: write a mutex before the `+`, as in `ticket+rw-futex`"
+            "8: `ticket` is no reader-writer lock: write a mutex before the `+`, as in `ticket+cst-rwsem`"
         );
         assert_eq!(
             shown("gcr(rw-ttas)"),
             "4: `rw-ttas` is a reader-writer lock: write it alone or behind a mutex, as in `mcs-stp+rw-ttas`"
         );
+        assert_eq!(shown("bravo(cst-rwsem"), "15: the spec ends where `)` is expected");
+        assert!(shown("mcs-stp+bravo(pf-t)").starts_with("14: `pf-t` leaves no room"));
+        assert!(shown("bravo").starts_with("0: `bravo` wraps a lock"));
+        assert_eq!(shown("mcs-stp+bravo(rw-ttas) y"), "23: expected the end of the spec, found `y`");
         assert_eq!(shown("rw-ttas x"), "8: expected the end of the spec, found `x`");
         assert_eq!(shown("rw-tas"), "0: unknown lock `rw-tas`: did you mean `rw-ttas`?");
     }

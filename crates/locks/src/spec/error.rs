@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::catalogue::{LOCKS, WRAPPERS};
 use crate::hierarchical::combinations::COMBINATIONS;
+use crate::rw::bravo;
 use crate::rw::catalogue::RW_LOCKS;
 
 /// Why a spec was refused.
@@ -21,6 +22,7 @@ pub(super) enum Problem<'a> {
     UnknownRwLock(&'a str),
     NoMutex(&'a str),
     NoRwLock(&'a str),
+    NoRoomForBravo(&'a str),
     NeedsPolicy(&'a str),
     NotAWrapper(&'a str),
     WrapperAlone(&'a str),
@@ -67,6 +69,12 @@ impl fmt::Display for SpecError<'_> {
                 write!(f, "unknown reader-writer lock `{name}`")?;
                 suggest(f, nearest(name, RW_LOCKS.iter().map(|lock| lock.name)))
             }
+            Problem::NoRoomForBravo(name) => {
+                write!(
+                    f,
+                    "`{name}` leaves no room for the bias: `bravo` takes a lock of at most 12 bytes such as `cst-rwsem`"
+                )
+            }
             Problem::NoMutex(name) => {
                 write!(
                     f,
@@ -76,7 +84,7 @@ impl fmt::Display for SpecError<'_> {
             Problem::NoRwLock(name) => {
                 write!(
                     f,
-                    "`{name}` is no reader-writer lock: write a mutex before the `+`, as in `{name}+rw-futex`"
+                    "`{name}` is no reader-writer lock: write a mutex before the `+`, as in `{name}+cst-rwsem`"
                 )
             }
             Problem::NeedsPolicy(name) => {
@@ -87,6 +95,9 @@ impl fmt::Display for SpecError<'_> {
             }
             Problem::NotAWrapper(name) => {
                 write!(f, "`{name}` takes no arguments: write `{name}`, or `gcr({name})`")
+            }
+            Problem::WrapperAlone(name) if name == bravo::ALGORITHM.name => {
+                write!(f, "`{name}` wraps a lock: name it, for example `{name}(cst-rwsem)`")
             }
             Problem::WrapperAlone(name) => {
                 write!(f, "`{name}` wraps a lock: name it, for example `{name}(mcs-stp)`")

@@ -195,8 +195,14 @@ unsafe extern "C" fn read(lock: *mut RwLock) -> c_int {
     acquire_shared(unsafe { RwLock::at(lock) }, None)
 }
 
-/// Acquires for reading. A thread that has read locks may have this one, too, and must then not wait behind a writer, unless
-/// the program asked for that; who has none, or has others, keeps its place.
+/// Whether the calling thread may have this lock for reading, and must then not wait behind a writer, unless the program asked
+/// for that.
+#[inline(always)]
+fn may_read_already(it: &RwLock) -> bool {
+    Native::read_locks() != 0 && !it.prefers_writers()
+}
+
+/// Acquires for reading.
 #[inline(always)]
 fn acquire_shared(it: &RwLock, deadline: Option<Deadline>) -> c_int {
     if is_writer(it) {
@@ -205,8 +211,7 @@ fn acquire_shared(it: &RwLock, deadline: Option<Deadline>) -> c_int {
     let Some(ops) = rwtable::ops(it.server.load(Relaxed)) else {
         return read_result(rwtable::futex(it).lock_shared(preference(it), deadline));
     };
-    let again = Native::read_locks() != 0 && !it.prefers_writers();
-    let lock = if again { ops.lock_shared_again } else { ops.lock_shared };
+    let lock = if may_read_already(it) { ops.lock_shared_again } else { ops.lock_shared };
     // SAFETY: the lock has this entry's server.
     if !unsafe { lock(it, deadline) } {
         return ETIMEDOUT;
@@ -225,8 +230,12 @@ unsafe extern "C" fn try_read(lock: *mut RwLock) -> c_int {
             Err(ReadRefused::TooManyReaders) => EAGAIN,
         };
     };
+    let at_once = Deadline { clock: Clock::Monotonic, ns: 0 };
     // SAFETY: the lock has this entry's server.
-    if !unsafe { (ops.try_lock_shared)(it) } {
+    let acquired = unsafe { (ops.try_lock_shared)(it) }
+        // SAFETY: as above.
+        || may_read_already(it) && unsafe { (ops.lock_shared_again)(it, Some(at_once)) };
+    if !acquired {
         return EBUSY;
     }
     Native::count_read_locks(1);

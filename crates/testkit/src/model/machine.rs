@@ -63,6 +63,9 @@ const BUCKETS: usize = 8;
 /// Words that all locks share.
 const SHARED: usize = 4;
 
+/// Slots for visible readers: fewer than threads, so that some share.
+pub(super) const VISIBLE: usize = 2;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Alive,
@@ -116,6 +119,7 @@ pub(super) struct Words<E: Engine> {
     clock: Rc<E::U32>,
     buckets: Rc<[E::U32; BUCKETS]>,
     shared: Rc<[Word<E, E::Usize>; SHARED]>,
+    visible: Rc<[Word<E, E::Usize>; VISIBLE]>,
 }
 
 impl<E: Engine> Clone for Words<E> {
@@ -124,6 +128,7 @@ impl<E: Engine> Clone for Words<E> {
             clock: Rc::clone(&self.clock),
             buckets: Rc::clone(&self.buckets),
             shared: Rc::clone(&self.shared),
+            visible: Rc::clone(&self.visible),
         }
     }
 }
@@ -131,6 +136,10 @@ impl<E: Engine> Clone for Words<E> {
 impl<E: Engine> Words<E> {
     pub(super) fn clock(&self) -> &E::U32 {
         &self.clock
+    }
+
+    pub(super) fn visible(&self, index: usize) -> &Word<E, E::Usize> {
+        &self.visible[index]
     }
 
     pub(super) fn shared(&self, index: usize) -> &Word<E, E::Usize> {
@@ -180,6 +189,7 @@ impl<E: Engine> Machine<E> {
             clock: Rc::new(E::U32::new(0)),
             buckets: Rc::new(std::array::from_fn(|_| E::U32::new(0))),
             shared: Rc::new(std::array::from_fn(|_| Word::new(0))),
+            visible: Rc::new(std::array::from_fn(|_| Word::new(0))),
         });
     }
 

@@ -179,6 +179,18 @@ unsafe impl<E: Engine> Platform for Model<E> {
         use_it(E::machine(|machine| machine.words()).shared(number as usize))
     }
 
+    const VISIBLE_READERS: usize = machine::VISIBLE;
+
+    /// By the thread alone: as above.
+    fn reader_slot(_address: usize) -> usize {
+        E::thread() % machine::VISIBLE
+    }
+
+    #[track_caller]
+    fn visible_reader<R>(index: usize, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
+        use_it(E::machine(|machine| machine.words()).visible(index))
+    }
+
     #[track_caller]
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
         let node = E::machine(|machine| machine.allocate(Layout::new::<T>())).cast::<T>();

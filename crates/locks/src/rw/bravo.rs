@@ -1,0 +1,386 @@
+//! `bravo(RW)`: a bias for readers around any reader-writer lock. While it is on, readers make themselves visible in a table that
+//! all locks share, and leave the lock alone; a writer turns it off and waits until none is visible.
+//!
+//! Dave Dice and Alex Kogan, "BRAVO: biased locking for reader-writer locks", USENIX ATC 2019, listing 1. Deviations: a
+//! writer stops further readers from becoming visible before it waits for the lock inside, so that they keep behind it where that lock
+//! says so. Releases have no token: readers are interchangeable, and one that is not visible where its thread would be
+//! takes back any of those that the lock inside counts, or of those that are visible. A slot says whether its reader is only
+//! arriving, which `fork` forgets, and how often its thread reads. The check of the bias after the slot is taken costs readers no
+//! fence: the writer pays (`membarrier`). A writer that waits for readers yields its CPU after a while.
+//!
+//! Properties: 12 bytes more than the lock inside, which has at most 12; the table is 32 KiB a process. With the bias on, a
+//! reader changes one slot, mostly one that nobody else uses. A revocation scans the table, and the bias stays off for nine times as long
+//! as it took.
+//!
+//! # State
+//!
+//! `bias`: `OFF`, `ON`, `REVOKING` (off, and readers may still be visible).
+//!
+//! A slot of the table:
+//!
+//! | bits  | meaning                                                             |
+//! |-------|---------------------------------------------------------------------|
+//! | 0     | `ARRIVING`: its reader has yet to look at the bias                  |
+//! | 0–47  | the lock's address, or 0                                            |
+//! | 48–63 | how many readers more are counted here                              |
+//!
+//! `slow`: readers that the lock inside counts, and whom no release has claimed. `inhibited`: until when the bias stays off, in units of
+//! 1,024 ns; 0 = not at all.
+//!
+//! # Invariants
+//!
+//! - I1: the readers are the visible ones that are not arriving, and those of the lock inside. A release takes one away from either.
+//! - I2: the bias is turned on by a holder of the lock inside, so no writer is between its look at the bias and its release then.
+//! - I3: a reader that finds the bias on after it took the slot is visible to whoever revokes (store-load race, I4 of the paper). A
+//!   slot with a reader that is not arriving was not passed by a revocation, nor will be: others may be added to it.
+//! - I4: the writer has the lock inside, and has seen after the bias went off every slot without the lock. Then it sets `OFF`.
+//! - I5: a release touches the lock for the last time as the lock inside does, or by leaving its slot.
+//!
+//! # Ordering
+//!
+//! - E1: turning the bias on (Release) → the look at it after the slot was taken (Acquire): the writers' sections.
+//! - E2: leaving a slot (Release) → the revocation that finds it left (Acquire): what the reader read.
+//! - E3: taking the slot, light barrier, look at the bias ↔ `REVOKING`, heavy barrier, look at the slot: one sees the other.
+
+use core::ptr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, AtomicInt, Clock, Deadline, Platform};
+
+use super::catalogue::{Favour, RwAlgorithm};
+use crate::api::RawRwLock;
+use crate::catalogue::Citation;
+use crate::competitive::poll_steadily;
+use crate::wait::{WAITING_ON_RWLOCK, registered};
+
+/// What is known of it; what depends on the lock inside is that lock's.
+pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
+    name: "bravo",
+    favour: Favour::Neutral,
+    waiting: "",
+    by_node: false,
+    fairness: "as the lock inside",
+    bytes: 12,
+    bytes_per_waiter: 0,
+    timed: "as the lock inside; polls while readers are visible",
+    recursion: "as the lock inside; a thread that is visible is counted again",
+    citation: Citation {
+        key: "dice19bravo",
+        text: "Dice, Kogan: BRAVO: biased locking for reader-writer locks. USENIX ATC 2019",
+    },
+    summary: "while nobody writes, readers make themselves visible in a table of the process and leave the lock alone",
+    properties: "Readers of any number of CPUs share no line that changes; 32 KiB a process. A write after reads scans the \
+                 table, and turns the bias off for nine times as long.",
+    deviations: "Writers stop the bias before they wait; releases without tokens; slots that `fork` can clear; the fence is \
+                 the writer's (membarrier).",
+    avoid: "Frequent writes.",
+};
+
+/// The largest lock that it goes around, in bytes.
+pub const LARGEST_INNER: usize = 12;
+
+/// Readers use the lock inside.
+const OFF: u32 = 0;
+/// Readers may become visible instead.
+const ON: u32 = 1;
+/// No longer, but some may be.
+const REVOKING: u32 = 2;
+
+/// A slot's reader has yet to look at the bias.
+const ARRIVING: usize = 1;
+/// One reader more in a slot.
+const MORE: usize = 1 << 48;
+/// The lock's address in a slot.
+const ADDRESS: usize = MORE - 8;
+
+/// The bias stays off for this many times as long as its revocation took.
+const INHIBITION: u64 = 9;
+
+/// The lock `L`, biased.
+#[repr(C, align(8))]
+pub struct Bravo<P: Platform, L> {
+    lock: L,
+    bias: P::U32,
+    slow: P::U32,
+    inhibited: P::U32,
+}
+
+impl<P: Platform, L> core::fmt::Debug for Bravo<P, L> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Bravo").field("bias", &self.bias.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+/// The time, in the units of `inhibited`.
+fn units(ns: u64) -> u32 {
+    (ns >> 10) as u32
+}
+
+/// In a child after `fork`: nobody is arriving any more, at whatever lock.
+pub fn forget_arrivals<P: Platform>() {
+    for index in 0..P::VISIBLE_READERS {
+        P::visible_reader(index, |slot| {
+            if slot.load(Relaxed) & ARRIVING != 0 {
+                slot.store(0, Relaxed);
+            }
+        });
+    }
+}
+
+impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
+    /// The lock in a slot.
+    fn name(&self) -> usize {
+        ptr::from_ref(self).expose_provenance() & ADDRESS
+    }
+
+    /// Uses the slot in which the calling thread would be visible.
+    fn own_slot<R>(&self, use_it: impl FnOnce(&P::Usize) -> R) -> R {
+        P::visible_reader(P::reader_slot(self.name()), use_it)
+    }
+
+    /// Becomes visible, if the bias is on and the slot free.
+    #[inline]
+    fn appear(&self) -> bool {
+        if P::VISIBLE_READERS == 0 || self.bias.load(Relaxed) != ON {
+            return false;
+        }
+        let name = self.name();
+        self.own_slot(|slot| {
+            // ORDER: Relaxed: E3 orders it.
+            if slot.load(Relaxed) != 0 || slot.compare_exchange(0, name | ARRIVING, Relaxed, Relaxed).is_err()
+            {
+                return false;
+            }
+            P::light_barrier();
+            // ORDER: E1, E3.
+            let is_on = self.bias.load(Acquire) == ON;
+            // Nobody else changes it while it says that we arrive. ORDER: Relaxed: nothing was read yet.
+            slot.store(if is_on { name } else { 0 }, Relaxed);
+            is_on
+        })
+    }
+
+    /// Is counted with the reader that is visible where this thread would be, if one is: I3.
+    fn join(&self) -> bool {
+        if P::VISIBLE_READERS == 0 || self.bias.load(Relaxed) == OFF {
+            return false;
+        }
+        let name = self.name();
+        self.own_slot(|slot| {
+            let mut seen = slot.load(Relaxed);
+            while seen & (ADDRESS | ARRIVING) == name {
+                // ORDER: Acquire: as E1, through the reader that is there.
+                match slot.compare_exchange(seen, seen + MORE, Acquire, Relaxed) {
+                    Ok(_) => return true,
+                    Err(now) => seen = now,
+                }
+            }
+            false
+        })
+    }
+
+    /// Takes one reader out of a slot, if this lock has one there.
+    fn leave(&self, slot: &P::Usize) -> bool {
+        let name = self.name();
+        let mut seen = slot.load(Relaxed);
+        while seen & (ADDRESS | ARRIVING) == name {
+            // ORDER: Release is E2. I5.
+            match slot.compare_exchange(seen, seen.saturating_sub(MORE), Release, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Claims a reader of the lock inside for a release.
+    fn claim(&self) -> bool {
+        let mut seen = self.slow.load(Relaxed);
+        while seen != 0 {
+            // ORDER: Relaxed: a number says all; the lock inside orders the rest.
+            match self.slow.compare_exchange(seen, seen - 1, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Notes a reader of the lock inside, and turns the bias on if it may be.
+    fn note(&self) {
+        self.slow.fetch_add(1, Relaxed);
+        if P::VISIBLE_READERS == 0 || self.bias.load(Relaxed) != OFF {
+            return;
+        }
+        let inhibited = self.inhibited.load(Relaxed);
+        let now = || units(P::now(Clock::Monotonic));
+        if inhibited == 0 || now().wrapping_sub(inhibited) < 1 << 31 {
+            // I2. ORDER: Release is E1.
+            let _ = self.bias.compare_exchange(OFF, ON, Release, Relaxed);
+        }
+    }
+
+    /// Whether no reader is visible in any slot from `*next` on; if one is, that is where `*next` is then.
+    fn none_is_visible(&self, next: &mut usize) -> bool {
+        let name = self.name();
+        while *next < P::VISIBLE_READERS {
+            // ORDER: E2, E3.
+            if P::visible_reader(*next, |slot| slot.load(Acquire)) & ADDRESS == name {
+                return false;
+            }
+            *next += 1;
+        }
+        true
+    }
+
+    /// Turns the bias off, as a writer that has the lock inside. Whether nobody is visible any more; if not, the deadline has passed.
+    #[cold]
+    fn revoke(&self, deadline: Option<Deadline>) -> bool {
+        let start = P::now(Clock::Monotonic);
+        self.bias.store(REVOKING, Relaxed);
+        P::heavy_barrier();
+        let mut next = 0;
+        let gone = self.none_is_visible(&mut next)
+            || registered::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, || {
+                poll_steadily::<P>(deadline, || self.none_is_visible(&mut next))
+            });
+        if gone {
+            let now = P::now(Clock::Monotonic);
+            let until = units(now + INHIBITION * now.saturating_sub(start)).max(1);
+            self.inhibited.store(until, Relaxed);
+            // I4. ORDER: Relaxed: whoever turns it on has the lock inside after us.
+            self.bias.store(OFF, Relaxed);
+        }
+        gone
+    }
+
+    /// Acquires for reading from the lock inside.
+    #[inline(never)]
+    fn read_inside(&self, deadline: Option<Deadline>, again: bool) -> bool {
+        if again && self.join() {
+            return true;
+        }
+        let acquired =
+            if again { self.lock.lock_shared_again(deadline) } else { self.lock.lock_shared(deadline) };
+        if acquired {
+            self.note();
+        }
+        acquired
+    }
+}
+
+// SAFETY: a writer has the lock inside, and no reader is visible (I4); E1 and E2 order those readers' sections, and the lock
+// inside the others.
+unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
+    fn new() -> Self {
+        Self { lock: L::new(), bias: P::U32::new(OFF), slow: P::U32::new(0), inhibited: P::U32::new(0) }
+    }
+
+    #[inline]
+    fn lock_shared(&self, deadline: Option<Deadline>) -> bool {
+        self.appear() || self.read_inside(deadline, false)
+    }
+
+    fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
+        self.appear() || self.read_inside(deadline, true)
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        if self.appear() {
+            return true;
+        }
+        let acquired = self.lock.try_lock_shared();
+        if acquired {
+            self.note();
+        }
+        acquired
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        // A visible reader sees no OFF before it has left (I4).
+        let may_be_visible = P::VISIBLE_READERS != 0 && self.bias.load(Relaxed) != OFF;
+        if may_be_visible && self.own_slot(|slot| self.leave(slot)) {
+            return;
+        }
+        // I1: while this reader has not left, there is one to be found; others may be faster at the one that we find.
+        loop {
+            if self.claim() {
+                // SAFETY: a reader of the lock inside, claimed.
+                return unsafe { self.lock.unlock_shared() };
+            }
+            for index in 0..P::VISIBLE_READERS {
+                if P::visible_reader(index, |slot| self.leave(slot)) {
+                    return;
+                }
+            }
+            P::pause();
+        }
+    }
+
+    fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
+        if self.bias.load(Relaxed) == ON {
+            // ORDER: Relaxed: what is visible already is looked at later.
+            let _ = self.bias.compare_exchange(ON, REVOKING, Relaxed, Relaxed);
+        }
+        if !self.lock.lock_exclusive(deadline) {
+            return false;
+        }
+        // I2. ORDER: Relaxed: whoever turned it on has been acquired with the lock inside.
+        if self.bias.load(Relaxed) != OFF && !self.revoke(deadline) {
+            // SAFETY: acquired above.
+            unsafe { self.lock.unlock_exclusive() };
+            return false;
+        }
+        true
+    }
+
+    fn try_lock_exclusive(&self) -> bool {
+        if !self.lock.try_lock_exclusive() {
+            return false;
+        }
+        if self.bias.load(Relaxed) == OFF {
+            return true;
+        }
+        self.bias.store(REVOKING, Relaxed);
+        P::heavy_barrier();
+        let free = self.none_is_visible(&mut 0);
+        // ORDER: Release is E1, where it is turned on again: as a holder of the lock inside (I2).
+        self.bias.store(if free { OFF } else { ON }, Release);
+        if !free {
+            // SAFETY: acquired above.
+            unsafe { self.lock.unlock_exclusive() };
+        }
+        free
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.unlock_exclusive() };
+    }
+
+    unsafe fn downgrade(&self) {
+        self.slow.fetch_add(1, Relaxed);
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.downgrade() };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.lock.is_locked() || self.bias.load(Relaxed) != OFF && !self.none_is_visible(&mut 0)
+    }
+
+    unsafe fn forget_waiters(&self) {
+        forget_arrivals::<P>();
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.forget_waiters() };
+    }
+
+    unsafe fn dispose(&self) {
+        self.bias.store(OFF, Relaxed);
+        self.inhibited.store(0, Relaxed);
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.dispose() };
+    }
+}

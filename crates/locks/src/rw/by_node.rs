@@ -1,0 +1,326 @@
+//! Reader-writer locks that count readers by NUMA node, around a mutex for writers: the `c-rw-*` and `cst-rwsem*` locks.
+//!
+//! Irina Calciu, Dave Dice, Yossi Lev, Victor Luchangco, Virendra J. Marathe and Nir Shavit, "NUMA-aware reader-writer locks",
+//! PPoPP 2013: a cohort lock for the writers, a reader indicator split by node, and three preferences. Sanidhya Kashyap, Changwoo
+//! Min and Taesoo Kim, "Scalable NUMA-aware blocking synchronization primitives", USENIX ATC 2017, section 5.2: the same,
+//! writers preferred, whose readers park on a list of their node, of which a writer wakes the first and that one the others.
+//!
+//! Deviations. The published locks have a flag of the writer's and counters of the readers', with a store-load race between
+//! them. Here a writer bars each node's word, which is also its count: readers come and go by one compare-and-swap on a word of
+//! their node, without fences, and one that is barred leaves no trace. A writer that waits for readers sleeps; the last of them
+//! wakes it. Parked readers sleep on their node's word. `c-rw-np`: the paper's readers pass through the writers' lock one by
+//! one; here only those that have found the lock barred twice. A node gets a word of its own at the first use that finds no
+//! writer; until then its readers use that of the first node. The mutex of `cst-rwsem*` is C-MCS-MCS, whose waiters spin
+//! and then sleep.
+//!
+//! Properties: 8 bytes at rest; used, 256 more, 64 for each further node that reads, and the state of the writers' lock. Readers of different
+//! nodes share no line that changes. A writer changes a line a node, twice.
+//!
+//! # State
+//!
+//! ```text
+//! lock ─→ shared: home word, words of further nodes; the writers' lock; remaining, turn, phase
+//! ```
+//!
+//! A node's word:
+//!
+//! | bits | name     | meaning                                                                         |
+//! |------|----------|---------------------------------------------------------------------------------|
+//! | 0    | `BARRED` | a writer has or waits for the lock: the count below is not live                  |
+//! | 1    | `PARKED` | readers sleep on the word, or are about to                                       |
+//! | 2–31 | count    | of this node, mod 2^30: who acquired here less who released here, wherever they were |
+//!
+//! `remaining`, in units of `READER` as the counts:
+//!
+//! | value              | meaning                                                                |
+//! |--------------------|------------------------------------------------------------------------|
+//! | `RESTING` + r      | no writer waits for readers; r readers are counted here rather than by a node |
+//! | r, above 0         | a writer waits for r readers, which are all there are                  |
+//! | 0                  | a writer has the lock, or is about to learn it                         |
+//!
+//! # Invariants
+//!
+//! - I1: nodes are barred, and states added, only by the holder of the writers' lock; while that is free, no node is barred.
+//! - I2: the number of readers is the sum of the live counts and of what `remaining` counts. A reader that acquires adds 1 to a
+//!   live count, or to `remaining` where that waits for readers; one that releases takes 1 from a live count, or from
+//!   `remaining` if it finds its node barred. A release on another node than the acquisition's makes one count too small and another too
+//!   large by the same: arithmetic wraps, and only the sum is used.
+//! - I3: a writer bars all nodes, which freezes their counts, and moves their sum into `remaining` in the one operation that ends
+//!   the rest. From then on no reader comes in but beside another one, so `remaining` reaches 0 once, by the writer's own
+//!   operation or by one reader's release. That reader grants `turn`, once. The writer waits for the grant, not for the 0.
+//! - I4: a writer that gives up puts the rest back. If `remaining` was 0, the grant is certain and it waits for that instead. So nobody
+//!   grants `turn` but for the wait that it is for.
+//! - I5: a release by a reader touches nothing after its last operation: nobody else may grant before it has.
+//!   A release by a writer touches the lock itself only at its beginning, and the shared state, last of all, by releasing the
+//!   writers' lock, which `dispose` waits for.
+//! - I6: a bar that is handed over goes with the writers' lock to a thread that certainly takes it (`handed`).
+//! - I7: while readers sleep on a word, `PARKED` is set, or somebody who cleared it is about to wake them all. Who lifts the bar and finds it
+//!   wakes one; who has slept and finds the bar lifted clears it and wakes all.
+//!
+//! # Ordering
+//!
+//! - E1: the operation that lifts a node's bar (Release) → the acquiring CAS of a reader (Acquire): the writer's section.
+//! - E2: a reader's release on its node's word (Release) → the operation that bars it (Acquire), through the other readers' RMWs.
+//! - E3: a reader's release on `remaining` (Release) → the operation on it that makes it 0 or adds the counts (Acquire); and from
+//!   the last reader on by the grant.
+//! - E4: the operation on `remaining` that ends the rest (Release) → the CAS of a reader that joins another there, and of the one that
+//!   grants (Acquire): what the writer before wrote, and that `turn` waits.
+//! - E5: the release of the writers' lock → its next acquisition: the critical section, and all that only its holder accesses.
+
+mod shared;
+mod slow;
+pub mod variants;
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, Native, Platform};
+
+use super::catalogue::Favour;
+use crate::api::{RawRwLock, Token};
+use crate::hierarchical::lazy::Lazy;
+use crate::hierarchical::part::LocalLock;
+use crate::wait::{WAITING_ON_RWLOCK, grant};
+use shared::{BARRED, FLAGS, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared};
+use slow::Patron;
+
+/// What distinguishes the locks of this kind.
+pub trait Rule: core::fmt::Debug + Send + Sync + 'static {
+    /// Who passes whom.
+    const FAVOUR: Favour;
+    /// Whether waiters sleep after a while, or spin.
+    const PARKS: bool;
+}
+
+/// The lock, with `M` for its writers.
+#[repr(transparent)]
+pub struct ByNode<P: Platform, M: LocalLock<P>, R: Rule> {
+    shared: Lazy<P, Shared<P, M>>,
+    rule: PhantomData<R>,
+}
+
+impl<P: Platform, M: LocalLock<P>, R: Rule> core::fmt::Debug for ByNode<P, M, R> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ByNode").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl<M: LocalLock<Native>, R: Rule> ByNode<Native, M, R> {
+    /// An unlocked lock, for statics.
+    #[must_use]
+    pub const fn unlocked() -> Self {
+        Self { shared: Lazy::unused(), rule: PhantomData }
+    }
+}
+
+impl<P: Platform, M: LocalLock<P>, R: Rule> Drop for ByNode<P, M, R> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: nobody else uses the lock.
+        unsafe { self.dispose() };
+    }
+}
+
+impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize | WAITING_ON_RWLOCK
+    }
+
+    fn patron<'a>(&self, shared: &'a Shared<P, M>) -> Patron<'a, P, M, R> {
+        Patron::new(shared, self.address())
+    }
+
+    /// Acquires for reading; `again` may be a reader already.
+    #[inline(always)]
+    fn read(&self, deadline: Option<Deadline>, again: bool) -> bool {
+        let shared = self.shared.get_or_make();
+        let word = shared.word_here();
+        let joins = again || R::FAVOUR == Favour::Readers;
+        enter::<P>(word) || joins && shared.join() || self.patron(shared).read_slow(deadline, joins)
+    }
+}
+
+/// Adds a reader to a node's word, if that is not barred.
+#[inline(always)]
+fn enter<P: Platform>(word: &P::Futex) -> bool {
+    let mut seen = word.load(Relaxed);
+    while seen & BARRED == 0 {
+        // ORDER: E1.
+        match word.compare_exchange(seen, seen.wrapping_add(READER), Acquire, Relaxed) {
+            Ok(_) => return true,
+            Err(now) => seen = now,
+        }
+    }
+    false
+}
+
+// SAFETY: a writer has the lock from when all nodes are barred and no reader is left (I1 to I3) until it lifts the first bar, or hands them on
+// (I6); E1 to E5 order the sections.
+unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M, R> {
+    fn new() -> Self {
+        Self { shared: Lazy::new(), rule: PhantomData }
+    }
+
+    #[inline]
+    fn lock_shared(&self, deadline: Option<Deadline>) -> bool {
+        self.read(deadline, false)
+    }
+
+    #[inline]
+    fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
+        self.read(deadline, true)
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        let shared = self.shared.get_or_make();
+        enter::<P>(shared.word_here()) || R::FAVOUR == Favour::Readers && shared.join()
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        // SAFETY: read-locked.
+        let shared = unsafe { self.shared.of_holder() };
+        let word = shared.word_here();
+        let mut seen = word.load(Relaxed);
+        while seen & BARRED == 0 {
+            // ORDER: Release is E2.
+            match word.compare_exchange(seen, seen.wrapping_sub(READER), Release, Relaxed) {
+                Ok(_) => return, // I5.
+                Err(now) => seen = now,
+            }
+        }
+        // ORDER: Release is E3; Acquire is E3 and E4, for the last.
+        if shared.remaining.fetch_sub(READER, AcqRel) == READER {
+            // I3, I5.
+            grant::<P>(&shared.turn);
+        }
+    }
+
+    fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
+        let shared = self.shared.get_or_make();
+        let token = shared.writers.attempt_for(self.address());
+        let token = token.or_else(|| shared.writers.acquire_for(self.address(), deadline));
+        token.is_some_and(|token| self.patron(shared).write(token, deadline))
+    }
+
+    fn try_lock_exclusive(&self) -> bool {
+        let shared = self.shared.get_or_make();
+        let Some(token) = shared.writers.attempt_for(self.address()) else { return false };
+        self.patron(shared).try_write(token)
+    }
+
+    unsafe fn unlock_exclusive(&self) {
+        // SAFETY: write-locked.
+        let shared = unsafe { self.shared.of_holder() };
+        // SAFETY: the writer holds the writers' lock, and put its token there.
+        let mut token = unsafe { shared.token() };
+        // ORDER: Relaxed: read by a child after `fork`, which is alone.
+        shared.phase.store(IDLE, Relaxed);
+        if R::FAVOUR == Favour::Writers {
+            // SAFETY: the writers' lock is held (E5).
+            unsafe { shared.handed.set(true) };
+            // SAFETY: held, by this token. ORDER: E5.
+            match unsafe { shared.writers.hand_over(token) } {
+                Ok(()) => return, // I6.
+                Err(kept) => token = kept,
+            }
+            // SAFETY: as above: nobody took it.
+            unsafe { shared.handed.set(false) };
+        }
+        shared.lift();
+        // SAFETY: held, by this token. I5.
+        unsafe { shared.writers.unlock(token) };
+    }
+
+    unsafe fn downgrade(&self) {
+        // SAFETY: write-locked.
+        let shared = unsafe { self.shared.of_holder() };
+        // SAFETY: as in `unlock_exclusive`.
+        let token = unsafe { shared.token() };
+        shared.lift();
+        // Nobody bars it again before the writers' lock is released (I1). ORDER: Relaxed: the bar that counts us acquires that (E5).
+        shared.word_here().fetch_add(READER, Relaxed);
+        // SAFETY: held, by this token.
+        unsafe { shared.writers.unlock(token) };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.shared.get().is_some_and(|shared| shared.writers.is_locked() || shared.readers() != 0)
+    }
+
+    unsafe fn forget_waiters(&self) {
+        if let Some(shared) = self.shared.get() {
+            // SAFETY: the caller's contract.
+            unsafe { shared.forget_waiters() };
+        }
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.shared.dispose(|shared| shared.clear()) };
+    }
+}
+
+impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
+    /// Ends a writer's section, or its wait for readers: lifts all bars, and wakes a reader of each node where some sleep.
+    fn lift(&self) {
+        // ORDER: Relaxed: as above.
+        self.phase.store(LIFTING, Relaxed);
+        // ORDER: Relaxed: publishes nothing; the next operation of a writer comes after it by E5.
+        self.remaining.fetch_add(RESTING, Relaxed);
+        self.lift_nodes();
+    }
+
+    /// Lifts all bars, once the readers that are left are counted by `remaining`.
+    fn lift_nodes(&self) {
+        self.visit(|word| {
+            // The frozen count has been moved (I3). ORDER: Release is E1.
+            if word.fetch_and(PARKED, Release) & PARKED != 0 {
+                // SAFETY: alive until `dispose`, which waits for us (I5). I7.
+                unsafe { lockwork_platform::FutexCell::wake(ptr::from_ref(word), 1) };
+            }
+        });
+        self.phase.store(IDLE, Relaxed);
+    }
+
+    /// Joins readers that a writer waits for.
+    fn join(&self) -> bool {
+        let mut seen = self.remaining.load(Relaxed);
+        while seen != 0 && !shared::is_resting(seen) {
+            // ORDER: E4.
+            match self.remaining.compare_exchange(seen, seen + READER, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// The token of the writers' lock, of its holder, who is the caller.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the writers' lock, and has noted its token.
+    unsafe fn token(&self) -> M::Token {
+        // SAFETY: the caller's contract.
+        let word = unsafe { self.token.get() };
+        // SAFETY: put there by `Patron::write`.
+        unsafe { M::Token::from_word(word) }
+    }
+
+    /// Bars all nodes. Returns their counts together, frozen.
+    fn bar(&self) -> u32 {
+        let mut readers = 0_u32;
+        self.visit(|word| {
+            // ORDER: Acquire is E2.
+            readers = readers.wrapping_add(word.fetch_or(BARRED, Acquire) & !FLAGS);
+        });
+        readers
+    }
+
+    /// Whether the writers' lock is held by a writer that has the lock.
+    fn is_held(&self) -> bool {
+        self.phase.load(Relaxed) == HELD
+    }
+}

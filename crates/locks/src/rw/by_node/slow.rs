@@ -1,0 +1,204 @@
+//! Waiting. State, invariants (I) and ordering edges (E) are those of [`by_node`](super).
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, TimedOut};
+
+use super::shared::{BARRED, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared};
+use super::{Rule, enter};
+use crate::api::Token;
+use crate::competitive::poll_steadily;
+use crate::hierarchical::part::LocalLock;
+use crate::rw::catalogue::Favour;
+use crate::wait::{GRANTED, PARKED as ASLEEP, Patience, WAITING, expired, poll_within, registered};
+
+/// Bars that a reader meets before it goes through the writers' lock, where nobody may starve.
+const MOST_BARS: u32 = 2;
+
+/// A thread that may have to wait.
+pub(super) struct Patron<'a, P: Platform, M: LocalLock<P>, R> {
+    shared: &'a Shared<P, M>,
+    /// What it is known to wait for.
+    address: usize,
+    rule: PhantomData<R>,
+}
+
+impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
+    pub(super) fn new(shared: &'a Shared<P, M>, address: usize) -> Self {
+        Self { shared, address, rule: PhantomData }
+    }
+
+    /// Acquires for reading. Who `joins` passes a writer that waits for readers.
+    #[cold]
+    pub(super) fn read_slow(&self, deadline: Option<Deadline>, joins: bool) -> bool {
+        registered::<P, _>(self.address, || {
+            let word = self.shared.word_here();
+            if R::PARKS {
+                self.read_or_sleep(word, deadline, joins)
+            } else {
+                self.read_or_spin(word, deadline, joins)
+            }
+        })
+    }
+
+    fn read_or_spin(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
+        if R::FAVOUR == Favour::Neutral && !joins {
+            // Whoever is ahead in the writers' queue comes first, and nobody else.
+            let looks = || (word.load(Relaxed) & BARRED == 0).then_some(());
+            poll_within::<P, _>(P::spin_budget(), looks);
+            return enter::<P>(word) || self.read_in_turn(word, deadline);
+        }
+        poll_steadily::<P>(deadline, || enter::<P>(word) || joins && self.shared.join())
+    }
+
+    fn read_or_sleep(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
+        let mut patience = Patience::new::<P>();
+        let mut bars = 0;
+        loop {
+            let looks = || (word.load(Relaxed) & BARRED == 0).then_some(());
+            poll_within::<P, _>(P::spin_budget(), looks);
+            if enter::<P>(word) {
+                Self::wake_others(word);
+                return true;
+            }
+            if joins {
+                // I2: while there are readers, a writer that bars them is about to wait for them, or to lift the bar again: who may be
+                // one of them must not sleep.
+                if self.shared.join() {
+                    return true;
+                }
+                if self.shared.remaining.load(Relaxed) != 0 {
+                    if deadline.is_some_and(expired::<P>) {
+                        return false;
+                    }
+                    patience.pause::<P>();
+                    continue;
+                }
+            } else if R::FAVOUR == Favour::Neutral && bars == MOST_BARS {
+                return self.read_in_turn(word, deadline);
+            }
+            let seen = word.load(Relaxed);
+            let asleep = seen | PARKED;
+            // ORDER: Relaxed: the flag publishes nothing.
+            let is_barred = seen & BARRED != 0
+                && (seen == asleep || word.compare_exchange(seen, asleep, Relaxed, Relaxed).is_ok());
+            if is_barred {
+                bars += 1;
+                // I7.
+                if word.wait(asleep, deadline).is_err() {
+                    if enter::<P>(word) {
+                        Self::wake_others(word);
+                        return true;
+                    }
+                    return joins && self.shared.join();
+                }
+            }
+        }
+    }
+
+    /// Acquires for reading when the writers' lock comes to this thread: then nothing is barred (I1).
+    fn read_in_turn(&self, word: &P::Futex, deadline: Option<Deadline>) -> bool {
+        let Some(token) = self.shared.writers.acquire_for(self.address, deadline) else { return false };
+        // ORDER: Relaxed: E5 orders it.
+        word.fetch_add(READER, Relaxed);
+        Self::wake_others(word);
+        // SAFETY: acquired above.
+        unsafe { self.shared.writers.unlock(token) };
+        true
+    }
+
+    /// Wakes the readers that sleep on a node's word, one of which was woken by whoever lifted the bar.
+    fn wake_others(word: &P::Futex) {
+        // ORDER: Relaxed: the flag publishes nothing.
+        if word.load(Relaxed) & (PARKED | BARRED) == PARKED && word.fetch_and(!PARKED, Relaxed) & PARKED != 0
+        {
+            // SAFETY: a reader: the word is alive. I7.
+            unsafe { FutexCell::wake(ptr::from_ref(word), u32::MAX) };
+        }
+    }
+
+    /// Goes on to write, with the writers' lock acquired.
+    pub(super) fn write(&self, token: M::Token, deadline: Option<Deadline>) -> bool {
+        let shared = self.shared;
+        // SAFETY: the writers' lock is held.
+        unsafe { shared.token.set(token.into_word()) };
+        // SAFETY: as above.
+        if unsafe { shared.handed.get() } {
+            // SAFETY: as above. I6.
+            unsafe { shared.handed.set(false) };
+        } else if !self.end_rest() {
+            let wait = || self.wait_for_readers(deadline);
+            if registered::<P, _>(self.address, wait).is_err() && !self.give_up(token) {
+                return false;
+            }
+        }
+        shared.phase.store(HELD, Relaxed);
+        true
+    }
+
+    /// Goes on to write if there are no readers, with the writers' lock acquired while it was free.
+    pub(super) fn try_write(&self, token: M::Token) -> bool {
+        let shared = self.shared;
+        if shared.readers() != 0 {
+            // SAFETY: acquired by the caller.
+            unsafe { shared.writers.unlock(token) };
+            return false;
+        }
+        // SAFETY: the writers' lock is held.
+        unsafe { shared.token.set(token.into_word()) };
+        if !self.end_rest() && !self.give_up(token) {
+            return false;
+        }
+        shared.phase.store(HELD, Relaxed);
+        true
+    }
+
+    /// Bars all readers. Returns whether there are none.
+    fn end_rest(&self) -> bool {
+        let moved = self.shared.bar().wrapping_sub(RESTING);
+        // I3: the grant of the wait before has come.
+        self.shared.turn.store(WAITING, Relaxed);
+        // ORDER: E3, E4.
+        self.shared.remaining.fetch_add(moved, AcqRel).wrapping_add(moved) == 0
+    }
+
+    /// Waits until the last reader grants the turn.
+    fn wait_for_readers(&self, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        let turn = &self.shared.turn;
+        // ORDER: E3.
+        let granted = || turn.load(Acquire) == GRANTED;
+        if !R::PARKS {
+            return if poll_steadily::<P>(deadline, granted) { Ok(()) } else { Err(TimedOut) };
+        }
+        if poll_within::<P, _>(P::spin_budget(), || granted().then_some(())).is_some() {
+            return Ok(());
+        }
+        // ORDER: Relaxed: publishes nothing; what else the word may be is looked at below.
+        let _ = turn.compare_exchange(WAITING, ASLEEP, Relaxed, Relaxed);
+        while !granted() {
+            turn.wait(ASLEEP, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Stops waiting for readers, unless they have left: whether they have.
+    fn give_up(&self, token: M::Token) -> bool {
+        let shared = self.shared;
+        // ORDER: Relaxed: read by a child after `fork`, which is alone.
+        shared.phase.store(LIFTING, Relaxed);
+        // ORDER: Relaxed: as in `lift`.
+        if shared.remaining.fetch_add(RESTING, Relaxed) == 0 {
+            // I4.
+            shared.remaining.fetch_sub(RESTING, Relaxed);
+            shared.phase.store(IDLE, Relaxed);
+            let _ = self.wait_for_readers(None);
+            return true;
+        }
+        shared.lift_nodes();
+        // SAFETY: acquired by the caller.
+        unsafe { shared.writers.unlock(token) };
+        false
+    }
+}
