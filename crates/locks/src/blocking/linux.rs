@@ -7,23 +7,20 @@
 //! competes with newcomers once, then sets HANDOFF, and the next release hands it the lock.
 //!
 //! Deviations:
-//! - Whether the owner runs is not known in user space: spinners spin for a context-switch round trip, wherever the owner is.
-//! - The word has no owner, as any thread may release; who is handed the lock is told so in its own word, which takes the place of
-//!   PICKUP. The flags, the guard and the list are one word, so a release is one step, after which the lock may be gone.
+//! - Whether the owner runs is not known in user space: spinners spin for a context-switch round trip. Waiters may give up.
+//! - The word has no owner, as any thread may release; who is handed the lock is told so in its own word, in place of PICKUP.
+//! - The flags, the guard and the list are one word, so a release is one step, after which the lock may be gone.
 //! - The spinners' queue is MCS whose waiters give up after their spinning, and are skipped, where they unlink themselves in OSQ.
-//! - A waiter may give up at a deadline.
 //!
-//! Properties: no fairness up to the first vain wake-up, then FIFO; 16 bytes a lock; one node of 64 bytes for each waiter, none
-//! for the holder. Waiting: spin, then park. `try_lock` succeeds on a free lock, whoever is on the way to it.
+//! Properties: no fairness up to the first vain wake-up, then FIFO; 16 bytes a lock; 64 for each waiter, none for the holder.
+//! Waiting: spin, then park. `try_lock` succeeds on a free lock, whoever is on the way to it.
 //!
 //! # State
 //!
 //! ```text
 //! word:   last sleeper (0 = none) │ GUARD: the list is being changed │ HANDOFF │ LOCKED
-//! list:   a ring: the last one's `next` is the first
+//! list:   a ring: the last one's `next` is the first. Their words: PARKED → WAITING (to try) → PARKED (HANDOFF) → GRANTED
 //! ```
-//!
-//! A sleeper's word: `PARKED` → `WAITING`: woken, to try → `PARKED`: asked for HANDOFF → `GRANTED`.
 //!
 //! # Invariants
 //!
@@ -37,8 +34,7 @@
 //!
 //! # Ordering
 //!
-//! - E1: the step that clears LOCKED (Release) → the CAS that sets it (Acquire): the critical section. The CASes of the word in
-//!   between are read-modify-writes, and continue the release sequence.
+//! - E1: the step that clears LOCKED (Release) → the CAS that sets it (Acquire), by way of CASes: the critical section.
 //! - E2: the step that clears GUARD (Release) → the CAS that sets it (Acquire): the list.
 //! - E3: the swap to `GRANTED` (Release) → the owner's load of its word (Acquire): the critical section, and accesses to the node.
 //! - E4: the edges of MCS: the spinners' nodes.
@@ -69,8 +65,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     },
     summary: "one waiter at a time spins, the others queue for that, then sleep; a sleeper woken in vain is handed the lock",
     properties: "What Linux uses inside, to compare with. Newcomers keep the lock busy while a sleeper wakes up.",
-    deviations: "Spinners spin for a fixed time, as user space does not know whether the owner runs. Flags, guard and list are \
-                 one word.",
+    deviations: "Spinners spin for a fixed time, wherever the owner is. Flags, guard and list are one word.",
     avoid: "NUMA machines: everybody changes one word. More threads than CPUs, where most of them get to sleep.",
 };
 
@@ -462,8 +457,9 @@ mod tests {
     fn zeroed_memory_is_an_unlocked_lock() {
         // SAFETY: null pointers are valid atomic pointers.
         let lock: LinuxMutex<Native> = unsafe { core::mem::zeroed() };
-        assert!(lock.try_lock().is_some() && lock.try_lock().is_none());
-        assert!(lock.try_lock_until(PAST).is_none());
+        assert!(
+            lock.try_lock().is_some() && lock.try_lock().is_none() && lock.try_lock_until(PAST).is_none()
+        );
         assert_eq!(word(&lock), LOCKED);
         // SAFETY: locked above.
         unsafe { lock.unlock(()) };
