@@ -145,7 +145,6 @@ fn last<P: Platform>(word: Tagged<P>) -> Tagged<P> {
 pub struct LinuxMutex<P: Platform> {
     /// Written by everybody.
     word: P::Ptr<Sleeper<P>>,
-    /// Of those who spin, or want to.
     spinners: Mcs<P, Optimist>,
 }
 
@@ -288,7 +287,7 @@ impl<P: Platform> LinuxMutex<P> {
                 Ok(GRANTED) => return true,
                 Ok(_) if self.take_or_claim() => {
                     let end = self.guard();
-                    self.unguard(Self::unlink(end, node), 0);
+                    self.unguard(Self::unlink(end, node.as_ptr()), 0);
                     return true;
                 }
                 Ok(_) => {
@@ -315,13 +314,12 @@ impl<P: Platform> LinuxMutex<P> {
         let first = unsafe { &*end }.next.load(Relaxed);
         // I4: the flag is the first one's.
         let clear = if first == node.as_ptr() { HANDOFF } else { 0 };
-        self.unguard(Self::unlink(end, node), clear);
+        self.unguard(Self::unlink(end, node.as_ptr()), clear);
         acquired
     }
 
     /// Takes a node out of the list that ends with `end`, under the guard. Returns the last of the list.
-    fn unlink(end: Tagged<P>, node: NonNull<Sleeper<P>>) -> Tagged<P> {
-        let node = node.as_ptr();
+    fn unlink(end: Tagged<P>, node: Tagged<P>) -> Tagged<P> {
         let mut before = end;
         // SAFETY: I2: in the list.
         let next = |of: Tagged<P>| &unsafe { &*of }.next;
@@ -361,11 +359,13 @@ impl<P: Platform> LinuxMutex<P> {
                 Err(now) => seen = now,
             }
         }
-        // SAFETY: not null, as it is in the list.
-        let rest = Self::unlink(end, unsafe { NonNull::new_unchecked(first) });
-        // ORDER: Release is E3. Its release waits for the guard (I2).
-        before = before.max(word.swap(GRANTED, Release));
-        self.unguard(rest, HANDOFF);
+        let rest = Self::unlink(end, first);
+        // Registered: if who is granted the lock forks, the child must find that the guard is a ghost's.
+        registered::<P, _>(self.address(), || {
+            // ORDER: Release is E3. Its release waits for the guard (I2).
+            before = before.max(word.swap(GRANTED, Release));
+            self.unguard(rest, HANDOFF);
+        });
         Self::wake(before, address);
     }
 
