@@ -81,7 +81,7 @@ use super::catalogue::Favour;
 use crate::api::{RawRwLock, Token};
 use crate::hierarchical::lazy::Lazy;
 use crate::hierarchical::part::LocalLock;
-use crate::wait::{WAITING_ON_RWLOCK, grant};
+use crate::wait::{WAITING_ON_RWLOCK, grant, registered};
 use shared::{BARRED, FLAGS, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared};
 use slow::Patron;
 
@@ -134,7 +134,7 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
     #[inline(always)]
     fn read(&self, deadline: Option<Deadline>, again: bool) -> bool {
         let shared = self.shared.get_or_make();
-        let word = shared.word_here();
+        let word = shared.word_here(self.address());
         let joins = again || R::FAVOUR == Favour::Readers;
         enter::<P>(word) || joins && shared.join() || self.patron(shared).read_slow(deadline, joins)
     }
@@ -174,14 +174,14 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     #[inline]
     fn try_lock_shared(&self) -> bool {
         let shared = self.shared.get_or_make();
-        enter::<P>(shared.word_here()) || R::FAVOUR == Favour::Readers && shared.join()
+        enter::<P>(shared.word_here(self.address())) || R::FAVOUR == Favour::Readers && shared.join()
     }
 
     #[inline]
     unsafe fn unlock_shared(&self) {
         // SAFETY: read-locked.
         let shared = unsafe { self.shared.of_holder() };
-        let word = shared.word_here();
+        let word = shared.word_here(self.address());
         let mut seen = word.load(Relaxed);
         while seen & BARRED == 0 {
             // ORDER: Release is E2.
@@ -199,15 +199,20 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
 
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
         let shared = self.shared.get_or_make();
-        let token = shared.writers.attempt_for(self.address());
-        let token = token.or_else(|| shared.writers.acquire_for(self.address(), deadline));
-        token.is_some_and(|token| self.patron(shared).write(token, deadline))
+        // From before the writers' lock is taken: a child of `fork` must find a ghost that has that, and not yet the lock.
+        registered::<P, _>(self.address(), || {
+            let token = shared.writers.attempt_for(self.address());
+            let token = token.or_else(|| shared.writers.acquire_for(self.address(), deadline));
+            token.is_some_and(|token| self.patron(shared).write(token, deadline))
+        })
     }
 
     fn try_lock_exclusive(&self) -> bool {
         let shared = self.shared.get_or_make();
-        let Some(token) = shared.writers.attempt_for(self.address()) else { return false };
-        self.patron(shared).try_write(token)
+        registered::<P, _>(self.address(), || {
+            let token = shared.writers.attempt_for(self.address());
+            token.is_some_and(|token| self.patron(shared).try_write(token))
+        })
     }
 
     unsafe fn unlock_exclusive(&self) {
@@ -228,9 +233,12 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
             // SAFETY: as above: nobody took it.
             unsafe { shared.handed.set(false) };
         }
-        shared.lift();
-        // SAFETY: held, by this token. I5.
-        unsafe { shared.writers.unlock(token) };
+        // Readers come in before the writers' lock is free: as above.
+        registered::<P, _>(self.address(), || {
+            shared.lift();
+            // SAFETY: held, by this token. I5.
+            unsafe { shared.writers.unlock(token) };
+        });
     }
 
     unsafe fn downgrade(&self) {
@@ -238,11 +246,14 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         let shared = unsafe { self.shared.of_holder() };
         // SAFETY: as in `unlock_exclusive`.
         let token = unsafe { shared.token() };
-        shared.lift();
-        // Nobody bars it again before the writers' lock is released (I1). ORDER: Relaxed: the bar that counts us acquires that (E5).
-        shared.word_here().fetch_add(READER, Relaxed);
-        // SAFETY: held, by this token.
-        unsafe { shared.writers.unlock(token) };
+        registered::<P, _>(self.address(), || {
+            shared.lift();
+            // Nobody bars it again before the writers' lock is released (I1). ORDER: Relaxed: the bar that counts us acquires
+            // that (E5).
+            shared.word_here(self.address()).fetch_add(READER, Relaxed);
+            // SAFETY: held, by this token.
+            unsafe { shared.writers.unlock(token) };
+        });
     }
 
     fn is_locked(&self) -> bool {

@@ -7,7 +7,7 @@ use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, Pool
 use crate::hierarchical::directory::Children;
 use crate::hierarchical::lazy::State;
 use crate::hierarchical::part::LocalLock;
-use crate::wait::{Patience, WAITING};
+use crate::wait::{Patience, WAITING, registered};
 
 /// A writer has or waits for the lock.
 pub(super) const BARRED: u32 = 1;
@@ -114,31 +114,33 @@ impl<P: Platform, M> State<P> for Shared<P, M> {
 }
 
 impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
-    /// The word that readers of this node use.
+    /// The word that readers of this node use, of the lock that waiters call `address`.
     #[inline(always)]
-    pub(super) fn word_here(&self) -> &P::Futex {
+    pub(super) fn word_here(&self, address: usize) -> &P::Futex {
         if P::nodes() == 1 {
             return &self.home.word;
         }
-        self.word_of(P::node())
+        self.word_of(P::node(), address)
     }
 
-    fn word_of(&self, node: usize) -> &P::Futex {
+    fn word_of(&self, node: usize, address: usize) -> &P::Futex {
         let Some(index) = node.checked_sub(1) else { return &self.home.word };
         match self.nodes.get(index) {
             Some(readers) => &readers.word,
-            None => self.add(index).map_or(&self.home.word, |readers| &readers.word),
+            None => self.add(index, address).map_or(&self.home.word, |readers| &readers.word),
         }
     }
 
     /// Gives a node a word of its own, unless the writers' lock is taken (I1).
     #[cold]
-    fn add(&self, index: usize) -> Option<&Readers<P>> {
-        let token = self.writers.try_lock()?;
-        let readers = self.nodes.state(index, |_| {});
-        // SAFETY: acquired above.
-        unsafe { self.writers.unlock(token) };
-        Some(readers)
+    fn add(&self, index: usize, address: usize) -> Option<&Readers<P>> {
+        registered::<P, _>(address, || {
+            let token = self.writers.try_lock()?;
+            let readers = self.nodes.state(index, |_| {});
+            // SAFETY: acquired above.
+            unsafe { self.writers.unlock(token) };
+            Some(readers)
+        })
     }
 
     /// Calls `visit` with the word of every node that has one.

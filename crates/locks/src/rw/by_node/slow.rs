@@ -34,7 +34,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
     #[cold]
     pub(super) fn read_slow(&self, deadline: Option<Deadline>, joins: bool) -> bool {
         registered::<P, _>(self.address, || {
-            let word = self.shared.word_here();
+            let word = self.shared.word_here(self.address);
             if R::PARKS {
                 self.read_or_sleep(word, deadline, joins)
             } else {
@@ -129,8 +129,8 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
             // SAFETY: as above. I6.
             unsafe { shared.handed.set(false) };
         } else if !self.end_rest() {
-            let wait = || self.wait_for_readers(deadline);
-            if registered::<P, _>(self.address, wait).is_err() && !self.give_up(token) {
+            let has_left = self.wait_for_readers(deadline).is_ok();
+            if !has_left && !self.give_up(token) {
                 return false;
             }
         }
