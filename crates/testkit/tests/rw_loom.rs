@@ -51,7 +51,9 @@ fn deep(subject: RwSubject) -> impl Iterator<Item = Scenario> {
 fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenario {
     let threads = parts.split(' ').count();
     let scenario = Scenario::new(parts, threads, move || play::<LoomPlatform>(subject, parts));
-    let large = LARGE_TRIOS.contains(&parts) || subject.knows_nodes();
+    // Threads that poll have many executions where one of them reads twice.
+    let polls = subject.spins() && parts.contains('a');
+    let large = LARGE_TRIOS.contains(&parts) || subject.knows_nodes() || polls;
     let scenario = if large { scenario.within(1) } else { scenario };
     let nodes = if subject.knows_nodes() && threads == 2 { 2 } else { 1 };
     Scenario { config: Config { spin_budget, nodes, ..Config::default() }, resident: KEPT, ..scenario }
