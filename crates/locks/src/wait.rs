@@ -328,7 +328,9 @@ impl<P: Platform> WaitPolicy<P> for SpinThenPark {
     const NAME: &'static str = "stp";
 
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        if spin::<P>(word, spins_before_sleep::<P>(), || {}) { Ok(()) } else { park::<P>(word, deadline) }
+        // A longer spin would be late for its deadline.
+        let budget = if deadline.is_some() { P::spin_budget() } else { spins_before_sleep::<P>() };
+        if spin::<P>(word, budget, || {}) { Ok(()) } else { park::<P>(word, deadline) }
     }
 }
 

@@ -6,13 +6,13 @@ use std::fs;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
@@ -110,7 +110,10 @@ impl Server {
     }
 
     fn serve_all(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        /// In a row: those who connect all the time must not keep the others' ends from being noticed.
+        const MOST: usize = 64;
+        for _ in 0..MOST {
+            let Ok((stream, _)) = self.listener.accept() else { return };
             // Who is turned away finds its connection closed, and does without.
             let _ = self.serve(&stream);
         }
@@ -198,8 +201,11 @@ fn listen(path: &Path) -> Result<UnixListener, Obstacle> {
         Ok(there) if is_socket(&there) => fs::remove_file(path).map_err(refused)?,
         _ => {}
     }
-    let listener = UnixListener::bind(path).map_err(refused)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(refused)?;
+    // Not by its path later: somebody else's file may be there by then.
+    let before = rustix::process::umask(Mode::from_raw_mode(0o111));
+    let listener = UnixListener::bind(path).map_err(refused);
+    rustix::process::umask(before);
+    let listener = listener?;
     listener.set_nonblocking(true).map_err(refused)?;
     Ok(listener)
 }

@@ -41,6 +41,9 @@ fn deep(subject: RwSubject) -> impl Iterator<Item = Scenario> {
     let plays = if subject.knows_nodes() { DEEP } else { &[] };
     plays.iter().map(move |&(parts, preemptions)| {
         let threads = parts.split(' ').count();
+        // Where waiters poll, three threads have many executions; by-node locks whose waiters sleep are played in depth.
+        let is_large = threads > 2 && (subject.spins() || subject.to_string().starts_with("bravo"));
+        let preemptions = if is_large { 0 } else { preemptions };
         let scenario = Scenario::new(parts, threads, move || play_used::<LoomPlatform>(subject, parts));
         let config = Config { spin_budget: 0, ..Config::default() };
         Scenario { config, preemptions, resident: KEPT, ..scenario }
@@ -51,9 +54,10 @@ fn deep(subject: RwSubject) -> impl Iterator<Item = Scenario> {
 fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenario {
     let threads = parts.split(' ').count();
     let scenario = Scenario::new(parts, threads, move || play::<LoomPlatform>(subject, parts));
-    // Threads that poll have many executions where one of them reads twice.
+    // Threads that poll have many executions where one of them reads twice, as have locks that take many steps.
     let polls = subject.spins() && parts.contains('a');
-    let large = LARGE_TRIOS.contains(&parts) || subject.knows_nodes() || polls;
+    let many_steps = threads > 2 && subject.to_string() == "bravo(rw-futex)";
+    let large = LARGE_TRIOS.contains(&parts) || subject.knows_nodes() || polls || many_steps;
     let scenario = if large { scenario.within(1) } else { scenario };
     let nodes = if subject.knows_nodes() && threads == 2 { 2 } else { 1 };
     Scenario { config: Config { spin_budget, nodes, ..Config::default() }, resident: KEPT, ..scenario }
@@ -71,7 +75,11 @@ fn check(subject: RwSubject) {
     scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
     scenarios.extend([("destroy", 2, 3), ("destroy-of-three", 3, 1)].map(|(name, threads, preemptions)| {
         let config = Config { spin_budget: 0, ..Config::default() };
-        let preemptions = if subject.knows_nodes() { 1 } else { preemptions };
+        let preemptions = match (subject.knows_nodes(), threads) {
+            (true, 2) => 1,
+            (true, _) => 0,
+            (false, _) => preemptions,
+        };
         let scenario = Scenario::new(name, threads, move || destroy::<LoomPlatform>(subject, threads));
         Scenario { config, preemptions, resident: KEPT, ..scenario }
     }));
@@ -100,7 +108,6 @@ const ALLOWED: &[(&str, &str)] = &[
 const SOURCES: &[(&str, &[&str])] = &[
     ("rw/futex", &["rw-futex", "rw-futex, writers preferred"]),
     ("rw/ttas", &["rw-ttas"]),
-    ("rw/pf_t", &["pf-t"]),
     ("rw/bravo", &["bravo(rw-ttas)"]),
     ("rw/by_node", &["cst-rwsem", "cst-rwsem-neutral", "c-rw-rp"]),
 ];

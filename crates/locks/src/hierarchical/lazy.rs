@@ -123,7 +123,6 @@ impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
         let fresh = P::alloc_node::<T>();
         // SAFETY: nobody else knows of it yet.
         let state = unsafe { &*fresh.as_ptr() };
-        state.owner().store(self.identity(), Relaxed);
         loop {
             let word = self.0.load(Acquire); // ORDER: E1.
             if let Some(there) = self.own(word) {
@@ -134,6 +133,8 @@ impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
             if !is_address(word) && !word.is_null() {
                 state.pass_limit().store(word.addr() as u32, Relaxed);
             }
+            // Only now: the state that `word` points to may be this very one, given back by the lock that this one is a copy of.
+            state.owner().store(self.identity(), Relaxed);
             // ORDER: Release is E1. A failure is looked at above.
             if self.0.compare_exchange(word, fresh.as_ptr(), Release, Relaxed).is_ok() {
                 return state;

@@ -240,8 +240,9 @@ impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
             self.forget_slots(next);
             return self.line_up();
         }
-        let in_line = next.wrapping_sub(self.serving.load(Relaxed)) / DRAW;
-        if next & PARTITIONED == 0 && in_line >= CROWD && self.partition() {
+        // Less than nobody, if others have come and gone since `next` was read.
+        let in_line = next.wrapping_sub(self.serving.load(Relaxed)) as i32 / DRAW as i32;
+        if next & PARTITIONED == 0 && in_line >= CROWD as i32 && self.partition() {
             return;
         }
         let drawn = self.next.fetch_add(DRAW, Acquire); // ORDER: E2.

@@ -43,7 +43,7 @@
 //!
 //! - E1: the CAS that publishes `Restriction` (Release) → the load of the pointer (Acquire): its settings.
 //! - E2: I3 is a store-load race: the releases put a light barrier between their write and their read, the thread that
-//!   goes to sleep a heavy one.
+//!   goes to sleep a heavy one. So does a thread that gives up: it races with a release for who is the last to leave.
 //! - E3: exclusion and the order of critical sections are the inner lock's; the wrapper adds nothing to them.
 
 use core::marker::PhantomData;

@@ -268,6 +268,10 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     }
 
     unsafe fn dispose(&self) {
+        // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its state is lost.
+        if self.shared.get().is_some_and(Shared::is_held) {
+            return;
+        }
         // SAFETY: the caller's contract.
         unsafe { self.shared.dispose(|shared| shared.clear()) };
     }

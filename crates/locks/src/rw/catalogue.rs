@@ -6,7 +6,7 @@ use lockwork_platform::Platform;
 
 use super::bravo::Bravo;
 use super::by_node::variants;
-use super::{RwFutex, bravo, futex, pf_t, ttas};
+use super::{RwFutex, bravo, futex, ttas};
 use crate::api::RawRwLock;
 use crate::catalogue::Citation;
 
@@ -164,7 +164,6 @@ macro_rules! rw_catalogue {
 rw_catalogue! {
     RwFutex, futex::ALGORITHM, RwFutex<P>;
     RwTtas, ttas::ALGORITHM, ttas::RwTtas<P>;
-    PfT, pf_t::ALGORITHM, pf_t::PfT<P>;
     CRwWp, variants::C_RW_WP, variants::CRwWp<P>;
     CRwRp, variants::C_RW_RP, variants::CRwRp<P>;
     CRwNp, variants::C_RW_NP, variants::CRwNp<P>;

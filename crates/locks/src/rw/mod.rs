@@ -4,7 +4,6 @@ pub mod bravo;
 pub mod by_node;
 pub mod catalogue;
 pub mod futex;
-pub mod pf_t;
 pub mod ttas;
 
 use lockwork_platform::{ConstPlatform, Deadline, Platform};

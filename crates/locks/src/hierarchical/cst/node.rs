@@ -269,10 +269,13 @@ impl<P: Platform> NodeState<P> {
         // SAFETY: as above.
         let passed_over = unsafe { self.passed_over.get() } + 1;
         let is_due = passed_over >= attention.turn;
-        // SAFETY: as above.
-        unsafe { self.passed_over.set(if is_due { 0 } else { passed_over }) };
         // SAFETY: the caller's contract.
-        if is_due { unsafe { self.choose(attention.most) } } else { Chosen::nobody() }
+        let chosen = if is_due { unsafe { self.choose(attention.most) } } else { Chosen::nobody() };
+        // Nobody is chosen while those chosen before are on their way: then it stays due.
+        let passed_over = if !chosen.is_empty() { 0 } else { passed_over.min(attention.turn) };
+        // SAFETY: as above.
+        unsafe { self.passed_over.set(passed_over) };
+        chosen
     }
 
     /// Hands the node's lock to somebody who has yet to acquire the lock of the whole machine, or frees it. Returns whom to wake:
