@@ -5,7 +5,7 @@
 //! node who is awake, a bounded number of times in a row (`may-pass-local`, 64 unless a spec says otherwise), then the global
 //! lock to the next node. Sleepers who are passed over go to the node's parking list; when nobody of the node is awake, as many
 //! as the node has CPUs are woken (the paper's WS; `wake` sets another number, and a large one is its WA), and line up again.
-//! Nobody waits for a thread to wake up while another is awake.
+//! Within a node nobody waits for a thread to wake up while another is awake, but for one that has waited too long (see below).
 //!
 //! Deviations:
 //! - An acquisition that finds the lock free takes it without its node: one CAS, and no memory but the lock's own.
@@ -22,7 +22,7 @@
 //! The paper's sleepers may starve, since a woken one lines up behind others and may sleep again before its turn. Here that is
 //! bounded, twice. The one that has slept longest is woken at the latest after 1024 hand-overs on its node, with as many others
 //! as are woken at a time, once those woken before have lined up again. And who has lined up again twice is not passed
-//! over any more: it is handed the lock in its turn, if need be asleep. So a waiter is passed over three times at most, each
+//! over any more: it is handed the lock in its turn, if need be asleep. So a waiter is passed over twice at most, each
 //! time by 1024 hand-overs for each batch of sleepers before it.
 //!
 //! Properties: 16 bytes a lock; once somebody has waited 64 more, 64 for each node that has waited, and another 64 for each 7

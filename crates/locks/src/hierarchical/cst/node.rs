@@ -39,7 +39,7 @@ pub(super) struct NodeState<P: Platform> {
     parked: P::Data<Last<P>>,
     /// Hand-overs that are left until the other nodes get their turn. The holder's.
     passes: P::Data<u32>,
-    /// Hand-overs since somebody was woken, or there was nobody to wake. The holder's.
+    /// Hand-overs since sleepers were chosen because that was due, up to where it is due. The holder's.
     passed_over: P::Data<u32>,
     /// Those who were told to line up again, and have not done so yet.
     woken: P::U32,
