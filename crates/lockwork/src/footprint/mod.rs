@@ -46,7 +46,11 @@ impl Footprint {
     pub fn measure(spec: &str, nodes: usize) -> Result<Self, SpecError> {
         /// There is one machine to pretend.
         static MACHINE: Mutex<()> = Mutex::new(());
-        let spec = LockSpec::parse(spec).map_err(SpecError::from)?;
+        let mut spec = LockSpec::parse(spec).map_err(SpecError::from)?;
+        if let Some(Wrapper::Gcr(knobs) | Wrapper::GcrNuma(knobs)) = &mut spec.wrapper {
+            // Who does not join at once becomes passive, and takes its place before it is seen to wait.
+            knobs.spin = Some(0);
+        }
         let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
         NODES.store(nodes.clamp(1, 64), Relaxed);
         let after = |used| spec.dispatch::<Probe, _>(After { spec: &spec, used });
