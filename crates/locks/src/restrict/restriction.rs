@@ -349,8 +349,8 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// Counts a thread out that gave up without having had the lock.
     pub(super) fn give_up(&self) {
         self.counts.0.ingress.fetch_sub(1, Relaxed);
-        // ORDER: E2. Of a release and this, one sees that the other has left.
-        P::heavy_barrier();
+        // Of a release and this, one sees that the other has left.
+        P::heavy_barrier(); // ORDER: E2, against a release.
         wake::<P>(self.after_leaving());
     }
 }
