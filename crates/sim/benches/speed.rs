@@ -1,9 +1,9 @@
 //! How fast the simulation is: simulated operations of a host second, at 40 and at 4,095 threads, with every turn of every polling
 //! loop simulated; what a large run takes of memory; and how long a point of a sweep takes as users run it.
 //!
-//! `cargo bench -p lockwork-sim`
+//! `cargo bench -p lockwork-sim [-- TEXT]`: all, or those whose line begins with a title and lock that contain the text.
 
-use std::fs;
+use std::{env, fs};
 use std::time::Instant;
 
 use lockwork_locks::spec::LockSpec;
@@ -29,23 +29,33 @@ fn peak_mib() -> f64 {
     kib.unwrap_or(f64::NAN) / 1024.0
 }
 
+/// Whether this is asked for on the command line.
+fn is_wanted(name: &str) -> bool {
+    let mut texts = env::args().skip(1).filter(|text| !text.starts_with('-')).peekable();
+    texts.peek().is_none() || texts.any(|text| name.contains(&text))
+}
+
 fn measure(title: &str, machine: &Machine, lock: &str, frame: Frame, spin_sleep: bool) {
+    if !is_wanted(&format!("{title}: {lock}")) {
+        return;
+    }
     let micro = Micro { delay: Distribution::About(2000), ..Micro::SHORT };
     let spec = Protection::Lock(LockSpec::parse(lock).expect("a lock of ours"));
-    let mut rates: Vec<(f64, f64)> = (0..ROUNDS)
+    let mut rates: Vec<(f64, f64, f64)> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();
             let options = Options { spin_sleep, ..Options::default() };
             let result: RunResult = micro.run(&frame, machine, &spec, options);
             let seconds = start.elapsed().as_secs_f64();
-            (result.counts.operations as f64 / seconds / 1e6, seconds)
+            let operations = result.counts.operations as f64;
+            (operations / seconds / 1e6, seconds, result.counts.events as f64 / operations)
         })
         .collect();
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (rate, seconds) = rates[ROUNDS / 2];
+    let (rate, seconds, events) = rates[ROUNDS / 2];
     let (least, most) = (rates[0].0, rates[ROUNDS - 1].0);
     println!(
-        "{title}: {lock}: {rate:.1} M operations/s ({least:.1} to {most:.1}), {seconds:.2} s a run, peak {:.1} MiB",
+        "{title}: {lock}: {rate:.1} M operations/s ({least:.1} to {most:.1}), {seconds:.2} s a run, {events:.2} events an operation, peak {:.1} MiB",
         peak_mib()
     );
 }

@@ -286,9 +286,10 @@ unsafe impl Platform for Sim {
 
     #[inline]
     fn pause_within(most: u32) -> u32 {
-        if with(|engine| engine.pause(most)) {
-            suspend();
+        if !with(|engine| engine.pause(most)) {
+            return 1;
         }
+        suspend();
         with(Engine::rounds)
     }
 

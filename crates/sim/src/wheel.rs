@@ -37,6 +37,8 @@ struct Node<E> {
 pub(crate) struct Wheel<E> {
     /// No event is earlier.
     now: u64,
+    /// The time of the next event, `u64::MAX` if there is none.
+    next: u64,
     /// Events of this very time, the first one last. While there are any, others for this time join them.
     current: Vec<Entry<E>>,
     /// Events of the next `SLOTS` cycles; the slot of a time is its remainder.
@@ -55,6 +57,7 @@ impl<E: Copy + Ord> Wheel<E> {
     pub(crate) fn new() -> Self {
         Self {
             now: 0,
+            next: u64::MAX,
             current: Vec::new(),
             slots: Box::new([Slot { first: NONE, last: NONE }; SLOTS]),
             filled: [0; WORDS],
@@ -70,6 +73,7 @@ impl<E: Copy + Ord> Wheel<E> {
     pub(crate) fn push(&mut self, time: u64, rank: u64, event: E) {
         let entry = Entry { rank, number: self.filed, event };
         self.filed += 1;
+        self.next = self.next.min(time.max(self.now));
         if time <= self.now && !self.current.is_empty() {
             let place = self.current.partition_point(|other| *other > entry);
             self.current.insert(place, entry);
@@ -125,9 +129,11 @@ impl<E: Copy + Ord> Wheel<E> {
     /// The time of the next event, `u64::MAX` if there is none.
     #[inline]
     pub(crate) fn next_time(&self) -> u64 {
-        if !self.current.is_empty() {
-            return self.now;
-        }
+        self.next
+    }
+
+    /// The time of the next event that is not of this very time.
+    fn later(&self) -> u64 {
         let near = self.near().unwrap_or(u64::MAX);
         self.far.peek().map_or(near, |Reverse((time, ..))| near.min(*time))
     }
@@ -138,12 +144,16 @@ impl<E: Copy + Ord> Wheel<E> {
         if self.current.is_empty() {
             self.turn();
         }
-        self.current.pop().map(|entry| (self.now, entry.event))
+        let entry = self.current.pop()?;
+        if self.current.is_empty() {
+            self.next = self.later();
+        }
+        Some((self.now, entry.event))
     }
 
     /// Goes on to the time of the next event, and collects those of that time.
     fn turn(&mut self) {
-        let time = self.next_time();
+        let time = self.next;
         if time == u64::MAX {
             return;
         }

@@ -14,6 +14,9 @@ pub(crate) type CoreId = u16;
 /// A request's number.
 pub(crate) type RequestId = u32;
 
+/// Cycles from when a request has been served until the line turns to the next: the core does what it wanted the line for.
+pub(crate) const BETWEEN_SERVICES: u64 = 1;
+
 const NOBODY: CoreId = CoreId::MAX;
 const NONE: RequestId = RequestId::MAX;
 
@@ -32,16 +35,23 @@ struct Line {
     owner: CoreId,
     /// The node whose memory it is in, once somebody has used it.
     home: Option<u8>,
-    /// Whether it is on its way to somebody.
+    /// Whether it is on its way to somebody, and until when.
     busy: bool,
-    /// Requests that are on their way or being served.
+    busy_until: u64,
+    /// Requests that are on their way or being served, and those of them that want to write.
     in_flight: u16,
+    writes_in_flight: u16,
     /// Those that wait, in the order of their arrival.
     first: RequestId,
     last: RequestId,
+    /// How many of those want to write, and how many that want to read are before the first of these.
+    writes_waiting: u16,
+    reads_before: u16,
     /// Which last-level caches have cores with copies, and which cores of each.
     sharing: u64,
     sharers: Box<[u64]>,
+    /// How many cores have copies.
+    copies: u16,
 }
 
 /// A core's request for a line.
@@ -53,6 +63,15 @@ pub(crate) struct Request {
     next: RequestId,
 }
 
+/// For how long what an access finds cannot change.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outlook {
+    /// Cycles from the next event on.
+    pub(crate) lookahead: u64,
+    /// At least up to this time.
+    pub(crate) until: u64,
+}
+
 /// What happens next to a request or a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Move {
@@ -60,6 +79,41 @@ pub(crate) enum Move {
     Waits,
     /// It is served, and done after this many cycles.
     DoneIn(u64),
+}
+
+/// The least that requests take: cycles on their way, or being served.
+#[derive(Debug, Clone, Copy)]
+struct Shortest {
+    /// Any request.
+    request: u64,
+    /// Its service.
+    service: u64,
+    /// A request to write a line that another core has.
+    write: u64,
+    /// As that, from another last-level cache.
+    far_write: u64,
+    /// What each further copy adds to a request to write.
+    each_copy: u64,
+}
+
+impl Shortest {
+    /// Of a machine, whose transfers between `llcs` last-level caches these are, row by row.
+    fn new(machine: &Machine, transfers: &[Transfer], llcs: usize) -> Self {
+        let share = |cost| part(cost, machine.memory.request_share);
+        let stores = |far: bool| {
+            let pairs = transfers.iter().enumerate().filter(move |(pair, _)| !far || pair / llcs != pair % llcs);
+            pairs.map(|(_, transfer)| transfer.store).min().unwrap_or(0)
+        };
+        let loads = transfers.iter().map(|transfer| transfer.load).min().unwrap_or(0);
+        let cheapest = loads.min(stores(false)).min(machine.memory.dram).min(machine.memory.dram_remote);
+        Self {
+            request: share(cheapest),
+            service: cheapest - share(cheapest),
+            write: share(stores(false)),
+            far_write: share(stores(true)),
+            each_copy: share(machine.memory.invalidate),
+        }
+    }
 }
 
 /// Who has which line.
@@ -78,8 +132,8 @@ pub(crate) struct Directory {
     node_of: Vec<u8>,
     /// Cores that lost their copy in the last service.
     pub(crate) lost: Vec<CoreId>,
-    /// No request arrives earlier than this after it was sent.
-    pub(crate) shortest_request: u64,
+    /// The least that requests take on their way.
+    shortest: Shortest,
     pub(crate) counts: Transfers,
     /// For an arbitration by chance.
     random: Random,
@@ -95,20 +149,17 @@ impl Directory {
                 (from, to) => machine.transfer(machine.distance(first_core(from), first_core(to))),
             })
             .collect();
-        let share = machine.memory.request_share;
-        let dram = machine.memory.dram.min(machine.memory.dram_remote);
-        let shortest = transfers.iter().map(|transfer| transfer.load.min(transfer.store)).chain([dram]).min();
         Self {
             lines: Vec::new(),
             requests: Vec::new(),
             free: NONE,
             pending: vec![Vec::new(); machine.cores()],
+            shortest: Shortest::new(machine, &transfers, llcs),
             transfers,
             llcs,
             llc_of: (0..machine.cores()).map(|core| machine.llc_of(core) as u8).collect(),
             node_of: (0..machine.cores()).map(|core| machine.node_of(core) as u8).collect(),
             lost: Vec::new(),
-            shortest_request: part(shortest.unwrap_or(0), share),
             counts: Transfers::default(),
             random,
             machine: machine.clone(),
@@ -121,11 +172,16 @@ impl Directory {
             owner: NOBODY,
             home: None,
             busy: false,
+            busy_until: 0,
             in_flight: 0,
+            writes_in_flight: 0,
             first: NONE,
             last: NONE,
+            writes_waiting: 0,
+            reads_before: 0,
             sharing: 0,
             sharers: Box::default(),
+            copies: 0,
         };
         if self.lines.len() < lines {
             self.lines.resize(lines, fresh);
@@ -153,10 +209,38 @@ impl Directory {
         line.sharers[llc] & bit != 0
     }
 
-    /// Whether nobody is after the line.
+    /// For how long what this access finds cannot change, whatever others do from the next event on.
+    ///
+    /// A copy that can be read is lost only to somebody who writes. That request takes its time, the longer, the more have copies; and
+    /// where the line turns to its requests in order, those before it come first.
     #[inline]
-    pub(crate) fn is_quiet(&self, line: LineId) -> bool {
-        self.lines[line as usize].in_flight == 0
+    pub(crate) fn outlook(&self, core: CoreId, number: LineId, access: Access) -> Outlook {
+        let line = &self.lines[number as usize];
+        let shortest = &self.shortest;
+        if access == Access::Store || line.copies < 2 || !self.shares(line, core) {
+            let lookahead = if line.in_flight == 0 { shortest.request } else { 0 };
+            return Outlook { lookahead, until: 0 };
+        }
+        let lookahead = if line.writes_in_flight == 0 {
+            let far = line.sharing & (line.sharing - 1) != 0;
+            let transfer = if far { shortest.far_write } else { shortest.write };
+            // Of those with copies one may be whoever asks, and one is part of the transfer.
+            transfer + shortest.each_copy * u64::from(line.copies - 2)
+        } else {
+            0
+        };
+        let until = if line.busy && self.machine.memory.arbitration == Arbitration::Fifo {
+            let each = shortest.service + BETWEEN_SERVICES;
+            line.busy_until + BETWEEN_SERVICES + u64::from(line.reads_before) * each
+        } else {
+            0
+        };
+        Outlook { lookahead, until }
+    }
+
+    /// Notes until when a line serves the request that it has turned to.
+    pub(crate) fn is_busy_until(&mut self, line: LineId, time: u64) {
+        self.lines[line as usize].busy_until = time;
     }
 
     /// Whether the line is on its way to somebody.
@@ -182,16 +266,23 @@ impl Directory {
             id
         };
         self.pending[core as usize].push(id);
-        self.lines[line as usize].in_flight += 1;
+        let state = &mut self.lines[line as usize];
+        state.in_flight += 1;
+        state.writes_in_flight += u16::from(access == Access::Store);
         let (cost, _) = self.cost(core, line, access);
         (id, part(cost, self.machine.memory.request_share))
     }
 
     /// A request has arrived.
     pub(crate) fn arrive(&mut self, id: RequestId) -> Move {
-        let line = &mut self.lines[self.requests[id as usize].line as usize];
+        let Request { line, access, .. } = self.requests[id as usize];
+        let line = &mut self.lines[line as usize];
         if !line.busy {
             return self.serve(id);
+        }
+        match access {
+            Access::Store => line.writes_waiting += 1,
+            Access::Load => line.reads_before += u16::from(line.writes_waiting == 0),
         }
         if line.first == NONE {
             line.first = id;
@@ -279,6 +370,7 @@ impl Directory {
                     }
                 }
                 line.owner = NOBODY;
+                line.copies = 0;
             }
             Access::Load => {
                 let owner = std::mem::replace(&mut line.owner, NOBODY);
@@ -298,6 +390,7 @@ impl Directory {
             line.sharers = vec![0; llcs].into_boxed_slice();
         }
         line.sharing |= 1 << llc;
+        line.copies += u16::from(line.sharers[llc] & bit == 0);
         line.sharers[llc] |= bit;
     }
 
@@ -310,6 +403,7 @@ impl Directory {
         let node = self.node_of[request.core as usize];
         let line = &mut self.lines[request.line as usize];
         line.in_flight -= 1;
+        line.writes_in_flight -= u16::from(request.access == Access::Store);
         line.home.get_or_insert(node);
         let waited_for = line.first != NONE;
         // It stays busy until the next is served, so that nobody overtakes those who wait.
@@ -376,6 +470,14 @@ impl Directory {
             self.lines[line as usize].last = before;
         }
         self.requests[chosen as usize].next = NONE;
+        let writes = self.requests[chosen as usize].access == Access::Store;
+        self.lines[line as usize].writes_waiting -= u16::from(writes);
+        self.lines[line as usize].reads_before = if before == NONE && !writes {
+            self.lines[line as usize].reads_before - 1
+        } else {
+            let reads = |id: &RequestId| self.requests[*id as usize].access == Access::Load;
+            self.waiting(line).take_while(reads).count() as u16
+        };
     }
 
     /// The request itself.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
 
-use super::coherence::{Access, CoreId};
+use super::coherence::{Access, CoreId, Outlook};
 use super::fiber::{FiberId, Round, State};
 pub(crate) use super::stores::Width;
 use super::stores::{Store, StoreBuffer};
@@ -63,6 +63,11 @@ impl Cpu {
         }
     }
 
+    /// When its thread has to give way to another one.
+    fn must_give_way_at(&self) -> u64 {
+        if self.slice_filed { self.slice_end } else { u64::MAX }
+    }
+
     /// Whether all its stores are visible.
     pub(super) fn is_drained(&self) -> bool {
         self.buffer.is_empty()
@@ -83,17 +88,15 @@ impl Engine {
         &mut self.cpus[usize::from(cpu)]
     }
 
-    /// Whether the thread has run ahead of what may still happen to `line`, or to it. Then it must wait, and will.
+    /// Whether the thread has run ahead of what may still happen. Then it must wait, and will. What it is about to do does not
+    /// change for as long as `outlook` says.
     #[inline]
-    pub(crate) fn is_ahead(&mut self, line: Option<LineId>) -> bool {
+    pub(crate) fn is_ahead(&mut self, outlook: Outlook) -> bool {
         let next = if self.ready.is_empty() { self.wheel.next_time() } else { self.now };
-        // Nobody who has not asked for the line yet can take it away before a request has arrived.
-        let limit = match line {
-            Some(line) if self.directory.is_quiet(line) => {
-                next.saturating_add(self.directory.shortest_request)
-            }
-            _ => next,
-        };
+        let mut limit = next.saturating_add(outlook.lookahead);
+        if outlook.until > limit {
+            limit = limit.max(outlook.until.min(self.my_cpu().must_give_way_at()));
+        }
         let limit = limit.min(self.end.saturating_add(1));
         let clock = self.me().clock;
         // What happens in the very cycle comes first; but a thread whose turn it is has had that.
@@ -104,11 +107,14 @@ impl Engine {
         ahead
     }
 
-    /// As [`Engine::is_ahead`] for what depends on the thread's own stores, too, while there are any under way.
+    /// As [`Engine::is_ahead`], for an access to a line that depends on the thread's own stores, too, while there are any under way.
     #[inline]
-    fn is_ahead_of_stores(&mut self, line: LineId) -> bool {
-        let drained = self.my_cpu().is_drained();
-        self.is_ahead(drained.then_some(line))
+    fn is_ahead_of_stores(&mut self, line: LineId, access: Access) -> bool {
+        let cpu = self.my_cpu();
+        let (core, drained) = (cpu.core, cpu.is_drained());
+        let outlook =
+            if drained { self.directory.outlook(core, line, access) } else { Outlook::default() };
+        self.is_ahead(outlook)
     }
 
     /// Lets the calling thread, which is to be suspended, go on at its own clock's time.
@@ -167,12 +173,14 @@ impl Engine {
     #[inline]
     pub(crate) fn load(&mut self, address: usize) -> Option<Source> {
         let line = self.line_of(address);
-        if self.is_ahead_of_stores(line) {
+        if self.is_ahead_of_stores(line, Access::Load) {
             return None;
         }
         let cpu = self.my_cpu();
         let core = cpu.core;
-        if let Some(bits) = cpu.buffer.newest(address) {
+        if !cpu.is_drained()
+            && let Some(bits) = cpu.buffer.newest(address)
+        {
             self.worked(1);
             return Some(Source::Buffer(bits));
         }
@@ -198,7 +206,7 @@ impl Engine {
         releases: bool,
     ) -> Option<bool> {
         let line = self.line_of(address);
-        if self.is_ahead_of_stores(line) {
+        if self.is_ahead_of_stores(line, Access::Store) {
             return None;
         }
         let room = self.machine.core.store_buffer;
@@ -231,10 +239,11 @@ impl Engine {
         if !self.my_cpu().buffer.lets_pass(line, releases) {
             self.drained()?;
         }
-        if self.is_ahead(Some(line)) {
+        let core = self.my_cpu().core;
+        let outlook = self.directory.outlook(core, line, Access::Store);
+        if self.is_ahead(outlook) {
             return None;
         }
-        let core = self.my_cpu().core;
         if !self.directory.hits(core, line, Access::Store) {
             self.fetch(line, Access::Store);
             return None;
@@ -286,7 +295,7 @@ impl Engine {
     pub(crate) fn prefetch(&mut self, address: usize) -> Option<()> {
         // A hint may name any address.
         let Some(line) = self.memory.line_of(address) else { return Some(()) };
-        if self.is_ahead(None) {
+        if self.is_ahead(Outlook::default()) {
             return None;
         }
         let core = self.my_cpu().core;
@@ -415,11 +424,17 @@ impl Engine {
         fiber.clock += pause;
         fiber.rounds = 1;
         let clock = fiber.clock;
+        if !spin_sleep {
+            // Rounds that are not idle are not looked into.
+            let length = clock - mem::replace(&mut fiber.round.start, clock);
+            self.counts.spun += length;
+            return false;
+        }
         let round = mem::replace(&mut fiber.round, Round::begin(clock));
         let before = mem::replace(&mut fiber.last_round, round);
         let length = clock - round.start;
         self.counts.spun += length;
-        if !spin_sleep || !drained || most < 2 || !round.repeats(&before) {
+        if !drained || most < 2 || !round.repeats(&before) {
             return false;
         }
         if !round.lines().iter().all(|line| self.directory.hits(core, *line, Access::Load)) {

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ptr::{self, NonNull};
 
-use self::coherence::{Directory, Move, RequestId};
+use self::coherence::{BETWEEN_SERVICES, Directory, Move, Outlook, RequestId};
 use self::cpu::Cpu;
 pub(crate) use self::fiber::FiberId;
 pub use self::fiber::ProcessId;
@@ -138,7 +138,7 @@ pub(crate) fn until<R>(mut attempt: impl FnMut(&mut Engine) -> Option<R>) -> R {
 
 /// Lets all happen that may happen before the calling thread's own time.
 pub(crate) fn catch_up() {
-    until(|engine| (!engine.is_ahead(None)).then_some(()));
+    until(|engine| (!engine.is_ahead(Outlook::default())).then_some(()));
 }
 
 impl Engine {
@@ -359,8 +359,9 @@ impl Engine {
     /// What follows from a service that has begun: others may have lost their copies.
     fn served(&mut self, request: RequestId, next: Move) {
         let Move::DoneIn(cycles) = next else { return };
-        self.file(self.now + cycles, Event::Done(request));
         let line = self.directory.request(request).line;
+        self.file(self.now + cycles, Event::Done(request));
+        self.directory.is_busy_until(line, self.now + cycles);
         let lost = mem::take(&mut self.directory.lost);
         for core in &lost {
             self.wake_pollers(*core, line, self.now);
@@ -372,8 +373,7 @@ impl Engine {
     fn done(&mut self, request: RequestId) {
         let (request, waited_for) = self.directory.done(request);
         if waited_for {
-            // The core does what it wanted the line for before that goes on.
-            self.file(self.now + 1, Event::Next(request.line));
+            self.file(self.now + BETWEEN_SERVICES, Event::Next(request.line));
         }
         for cpu in self.cpus_of(request.core) {
             if let Some(id) = self.cpus[usize::from(cpu)].fiber {

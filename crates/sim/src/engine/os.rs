@@ -4,6 +4,7 @@
 //! differ a little, as they do in life. A thread that is not pinned goes, when it wakes up, to an idle CPU if there is one near
 //! it, and a CPU with nothing to do takes a thread from the longest queue.
 
+use super::coherence::Outlook;
 use super::fiber::{FiberId, State};
 use super::{CpuId, Engine, Event};
 
@@ -169,7 +170,7 @@ impl Engine {
     /// In and out of the kernel. `None`: try again when it is the thread's turn.
     pub(crate) fn enter_kernel(&mut self) -> Option<()> {
         self.drained()?;
-        if self.is_ahead(None) {
+        if self.is_ahead(Outlook::default()) {
             return None;
         }
         self.delay(self.machine.os.syscall);
