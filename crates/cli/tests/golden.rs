@@ -5,6 +5,21 @@ mod common;
 
 use common::{bare_lockwork, lockwork, output, script};
 
+const COMMANDS: [&str; 12] = [
+    "run",
+    "compare",
+    "bench",
+    "sim",
+    "calibrate",
+    "list",
+    "info",
+    "doctor",
+    "monitor",
+    "policy",
+    "completions",
+    "man",
+];
+
 /// Exit status, stdout and stderr of a command line, as one text.
 fn transcript(arguments: &[&str]) -> String {
     let (status, stdout, stderr) = output(lockwork().args(arguments));
@@ -20,20 +35,7 @@ fn transcript(arguments: &[&str]) -> String {
 #[test]
 fn help_of_every_command() {
     insta::assert_snapshot!("help", transcript(&["--help"]));
-    for command in [
-        "run",
-        "compare",
-        "bench",
-        "sim",
-        "calibrate",
-        "list",
-        "info",
-        "doctor",
-        "monitor",
-        "policy",
-        "completions",
-        "man",
-    ] {
+    for command in COMMANDS {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_policy_check", transcript(&["policy", "check", "--help"]));
@@ -41,19 +43,7 @@ fn help_of_every_command() {
 
 #[test]
 fn every_help_has_examples() {
-    for command in [
-        "run",
-        "compare",
-        "bench",
-        "sim",
-        "calibrate",
-        "list",
-        "info",
-        "doctor",
-        "monitor",
-        "completions",
-        "man",
-    ] {
+    for command in COMMANDS {
         assert!(transcript(&[command, "--help"]).contains("Example"), "{command}");
     }
 }

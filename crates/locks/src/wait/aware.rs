@@ -21,13 +21,16 @@ use lockwork_platform::{AtomicCell, Deadline, Platform, TimedOut};
 
 use super::{GRANTED, WaitPolicy, abandon, expired, park, poll_within};
 
-/// Spinning while whoever is ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`).
+/// Spinning while whoever is ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`), or, if it
+/// `LEAVES`, giving up.
 #[derive(Debug)]
-pub struct Aware;
+pub struct AwareThen<const LEAVES: bool>;
+
+/// Spins, and then sleeps.
+pub type Aware = AwareThen<false>;
 
 /// As [`Aware`], giving up where that would go to sleep: for waiters that have another place to sleep at.
-#[derive(Debug)]
-pub(crate) struct AwareOrLeave;
+pub(crate) type AwareOrLeave = AwareThen<true>;
 
 /// Spinning budgets behind a thread that is seen to run: about 10 ms.
 const WATCHED: u32 = 2000;
@@ -99,7 +102,7 @@ fn spin_on<P: Platform>(word: &P::Futex, ahead: u32, deadline: Option<Deadline>)
     spin_aware::<P>(|| ahead, deadline, || word.load(Acquire) == GRANTED)
 }
 
-impl<P: Platform> WaitPolicy<P> for Aware {
+impl<P: Platform, const LEAVES: bool> WaitPolicy<P> for AwareThen<LEAVES> {
     const NAME: &'static str = "aware";
     const LOOKS_AHEAD: bool = true;
 
@@ -110,23 +113,7 @@ impl<P: Platform> WaitPolicy<P> for Aware {
     fn wait_behind(word: &P::Futex, ahead: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
         match spin_on::<P>(word, ahead, deadline) {
             Spun::Done => Ok(()),
-            Spun::Late => abandon::<P>(word),
-            Spun::Bleak => park::<P>(word, deadline),
-        }
-    }
-}
-
-impl<P: Platform> WaitPolicy<P> for AwareOrLeave {
-    const NAME: &'static str = "aware";
-    const LOOKS_AHEAD: bool = true;
-
-    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        <Self as WaitPolicy<P>>::wait_behind(word, 0, deadline)
-    }
-
-    fn wait_behind(word: &P::Futex, ahead: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        match spin_on::<P>(word, ahead, deadline) {
-            Spun::Done => Ok(()),
+            Spun::Bleak if !LEAVES => park::<P>(word, deadline),
             Spun::Late | Spun::Bleak => abandon::<P>(word),
         }
     }
