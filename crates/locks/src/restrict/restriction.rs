@@ -23,6 +23,9 @@ const TOP_PARKED: u32 = 2;
 /// The first passive thread has joined, and sleeps, or is about to, until an active one has left.
 const JOINED_PARKED: u32 = 3;
 
+/// Pauses between two looks for room among the active threads, at most, for each CPU that somebody else may look on.
+const LOOK_EVERY: u32 = 4;
+
 /// The part of the state that one kind of thread writes, on a cache line of its own.
 #[repr(align(64))]
 struct Line<T>(T);
@@ -184,8 +187,9 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     }
 
     /// Makes the calling thread active if few enough are, now or within about the time that sleeping would cost: most collisions
-    /// are with holders that run and are about to leave. It looks more and more rarely, since every look takes from the holder
-    /// the line that the holder is about to write.
+    /// are with holders that run and are about to leave. It looks more and more rarely, up to a bound: every look takes from
+    /// the holder the line that the holder is about to write, and there may be one looking on each other CPU. On a
+    /// machine with few of them rare looks would but miss the moment at which there is room.
     fn join_active(&self) -> bool {
         let Settings { active, spin, .. } = self.settings();
         let counts = &self.counts.0;
@@ -200,7 +204,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
                     .is_ok();
             joined.then_some(())
         };
-        let mut delay = Delay::new::<P>(spin);
+        let mut delay = Delay::new::<P>(spin.min(LOOK_EVERY * (P::parallelism() as u32).saturating_sub(2)));
         let mut left = spin;
         while join().is_none() {
             if left == 0 {
