@@ -10,8 +10,9 @@
 //! their node, without fences, and one that is barred leaves no trace. A writer that waits for readers sleeps; the last of them
 //! wakes it. Parked readers sleep on their node's word. `c-rw-np`: the paper's readers pass through the writers' lock one by
 //! one; here only those that have found the lock barred twice. A node gets a word of its own at the first use that finds no
-//! writer; until then its readers use that of the first node. The mutex of `cst-rwsem*` is C-MCS-MCS, whose waiters spin
-//! and then sleep.
+//! writer; until then its readers use that of the first node. The mutex of `cst-rwsem*` is the CST-mutex: with more threads than CPUs
+//! the lock goes to writers who are awake. `cst-rwsem` lets readers in when no writer of the releaser's node is, rather than when none
+//! waits: they would wait for somebody to wake up.
 //!
 //! Properties: 8 bytes at rest; used, 256 more, 64 for each further node that reads, and the state of the writers' lock. Readers of different
 //! nodes share no line that changes. A writer changes a line a node, twice.

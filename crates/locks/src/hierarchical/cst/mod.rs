@@ -96,6 +96,7 @@ use self::line::{Line, OWNED, Waiter, held};
 use self::node::{Acquired, Attention, Chosen, NodeState};
 use super::directory::Children;
 use super::lazy::{Lazy, State};
+use super::part::{LocalLock, Part};
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::knobs::{BaseKnobs, PASS_LIMIT};
@@ -224,6 +225,11 @@ impl Cst<Native> {
 }
 
 impl<P: Platform, const TURN: u32> Cst<P, TURN> {
+    /// What waiters are known by.
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
     fn line<'a>(&'a self, shared: &'a Shared<P>) -> Line<'a, P> {
         Line { tail: &self.tail, first: &shared.first }
     }
@@ -237,11 +243,11 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
             && self.tail.compare_exchange(ptr::null_mut(), held::<P>(way), Acquire, Relaxed).is_ok()
     }
 
-    /// Lines up and waits. Whether the lock was acquired before the deadline.
+    /// Lines up and waits, known as a waiter for `address`. Whether the lock was acquired before the deadline.
     #[cold]
-    fn acquire(&self, deadline: Option<Deadline>) -> bool {
+    fn acquire(&self, address: usize, deadline: Option<Deadline>) -> bool {
         // From before it is in a queue until it is in none: a child of `fork` must be able to find every ghost.
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
+        registered::<P, _>(address, || {
             let shared = self.state.get_or_make();
             let state = shared.nodes.state(P::node(), |_| {});
             match state.acquire(deadline) {
@@ -307,6 +313,22 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         self.release_globally(shared, BY_NODE);
         // There may be no lock any more, but whoever waits for it waits.
         chosen.wake();
+    }
+
+    /// Hands the lock to a thread of the node that has it who is awake, if there is one and the node's turn is not over.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock, by way of `state`.
+    unsafe fn pass(&self, shared: &Shared<P>, state: &NodeState<P>) -> bool {
+        // SAFETY: I1: the node's lock is the caller's, for all that follows.
+        let chosen = unsafe { state.attend(shared.attention(TURN)) };
+        // SAFETY: as above.
+        let in_turn = unsafe { state.may_pass() } || self.tail.load(Relaxed) == held::<P>(BY_NODE);
+        // SAFETY: as above. ORDER: E4.
+        let passed = in_turn && unsafe { state.hand_over(OWNED) };
+        chosen.wake();
+        passed
     }
 
     /// Hands the global lock, held in way `way`, to the next leader who has not given up, or frees it.
@@ -376,7 +398,7 @@ unsafe impl<P: Platform, const TURN: u32> RawLock<P> for Cst<P, TURN> {
     #[inline(always)]
     fn lock(&self) {
         if !self.take(DIRECTLY) {
-            let acquired = self.acquire(None);
+            let acquired = self.acquire(self.address(), None);
             debug_assert!(acquired, "a wait without a deadline ends with the lock");
         }
     }
@@ -387,7 +409,7 @@ unsafe impl<P: Platform, const TURN: u32> RawLock<P> for Cst<P, TURN> {
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.take(DIRECTLY) || self.acquire(Some(deadline))).then_some(())
+        (self.take(DIRECTLY) || self.acquire(self.address(), Some(deadline))).then_some(())
     }
 
     #[inline(always)]
@@ -432,51 +454,38 @@ unsafe impl<P: Platform, const TURN: u32> RawLock<P> for Cst<P, TURN> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use lockwork_platform::Clock;
-
-    use super::*;
-
-    const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
-
-    fn tail(lock: &Cst<Native>) -> usize {
-        lock.tail.load(Relaxed).addr()
+impl<P: Platform, const TURN: u32> Part<P> for Cst<P, TURN> {
+    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<()> {
+        (self.take(DIRECTLY) || self.acquire(address, deadline)).then_some(())
     }
 
-    #[test]
-    fn a_free_lock_is_taken_without_state() {
-        // SAFETY: null pointers are valid atomic pointers.
-        let lock: Cst<Native> = unsafe { core::mem::zeroed() };
-        let () = lock.lock();
-        assert!(tail(&lock) == DIRECTLY && lock.try_lock().is_none() && lock.state.get().is_none());
-        // SAFETY: locked above.
-        unsafe { lock.unlock(()) };
-        assert!(!lock.is_locked());
+    #[inline(always)]
+    fn attempt_for(&self, _address: usize) -> Option<()> {
+        self.try_lock()
     }
 
-    #[test]
-    fn who_gives_up_leaves_the_lock_of_its_node_free() {
-        let lock = Cst::unlocked();
-        let () = lock.lock();
-        for _ in 0..3 {
-            assert!(lock.try_lock_until(PAST).is_none());
-        }
-        // SAFETY: locked above.
-        unsafe { lock.unlock(()) };
-        assert_eq!(tail(&lock), 0);
-        assert!(lock.acquire(Some(PAST)), "nobody else is here");
-        assert_eq!(tail(&lock), BY_NODE);
-        // SAFETY: locked above.
-        unsafe { lock.unlock(()) };
-        assert_eq!(tail(&lock), 0);
-    }
-
-    #[test]
-    fn sleepers_are_woken_by_the_number_that_was_set() {
-        let lock = Cst::<Native>::unlocked();
-        lock.configure(&BaseKnobs { pass_limit: Some(7), wake: Some(3) });
-        let shared = lock.state.get_or_make();
-        assert_eq!((shared.limit.load(Relaxed), shared.attention(1).most), (7, 3));
+    fn clear(&self) {
+        self.tail.store(ptr::null_mut(), Relaxed);
+        // SAFETY: nobody else runs, and the lock is free.
+        unsafe { self.forget_waiters(None) };
     }
 }
+
+impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
+    /// To somebody of the same node who is awake. For all others a release is quicker than the wait would be.
+    unsafe fn hand_over(&self, (): ()) -> Result<(), ()> {
+        // ORDER: Acquire is E8.
+        if self.tail.load(Acquire) == held::<P>(DIRECTLY) {
+            return Err(());
+        }
+        let Some(shared) = self.state.get() else { return Err(()) };
+        // SAFETY: I1: held by the caller.
+        let Serving(serving) = unsafe { shared.serving.get() };
+        // SAFETY: node states stay until the lock is disposed of. I1.
+        let passed = unsafe { serving.as_ref() }.is_some_and(|state| unsafe { self.pass(shared, state) });
+        if passed { Ok(()) } else { Err(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

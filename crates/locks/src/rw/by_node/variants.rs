@@ -4,9 +4,9 @@ use lockwork_platform::Native;
 
 use super::{ByNode, Rule};
 use crate::catalogue::Citation;
-use crate::hierarchical::combinations::{CMcsMcs, CTktTkt};
+use crate::hierarchical::combinations::CTktTkt;
+use crate::hierarchical::cst::Cst;
 use crate::rw::catalogue::{Favour, RwAlgorithm};
-use crate::wait::SpinThenPark;
 
 const CALCIU: Citation = Citation {
     key: "calciu13",
@@ -64,13 +64,14 @@ pub const C_RW_NP: RwAlgorithm = RwAlgorithm {
 pub const CST_RWSEM: RwAlgorithm = RwAlgorithm {
     name: "cst-rwsem",
     waiting: "stp",
-    fairness: "writers as in c-mcs-mcs; readers wait until no writer is left",
+    fairness: "writers as in cst-mutex; readers wait until no writer is awake and waits",
     bytes_per_waiter: 64,
     timed: "gives up in the writers' queue, or wakes at the deadline",
     citation: KASHYAP,
     summary: "readers count themselves on their node and park there; writers queue, bar all nodes and wait for the readers",
-    deviations: "The bar is part of each node's count: readers need no fence. A writer that waits for readers parks, too, and \
-                 the last of them wakes it. The writers' lock is c-mcs-mcs-stp. Readers sleep on a word of their node: the \
+    deviations: "The bar is part of each node's count: readers need no fence. A release lets readers in if no writer of its node \
+                 is awake. A writer that waits for readers parks, too, and \
+                 the last of them wakes it. Readers sleep on a word of their node: the \
                  writer wakes one, and that one the rest.",
     avoid: "Many writes, and where readers must get in.",
     ..C_RW_WP
@@ -80,7 +81,7 @@ pub const CST_RWSEM: RwAlgorithm = RwAlgorithm {
 pub const CST_RWSEM_NEUTRAL: RwAlgorithm = RwAlgorithm {
     name: "cst-rwsem-neutral",
     favour: Favour::Neutral,
-    fairness: "writers as in c-mcs-mcs; a reader that two writers have passed queues with them",
+    fairness: "writers as in cst-mutex; a reader that two writers have passed queues with them",
     deviations: "As cst-rwsem, and: every release lifts the bars; a reader that has met two of them goes through the \
                  writers' lock.",
     avoid: "Many writes.",
@@ -120,9 +121,9 @@ pub type CRwRp<P> = ByNode<P, CTktTkt<P>, ReadersSpinning>;
 /// C-RW-NP.
 pub type CRwNp<P> = ByNode<P, CTktTkt<P>, NeutralSpinning>;
 /// CST's reader-writer lock, writers preferred.
-pub type CstRwsem<P> = ByNode<P, CMcsMcs<P, SpinThenPark>, WritersParking>;
+pub type CstRwsem<P> = ByNode<P, Cst<P>, WritersParking>;
 /// The same, starving nobody.
-pub type CstRwsemNeutral<P> = ByNode<P, CMcsMcs<P, SpinThenPark>, NeutralParking>;
+pub type CstRwsemNeutral<P> = ByNode<P, Cst<P>, NeutralParking>;
 
 const _: () = assert!(size_of::<CRwWp<Native>>() == C_RW_WP.bytes);
 
