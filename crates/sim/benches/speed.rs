@@ -3,8 +3,8 @@
 //!
 //! `cargo bench -p lockwork-sim [-- TEXT]`: all, or those whose line begins with a title and lock that contain the text.
 
-use std::{env, fs};
 use std::time::Instant;
+use std::{env, fs};
 
 use lockwork_locks::spec::LockSpec;
 use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, RunResult, Workload};

@@ -101,7 +101,8 @@ impl Shortest {
     fn new(machine: &Machine, transfers: &[Transfer], llcs: usize) -> Self {
         let share = |cost| part(cost, machine.memory.request_share);
         let stores = |far: bool| {
-            let pairs = transfers.iter().enumerate().filter(move |(pair, _)| !far || pair / llcs != pair % llcs);
+            let pairs =
+                transfers.iter().enumerate().filter(move |(pair, _)| !far || pair / llcs != pair % llcs);
             pairs.map(|(_, transfer)| transfer.store).min().unwrap_or(0)
         };
         let loads = transfers.iter().map(|transfer| transfer.load).min().unwrap_or(0);

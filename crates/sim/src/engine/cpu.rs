@@ -112,8 +112,7 @@ impl Engine {
     fn is_ahead_of_stores(&mut self, line: LineId, access: Access) -> bool {
         let cpu = self.my_cpu();
         let (core, drained) = (cpu.core, cpu.is_drained());
-        let outlook =
-            if drained { self.directory.outlook(core, line, access) } else { Outlook::default() };
+        let outlook = if drained { self.directory.outlook(core, line, access) } else { Outlook::default() };
         self.is_ahead(outlook)
     }
 
