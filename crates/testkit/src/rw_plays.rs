@@ -126,7 +126,7 @@ impl<P: ModelPlatform> Shelf<P> {
 /// One part: `r`ead, `w`rite; `R`ead and `W`rite with a deadline that has passed; `t`imed read and
 /// `T`imed write, whose deadline passes when somebody sets the time; `c`lock: sets the time; `a`gain: reads, twice at once;
 /// `d`owngrade: writes, and reads before it leaves; `h`old: reads, and stays until somebody waits; `j`oin: reads when somebody
-/// waits.
+/// waits; joins `A`t once: reads as if it were a reader already; `x`: writes, if that needs no waiting.
 fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
     match part {
         b'r' => _ = shelf.read(None),
@@ -141,6 +141,15 @@ fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
             assert!(shelf.lock.lock_shared_again(None));
             shelf.read_locked();
             shelf.read_locked();
+        }
+        b'A' => {
+            assert!(shelf.lock.lock_shared_again(None));
+            shelf.read_locked();
+        }
+        b'x' => {
+            if shelf.lock.try_lock_exclusive() {
+                shelf.write_locked();
+            }
         }
         b'd' => shelf.downgrade(),
         b'h' => {
@@ -172,9 +181,9 @@ pub fn play_used<P: ModelPlatform>(subject: RwSubject, parts: &'static str) -> P
 fn play_with<P: ModelPlatform>(shelf: Arc<Shelf<P>>, parts: &'static str) -> Play {
     let sections = |sure: bool| -> usize {
         let of = |part| match part {
-            'r' | 'w' | 'h' | 'j' => 1,
+            'r' | 'w' | 'h' | 'j' | 'A' => 1,
             'a' | 'd' => 2,
-            'R' | 'W' | 't' | 'T' if !sure => 1,
+            'R' | 'W' | 't' | 'T' | 'x' if !sure => 1,
             _ => 0,
         };
         parts.chars().map(of).sum()
@@ -223,8 +232,14 @@ pub fn fork<P: ModelPlatform>(subject: RwSubject) -> Play {
 
 /// While a reader holds the lock and others wait, come, go or give up, its thread forks: in the child it is alone. Who else
 /// was inside stays there for ever; so no one is.
-pub fn fork_reading<P: ModelPlatform>(subject: RwSubject) -> Play {
+///
+/// If `has_read`, somebody has read before: a biased lock's readers are visible.
+pub fn fork_reading<P: ModelPlatform>(subject: RwSubject, has_read: bool) -> Play {
     let shelf = Shelf::<P>::new(subject);
+    if has_read {
+        shelf.read(None);
+        shelf.done.store(0, Relaxed);
+    }
     let (parent, first, second) = (Arc::clone(&shelf), Arc::clone(&shelf), Arc::clone(&shelf));
     shelf
         .play(3, 5)

@@ -36,18 +36,35 @@ const LARGE_TRIOS: &[&str] = &["r w w", "w w w", "r w W", "w w W", "wc T w", "rc
 /// given up, and one who comes in then.
 const DEEP: &[(&str, usize)] = &[("h Ww", 2), ("h h w", 1), ("wh w j", 1)];
 
-/// The deep plays of a lock.
-fn deep(subject: RwSubject) -> impl Iterator<Item = Scenario> {
-    let plays = if subject.knows_nodes() { DEEP } else { &[] };
-    plays.iter().map(move |&(parts, preemptions)| {
+/// Plays for a biased lock whose readers are visible; threads 0 and 2 share a slot.
+const VISIBLE: &[(&str, usize)] = &[("wrh  A", 0), ("wrh x r", 0)];
+
+/// Plays in which a lock has been used, within so many involuntary switches.
+fn used(subject: RwSubject, config: Config, plays: &[(&'static str, usize)]) -> Vec<Scenario> {
+    let scenario = |&(parts, preemptions): &(&'static str, usize)| {
         let threads = parts.split(' ').count();
-        // Where waiters poll, three threads have many executions; by-node locks whose waiters sleep are played in depth.
-        let is_large = threads > 2 && (subject.spins() || subject.to_string().starts_with("bravo"));
-        let preemptions = if is_large { 0 } else { preemptions };
         let scenario = Scenario::new(parts, threads, move || play_used::<LoomPlatform>(subject, parts));
-        let config = Config { spin_budget: 0, ..Config::default() };
         Scenario { config, preemptions, resident: KEPT, ..scenario }
-    })
+    };
+    plays.iter().map(scenario).collect()
+}
+
+/// The deep plays of a lock.
+fn deep(subject: RwSubject) -> Vec<Scenario> {
+    let config = Config { spin_budget: 0, ..Config::default() };
+    let name = subject.to_string();
+    if name == "bravo(rw-ttas)" {
+        return used(subject, config, VISIBLE);
+    }
+    if !subject.knows_nodes() {
+        return Vec::new();
+    }
+    let mut plays = used(subject, config, DEEP);
+    // Where waiters poll, three threads have many executions; by-node locks whose waiters sleep are played in depth.
+    if subject.spins() || name.starts_with("bravo") {
+        plays.iter_mut().filter(|play| play.threads > 2).for_each(|play| play.preemptions = 0);
+    }
+    plays
 }
 
 /// A play as a scenario.
@@ -101,6 +118,10 @@ const ALLOWED: &[(&str, &str)] = &[
     (
         "let is_on = self.bias.load(Acquire) == ON;",
         "the first look at the bias and a model's light barrier, a fence, acquire as well; the native one is the compiler's only",
+    ),
+    (
+        "slot.store(if is_on { name } else { 0 }, Release);",
+        "a model's light barrier is a fence, which releases as well; the native one is the compiler's only",
     ),
 ];
 

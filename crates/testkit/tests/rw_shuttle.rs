@@ -18,6 +18,7 @@ const CROWDS: &[&str] = &[
     "wT wT wt wt c r",
     "rwTt rwTt c wr",
     "ar ar w w",
+    "rx rx xr rA w",
     "dr dw rd wa",
 ];
 
@@ -34,7 +35,10 @@ fn check(subject: RwSubject, config: Config) {
         explore(Schedules::Pct(500), config, KEPT, move || destroy::<ShuttlePlatform>(subject, threads));
     }
     explore(Schedules::Random(2_000), config, KEPT, move || fork::<ShuttlePlatform>(subject));
-    explore(Schedules::Random(2_000), config, KEPT, move || fork_reading::<ShuttlePlatform>(subject));
+    for has_read in [false, true] {
+        let play = move || fork_reading::<ShuttlePlatform>(subject, has_read);
+        explore(Schedules::Random(2_000), config, KEPT, play);
+    }
 }
 
 fn main() {

@@ -10,11 +10,11 @@
 //!
 //! Properties: 12 bytes more than the lock inside, which has at most 12; the table is 32 KiB a process. With the bias on, a
 //! reader changes one slot, mostly one that nobody else uses. A revocation scans the table, and the bias stays off for nine times as long
-//! as it took.
+//! as it took, at most 17 s. A slot counts 65,536 readers; more use the lock inside.
 //!
 //! # State
 //!
-//! `bias`: `OFF`, `ON`, `REVOKING` (off, and readers may still be visible).
+//! `bias`: `OFF`, `ON`, `REVOKING` (off, and readers may still be visible), `LAPSED` (the same, and the writer has given up).
 //!
 //! A slot of the table:
 //!
@@ -25,7 +25,7 @@
 //! | 48–63 | how many readers more are counted here                              |
 //!
 //! `slow`: readers that the lock inside counts, and whom no release has claimed. `inhibited`: until when the bias stays off, in units of
-//! 1,024 ns; 0 = not at all.
+//! 1,024 ns, of which it has the lowest 32 bits: what seems to be further ahead than the longest inhibition is past. 0 = not at all.
 //!
 //! # Invariants
 //!
@@ -35,12 +35,17 @@
 //!   slot with a reader that is not arriving was not passed by a revocation, nor will be: others may be added to it.
 //! - I4: the writer has the lock inside, and has seen after the bias went off every slot without the lock. Then it sets `OFF`.
 //! - I5: a release touches the lock for the last time as the lock inside does, or by leaving its slot.
+//! - I6: while a writer has this lock the bias is `OFF`. Who has the lock inside for writing while it is not has yet to revoke.
 //!
 //! # Ordering
 //!
-//! - E1: turning the bias on (Release) → the look at it after the slot was taken (Acquire): the writers' sections.
+//! - E1: turning the bias on (Release) → the look at it after the slot was taken (Acquire): the writers' sections. From there on by the
+//!   slot: the end of the arrival (Release) → the CAS of a reader that joins (Acquire), by way of CASes.
 //! - E2: leaving a slot (Release) → the revocation that finds it left (Acquire): what the reader read.
 //! - E3: taking the slot, light barrier, look at the bias ↔ `REVOKING`, heavy barrier, look at the slot: one sees the other.
+
+#[cfg(test)]
+mod tests;
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -85,6 +90,8 @@ const OFF: u32 = 0;
 const ON: u32 = 1;
 /// No longer, but some may be.
 const REVOKING: u32 = 2;
+/// As [`REVOKING`], but no writer waits for them any more.
+const LAPSED: u32 = 3;
 
 /// A slot's reader has yet to look at the bias.
 const ARRIVING: usize = 1;
@@ -95,6 +102,9 @@ const ADDRESS: usize = MORE - 8;
 
 /// The bias stays off for this many times as long as its revocation took.
 const INHIBITION: u64 = 9;
+
+/// It does so for at most this long, in the units of `inhibited`.
+const LONGEST_INHIBITION: u32 = 1 << 24;
 
 /// The lock `L`, biased.
 #[repr(C, align(8))]
@@ -116,6 +126,18 @@ fn units(ns: u64) -> u32 {
     (ns >> 10) as u32
 }
 
+/// Until when the bias stays off after a revocation, with the times in nanoseconds.
+fn inhibited_until(start: u64, end: u64) -> u32 {
+    let length =
+        units(INHIBITION.saturating_mul(end.saturating_sub(start)).min(u64::from(LONGEST_INHIBITION) << 10));
+    units(end).wrapping_add(length).max(1)
+}
+
+/// Whether the bias has to stay off.
+fn is_inhibited(until: u32, now: impl FnOnce() -> u32) -> bool {
+    until != 0 && (1..=LONGEST_INHIBITION).contains(&until.wrapping_sub(now()))
+}
+
 /// In a child after `fork`: nobody is arriving any more, at whatever lock.
 pub fn forget_arrivals<P: Platform>() {
     for index in 0..P::VISIBLE_READERS {
@@ -128,6 +150,11 @@ pub fn forget_arrivals<P: Platform>() {
 }
 
 impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
+    /// What waiters are known to wait for.
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize | WAITING_ON_RWLOCK
+    }
+
     /// The lock in a slot.
     fn name(&self) -> usize {
         ptr::from_ref(self).expose_provenance() & ADDRESS
@@ -154,13 +181,13 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
             P::light_barrier();
             // ORDER: E1, E3.
             let is_on = self.bias.load(Acquire) == ON;
-            // Nobody else changes it while it says that we arrive. ORDER: Relaxed: nothing was read yet.
-            slot.store(if is_on { name } else { 0 }, Relaxed);
+            // Nobody else changes it while it says that we arrive. ORDER: Release is E1.
+            slot.store(if is_on { name } else { 0 }, Release);
             is_on
         })
     }
 
-    /// Is counted with the reader that is visible where this thread would be, if one is: I3.
+    /// Is counted with the reader that is visible where this thread would be, if one is (I3) and the slot can count one more.
     fn join(&self) -> bool {
         if P::VISIBLE_READERS == 0 || self.bias.load(Relaxed) == OFF {
             return false;
@@ -169,8 +196,9 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         self.own_slot(|slot| {
             let mut seen = slot.load(Relaxed);
             while seen & (ADDRESS | ARRIVING) == name {
-                // ORDER: Acquire: as E1, through the reader that is there.
-                match slot.compare_exchange(seen, seen + MORE, Acquire, Relaxed) {
+                let Some(joined) = seen.checked_add(MORE) else { return false };
+                // ORDER: Acquire: E1, through the reader that is there.
+                match slot.compare_exchange(seen, joined, Acquire, Relaxed) {
                     Ok(_) => return true,
                     Err(now) => seen = now,
                 }
@@ -209,15 +237,29 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
     /// Notes a reader of the lock inside, and turns the bias on if it may be.
     fn note(&self) {
         self.slow.fetch_add(1, Relaxed);
-        if P::VISIBLE_READERS == 0 || self.bias.load(Relaxed) != OFF {
+        let bias = self.bias.load(Relaxed);
+        if P::VISIBLE_READERS == 0 || !matches!(bias, OFF | LAPSED) {
             return;
         }
-        let inhibited = self.inhibited.load(Relaxed);
-        let now = || units(P::now(Clock::Monotonic));
-        if inhibited == 0 || now().wrapping_sub(inhibited) < 1 << 31 {
+        if !is_inhibited(self.inhibited.load(Relaxed), || units(P::now(Clock::Monotonic))) {
             // I2. ORDER: Release is E1.
-            let _ = self.bias.compare_exchange(OFF, ON, Release, Relaxed);
+            let _ = self.bias.compare_exchange(bias, ON, Release, Relaxed);
         }
+    }
+
+    /// Stops further readers from becoming visible, as a writer that may have to wait.
+    fn stop(&self) {
+        let bias = self.bias.load(Relaxed);
+        if matches!(bias, ON | LAPSED) {
+            // ORDER: Relaxed: what is visible already is looked at later.
+            let _ = self.bias.compare_exchange(bias, REVOKING, Relaxed, Relaxed);
+        }
+    }
+
+    /// Lets the bias come back with the next reader of the lock inside, as a writer that gives up.
+    fn lapse(&self) {
+        // ORDER: Relaxed: nobody becomes visible by this.
+        let _ = self.bias.compare_exchange(REVOKING, LAPSED, Relaxed, Relaxed);
     }
 
     /// Whether no reader is visible in any slot from `*next` on; if one is, that is where `*next` is then.
@@ -233,7 +275,8 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         true
     }
 
-    /// Turns the bias off, as a writer that has the lock inside. Whether nobody is visible any more; if not, the deadline has passed.
+    /// Waits until nobody is visible any more, as a writer that has the lock inside, and turns the bias off. If it does not, the
+    /// deadline has passed.
     #[cold]
     fn revoke(&self, deadline: Option<Deadline>) -> bool {
         let start = P::now(Clock::Monotonic);
@@ -241,13 +284,9 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         P::heavy_barrier();
         let mut next = 0;
         let gone = self.none_is_visible(&mut next)
-            || registered::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, || {
-                poll_steadily::<P>(deadline, || self.none_is_visible(&mut next))
-            });
+            || poll_steadily::<P>(deadline, || self.none_is_visible(&mut next));
         if gone {
-            let now = P::now(Clock::Monotonic);
-            let until = units(now + INHIBITION * now.saturating_sub(start)).max(1);
-            self.inhibited.store(until, Relaxed);
+            self.inhibited.store(inhibited_until(start, P::now(Clock::Monotonic)), Relaxed);
             // I4. ORDER: Relaxed: whoever turns it on has the lock inside after us.
             self.bias.store(OFF, Relaxed);
         }
@@ -320,39 +359,45 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
     }
 
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
-        if self.bias.load(Relaxed) == ON {
-            // ORDER: Relaxed: what is visible already is looked at later.
-            let _ = self.bias.compare_exchange(ON, REVOKING, Relaxed, Relaxed);
-        }
-        if !self.lock.lock_exclusive(deadline) {
-            return false;
-        }
-        // I2. ORDER: Relaxed: whoever turned it on has been acquired with the lock inside.
-        if self.bias.load(Relaxed) != OFF && !self.revoke(deadline) {
-            // SAFETY: acquired above.
-            unsafe { self.lock.unlock_exclusive() };
-            return false;
-        }
-        true
+        // From before the lock inside is taken: a child of `fork` must find a ghost that has that, and not yet this lock.
+        registered::<P, _>(self.address(), || {
+            self.stop();
+            if !self.lock.lock_exclusive(deadline) {
+                self.lapse();
+                return false;
+            }
+            // I2. ORDER: Relaxed: whoever turned it on has been acquired with the lock inside.
+            if self.bias.load(Relaxed) != OFF && !self.revoke(deadline) {
+                self.lapse();
+                // SAFETY: acquired above.
+                unsafe { self.lock.unlock_exclusive() };
+                return false;
+            }
+            true
+        })
     }
 
     fn try_lock_exclusive(&self) -> bool {
-        if !self.lock.try_lock_exclusive() {
-            return false;
-        }
-        if self.bias.load(Relaxed) == OFF {
-            return true;
-        }
-        self.bias.store(REVOKING, Relaxed);
-        P::heavy_barrier();
-        let free = self.none_is_visible(&mut 0);
-        // ORDER: Release is E1, where it is turned on again: as a holder of the lock inside (I2).
-        self.bias.store(if free { OFF } else { ON }, Release);
-        if !free {
-            // SAFETY: acquired above.
-            unsafe { self.lock.unlock_exclusive() };
-        }
-        free
+        // As in `lock_exclusive`.
+        registered::<P, _>(self.address(), || {
+            if !self.lock.try_lock_exclusive() {
+                return false;
+            }
+            let before = self.bias.load(Relaxed);
+            if before == OFF {
+                return true;
+            }
+            self.bias.store(REVOKING, Relaxed);
+            P::heavy_barrier();
+            let free = self.none_is_visible(&mut 0);
+            // I2. ORDER: Relaxed: E1, where it is turned on again, by the barrier before.
+            self.bias.store(if free { OFF } else { before }, Relaxed);
+            if !free {
+                // SAFETY: acquired above.
+                unsafe { self.lock.unlock_exclusive() };
+            }
+            free
+        })
     }
 
     #[inline]
@@ -375,6 +420,17 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
         forget_arrivals::<P>();
         // SAFETY: the caller's contract.
         unsafe { self.lock.forget_waiters() };
+        if self.bias.load(Relaxed) == OFF {
+            return;
+        }
+        self.lapse();
+        if self.lock.try_lock_shared() {
+            // SAFETY: acquired above.
+            unsafe { self.lock.unlock_shared() };
+        } else {
+            // SAFETY: nobody waits for it, so a writer has it: a ghost that has yet to revoke (I6).
+            unsafe { self.lock.unlock_exclusive() };
+        }
     }
 
     unsafe fn dispose(&self) {
