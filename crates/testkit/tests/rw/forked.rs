@@ -1,0 +1,83 @@
+//! A child after `fork`, in which one thread of the parent's is left.
+
+use std::thread;
+use std::time::Duration;
+
+use lockwork_platform::{Clock, Deadline};
+use lockwork_testkit::rw::RwSubject;
+use lockwork_testkit::shelf::Shelf;
+
+const FAR: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: u64::MAX });
+
+/// Runs `in_child`, which says whether all is well, in a child.
+fn fork(in_child: impl FnOnce() -> bool) {
+    // SAFETY: the child calls nothing but the lock and `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork failed");
+    if child == 0 {
+        let fine = in_child();
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(i32::from(!fine)) };
+    }
+    let mut status = 0;
+    // SAFETY: our own child, and a writable status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child: status {status:#x}");
+}
+
+/// The waiters of the parent are nobody's concern.
+pub(crate) fn of_a_writer(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    assert!(shelf.lock.lock_exclusive(None));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(shelf.lock.lock_exclusive(None));
+            shelf.write();
+        });
+        scope.spawn(|| {
+            assert!(shelf.lock.lock_shared(None));
+            shelf.read();
+        });
+        shelf.until_waiting(2);
+        // Both sleep: nothing else changes the lock any more.
+        thread::sleep(Duration::from_millis(20));
+        fork(|| {
+            // SAFETY: the child has one thread, which holds the lock.
+            unsafe { shelf.lock.forget_waiters() };
+            shelf.write();
+            shelf.lock.lock_shared(FAR) && {
+                shelf.read();
+                shelf.lock.lock_exclusive(FAR)
+            }
+        });
+        shelf.write();
+    });
+    assert_eq!(shelf.writes(), 2);
+}
+
+/// As above, for a reader that forks, and a lock that has been read before: readers of a
+/// biased lock are visible then.
+pub(crate) fn of_a_reader(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    assert!(shelf.lock.lock_shared(None));
+    shelf.read();
+    assert!(shelf.lock.lock_shared(None));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(shelf.lock.lock_exclusive(None));
+            shelf.write();
+        });
+        shelf.until_waiting(1);
+        thread::sleep(Duration::from_millis(20));
+        fork(|| {
+            // SAFETY: the child has one thread, which holds the lock.
+            unsafe { shelf.lock.forget_waiters() };
+            let is_kept = !shelf.lock.try_lock_exclusive() && shelf.lock.lock_shared_again(FAR);
+            shelf.read();
+            shelf.read();
+            is_kept && shelf.lock.lock_exclusive(FAR)
+        });
+        shelf.read();
+    });
+    assert_eq!(shelf.writes(), 1);
+}

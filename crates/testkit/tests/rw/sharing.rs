@@ -1,0 +1,174 @@
+//! Who shares a lock with whom, and what becomes of it.
+
+use std::sync::Barrier;
+use std::thread;
+
+use lockwork_locks::rw::{Preference, ReadRefused, RwState};
+use lockwork_platform::Native;
+use lockwork_testkit::rw::RwSubject;
+use lockwork_testkit::shelf::Shelf;
+
+pub(crate) fn exclusion(subject: RwSubject, threads: usize, rounds: u64) {
+    let shelf = Shelf::new(subject.make());
+    thread::scope(|scope| {
+        for number in 0..threads {
+            let shelf = &shelf;
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    if number % 2 == 0 && round % 4 == 0 {
+                        assert!(shelf.lock.lock_exclusive(None));
+                        shelf.write();
+                    } else {
+                        assert!(shelf.lock.lock_shared(None));
+                        shelf.read();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(shelf.writes(), threads.div_ceil(2) as u64 * rounds.div_ceil(4));
+}
+
+pub(crate) fn readers_share(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    let inside = Barrier::new(8);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                assert!(shelf.lock.lock_shared(None));
+                inside.wait();
+                shelf.read();
+            });
+        }
+    });
+    assert_eq!(shelf.writes(), 0);
+}
+
+pub(crate) fn attempts(subject: RwSubject) {
+    let lock = subject.make::<Native>();
+    assert!(lock.try_lock_shared());
+    assert!(lock.try_lock_shared(), "readers share");
+    assert!(!lock.try_lock_exclusive(), "readers exclude a writer");
+    // SAFETY: one of the two readers.
+    unsafe { lock.unlock_shared() };
+    assert!(!lock.try_lock_exclusive(), "one reader excludes a writer");
+    // SAFETY: the other one.
+    unsafe { lock.unlock_shared() };
+    assert!(lock.try_lock_exclusive());
+    assert!(!lock.try_lock_exclusive(), "a writer excludes a writer");
+    assert!(!lock.try_lock_shared(), "a writer excludes readers");
+    // SAFETY: the writer.
+    unsafe { lock.unlock_exclusive() };
+    assert!(lock.try_lock_shared());
+    // SAFETY: the reader.
+    unsafe { lock.unlock_shared() };
+}
+
+pub(crate) fn zero_is_unlocked(subject: RwSubject) {
+    let lock = subject.zeroed::<Native>();
+    assert!(!lock.is_locked());
+    assert!(lock.try_lock_exclusive());
+    assert!(lock.is_locked());
+    // SAFETY: the writer.
+    unsafe { lock.unlock_exclusive() };
+    assert!(subject.size::<Native>() <= 24, "it must fit before the fields that glibc keeps");
+}
+
+/// What a lock keeps outside itself it gives back, and makes anew.
+pub(crate) fn disposal(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    for _ in 0..3 {
+        assert!(shelf.lock.lock_shared(None));
+        shelf.read();
+        assert!(shelf.lock.lock_exclusive(None));
+        shelf.write();
+        // SAFETY: unlocked, and nobody else uses it.
+        unsafe { shelf.lock.dispose() };
+        assert!(!shelf.lock.is_locked());
+    }
+    assert_eq!(shelf.writes(), 3);
+}
+
+/// Readers that wait come in beside a writer that is one of them now; writers do not.
+pub(crate) fn downgrade(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    let inside = Barrier::new(2);
+    for _ in 0..20 {
+        assert!(shelf.lock.lock_exclusive(None));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(shelf.lock.lock_shared(None));
+                inside.wait();
+                shelf.read();
+            });
+            shelf.until_waiting(1);
+            // SAFETY: the writer.
+            unsafe { shelf.lock.downgrade() };
+            inside.wait();
+            assert!(!shelf.lock.try_lock_exclusive(), "a reader is left");
+            shelf.read();
+        });
+    }
+    assert_eq!(shelf.writes(), 0);
+}
+
+/// A thread that reads reads again, though a writer waits for it.
+pub(crate) fn recursion(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    for round in 0..20 {
+        assert!(shelf.lock.lock_shared(None));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(shelf.lock.lock_exclusive(None));
+                shelf.write();
+            });
+            if round % 2 == 0 {
+                shelf.until_waiting(1);
+            }
+            for _ in 0..100 {
+                assert!(shelf.lock.lock_shared_again(None));
+                shelf.read();
+            }
+            shelf.read();
+        });
+    }
+    assert_eq!(shelf.writes(), 20);
+}
+
+/// Readers release what others acquired, on whatever node they are.
+pub(crate) fn release_elsewhere(subject: RwSubject) {
+    let shelf = Shelf::new(subject.make());
+    thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(4);
+        let shelf = &shelf;
+        scope.spawn(move || {
+            for () in receiver {
+                shelf.read();
+            }
+        });
+        for round in 0..2_000 {
+            assert!(shelf.lock.lock_shared(None));
+            sender.send(()).expect("the other thread reads");
+            if round % 8 == 0 {
+                assert!(shelf.lock.lock_exclusive(None));
+                shelf.write();
+            }
+        }
+    });
+    assert_eq!(shelf.writes(), 250);
+}
+
+/// Of `rw-futex`.
+pub(crate) fn the_preference_can_be_an_argument() {
+    let lock = RwState::<Native>::new();
+    assert_eq!(lock.lock_shared(Preference::Readers, None), Ok(()));
+    assert!(lock.is_locked() && !lock.is_write_locked());
+    // SAFETY: a reader.
+    unsafe { lock.unlock(Preference::Readers) };
+    assert!(lock.lock_exclusive(None));
+    assert!(lock.is_locked() && lock.is_write_locked());
+    assert_eq!(lock.try_lock_shared(Preference::Writers), Err(ReadRefused::Busy));
+    // SAFETY: the writer.
+    unsafe { lock.unlock(Preference::Writers) };
+    assert!(!lock.is_locked());
+}
