@@ -39,6 +39,9 @@ const DEEP: &[(&str, usize)] = &[("h Ww", 2), ("h h w", 1), ("wh w j", 1)];
 /// Plays for a biased lock whose readers are visible; threads 0 and 2 share a slot.
 const VISIBLE: &[(&str, usize)] = &[("wrh  A", 0), ("wrh x r", 0)];
 
+/// Plays for locks that know nodes, in which threads 1 and 3 are on a node that has no state yet.
+const NODES: &[(&str, usize)] = &[("w r  r", 1), ("x r", 3)];
+
 /// Plays in which a lock has been used, within so many involuntary switches.
 fn used(subject: RwSubject, config: Config, plays: &[(&'static str, usize)]) -> Vec<Scenario> {
     let scenario = |&(parts, preemptions): &(&'static str, usize)| {
@@ -60,6 +63,7 @@ fn deep(subject: RwSubject) -> Vec<Scenario> {
         return Vec::new();
     }
     let mut plays = used(subject, config, DEEP);
+    plays.extend(used(subject, Config { nodes: 2, parallelism: 4, ..config }, NODES));
     // Where waiters poll, three threads have many executions; by-node locks whose waiters sleep are played in depth.
     if subject.spins() || name.starts_with("bravo") {
         plays.iter_mut().filter(|play| play.threads > 2).for_each(|play| play.preemptions = 0);

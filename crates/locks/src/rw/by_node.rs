@@ -29,7 +29,8 @@
 //! |------|----------|---------------------------------------------------------------------------------|
 //! | 0    | `BARRED` | a writer has or waits for the lock: the count below is not live                  |
 //! | 1    | `PARKED` | readers sleep on the word, or are about to                                       |
-//! | 2–31 | count    | of this node, mod 2^30: who acquired here less who released here, wherever they were |
+//! | 2    | `NEW`    | nobody uses the word yet: readers of this node use that of the first one         |
+//! | 3–31 | count    | of this node, mod 2^29: who acquired here less who released here, wherever they were |
 //!
 //! `remaining`, in units of `READER` as the counts:
 //!
@@ -41,7 +42,7 @@
 //!
 //! # Invariants
 //!
-//! - I1: nodes are barred, and states added, only by the holder of the writers' lock; while that is free, no node is barred.
+//! - I1: nodes are barred only by the holder of the writers' lock; while that is free, no node is barred.
 //! - I2: the number of readers is the sum of the live counts and of what `remaining` counts. A reader that acquires adds 1 to a
 //!   live count, or to `remaining` where that waits for readers; one that releases takes 1 from a live count, or from
 //!   `remaining` if it finds its node barred. A release on another node than the acquisition's makes one count too small and another too
@@ -57,19 +58,27 @@
 //! - I6: a bar that is handed over goes with the writers' lock to a thread that certainly takes it (`handed`).
 //! - I7: while readers sleep on a word, `PARKED` is set, or somebody who cleared it is about to wake them all. Who lifts the bar and finds it
 //!   wakes one; who has slept and finds the bar lifted clears it and wakes all.
+//! - I8: a node's word is published `NEW`. It becomes live when a writer lifts its bar, or by a reader that came in on the first
+//!   node's word after it found the other published, if it is not barred then. So a writer that has barred the first node's word sees
+//!   every word that is live, or will be before it lifts that bar.
 //!
 //! # Ordering
 //!
-//! - E1: the operation that lifts a node's bar (Release) → the acquiring CAS of a reader (Acquire): the writer's section.
+//! - E1: the operation that lifts a node's bar (Release) → the acquiring CAS of a reader (Acquire): the writer's section. Also by way of
+//!   the reader that makes a word live.
 //! - E2: a reader's release on its node's word (Release) → the operation that bars it (Acquire), through the other readers' RMWs.
 //! - E3: a reader's release on `remaining` (Release) → the operation on it that makes it 0 or adds the counts (Acquire); and from
 //!   the last reader on by the grant.
 //! - E4: the operation on `remaining` that ends the rest (Release) → the CAS of a reader that joins another there, and of the one that
 //!   grants (Acquire): what the writer before wrote, and that `turn` waits.
 //! - E5: the release of the writers' lock → its next acquisition: the critical section, and all that only its holder accesses.
+//! - E6: the first node's CAS of a reader that knows of another word (Release) → the operation that bars the first node (Acquire): that
+//!   the word is there.
 
 mod shared;
 mod slow;
+#[cfg(test)]
+mod tests;
 pub mod variants;
 
 use core::marker::PhantomData;
@@ -131,28 +140,21 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
         Patron::new(shared, self.address())
     }
 
+    /// Calls `visit` with the count of every node that has a word, in the order of the nodes: how many readers have acquired there less
+    /// how many have released there. Of a lock that nobody uses the sum is 0; while a writer has it, or waits, counts mean nothing.
+    pub fn visit_counts(&self, mut visit: impl FnMut(i32)) {
+        if let Some(shared) = self.shared.get() {
+            shared.visit(|word| visit((word.load(Relaxed) & !FLAGS) as i32 / READER as i32));
+        }
+    }
+
     /// Acquires for reading; `again` may be a reader already.
     #[inline(always)]
     fn read(&self, deadline: Option<Deadline>, again: bool) -> bool {
         let shared = self.shared.get_or_make();
-        let word = shared.word_here(self.address());
         let joins = again || R::FAVOUR == Favour::Readers;
-        enter::<P>(word) || joins && shared.join() || self.patron(shared).read_slow(deadline, joins)
+        shared.enter_here() || joins && shared.join() || self.patron(shared).read_slow(deadline, joins)
     }
-}
-
-/// Adds a reader to a node's word, if that is not barred.
-#[inline(always)]
-fn enter<P: Platform>(word: &P::Futex) -> bool {
-    let mut seen = word.load(Relaxed);
-    while seen & BARRED == 0 {
-        // ORDER: E1.
-        match word.compare_exchange(seen, seen.wrapping_add(READER), Acquire, Relaxed) {
-            Ok(_) => return true,
-            Err(now) => seen = now,
-        }
-    }
-    false
 }
 
 // SAFETY: a writer has the lock from when all nodes are barred and no reader is left (I1 to I3) until it lifts the first bar, or hands them on
@@ -175,14 +177,14 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     #[inline]
     fn try_lock_shared(&self) -> bool {
         let shared = self.shared.get_or_make();
-        enter::<P>(shared.word_here(self.address())) || R::FAVOUR == Favour::Readers && shared.join()
+        shared.enter_here() || R::FAVOUR == Favour::Readers && shared.join()
     }
 
     #[inline]
     unsafe fn unlock_shared(&self) {
         // SAFETY: read-locked.
         let shared = unsafe { self.shared.of_holder() };
-        let word = shared.word_here(self.address());
+        let word = shared.word_here();
         let mut seen = word.load(Relaxed);
         while seen & BARRED == 0 {
             // ORDER: Release is E2.
@@ -210,6 +212,10 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
 
     fn try_lock_exclusive(&self) -> bool {
         let shared = self.shared.get_or_make();
+        // Who would fail takes no lock on which others might fail.
+        if shared.readers() != 0 {
+            return false;
+        }
         registered::<P, _>(self.address(), || {
             let token = shared.writers.attempt_for(self.address());
             token.is_some_and(|token| self.patron(shared).try_write(token))
@@ -251,7 +257,7 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
             shared.lift();
             // Nobody bars it again before the writers' lock is released (I1). ORDER: Relaxed: the bar that counts us acquires
             // that (E5).
-            shared.word_here(self.address()).fetch_add(READER, Relaxed);
+            shared.word_here().fetch_add(READER, Relaxed);
             // SAFETY: held, by this token.
             unsafe { shared.writers.unlock(token) };
         });
@@ -291,6 +297,10 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     /// Lifts all bars, once the readers that are left are counted by `remaining`.
     fn lift_nodes(&self) {
         self.visit(|word| {
+            // A word that is not barred has become live since another was lifted (I8). ORDER: Relaxed: E5, or by ourselves.
+            if word.load(Relaxed) & BARRED == 0 {
+                return;
+            }
             // The frozen count has been moved (I3). ORDER: Release is E1.
             if word.fetch_and(PARKED, Release) & PARKED != 0 {
                 // SAFETY: alive until `dispose`, which waits for us (I5). I7.

@@ -1,22 +1,24 @@
 //! What a lock shares. State, invariants (I) and ordering edges (E) are those of [`by_node`](super).
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, PoolNode};
 
 use crate::hierarchical::directory::Children;
 use crate::hierarchical::lazy::State;
 use crate::hierarchical::part::LocalLock;
-use crate::wait::{Patience, WAITING, registered};
+use crate::wait::{Patience, WAITING};
 
 /// A writer has or waits for the lock.
 pub(super) const BARRED: u32 = 1;
 /// Readers sleep on the word.
 pub(super) const PARKED: u32 = 2;
+/// Nobody uses the word yet.
+pub(super) const NEW: u32 = 4;
 /// All flags.
-pub(super) const FLAGS: u32 = BARRED | PARKED;
+pub(super) const FLAGS: u32 = BARRED | PARKED | NEW;
 /// One reader.
-pub(super) const READER: u32 = 4;
+pub(super) const READER: u32 = 8;
 /// In `remaining`: no writer waits for readers.
 pub(super) const RESTING: u32 = 1 << 31;
 
@@ -114,33 +116,61 @@ impl<P: Platform, M> State<P> for Shared<P, M> {
 }
 
 impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
-    /// The word that readers of this node use, of the lock that waiters call `address`.
+    /// The word that readers of this node use.
     #[inline(always)]
-    pub(super) fn word_here(&self, address: usize) -> &P::Futex {
-        if P::nodes() == 1 {
-            return &self.home.word;
-        }
-        self.word_of(P::node(), address)
-    }
-
-    fn word_of(&self, node: usize, address: usize) -> &P::Futex {
-        let Some(index) = node.checked_sub(1) else { return &self.home.word };
-        match self.nodes.get(index) {
-            Some(readers) => &readers.word,
-            None => self.add(index, address).map_or(&self.home.word, |readers| &readers.word),
+    pub(super) fn word_here(&self) -> &P::Futex {
+        match Self::further_node() {
+            None => &self.home.word,
+            Some(index) => self.word_of(index).unwrap_or(&self.home.word),
         }
     }
 
-    /// Gives a node a word of its own, unless the writers' lock is taken (I1).
+    /// The index of the calling thread's node among those that do not use the home word by right.
+    #[inline(always)]
+    fn further_node() -> Option<usize> {
+        if P::nodes() == 1 { None } else { P::node().checked_sub(1) }
+    }
+
+    /// The word of a further node, unless nobody uses it yet.
+    #[inline(always)]
+    pub(super) fn word_of(&self, index: usize) -> Option<&P::Futex> {
+        let word = &self.nodes.get(index)?.word;
+        // ORDER: Relaxed: who uses it changes it, and acquires then (E1).
+        (word.load(Relaxed) & NEW == 0).then_some(word)
+    }
+
+    /// Adds a reader on this node, if that is not barred.
+    #[inline(always)]
+    pub(super) fn enter_here(&self) -> bool {
+        let Some(index) = Self::further_node() else { return enter::<P>(&self.home.word) };
+        match self.word_of(index) {
+            Some(word) => enter::<P>(word),
+            None => self.enter_first(index),
+        }
+    }
+
+    /// As [`Shared::enter_here`], for the first on its node: makes the word that those after it use.
     #[cold]
-    fn add(&self, index: usize, address: usize) -> Option<&Readers<P>> {
-        registered::<P, _>(address, || {
-            let token = self.writers.try_lock()?;
-            let readers = self.nodes.state(index, |_| {});
-            // SAFETY: acquired above.
-            unsafe { self.writers.unlock(token) };
-            Some(readers)
-        })
+    pub(super) fn enter_first(&self, index: usize) -> bool {
+        let word = self.make_word(index);
+        let mut seen = self.home.word.load(Relaxed);
+        while seen & BARRED == 0 {
+            // ORDER: Acquire is E1, Release is E6.
+            match self.home.word.compare_exchange(seen, seen.wrapping_add(READER), AcqRel, Relaxed) {
+                Ok(_) => {
+                    // I8. ORDER: Release is E1, by way of us.
+                    let _ = word.compare_exchange(NEW, 0, Release, Relaxed);
+                    return true;
+                }
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// The word of a further node, made if it is not there.
+    pub(super) fn make_word(&self, index: usize) -> &P::Futex {
+        &self.nodes.state(index, |readers| readers.word.store(NEW, Relaxed)).word
     }
 
     /// Calls `visit` with the word of every node that has one.
@@ -200,4 +230,18 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
         // SAFETY: as above.
         unsafe { self.writers.dispose() };
     }
+}
+
+/// Adds a reader to a node's word, if that is not barred.
+#[inline(always)]
+pub(super) fn enter<P: Platform>(word: &P::Futex) -> bool {
+    let mut seen = word.load(Relaxed);
+    while seen & BARRED == 0 {
+        // ORDER: E1.
+        match word.compare_exchange(seen, seen.wrapping_add(READER), Acquire, Relaxed) {
+            Ok(_) => return true,
+            Err(now) => seen = now,
+        }
+    }
+    false
 }

@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, TimedOut};
 
-use super::shared::{BARRED, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared};
-use super::{Rule, enter};
+use super::Rule;
+use super::shared::{BARRED, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared, enter};
 use crate::api::Token;
 use crate::competitive::poll_steadily;
 use crate::hierarchical::part::LocalLock;
@@ -34,7 +34,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
     #[cold]
     pub(super) fn read_slow(&self, deadline: Option<Deadline>, joins: bool) -> bool {
         registered::<P, _>(self.address, || {
-            let word = self.shared.word_here(self.address);
+            let word = self.shared.word_here();
             if R::PARKS {
                 self.read_or_sleep(word, deadline, joins)
             } else {
@@ -141,11 +141,6 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
     /// Goes on to write if there are no readers, with the writers' lock acquired while it was free.
     pub(super) fn try_write(&self, token: M::Token) -> bool {
         let shared = self.shared;
-        if shared.readers() != 0 {
-            // SAFETY: acquired by the caller.
-            unsafe { shared.writers.unlock(token) };
-            return false;
-        }
         // SAFETY: the writers' lock is held.
         unsafe { shared.token.set(token.into_word()) };
         if !self.end_rest() && !self.give_up(token) {
