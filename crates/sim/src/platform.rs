@@ -13,8 +13,11 @@ use lockwork_platform::{
 use crate::engine::cpu::{Source, Width};
 use crate::engine::{Engine, catch_up, suspend, until, with};
 
-/// Words that all locks share.
-pub(crate) const SHARED_WORDS: usize = 4096;
+/// Words that the locks of a process share: those of [`Platform::shared_word`], and behind them the slots of visible readers.
+pub(crate) const SHARED_WORDS: usize = COMMON_WORDS + VISIBLE_READERS;
+const COMMON_WORDS: usize = 4096;
+/// As many as natively.
+const VISIBLE_READERS: usize = 4096;
 
 /// The simulated machine.
 #[derive(Debug, Clone, Copy)]
@@ -242,6 +245,15 @@ impl<T: Copy + Send> DataCell<T> for Plain<T> {
     }
 }
 
+/// One of the [`SHARED_WORDS`] of the calling thread's process.
+fn shared<'a>(index: usize) -> &'a Word<usize> {
+    debug_assert!(index < SHARED_WORDS, "word {index} of {SHARED_WORDS}");
+    // SAFETY: inside the array, by the callers' remainders and the check of `visible_reader`.
+    let word = unsafe { with(Engine::shared).cast::<Word<usize>>().add(index) };
+    // SAFETY: simulated memory, zeroed, which is a word; used inside the run only.
+    unsafe { word.as_ref() }
+}
+
 /// The word in a thread's slot of the registry of waiters.
 fn slot<'a>(address: usize) -> &'a Word<usize> {
     // SAFETY: `Engine::spawn` made it: simulated memory, zeroed, which is a word; used inside the run only.
@@ -410,15 +422,23 @@ unsafe impl Platform for Sim {
     }
 
     fn shared_word<R>(address: usize, number: u32, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
-        let word = with(|engine| {
-            let mixed = (engine.memory.offset_of(address) as u64 ^ u64::from(number) << 32)
-                .wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let index = (mixed >> 40) as usize % SHARED_WORDS;
-            // SAFETY: inside the array.
-            unsafe { engine.shared().cast::<Word<usize>>().add(index) }
-        });
-        // SAFETY: simulated memory, zeroed, which is a word; used inside the run only.
-        use_it(unsafe { word.as_ref() })
+        let offset = with(|engine| engine.memory.offset_of(address)) as u64;
+        let mixed = (offset ^ u64::from(number) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        use_it(shared((mixed >> 40) as usize % COMMON_WORDS))
+    }
+
+    const VISIBLE_READERS: usize = VISIBLE_READERS;
+
+    fn reader_slot(address: usize) -> usize {
+        // As natively, but for where the run's memory happens to be.
+        let offset = with(|engine| engine.memory.offset_of(address));
+        let mixed = (offset >> 3) ^ (Self::thread_id() as usize).wrapping_mul(0x9E37_79B9);
+        (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % VISIBLE_READERS
+    }
+
+    fn visible_reader<R>(index: usize, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
+        assert!(index < VISIBLE_READERS, "no slot {index}");
+        use_it(shared(COMMON_WORDS + index))
     }
 
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
