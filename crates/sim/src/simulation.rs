@@ -2,9 +2,10 @@
 
 use std::alloc::Layout;
 
+use crate::engine::fiber::State;
 use crate::engine::stats::{Counts, Transfers};
 use crate::engine::trace::{Name, Step};
-use crate::engine::{End, Engine, ProcessId, with};
+use crate::engine::{End, Engine, ProcessId, suspend, with};
 use crate::machine::Machine;
 
 /// How to run.
@@ -140,19 +141,13 @@ impl Simulation {
 
     /// Adds the background's threads, behind all others. They do not count for the end of a run.
     fn add_background(&mut self) {
-        /// Between two looks at who else wants the CPU, in cycles.
-        const STEP: u64 = 50_000;
         let threads = std::mem::take(&mut self.background);
         if threads == 0 {
             return;
         }
         let process = self.add_process();
         for cpu in 0..threads {
-            self.spawn_in(process, cpu, true, || {
-                loop {
-                    delay(STEP);
-                }
-            });
+            self.spawn_in(process, cpu, true, compute_for_ever);
         }
         self.engine().leave_to_itself(process);
     }
@@ -184,6 +179,15 @@ pub fn delay(cycles: u64) {
     with(|engine| engine.delay(cycles));
     // Let the time come, so that what follows happens then.
     crate::engine::catch_up();
+}
+
+/// In a simulated thread: computes until somebody else gets its CPU, and again once it has that back. No event is filed for it: when
+/// nothing is left that may happen to the other threads, nothing is left.
+fn compute_for_ever() {
+    loop {
+        with(|engine| engine.me().state = State::Computing);
+        suspend();
+    }
 }
 
 /// In a simulated thread: begins to note what happens on the machine, for [`end_trace`].

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_locks::spec::LockSpec;
-use lockwork_platform::{AtomicCell, FutexCell, Platform};
-use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, RunResult, Workload};
+use lockwork_platform::{AtomicCell, Clock, Deadline, FutexCell, Platform, TimedOut};
+use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, Queue, RunResult, Workload};
 use lockwork_sim::{End, Machine, Options, Outcome, ProcessId, Sim, Simulation, Word, delay, machine};
 
 const LONG: u64 = 1_000_000_000;
@@ -87,6 +87,59 @@ fn a_background_that_only_computes_takes_cpus_away() {
     let factor = |elapsed: u64| elapsed as f64 / alone.0 as f64;
     assert!((1.6..2.4).contains(&factor(beside_one.0)), "{}", factor(beside_one.0));
     assert!((3.0..5.0).contains(&factor(beside_three.0)), "{}", factor(beside_three.0));
+}
+
+/// Why a run ends whose only thread sleeps, or polls, until a word changes that nobody changes, beside threads that compute.
+fn end_beside_a_background(background: usize, body: impl FnOnce(&'static Word<u32>) + 'static) -> Outcome {
+    let mut run = new_run(&host(), Options { background, ..Options::default() });
+    let word: &'static Word<u32> = run.place(Word::new(0));
+    run.spawn(3, true, move || body(word));
+    run.run(LONG)
+}
+
+#[test]
+fn a_background_is_no_hope_for_those_who_wait_for_each_other() {
+    let sleeps = |word: &'static Word<u32>| {
+        let _ = word.wait(0, None);
+    };
+    for background in [0, 1, 40] {
+        let outcome = end_beside_a_background(background, sleeps);
+        let End::Deadlock(threads) = &outcome.end else { panic!("nobody wakes the sleeper: {outcome:?}") };
+        assert!(threads.contains("on CPU 3 sleeps on the word"), "{threads}");
+        assert_eq!(threads.matches("of process 1").count(), background, "{threads}");
+        assert!(outcome.cycles < LONG, "{outcome:?}");
+    }
+    // On a CPU of its own.
+    let outcome = end_beside_a_background(3, |word| {
+        while word.load(Acquire) == 0 {
+            Sim::pause();
+        }
+    });
+    let End::Deadlock(threads) = &outcome.end else { panic!("nobody changes the word: {outcome:?}") };
+    assert!(threads.contains("polls") && threads.matches("of process 1 on CPU").count() == 3, "{threads}");
+}
+
+#[test]
+fn a_deadline_is_hope() {
+    let late = LONG / 2;
+    let outcome = end_beside_a_background(40, move |word| {
+        let ns = host().ns(late);
+        assert_eq!(word.wait(0, Some(Deadline { clock: Clock::Monotonic, ns })), Err(TimedOut));
+    });
+    assert_eq!(outcome.end, End::Finished);
+    assert!((late..late + LONG / 10).contains(&outcome.cycles), "{outcome:?}");
+}
+
+#[test]
+fn a_workload_beside_a_background_comes_to_its_deadlock() {
+    let delay = Distribution::About(300);
+    let queue = Queue { producers: 4, capacity: 1, produce: delay, consume: delay };
+    let lock = Protection::Lock(LockSpec::parse("mcs-stp").expect("a lock of ours"));
+    let options = Options { background: 5, ..Options::default() };
+    let frame = Frame { threads: 4, window: LONG, ..Frame::SHORT };
+    let deadlock = queue.run(&frame, &host(), &lock, options).deadlock.expect("nobody consumes");
+    assert_eq!(deadlock.matches("sleeps on the word at").count(), 4, "{deadlock}");
+    assert_eq!(deadlock.matches("runs").count(), 5, "{deadlock}");
 }
 
 #[test]
