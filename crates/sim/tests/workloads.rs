@@ -39,12 +39,19 @@ fn check(name: &str, result: &RunResult) {
     assert_eq!(result.deadlock, None, "{name}");
     assert_eq!(result.damage, None, "{name}");
     assert!(result.sections > 0, "{name}");
+    let spent: u64 = result.spent_by_thread.iter().sum();
+    assert_eq!(spent as f64 / result.sections as f64, result.section, "{name}");
 }
 
 fn protections() -> Vec<Protection> {
     let locks = ["tas", "ticket", "mcs-spin", "mcs-stp", "futex", "hmcs-spin", "gcr(mcs-stp)"];
-    let rw = RW_LOCKS.iter().map(|lock| Protection::Rw(RwSpec::plain(lock.id)));
-    locks.into_iter().map(lock).chain(rw).collect()
+    locks.into_iter().map(lock).chain(readers_writers().into_iter().map(Protection::Rw)).collect()
+}
+
+/// All reader-writer locks, and those that can be with a bias.
+fn readers_writers() -> Vec<RwSpec> {
+    let plain = RW_LOCKS.iter().map(|lock| RwSpec::plain(lock.id));
+    plain.chain(RW_LOCKS.iter().filter_map(|lock| RwSpec::biased(lock.id))).collect()
 }
 
 #[test]
@@ -117,9 +124,29 @@ fn readers_share_a_reader_writer_lock() {
     let readers = Mix { delay: DELAY, write_share: 0.0, work, ..Mix::TENTH };
     let sections = |protection| readers.run(&frame(10), &machine, &protection, Options::default()).sections;
     let alone = sections(lock("mcs-spin"));
-    for rw in RW_LOCKS {
-        let together = sections(Protection::Rw(RwSpec::plain(rw.id)));
-        assert!(together > 5 * alone, "{}: {alone} one at a time, {together} together", rw.name);
+    for rw in readers_writers() {
+        let together = sections(Protection::Rw(rw));
+        assert!(together > 5 * alone, "{rw}: {alone} one at a time, {together} together");
+    }
+}
+
+#[test]
+fn only_those_threads_write_that_are_to() {
+    let machine = machine_of_ours("e7-4850");
+    let damage = |writers| {
+        let mix = Mix { delay: DELAY, writers: Some(writers), lines: 1, ..Mix::TENTH };
+        mix.run(&frame(8), &machine, &Protection::None, Options::default()).damage
+    };
+    assert_eq!(damage(1), None, "one writer loses no updates");
+    assert!(damage(2).is_some());
+}
+
+#[test]
+fn sections_may_be_empty() {
+    let machine = machine_of_ours("e7-4850");
+    let mix = Mix { delay: DELAY, lines: 0, ..Mix::TENTH };
+    for protection in [lock("ticket"), Protection::Rw(RwSpec::DEFAULT)] {
+        check("empty", &mix.run(&frame(8), &machine, &protection, Options::default()));
     }
 }
 

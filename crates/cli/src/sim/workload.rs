@@ -145,6 +145,7 @@ impl WorkloadArgs {
             Name::Rw => Load::Mix(Mix {
                 delay,
                 write_share: self.write_share.unwrap_or(Mix::TENTH.write_share),
+                writers: None,
                 lines: self.fixed_lines(Mix::TENTH.lines)?,
                 work: self.work.unwrap_or(Distribution::NONE),
             }),

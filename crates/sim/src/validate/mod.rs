@@ -4,17 +4,17 @@
 //! better than another. Claims stay in the list whether they agree or not; those that need what is not modelled say so.
 
 mod claims;
+mod memory;
+mod point;
 
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
 
-use lockwork_locks::spec::LockSpec;
 use serde::Serialize;
 
 pub use self::claims::claims;
-use crate::machine::{self, Machine};
-use crate::simulation::Options;
-use crate::workload::{Frame, Micro, Protection, RunResult, Workload};
+use self::memory::Memory;
+use self::point::Figure;
+pub use self::point::{Measured, Point};
 
 /// A published claim.
 #[derive(Debug, Clone)]
@@ -36,47 +36,12 @@ enum Test {
     AtLeast { factor: f64, figure: Figure, more: Point, less: Point },
     /// It is at most so many times that of another.
     AtMost { factor: f64, figure: Figure, this: Point, that: Point },
+    /// It is so many times that of another, to be met within this factor.
+    Ratio { value: f64, within: f64, figure: Figure, this: Point, that: Point },
+    /// A lock takes at least and at most so many times less memory than another.
+    Memory { memory: Memory, least: f64, most: f64 },
     /// Out of reach, for this reason.
     NotModelled(&'static str),
-}
-
-/// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Figure {
-    /// Sections a second.
-    Throughput,
-    /// Cycles of a section.
-    Section,
-    /// Cycles of a hand-off.
-    HandOff,
-    /// The share of the sections done by the upper half of the threads.
-    Unfairness,
-}
-
-/// Something to simulate.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Point {
-    machine: &'static str,
-    lock: &'static str,
-    frame: Frame,
-    micro: Micro,
-}
-
-impl Eq for Point {}
-
-impl Hash for Point {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.machine, self.lock, self.frame.threads).hash(state);
-    }
-}
-
-/// What a run of a point gave.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measured {
-    throughput: f64,
-    section: f64,
-    hand_off: f64,
-    unfairness: f64,
 }
 
 /// Whether the simulation agrees.
@@ -94,6 +59,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// On a figure that is to lie between these.
+    fn of(value: f64, (least, most): (f64, f64)) -> Self {
+        if (least..=most).contains(&value) { Self::Agrees } else { Self::Differs }
+    }
+
     /// As tables say it.
     #[must_use]
     pub fn text(self) -> &'static str {
@@ -122,49 +92,6 @@ pub struct Row {
     pub verdict: Verdict,
 }
 
-impl Point {
-    /// Simulates it.
-    ///
-    /// # Panics
-    ///
-    /// If the lists of machines and locks have lost what a claim names, which a test excludes.
-    #[must_use]
-    pub fn run(&self, seed: u64) -> Measured {
-        let machine = self.machine();
-        let options = Options { seed, strict_spin: true, ..Options::default() };
-        let result = self.micro.run(&self.frame, &machine, &Protection::Lock(self.lock()), options);
-        Measured::new(&self.frame, &machine, &result)
-    }
-
-    fn machine(&self) -> Machine {
-        machine::named(self.machine).unwrap_or_else(|| panic!("no machine {}", self.machine))
-    }
-
-    fn lock(&self) -> LockSpec {
-        LockSpec::parse(self.lock).unwrap_or_else(|error| panic!("{}: {error}", self.lock))
-    }
-}
-
-impl Measured {
-    fn new(frame: &Frame, machine: &Machine, result: &RunResult) -> Self {
-        Self {
-            throughput: result.sections as f64 / (machine.ns(frame.window) as f64 / 1e9),
-            section: result.section,
-            hand_off: result.hand_off,
-            unfairness: lockwork_fairness::unfairness_factor(&result.by_thread),
-        }
-    }
-
-    fn get(&self, figure: Figure) -> f64 {
-        match figure {
-            Figure::Throughput => self.throughput,
-            Figure::Section => self.section,
-            Figure::HandOff => self.hand_off,
-            Figure::Unfairness => self.unfairness,
-        }
-    }
-}
-
 impl Claim {
     /// What must be simulated to judge it.
     #[must_use]
@@ -172,8 +99,8 @@ impl Claim {
         match &self.test {
             Test::Figure { point, .. } => vec![point],
             Test::AtLeast { more, less, .. } => vec![more, less],
-            Test::AtMost { this, that, .. } => vec![this, that],
-            Test::NotModelled(_) => Vec::new(),
+            Test::AtMost { this, that, .. } | Test::Ratio { this, that, .. } => vec![this, that],
+            Test::Memory { .. } | Test::NotModelled(_) => Vec::new(),
         }
     }
 
@@ -184,59 +111,54 @@ impl Claim {
             runs.get(point).into_iter().flatten().map(|run| run.get(figure)).collect()
         };
         let by_seed = |this: &Point, that: &Point, figure| -> Vec<f64> {
-            of(this, figure)
-                .iter()
-                .zip(of(that, figure))
-                .map(|(this, that)| this / that.max(f64::MIN_POSITIVE))
-                .collect()
+            let that = of(that, figure);
+            of(this, figure).iter().zip(that).map(|(this, that)| this / that.max(f64::MIN_POSITIVE)).collect()
         };
-        let (mut values, unit, agrees): (Vec<f64>, _, Box<dyn Fn(f64) -> bool>) = match &self.test {
+        let near = |value: f64, within: f64| (value / within, value * within);
+        // The figures, their unit, what is published if it is one number, and the bounds between which ours agrees.
+        let (mut values, unit, published, (least, most)) = match &self.test {
             Test::Figure { point, figure, value, within } => {
-                let (value, within) = (*value, *within);
-                (
-                    of(point, *figure),
-                    figure.unit(),
-                    Box::new(move |ours| ours <= value * within && ours >= value / within),
-                )
+                let unit = format!(" {}", figure.unit());
+                (of(point, *figure), unit, Some(*value), near(*value, *within))
             }
             Test::AtLeast { factor, figure, more, less } => {
-                let factor = *factor;
-                (by_seed(more, less, *figure), "x", Box::new(move |ours| ours >= factor))
+                (by_seed(more, less, *figure), "x".to_owned(), None, (*factor, f64::INFINITY))
             }
             Test::AtMost { factor, figure, this, that } => {
-                let factor = *factor;
-                (by_seed(this, that, *figure), "x", Box::new(move |ours| ours <= factor))
+                (by_seed(this, that, *figure), "x".to_owned(), None, (0.0, *factor))
             }
+            Test::Ratio { value, within, figure, this, that } => {
+                (by_seed(this, that, *figure), "x".to_owned(), Some(*value), near(*value, *within))
+            }
+            Test::Memory { memory, least, most } => return self.weigh(*memory, (*least, *most)),
             Test::NotModelled(reason) => {
                 return self.row((*reason).to_owned(), String::new(), Verdict::NotModelled);
             }
         };
         values.sort_by(f64::total_cmp);
-        let (Some(least), Some(most)) = (values.first(), values.last()) else {
+        let (Some(lowest), Some(highest)) = (values.first(), values.last()) else {
             return self.row("not run".to_owned(), String::new(), Verdict::NotModelled);
         };
         let median = values[values.len() / 2];
-        let verdict = if agrees(median) { Verdict::Agrees } else { Verdict::Differs };
-        let ours = match (&self.test, verdict) {
-            (Test::Figure { value, .. }, _) => format!("{} {unit} ({:.2}x)", number(median), median / value),
-            _ => format!("{}{unit}", number(median)),
+        let ours = match published {
+            Some(published) => format!("{}{unit} ({:.2}x)", number(median), median / published),
+            None => format!("{}{unit}", number(median)),
         };
-        self.row(ours, format!("{} to {}", number(*least), number(*most)), verdict)
+        let band = format!("{} to {}", number(*lowest), number(*highest));
+        self.row(ours, band, Verdict::of(median, (least, most)))
+    }
+
+    /// Judges it by the bytes of locks, which are measured.
+    fn weigh(&self, memory: Memory, bounds: (f64, f64)) -> Row {
+        let (own, other) = memory.bytes();
+        let times = other as f64 / own.max(1) as f64;
+        let ours = format!("{}x ({own} of {other} bytes)", number(times));
+        self.row(ours, "measured".to_owned(), Verdict::of(times, bounds))
     }
 
     fn row(&self, ours: String, band: String, verdict: Verdict) -> Row {
         let (claim, published) = (self.claim.clone(), self.published.clone());
         Row { claim, source: self.source.to_owned(), published, ours, band, verdict }
-    }
-}
-
-impl Figure {
-    fn unit(self) -> &'static str {
-        match self {
-            Self::Throughput => "/s",
-            Self::Section | Self::HandOff => "cycles",
-            Self::Unfairness => "",
-        }
     }
 }
 
@@ -251,14 +173,20 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::memory::Than;
     use super::*;
+    use crate::workload::{Frame, Micro};
 
     #[test]
     fn every_claim_names_machines_and_locks_that_exist() {
         for claim in claims() {
             for point in claim.points() {
-                let (machine, lock) = (point.machine(), point.lock());
+                let (machine, lock) = (point.machine(), point.protection());
                 assert!(!machine.name.is_empty() && !lock.to_string().is_empty(), "{}", claim.claim);
+            }
+            if let Test::Memory { memory, .. } = &claim.test {
+                let (own, other) = memory.bytes();
+                assert!(own > 0 && other > 0, "{}", claim.claim);
             }
         }
     }
@@ -269,25 +197,50 @@ mod tests {
 
     #[test]
     fn a_figure_agrees_within_its_factor_and_a_relation_on_its_side() {
-        let point = |lock| Point { machine: "e7-4850", lock, frame: Frame::SHORT, micro: Micro::SHORT };
+        let point = |lock| Point { machine: "e7-4850", lock, frame: Frame::SHORT, load: Micro::SHORT.into() };
         let (slow, fast) = (point("tas"), point("mcs-spin"));
-        let of =
-            |throughput| vec![Measured { throughput, section: 900.0, hand_off: 0.0, unfairness: 0.5 }; 3];
+        let of = |throughput| {
+            let (section, first_section) = (900.0, 100.0);
+            vec![Measured { throughput, section, first_section, hand_off: 0.0, unfairness: 0.5 }; 3]
+        };
         let runs = HashMap::from([(&slow, of(10.0)), (&fast, of(40.0))]);
         let verdict = |test| claim(test).judge(&runs).verdict;
         let figure =
             |value| Test::Figure { point: point("tas"), figure: Figure::Section, value, within: 1.5 };
         assert_eq!(verdict(figure(1000.0)), Verdict::Agrees);
         assert_eq!(verdict(figure(500.0)), Verdict::Differs);
-        let (more, less) = (fast.clone(), slow.clone());
-        let at_least = |factor| Test::AtLeast {
-            factor,
-            figure: Figure::Throughput,
-            more: more.clone(),
-            less: less.clone(),
-        };
+        let throughput = Figure::Throughput;
+        let at_least =
+            |factor| Test::AtLeast { factor, figure: throughput, more: fast.clone(), less: slow.clone() };
         assert_eq!(verdict(at_least(3.0)), Verdict::Agrees);
         assert_eq!(verdict(at_least(5.0)), Verdict::Differs);
+        let ratio = |value| Test::Ratio {
+            value,
+            within: 1.5,
+            figure: throughput,
+            this: fast.clone(),
+            that: slow.clone(),
+        };
+        for (value, expected) in
+            [(2.5, Verdict::Differs), (3.0, Verdict::Agrees), (5.0, Verdict::Agrees), (7.0, Verdict::Differs)]
+        {
+            assert_eq!(verdict(ratio(value)), expected, "{value}");
+        }
+        assert_eq!(claim(ratio(5.0)).judge(&runs).ours, "4.00x (0.80x)");
         assert_eq!(verdict(Test::NotModelled("later")), Verdict::NotModelled);
+    }
+
+    #[test]
+    fn bytes_are_measured_and_compared() {
+        let row = |than, (least, most)| {
+            let memory = Memory { lock: "ticket", everywhere: true, than };
+            claim(Test::Memory { memory, least, most }).judge(&HashMap::new())
+        };
+        let published = row(Than::Bytes(80), (9.0, 11.0));
+        assert_eq!((published.ours.as_str(), published.verdict), ("10.0x (8 of 80 bytes)", Verdict::Agrees));
+        assert_eq!(row(Than::Bytes(80), (11.0, 12.0)).verdict, Verdict::Differs);
+        // It has lines of its own for each node.
+        let ours = row(Than::Lock("c-tkt-tkt"), (20.0, f64::INFINITY));
+        assert_eq!(ours.verdict, Verdict::Agrees, "{}", ours.ours);
     }
 }

@@ -18,8 +18,10 @@ pub struct Mix {
     pub delay: Distribution,
     /// The share of sections that write, between 0 and 1.
     pub write_share: f64,
-    /// Shared lines: a writer reads and writes each, a reader reads each, one after the other. At least 1; from 2 on a reader can tell
-    /// whether a writer was there at the same time.
+    /// In place of that: so many threads write, the first ones, and the others read.
+    pub writers: Option<usize>,
+    /// Shared lines: a writer reads and writes each, a reader reads each, one after the other. From 2 on a reader can tell whether a
+    /// writer was there at the same time; 0 for sections in which nothing is done, and which show nothing.
     pub lines: usize,
     /// Work in a section beside that.
     pub work: Distribution,
@@ -27,8 +29,13 @@ pub struct Mix {
 
 impl Mix {
     /// One writer in ten, two lines.
-    pub const TENTH: Self =
-        Self { delay: Distribution::About(2000), write_share: 0.1, lines: 2, work: Distribution::NONE };
+    pub const TENTH: Self = Self {
+        delay: Distribution::About(2000),
+        write_share: 0.1,
+        writers: None,
+        lines: 2,
+        work: Distribution::NONE,
+    };
 }
 
 impl Workload for Mix {
@@ -57,12 +64,15 @@ impl Load for Data {
     }
 
     fn turn(&self, thread: &mut Thread) {
-        let writes = thread.random.fraction() < self.mix.write_share;
+        let writes = match self.mix.writers {
+            Some(writers) => thread.me < writers,
+            None => thread.random.fraction() < self.mix.write_share,
+        };
         let access = if writes { Access::Write } else { Access::Read };
         thread.section(0, access, |thread| {
             if writes {
                 self.lines.update(self.mix.lines);
-            } else if !self.lines.are_equal() {
+            } else if self.mix.lines > 0 && !self.lines.are_equal() {
                 thread.found(|| "a reader saw half of an update: the lock does not exclude".to_owned());
             }
             delay(self.mix.work.draw(&mut thread.random));

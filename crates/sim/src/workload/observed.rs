@@ -12,6 +12,8 @@ pub struct RunResult {
     pub sections: u64,
     /// The same, for each thread, process by process.
     pub by_thread: Vec<u64>,
+    /// Cycles within the window that each thread spent in sections, whether or not those ended.
+    pub spent_by_thread: Vec<u64>,
     /// Cycles of a section, on average: from before the acquisition to after the release. All the time that threads spent in
     /// sections within the window counts, whether or not the section ended, so that a lock cannot hide those whom it lets starve.
     pub section: f64,
@@ -48,8 +50,8 @@ impl RunResult {
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     by_thread: Vec<u64>,
-    /// Cycles that threads spent in sections, within the window.
-    spent: u64,
+    /// Cycles that each thread spent in sections, within the window.
+    spent: Vec<u64>,
     /// When the thread's section began, if it is in one.
     begun: Vec<Option<u64>>,
     /// The window.
@@ -79,6 +81,7 @@ impl Observed {
     pub(super) fn new(threads: usize, locks: usize, window: (u64, u64), explain: bool) -> Self {
         Self {
             by_thread: vec![0; threads],
+            spent: vec![0; threads],
             begun: vec![None; threads],
             locks: vec![Lock::default(); locks],
             window,
@@ -150,7 +153,7 @@ impl Observed {
         }
         let end = now();
         let Some(start) = self.begun[me].take() else { return };
-        self.spend(start, end);
+        self.spend(me, start, end);
         if (self.window.0..self.window.1).contains(&end) {
             self.by_thread[me] += 1;
             self.times.push(end - start);
@@ -158,16 +161,18 @@ impl Observed {
     }
 
     /// Counts the part of a time that is in the window.
-    fn spend(&mut self, start: u64, end: u64) {
+    fn spend(&mut self, me: usize, start: u64, end: u64) {
         let (from, to) = self.window;
-        self.spent += end.min(to).saturating_sub(start.max(from));
+        self.spent[me] += end.min(to).saturating_sub(start.max(from));
     }
 
     /// What it comes to.
     pub(super) fn result(mut self, outcome: Outcome, damage: Option<String>) -> RunResult {
         // Sections that were cut short.
-        for start in std::mem::take(&mut self.begun).into_iter().flatten() {
-            self.spend(start, self.window.1);
+        for (me, start) in std::mem::take(&mut self.begun).into_iter().enumerate() {
+            if let Some(start) = start {
+                self.spend(me, start, self.window.1);
+            }
         }
         self.times.sort_unstable();
         let at = |share: f64| {
@@ -177,10 +182,11 @@ impl Observed {
         let sections = self.times.len() as u64;
         RunResult {
             sections,
-            section: self.spent as f64 / sections.max(1) as f64,
+            section: self.spent.iter().sum::<u64>() as f64 / sections.max(1) as f64,
             percentiles: [at(0.5), at(0.99), at(1.0)],
             hand_off: self.hand_offs.0 as f64 / self.hand_offs.1.max(1) as f64,
             by_thread: self.by_thread,
+            spent_by_thread: self.spent,
             failures: self.failures,
             damage,
             transfers: outcome.transfers,

@@ -1,0 +1,129 @@
+//! What RCL's, SANL's and Guiroux's papers say of locks that stay where they are: their micro-benchmark, and threads that outnumber
+//! CPUs.
+
+use super::{Claim, Figure, SOME_SLICES, at_least, at_most, cycles, every, not_modelled, point};
+use crate::workload::Distribution::{About, Fixed};
+use crate::workload::Frame;
+
+const DELEGATION: &str = "delegation locks are not here yet";
+
+pub(super) fn rcl() -> Vec<Claim> {
+    const SOURCE: &str = "RCL, figure 7c";
+    let contended = |lock, delay: u64| {
+        let window = if delay > 100_000 { 40_000_000 } else { 20_000_000 };
+        point("opteron-6172", lock, Frame { threads: 47, window, ..Frame::SHORT }, every(About(delay)))
+    };
+    let locks = [
+        ("CAS", "tas", 672_889, 1_288),
+        ("POSIX", "futex", 73_024, 1_826),
+        ("MCS", "mcs-spin", 63_553, 1_457),
+    ];
+    let mut claims = Vec::new();
+    for (name, lock, high, low) in locks {
+        for (contention, delay, value) in [("high", 100, high), ("low", 2_000_000, low)] {
+            let claim = format!("{name} at {contention} contention: a section, 47 threads, one line");
+            claims.push(cycles(claim, SOURCE, f64::from(value), contended(lock, delay)));
+        }
+    }
+    for (name, high, low) in [("flat combining", "50447", "15060"), ("RCL", "16682", "1494")] {
+        claims.push(not_modelled(
+            &format!("{name} at high contention"),
+            SOURCE,
+            &format!("{high} cycles"),
+            DELEGATION,
+        ));
+        claims.push(not_modelled(
+            &format!("{name} at low contention"),
+            SOURCE,
+            &format!("{low} cycles"),
+            DELEGATION,
+        ));
+    }
+    claims
+}
+
+/// C-TKT-MCS without a pass limit, as SANL ran it.
+const COHORT: &str = "c-tkt-mcs-spin(may-pass-local=65535)";
+
+pub(super) fn sanl() -> Vec<Claim> {
+    const SOURCE: &str = "SANL, figure 6 and section 4.1";
+    let mut claims = Vec::new();
+    for (machine, name, threads) in [("e7-4850", "Intel", 39), ("opteron-6274", "AMD", 63)] {
+        let at = |lock, delay: u64| {
+            let window = if delay >= 100_000 { 40_000_000 } else { 20_000_000 };
+            point(machine, lock, Frame { threads, window, ..Frame::SHORT }, every(About(delay)))
+        };
+        for (other, lock) in [("spin", "tas"), ("ticket", "ticket"), ("POSIX", "futex")] {
+            let claim = format!("{name}: under high contention MCS is better than the {other} lock");
+            claims.push(at_least(&claim, SOURCE, Figure::Section, 1.0, at(lock, 100), at("mcs-spin", 100)));
+        }
+        let claim = format!("{name}: C-TKT-MCS is better than K42 under high contention");
+        claims.push(at_least(&claim, SOURCE, Figure::Section, 1.0, at("k42-spin", 100), at(COHORT, 100)));
+        let claim = format!("{name}: C-TKT-MCS is better than MCS under medium contention (10,000 cycles)");
+        claims.push(at_least(
+            &claim,
+            SOURCE,
+            Figure::Section,
+            1.0,
+            at("mcs-spin", 10_000),
+            at(COHORT, 10_000),
+        ));
+    }
+    let low = |machine, lock, threads| {
+        point(machine, lock, Frame { threads, window: 40_000_000, ..Frame::SHORT }, every(About(2_000_000)))
+    };
+    claims.push(at_least(
+        "Intel: MCS is 1.25 times faster than C-TKT-MCS under low contention",
+        SOURCE,
+        Figure::Section,
+        1.1,
+        low("e7-4850", COHORT, 39),
+        low("e7-4850", "mcs-spin", 39),
+    ));
+    let source = "SANL, section 4.2";
+    let claim = "Intel: MCS under low contention: a section, one line".to_owned();
+    claims.push(cycles(claim, source, 803.0, low("e7-4850", "mcs-spin", 39)));
+    let claim = "AMD: MCS under low contention: a section, one line".to_owned();
+    claims.push(cycles(claim, source, 2368.0, low("opteron-6274", "mcs-spin", 63)));
+    claims.push(not_modelled(
+        "SANL against MCS under high contention",
+        source,
+        "4.6x on Intel, 3.8x on AMD",
+        DELEGATION,
+    ));
+    claims
+}
+
+pub(super) fn thesis() -> Vec<Claim> {
+    const SCHEDULING: &str = "Guiroux, section 4.5.1 (scheduling)";
+    const UNCONTENDED: &str = "Guiroux, section 4.5.1 (uncontended acquisitions)";
+    let alone = |lock| point("a-64", lock, Frame { window: 2_000_000, ..Frame::SHORT }, every(Fixed(1000)));
+    let crowded = |lock, threads| point("a-64", lock, Frame { threads, ..SOME_SLICES }, every(About(2000)));
+    let mut claims = vec![
+        cycles("An uncontended Spinlock".to_owned(), UNCONTENDED, 40.0, alone("tas")),
+        cycles("An uncontended HMCS".to_owned(), UNCONTENDED, 190.0, alone("hmcs-spin")),
+    ];
+    for (name, lock) in
+        [("MCS", "mcs-spin"), ("Ticket", "ticket"), ("CLH", "clh-spin"), ("HMCS", "hmcs-spin")]
+    {
+        let claim = format!("{name} collapses with two threads a core: holders and waiters are preempted");
+        claims.push(at_least(
+            &claim,
+            SCHEDULING,
+            Figure::Throughput,
+            10.0,
+            crowded(lock, 64),
+            crowded(lock, 128),
+        ));
+    }
+    let claim = "Pthread does not collapse with two threads a core";
+    claims.push(at_most(
+        claim,
+        SCHEDULING,
+        Figure::Throughput,
+        2.0,
+        crowded("futex", 64),
+        crowded("futex", 128),
+    ));
+    claims
+}
