@@ -9,6 +9,7 @@ use crate::program::Instruction;
 /// Commands.
 mod command {
     pub(super) const MAP_CREATE: u32 = 0;
+    pub(super) const MAP_LOOKUP_ELEM: u32 = 1;
     pub(super) const MAP_UPDATE_ELEM: u32 = 2;
     pub(super) const MAP_DELETE_ELEM: u32 = 3;
     pub(super) const PROG_LOAD: u32 = 5;
@@ -116,6 +117,16 @@ struct Element {
     key: *const u32,
     value: *const u32,
     flags: u64,
+}
+
+/// An element of a map whose values are 32-bit integers.
+pub(crate) fn look_up(map: BorrowedFd, key: u32) -> io::Result<u32> {
+    let mut value = 0;
+    let attributes =
+        Element { map: map.as_raw_fd() as u64, key: &raw const key, value: &raw mut value, flags: 0 };
+    // SAFETY: key and value are as long as the map has them, and the value may be written to.
+    unsafe { call(command::MAP_LOOKUP_ELEM, &attributes) }?;
+    Ok(value)
 }
 
 /// Sets an element of a map whose values are 32-bit integers, or descriptors.

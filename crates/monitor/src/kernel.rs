@@ -15,6 +15,8 @@ pub(crate) struct Kernel {
     pub(crate) sched_switch: u32,
     /// The same for `sched_process_exit`, which every thread comes by.
     pub(crate) sched_process_exit: u32,
+    /// And for `sched_process_exec`, which a process comes by when it begins to run another program.
+    pub(crate) sched_process_exec: u32,
     /// `task_struct.group_leader`: the process, as it were.
     pub(crate) group_leader: i16,
     /// `task_struct.bpf_storage`: null for a task about which no program keeps anything.
@@ -53,6 +55,7 @@ impl Kernel {
         Ok(Self {
             sched_switch: tracepoint("btf_trace_sched_switch")?,
             sched_process_exit: tracepoint("btf_trace_sched_process_exit")?,
+            sched_process_exec: tracepoint("btf_trace_sched_process_exec")?,
             group_leader: offset("task_struct", "group_leader")?,
             bpf_storage: offset("task_struct", "bpf_storage")?,
             state: offset("task_struct", "__state").or_else(|_| offset("task_struct", "state"))?,

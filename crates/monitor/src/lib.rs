@@ -18,33 +18,38 @@
 //!   a client might write to its own board with one of its own, and mislead itself.)
 //! - *A client sees no other process.* Each has a map of its own, which shows the threads of that process, by the ids that they
 //!   have in its own PID namespace.
+//! - *Nor another program.* A process that executes one loses its board within the kernel, before the program runs; the program gets a
+//!   fresh one when it asks. Whoever connects and is a program with other rights when the daemon looks is turned away.
 //! - *A client speaks for itself.* The kernel says who connected (`SO_PEERPIDFD`, or `SO_PEERCRED` with the owner of the process
 //!   looked at again), and the board is tied to the task, not to its number. A process in a namespace that the daemon cannot see
 //!   into is turned away.
 //! - *A client costs little.* It has one board of 20 KiB, however often it asks; a user other than root has at most
-//!   [`PER_USER`], all together at most [`BOARDS`]. The daemon never waits for a client.
+//!   [`PER_USER`], all together at most [`BOARDS`], and neither root nor the others can take the last [`PER_USER`] from
+//!   each other. The daemon never waits for a client. What it has yet to tell the kernel is bounded, however fast processes come
+//!   and go: two orders for each board.
 //! - *The daemon may die.* With it, the kernel detaches the program and marks the word in the shared page (a robust futex), at once,
 //!   whatever the cause. Waiters look at that word whenever they look at the board. Were it to be stopped instead, the
 //!   program in the kernel goes on without it.
 //!
 //! # Lifetimes
 //!
-//! A board belongs to a process from its request to its end; threads come and go with it, and `exec` keeps it: the new program gets
-//! the same board when it asks. A child of `fork` is another process and asks for itself.
+//! A board belongs to a process from its request to its end, or to the next `exec`; threads come and go with it. A child of `fork` is
+//! another process and asks for itself.
 
 mod alive;
 mod bpf;
 mod kernel;
+mod numbers;
 mod peer;
 mod program;
 mod server;
+mod socket;
 mod watch;
 
 use std::fmt;
 use std::io;
 
 pub use server::{BOARDS, PER_USER, Server};
-pub use watch::Watch;
 
 /// Why the scheduler cannot be watched here.
 #[derive(Debug)]

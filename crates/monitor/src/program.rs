@@ -1,5 +1,5 @@
-//! The program that the kernel runs at every context switch, a smaller one for ending threads, and the few instructions they are
-//! made of.
+//! The program that the kernel runs at every context switch, smaller ones for threads that end and for processes that execute
+//! another program, and the few instructions they are made of.
 //!
 //! For the task that leaves the CPU, and then for the one that gets it:
 //!
@@ -16,6 +16,9 @@
 //! ```
 //!
 //! A thread that is ending has no id any more at its last switch, so its entry is emptied when it begins to, and stays empty.
+//!
+//! A process that executes another program has no board any more from then on: who kept the former program's board learns nothing
+//! of the new one, which may have more rights.
 //!
 //! They read the kernel's memory by typed pointers, which the verifier knows, and no memory of any process. They are assembled here, with
 //! the offsets of the kernel at hand, because that is shorter than what it takes to have them compiled: no compiler for it is
@@ -64,12 +67,15 @@ enum Width {
 enum Function {
     LookUp = 1,
     TaskStorage = 156,
+    DeleteTaskStorage = 157,
 }
 
 /// The longest nesting of PID namespaces that is followed. Threads in deeper ones are not watched.
 const DEEPEST: i32 = 3;
 /// `PF_EXITING`
 const EXITING: i32 = 0x4;
+/// A number that no board has.
+const NO_BOARD: i32 = -1;
 /// Where in the stack a key lies.
 const KEY: i16 = -4;
 
@@ -216,17 +222,22 @@ fn look_up(a: &mut Assembler, none: Label) {
     a.jump_if(Result, 0, none);
 }
 
+/// Leaves the address of the number of the board of the process whose task is in [`Arg2`] in [`Result`], or goes to `none`.
+fn find_number(a: &mut Assembler, maps: &Maps, none: Label) {
+    a.set_map(Arg1, maps.storage);
+    a.set(Arg3, 0);
+    a.set(Arg4, 0);
+    a.call(Function::TaskStorage);
+    a.jump_if(Result, 0, none);
+}
+
 /// Sets [`Board`] to the board of [`Task`], or goes to `none`.
 fn find_board(a: &mut Assembler, kernel: &Kernel, maps: &Maps, none: Label) {
     a.load(Width::Double, Arg2, Task, kernel.group_leader);
     a.jump_if(Arg2, 0, none);
     a.load(Width::Double, Arg1, Arg2, kernel.bpf_storage);
     a.jump_if(Arg1, 0, none);
-    a.set_map(Arg1, maps.storage);
-    a.set(Arg3, 0);
-    a.set(Arg4, 0);
-    a.call(Function::TaskStorage);
-    a.jump_if(Result, 0, none);
+    find_number(a, maps, none);
     a.load(Width::Word, Arg1, Result, 0);
     a.store(Frame, KEY, Arg1);
     a.set_map(Arg1, maps.boards);
@@ -342,6 +353,30 @@ pub(crate) fn sched_process_exit(kernel: &Kernel, maps: &Maps) -> Vec<Instructio
     find_board(&mut a, kernel, maps, done);
     a.set_wide(Entry, 0);
     publish(&mut a, kernel, done);
+    a.place(done);
+    a.set(Result, 0);
+    a.exit();
+    a.finish()
+}
+
+/// The program for the tracepoint `sched_process_exec(struct task_struct *task, …)`, where the process has one thread, its first.
+pub(crate) fn sched_process_exec(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
+    let mut a = Assembler::default();
+    let (forget, done) = (a.label(), a.label());
+    a.copy(Context, Arg1);
+    a.load(Width::Double, Task, Context, 0);
+    find_board(&mut a, kernel, maps, forget);
+    a.set_wide(Entry, 0);
+    publish(&mut a, kernel, forget);
+    a.place(forget);
+    a.load(Width::Double, Arg2, Context, 0);
+    find_number(&mut a, maps, done);
+    // The storage cannot be deleted while something else on this CPU is busy with it, but it can be written to.
+    a.set(Arg1, NO_BOARD);
+    a.store(Result, 0, Arg1);
+    a.set_map(Arg1, maps.storage);
+    a.load(Width::Double, Arg2, Context, 0);
+    a.call(Function::DeleteTaskStorage);
     a.place(done);
     a.set(Result, 0);
     a.exit();

@@ -2,28 +2,27 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fs;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::Obstacle;
 use crate::alive::Alive;
+use crate::numbers::{self, Numbers};
 use crate::peer::Peer;
+use crate::socket::Socket;
 use crate::watch::{Board, Watch};
 
 /// Processes that can be watched at the same time.
 pub const BOARDS: u32 = 1024;
-/// Of those, how many may be of one user other than root.
+/// Of those, how many may be of one user other than root. As many are kept for root, and for all others against root.
 pub const PER_USER: usize = 256;
 
 /// A process that is watched.
@@ -34,24 +33,15 @@ struct Client {
     board: Board,
 }
 
-/// What is to be told to the kernel, which takes milliseconds for it: a thread of its own does, while clients are served.
-#[derive(Debug)]
-enum Order {
-    /// Show the threads of a process on the board of this number.
-    Show { process: OwnedFd, number: u32, board: Board },
-    /// Its process has ended.
-    Free(u32),
-}
-
 /// The daemon.
 #[derive(Debug)]
 pub struct Server {
-    listener: UnixListener,
-    orders: Sender<Order>,
+    socket: Socket,
+    watch: Arc<Watch>,
     alive: Alive,
+    numbers: Numbers,
+    /// By their ids.
     clients: HashMap<u32, Client>,
-    /// Numbers of boards that nobody has.
-    free: Vec<u32>,
 }
 
 impl Server {
@@ -61,13 +51,14 @@ impl Server {
     ///
     /// Why it cannot.
     pub fn start(path: &Path) -> Result<Self, Obstacle> {
-        let watch = Watch::start()?;
-        let alive =
-            Alive::new().map_err(|error| Obstacle::Refused("a robust futex", error, String::new()))?;
-        let listener = listen(path)?;
-        let (orders, todo) = mpsc::channel();
-        thread::spawn(move || carry_out(&watch, todo));
-        Ok(Self { listener, orders, alive, clients: HashMap::new(), free: (0..BOARDS).rev().collect() })
+        let refused = |what| move |error| Obstacle::Refused(what, error, String::new());
+        let watch = Arc::new(Watch::start()?);
+        let alive = Alive::new().map_err(refused("a robust futex"))?;
+        let socket = Socket::listen(path)?;
+        let watched = Arc::clone(&watch);
+        let numbers = Numbers::new(BOARDS, move |order| numbers::tell(&watched, order))
+            .map_err(refused("another thread"))?;
+        Ok(Self { socket, watch, alive, numbers, clients: HashMap::new() })
     }
 
     /// Serves until it cannot any more.
@@ -90,7 +81,7 @@ impl Server {
     /// Waits for clients, and for the ends of processes; whether there are any of the former, and which there are of the latter.
     fn wait(&self) -> io::Result<(bool, Vec<u32>)> {
         let clients: Vec<&Client> = self.clients.values().collect();
-        let mut events = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        let mut events = vec![PollFd::new(&self.socket, PollFlags::IN)];
         events.extend(clients.iter().map(|client| PollFd::new(&client.peer.process, PollFlags::IN)));
         match poll(&mut events, None) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -103,9 +94,7 @@ impl Server {
 
     fn forget(&mut self, pid: u32) {
         if let Some(client) = self.clients.remove(&pid) {
-            // The program has no use for it any more: with the process its task is gone.
-            self.order(Order::Free(client.number));
-            self.free.push(client.number);
+            self.numbers.give_back(client.number);
         }
     }
 
@@ -113,7 +102,7 @@ impl Server {
         /// In a row: those who connect all the time must not keep the others' ends from being noticed.
         const MOST: usize = 64;
         for _ in 0..MOST {
-            let Ok((stream, _)) = self.listener.accept() else { return };
+            let Ok(stream) = self.socket.accept() else { return };
             // Who is turned away finds its connection closed, and does without.
             let _ = self.serve(&stream);
         }
@@ -122,23 +111,26 @@ impl Server {
     fn serve(&mut self, stream: &UnixStream) -> io::Result<()> {
         let peer = Peer::of(stream)?;
         if let Some(client) = self.clients.get(&peer.pid) {
-            if !has_ended(&client.peer)? {
+            // A process that has executed another program has lost its number, and others may have kept its board.
+            let process = client.peer.process.as_fd();
+            if !client.peer.has_ended()? && self.watch.number_of(process) == Some(client.number) {
                 return self.send(stream, &client.board);
             }
             self.forget(peer.pid);
         }
-        let count = self.clients.values().filter(|client| client.peer.user == peer.user).count();
-        if peer.user != 0 && count >= PER_USER {
+        if !has_room(self.clients.values().map(|client| client.peer.user), peer.user) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let number = self.free.pop().ok_or(io::ErrorKind::QuotaExceeded)?;
-        match self.introduce(stream, &peer, number) {
+        let number = self.numbers.take().ok_or(io::ErrorKind::QuotaExceeded)?;
+        let introduced = self.introduce(stream, &peer, number);
+        match introduced {
             Ok(board) => {
                 self.clients.insert(peer.pid, Client { peer, number, board });
                 Ok(())
             }
             Err(error) => {
-                self.free.push(number);
+                self.watch.take_from(peer.process.as_fd());
+                self.numbers.give_back(number);
                 Err(error)
             }
         }
@@ -147,15 +139,15 @@ impl Server {
     /// Makes a board for the client, sends it, and has it written from a little later on.
     fn introduce(&self, stream: &UnixStream, peer: &Peer, number: u32) -> io::Result<Board> {
         let board = Watch::make_board()?;
-        let (process, shown) = (peer.process.try_clone()?, board.try_clone()?);
+        let shown = board.try_clone()?;
+        self.watch.assign(peer.process.as_fd(), number)?;
+        // From here on it loses the number if it executes another program. It may have done so since it connected.
+        if !peer.has_same_rights()? {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         self.send(stream, &board)?;
-        self.order(Order::Show { process, number, board: shown });
+        self.numbers.show(number, shown);
         Ok(board)
-    }
-
-    fn order(&self, order: Order) {
-        // The other end lives as long as this one.
-        let _ = self.orders.send(order);
     }
 
     /// Sends what the client maps, without waiting for it.
@@ -170,47 +162,42 @@ impl Server {
     }
 }
 
-/// Tells the kernel. Where it refuses, because a process has ended or there is no memory, the board stays empty, which tells nobody
-/// anything.
-fn carry_out(watch: &Watch, todo: Receiver<Order>) {
-    for order in todo {
-        let _ = match order {
-            Order::Show { process, number, board } => watch.show(process.as_fd(), number, &board),
-            Order::Free(number) => watch.free(number),
-        };
+/// Whether `user` may have another board, when those there are belong to `users`.
+fn has_room(users: impl Iterator<Item = u32>, user: u32) -> bool {
+    const ROOT: u32 = 0;
+    /// Of root, and of all others together.
+    const SIDE: usize = BOARDS as usize - PER_USER;
+    let (mut own, mut side) = (0, 0);
+    for each in users {
+        own += usize::from(each == user);
+        side += usize::from((each == ROOT) == (user == ROOT));
     }
+    side < SIDE && (user == ROOT || own < PER_USER)
 }
 
-fn has_ended(peer: &Peer) -> io::Result<bool> {
-    let mut events = [PollFd::new(&peer.process, PollFlags::IN)];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    Ok(poll(&mut events, Some(&now))? > 0)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A socket that everybody may connect to. One that a monitor left behind that ended is replaced.
-fn listen(path: &Path) -> Result<UnixListener, Obstacle> {
-    let name = || path.display().to_string();
-    let refused = |error| Obstacle::Socket(name(), error);
-    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        fs::create_dir_all(directory).map_err(refused)?;
+    /// Users with so many boards each.
+    fn users<const N: usize>(counts: [(u32, usize); N]) -> impl Iterator<Item = u32> {
+        counts.into_iter().flat_map(|(user, count)| std::iter::repeat_n(user, count))
     }
-    if UnixStream::connect(path).is_ok() {
-        return Err(Obstacle::AlreadyRunning(name()));
-    }
-    match fs::symlink_metadata(path) {
-        Ok(there) if is_socket(&there) => fs::remove_file(path).map_err(refused)?,
-        _ => {}
-    }
-    // Not by its path later: somebody else's file may be there by then.
-    let before = rustix::process::umask(Mode::from_raw_mode(0o111));
-    let listener = UnixListener::bind(path).map_err(refused);
-    rustix::process::umask(before);
-    let listener = listener?;
-    listener.set_nonblocking(true).map_err(refused)?;
-    Ok(listener)
-}
 
-fn is_socket(file: &fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    file.file_type().is_socket()
+    #[test]
+    fn a_user_leaves_room_for_others() {
+        assert!(has_room(users([(1000, PER_USER - 1)]), 1000));
+        assert!(!has_room(users([(1000, PER_USER)]), 1000));
+        assert!(has_room(users([(1000, PER_USER)]), 1001));
+    }
+
+    #[test]
+    fn root_and_all_others_leave_room_for_each_other() {
+        let most = [(1, PER_USER), (2, PER_USER), (3, PER_USER)];
+        assert!(!has_room(users(most), 4));
+        assert!(has_room(users(most), 0));
+        assert!(has_room(users([(0, 3 * PER_USER - 1)]), 0));
+        assert!(!has_room(users([(0, 3 * PER_USER)]), 0));
+        assert!(has_room(users([(0, 3 * PER_USER)]), 1));
+    }
 }

@@ -17,7 +17,9 @@ const BOARD: MapShape =
 /// The programs, accepted by the kernel, and their maps.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    programs: [OwnedFd; 2],
+    switch: OwnedFd,
+    exit: OwnedFd,
+    exec: OwnedFd,
     storage: OwnedFd,
     boards: OwnedFd,
 }
@@ -41,7 +43,8 @@ impl Loaded {
         };
         let switch = load(program::sched_switch(&kernel, &maps), kernel.sched_switch)?;
         let exit = load(program::sched_process_exit(&kernel, &maps), kernel.sched_process_exit)?;
-        Ok(Self { programs: [switch, exit], storage, boards })
+        let exec = load(program::sched_process_exec(&kernel, &maps), kernel.sched_process_exec)?;
+        Ok(Self { switch, exit, exec, storage, boards })
     }
 }
 
@@ -56,27 +59,27 @@ fn first_refusal(error: io::Error) -> Obstacle {
 
 /// The scheduler being watched, until this is dropped.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     loaded: Loaded,
     /// While they are open, the programs are called.
-    _links: [OwnedFd; 2],
+    _links: [OwnedFd; 3],
 }
 
 impl Watch {
-    /// Loads the programs and has them called, at every context switch and at the end of every thread.
+    /// Loads the programs and has them called: at every context switch, at the end of every thread, and whenever a process executes
+    /// another program.
     ///
     /// # Errors
     ///
     /// Why that is not possible.
-    pub fn start() -> Result<Self, Obstacle> {
+    pub(crate) fn start() -> Result<Self, Obstacle> {
         let loaded = Loaded::new()?;
         let attach = |program: &OwnedFd| {
             let refused = |error| Obstacle::Refused("to call the program", error, String::new());
             bpf::attach(program.as_fd()).map_err(refused)
         };
-        let [switch, exit] = &loaded.programs;
-        // First the end: nobody is shown who might stay.
-        let links = [attach(exit)?, attach(switch)?];
+        // First those that forget: nobody is shown who might stay.
+        let links = [attach(&loaded.exit)?, attach(&loaded.exec)?, attach(&loaded.switch)?];
         Ok(Self { loaded, _links: links })
     }
 
@@ -87,15 +90,31 @@ impl Watch {
         Ok(Board(map))
     }
 
-    /// Has the threads of a process shown on `board`, which is number `number` from now on.
-    pub(crate) fn show(&self, process: BorrowedFd, number: u32, board: &Board) -> io::Result<()> {
-        bpf::update(self.loaded.boards.as_fd(), number, board.0.as_raw_fd() as u32)?;
+    /// Gives a process the number `number`, until it ends or executes another program. Its threads are shown on the board of that
+    /// number, as soon as there is one.
+    pub(crate) fn assign(&self, process: BorrowedFd, number: u32) -> io::Result<()> {
         bpf::update(self.loaded.storage.as_fd(), process.as_raw_fd() as u32, number)
     }
 
-    /// Frees a number whose process has ended.
-    pub(crate) fn free(&self, number: u32) -> io::Result<()> {
-        bpf::delete(self.loaded.boards.as_fd(), number)
+    /// The number that a process has.
+    pub(crate) fn number_of(&self, process: BorrowedFd) -> Option<u32> {
+        bpf::look_up(self.loaded.storage.as_fd(), process.as_raw_fd() as u32).ok()
+    }
+
+    /// Takes the number from a process, if it has one.
+    pub(crate) fn take_from(&self, process: BorrowedFd) {
+        // It fails where there is nothing to take.
+        let _ = bpf::delete(self.loaded.storage.as_fd(), process.as_raw_fd() as u32);
+    }
+
+    /// Has what is known of processes with this number written to `board` from now on. Takes some milliseconds.
+    pub(crate) fn show(&self, number: u32, board: &Board) -> io::Result<()> {
+        bpf::update(self.loaded.boards.as_fd(), number, board.0.as_raw_fd() as u32)
+    }
+
+    /// Has it written nowhere any more; false if it was not. Takes some milliseconds, after which no program is at work on the board.
+    pub(crate) fn hide(&self, number: u32) -> bool {
+        bpf::delete(self.loaded.boards.as_fd(), number).is_ok()
     }
 }
 

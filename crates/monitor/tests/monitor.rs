@@ -61,7 +61,12 @@ fn play(role: &str, socket: &Path) -> ExitCode {
 
 /// A process of this program in another role.
 fn process(role: &str, socket: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    process_of(&std::env::current_exe().expect("this program"), role, socket)
+}
+
+/// The same of a copy of this program.
+fn process_of(program: &Path, role: &str, socket: &Path) -> Command {
+    let mut command = Command::new(program);
     command.env(ROLE, role).env(SOCKET, socket);
     command
 }

@@ -1,5 +1,7 @@
 //! What clients of the monitor do, and what they must not be able to do. Each has a process of its own, and fails by panicking.
 
+mod exec;
+
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
@@ -23,15 +25,40 @@ pub(crate) const ALL: &[(&str, Client)] = &[
     ("a_child_asks_for_itself", a_child_asks_for_itself),
     ("ids_are_those_of_the_own_namespace", ids_are_those_of_the_own_namespace),
     ("a_filter_keeps_from_connecting", a_filter_keeps_from_connecting),
+    ("a_filter_from_the_start_need_not_keep_from_it", a_filter_from_the_start_need_not_keep_from_it),
     ("asking_twice_gives_the_same_board", asking_twice_gives_the_same_board),
+    ("who_executes_a_program_is_not_seen_any_more", exec::who_executes_a_program_is_not_seen_any_more),
+    ("nor_if_another_thread_executes_it", exec::nor_if_another_thread_executes_it),
+    ("another_program_gets_another_board", exec::another_program_gets_another_board),
+    ("a_program_with_more_rights_gets_no_board", exec::a_program_with_more_rights_gets_no_board),
 ];
 
 /// Those that take part in one.
-pub(crate) const HELPERS: &[(&str, Client)] = &[("watches_the_monitor", watches_the_monitor)];
+pub(crate) const HELPERS: &[(&str, Client)] = &[
+    ("watches_the_monitor", watches_the_monitor),
+    ("naps", exec::naps),
+    ("asks_again", exec::asks_again),
+    ("has_more_rights", exec::has_more_rights),
+];
+
+fn plain(socket: &Path) -> &str {
+    socket.to_str().expect("a plain path")
+}
 
 fn attach(socket: &Path) {
     // On a machine that is busy the answer may come too late.
-    until(|| monitor::attach(socket.to_str().expect("a plain path")) == Attached::Yes);
+    until(|| monitor::attach(plain(socket)) == Attached::Yes);
+}
+
+/// What the monitor sends: the page that says whether it lives, and the board.
+fn receive(socket: &Path) -> [RawFd; 2] {
+    sys::receive_descriptors(plain(socket).as_bytes(), 900_000).expect("an answer")
+}
+
+/// The kernel's id of a board.
+fn board_id(board: RawFd) -> String {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{board}")).expect("what the board is");
+    text.lines().find_map(|line| line.strip_prefix("map_id:")).expect("an id").trim().to_owned()
 }
 
 /// Lets the calling thread run on this CPU only.
@@ -112,8 +139,7 @@ fn a_thread_that_ended_is_not_seen(socket: &Path) {
 /// Maps what was sent for reading, and tries all ways to write to it.
 fn nobody_writes_to_what_is_shared(socket: &Path) {
     const UPDATE: libc::c_long = 2;
-    let path = socket.to_str().expect("a plain path").as_bytes();
-    let [alive, board] = sys::receive_descriptors(path, 900_000).expect("an answer");
+    let [alive, board] = receive(socket);
     for (descriptor, bytes) in [(alive, 4096), (board, BOARD_BYTES)] {
         assert!(map(descriptor, bytes, libc::PROT_READ | libc::PROT_WRITE).is_err());
         let page = map(descriptor, bytes, libc::PROT_READ).expect("a mapping for reading");
@@ -140,8 +166,8 @@ fn map(descriptor: RawFd, bytes: usize, access: i32) -> io::Result<*mut libc::c_
     if page == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(page) }
 }
 
-/// Runs `child` in a child of `fork`, prepared as the interposer does it; whether it ended well.
-fn forked(child: impl FnOnce()) -> bool {
+/// Runs `child` in a child of `fork`, prepared as the interposer does it; its id.
+fn fork(child: impl FnOnce()) -> libc::pid_t {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
         0 => {
@@ -152,13 +178,21 @@ fn forked(child: impl FnOnce()) -> bool {
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) }
         }
-        pid => {
-            let mut status = 0;
-            // SAFETY: our child, and a writable status.
-            unsafe { libc::waitpid(pid, &raw mut status, 0) };
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-        }
+        pid => pid,
     }
+}
+
+/// Whether a child ends well.
+fn ended_well(pid: libc::pid_t) -> bool {
+    let mut status = 0;
+    // SAFETY: our child, and a writable status.
+    unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+/// As [`fork`]; whether it ended well.
+fn forked(child: impl FnOnce()) -> bool {
+    ended_well(fork(child))
 }
 
 /// Looks as a waiter does that is not told anything.
@@ -166,12 +200,19 @@ fn look() {
     let _ = Native::crowded(&mut 0);
 }
 
+/// Looks so until there is a monitor that is quick enough.
+fn until_attached() {
+    until(|| {
+        look();
+        monitor::is_attached()
+    });
+}
+
 fn a_child_asks_for_itself(socket: &Path) {
     attach(socket);
     assert!(forked(|| {
         assert!(!monitor::is_attached(), "the parent's board");
-        look();
-        assert!(monitor::is_attached());
+        until_attached();
         until(|| Native::running(Native::tid()) == Some(true));
     }));
     assert!(monitor::is_attached());
@@ -189,24 +230,38 @@ fn ids_are_those_of_the_own_namespace(socket: &Path) {
     }));
 }
 
-fn a_filter_keeps_from_connecting(socket: &Path) {
+/// A filter of system calls that allows all of them.
+fn add_filter() {
     const ALLOW: u32 = 0x7fff_0000;
     let allow = [libc::sock_filter { code: 6, jt: 0, jf: 0, k: ALLOW }];
     let program = libc::sock_fprog { len: 1, filter: allow.as_ptr().cast_mut() };
-    // SAFETY: a filter that allows everything, of the length given.
+    // SAFETY: a filter of the length given.
     let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
     assert_eq!(set, 0);
-    assert_eq!(monitor::attach(socket.to_str().expect("a plain path")), Attached::Filtered);
+}
+
+fn a_filter_keeps_from_connecting(socket: &Path) {
+    add_filter();
+    assert_eq!(monitor::attach(plain(socket)), Attached::Filtered);
+}
+
+fn a_filter_from_the_start_need_not_keep_from_it(socket: &Path) {
+    add_filter();
+    until(|| monitor::attach_as_told(plain(socket)) == Attached::Yes);
+    assert!(forked(until_attached));
+    assert!(forked(|| {
+        add_filter();
+        look();
+        assert_eq!(monitor::attach(plain(socket)), Attached::Filtered);
+    }));
 }
 
 fn asking_twice_gives_the_same_board(socket: &Path) {
-    let path = socket.to_str().expect("a plain path").as_bytes();
     let mut ids = Vec::new();
     for _ in 0..600 {
-        // More often than one user may have boards, and more than there are.
-        let [alive, board] = sys::receive_descriptors(path, 900_000).expect("an answer");
-        let text = fs::read_to_string(format!("/proc/self/fdinfo/{board}")).expect("what the board is");
-        ids.extend(text.lines().find_map(|line| line.strip_prefix("map_id:")).map(|id| id.trim().to_owned()));
+        // More often than one user may have boards.
+        let [alive, board] = receive(socket);
+        ids.push(board_id(board));
         sys::close(alive);
         sys::close(board);
     }
@@ -219,9 +274,6 @@ fn watches_the_monitor(socket: &Path) {
     println!("attached");
     until(|| !monitor::is_attached());
     println!("alone");
-    until(|| {
-        look();
-        monitor::is_attached()
-    });
+    until_attached();
     println!("attached");
 }
