@@ -31,7 +31,7 @@ pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn attach() {
     match std::env::var(MONITOR) {
         Ok(path) if path.is_empty() || path == "0" => {}
-        Ok(path) => _ = monitor::attach(&path),
+        Ok(path) => _ = monitor::attach_as_told(&path),
         Err(_) => _ = monitor::attach(monitor::SOCKET),
     }
 }

@@ -75,7 +75,7 @@ mod time;
 /// What tells the waiters of aware locks whether the thread ahead of them runs: a `lockwork monitor`, if there is one. Programs under
 /// `lockwork run` find it by themselves; others call [`attach`](monitor::attach) with [`SOCKET`](monitor::SOCKET) when they start.
 pub mod monitor {
-    pub use lockwork_platform::monitor::{Attached, SOCKET, attach, is_attached};
+    pub use lockwork_platform::monitor::{Attached, SOCKET, attach, attach_as_told, is_attached};
 }
 
 pub use condvar::{Condvar, Wakeup};

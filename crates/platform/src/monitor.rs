@@ -37,12 +37,16 @@ pub const SLEEPING: u32 = 3;
 /// kernel clears them when that thread ends, for it is the word of a robust futex.
 pub const ALIVE: u32 = 0x3fff_ffff;
 
-const PAGE: usize = 4096;
-const BOARD_PAGES: usize = BOARD_BYTES.div_ceil(PAGE) * PAGE;
+/// Where the board begins behind the beginning of what is mapped. Pages of any size that there is end there.
+const BOARD_AT: usize = 65_536;
+/// What is mapped, and the rest of its last page.
+const MAPPED_BYTES: usize = BOARD_AT + BOARD_BYTES.div_ceil(BOARD_AT) * BOARD_AT;
 /// Time between two attempts to find a monitor again, in ns.
 const AGAIN: u64 = 1_000_000_000;
-/// How long a monitor that does not answer may hold up the program, in µs.
-const ANSWER_US: i64 = 50_000;
+/// How long the program waits for an answer when it starts, in µs.
+const ANSWER_US: u32 = 50_000;
+/// How long a waiter waits for one, in µs.
+const WAITER_US: u32 = 1_000;
 /// [`NEXT`]: nobody wants to.
 const NEVER: u64 = u64::MAX;
 /// Of `sockaddr_un`, without the terminator.
@@ -56,6 +60,8 @@ static NEXT: AtomicU64 = AtomicU64::new(NEVER);
 static PATH: [AtomicU8; LONGEST_PATH] = [const { AtomicU8::new(0) }; LONGEST_PATH];
 /// Bytes of the path; 0: nobody has asked for a monitor.
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
+/// Filters of system calls that connecting is known not to offend.
+static FILTERS: AtomicU32 = AtomicU32::new(0);
 
 /// What became of [`attach`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +70,7 @@ pub enum Attached {
     Yes,
     /// There is none at this path, or it does not serve this process.
     No,
-    /// A filter of system calls is in force, which connecting might offend.
+    /// A filter of system calls is in force, which connecting might offend, so that the kernel ends the process.
     Filtered,
 }
 
@@ -81,7 +87,14 @@ pub fn attach(path: &str) -> Attached {
         }
         LENGTH.store(path.len(), Release);
     }
-    if is_attached() { Attached::Yes } else { connect() }
+    if is_attached() { Attached::Yes } else { connect(ANSWER_US) }
+}
+
+/// As [`attach`], when somebody has said that there is a monitor at `path` for this process: filters of system calls that are in
+/// force now, as in a container, then do not matter. Those that are added later do.
+pub fn attach_as_told(path: &str) -> Attached {
+    FILTERS.store(sys::filters().unwrap_or(0), Relaxed);
+    attach(path)
 }
 
 /// Whether a monitor that lives watches this process.
@@ -124,7 +137,7 @@ fn board() -> Option<&'static [AtomicU64; HEADER + ENTRIES]> {
         return None;
     }
     // SAFETY: the board lies behind that page and stays as long. Nobody writes through the reference.
-    Some(unsafe { &*mapped.wrapping_add(PAGE).cast() })
+    Some(unsafe { &*mapped.wrapping_add(BOARD_AT).cast() })
 }
 
 /// The monitor has ended. What is mapped stays so: others may be reading it.
@@ -140,7 +153,7 @@ fn forget(mapped: *mut u8) {
 pub(crate) fn look_again(now: u64) {
     let next = NEXT.load(Relaxed);
     if next <= now && NEXT.compare_exchange(next, now.saturating_add(AGAIN), Relaxed, Relaxed).is_ok() {
-        connect();
+        connect(WAITER_US);
     }
 }
 
@@ -149,14 +162,15 @@ pub(crate) fn after_fork() {
     let mapped = MAPPED.swap(ptr::null_mut(), Relaxed);
     if let Some(pages) = ptr::NonNull::new(mapped) {
         // SAFETY: our own mapping, of that size, and there is nobody else.
-        unsafe { sys::unmap_pages(pages, PAGE + BOARD_PAGES) };
+        unsafe { sys::unmap_pages(pages, MAPPED_BYTES) };
         NEXT.store(0, Relaxed);
     }
 }
 
+/// Asks, and waits `timeout_us` for the answer.
 #[cold]
-fn connect() -> Attached {
-    if sys::is_filtered() {
+fn connect(timeout_us: u32) -> Attached {
+    if sys::filters().is_none_or(|filters| filters > FILTERS.load(Relaxed)) {
         NEXT.store(NEVER, Relaxed);
         return Attached::Filtered;
     }
@@ -165,10 +179,11 @@ fn connect() -> Attached {
     for (to, from) in path.iter_mut().zip(&PATH).take(length) {
         *to = from.load(Relaxed);
     }
-    let Some([alive, board]) = sys::receive_descriptors(&path[..length], ANSWER_US) else {
+    let Some([alive, board]) = sys::receive_descriptors(&path[..length], timeout_us) else {
         return Attached::No;
     };
-    let mapped = sys::map_shared(&[(alive, PAGE), (board, BOARD_PAGES)]);
+    let word = size_of::<AtomicU32>();
+    let mapped = sys::map_shared(MAPPED_BYTES, &[(alive, 0, word), (board, BOARD_AT, BOARD_BYTES)]);
     sys::close(alive);
     sys::close(board);
     match mapped {
@@ -178,7 +193,7 @@ fn connect() -> Attached {
         }
         Some(pages) => {
             // SAFETY: just mapped, and nobody has seen it. Another thread was quicker.
-            unsafe { sys::unmap_pages(pages, PAGE + BOARD_PAGES) };
+            unsafe { sys::unmap_pages(pages, MAPPED_BYTES) };
             Attached::Yes
         }
         None => Attached::No,

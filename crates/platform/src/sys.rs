@@ -17,13 +17,13 @@ mod number {
     pub(super) const SOCKET: usize = 41;
     pub(super) const CONNECT: usize = 42;
     pub(super) const RECVMSG: usize = 47;
-    pub(super) const SETSOCKOPT: usize = 54;
     pub(super) const PRCTL: usize = 157;
     pub(super) const MADVISE: usize = 28;
     pub(super) const GETTID: usize = 186;
     pub(super) const SCHED_GETAFFINITY: usize = 204;
     pub(super) const FUTEX: usize = 202;
     pub(super) const OPENAT: usize = 257;
+    pub(super) const PPOLL: usize = 271;
     pub(super) const GETCPU: usize = 309;
     pub(super) const NANOSLEEP: usize = 35;
     pub(super) const MEMBARRIER: usize = 324;
@@ -35,12 +35,12 @@ mod number {
     pub(super) const CLOSE: usize = 57;
     pub(super) const READ: usize = 63;
     pub(super) const WRITE: usize = 64;
+    pub(super) const PPOLL: usize = 73;
     pub(super) const FUTEX: usize = 98;
     pub(super) const SCHED_YIELD: usize = 124;
     pub(super) const SOCKET: usize = 198;
     pub(super) const CONNECT: usize = 203;
     pub(super) const RECVMSG: usize = 212;
-    pub(super) const SETSOCKOPT: usize = 208;
     pub(super) const PRCTL: usize = 167;
     pub(super) const NANOSLEEP: usize = 101;
     pub(super) const GETCPU: usize = 168;
@@ -236,12 +236,19 @@ pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     (filled > 0).then_some(&buffer[..filled])
 }
 
-/// Whether a filter of system calls is in force (`seccomp(2)`).
+/// How many filters of system calls (`seccomp(2)`) are in force; `None` if there are some and the kernel does not say how many (before
+/// Linux 5.9).
 #[must_use]
-pub fn is_filtered() -> bool {
+pub fn filters() -> Option<u32> {
     const PR_GET_SECCOMP: usize = 21;
     // SAFETY: no memory is involved.
-    unsafe { syscall6(number::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) != 0 }
+    if unsafe { syscall6(number::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) } == 0 {
+        return Some(0);
+    }
+    let mut buffer = [0; 4096];
+    let status = read_file(c"/proc/thread-self/status", &mut buffer)?;
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Seccomp_filters:"))?;
+    core::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
 }
 
 /// Closes a descriptor, which must be the caller's own.
@@ -251,13 +258,11 @@ pub fn close(descriptor: i32) {
 }
 
 /// Connects to the stream socket at `path`, of at most 107 bytes, and receives `N` descriptors, which is all there is to receive.
-/// Nothing takes longer than `timeout_us`, which is less than a second.
+/// Connecting waits for nobody; the answer may take `timeout_us`, which is less than a second.
 #[must_use]
-pub fn receive_descriptors<const N: usize>(path: &[u8], timeout_us: i64) -> Option<[i32; N]> {
+pub fn receive_descriptors<const N: usize>(path: &[u8], timeout_us: u32) -> Option<[i32; N]> {
     const AF_UNIX: u16 = 1;
-    const STREAM_CLOEXEC: usize = 1 | 0o2_000_000;
-    const SOL_SOCKET: usize = 1;
-    const TIMEOUTS: [usize; 2] = [20, 21]; // SO_RCVTIMEO, and SO_SNDTIMEO, which holds for connecting.
+    const STREAM_NONBLOCK_CLOEXEC: usize = 1 | 0o4_000 | 0o2_000_000;
 
     #[repr(C)]
     struct Address {
@@ -267,20 +272,36 @@ pub fn receive_descriptors<const N: usize>(path: &[u8], timeout_us: i64) -> Opti
     let mut address = Address { family: AF_UNIX, path: [0; 108] };
     address.path.get_mut(..path.len()).filter(|to| to.len() < 108)?.copy_from_slice(path);
     // SAFETY: no memory is involved.
-    let socket = unsafe { syscall6(number::SOCKET, [AF_UNIX.into(), STREAM_CLOEXEC, 0, 0, 0, 0]) };
+    let socket = unsafe { syscall6(number::SOCKET, [AF_UNIX.into(), STREAM_NONBLOCK_CLOEXEC, 0, 0, 0, 0]) };
     let socket = usize::try_from(socket).ok()?;
-    let time = [0_i64, timeout_us];
-    for option in TIMEOUTS {
-        let args = [socket, SOL_SOCKET, option, time.as_ptr() as usize, size_of_val(&time), 0];
-        // SAFETY: the time is readable, and as long as it says.
-        unsafe { syscall6(number::SETSOCKOPT, args) };
-    }
     let args = [socket, ptr::from_ref(&address) as usize, size_of::<Address>(), 0, 0, 0];
     // SAFETY: the address is readable, and as long as it says.
     let connected = unsafe { syscall6(number::CONNECT, args) } == 0;
-    let received = if connected { receive(socket) } else { None };
+    let received = if connected && is_readable(socket, timeout_us) { receive(socket) } else { None };
     close(socket as i32);
     received
+}
+
+/// Waits until there is something to read, or the end of it, for so long at most.
+fn is_readable(descriptor: usize, timeout_us: u32) -> bool {
+    const POLLIN: i16 = 1;
+
+    #[repr(C)]
+    struct Event {
+        descriptor: i32,
+        events: i16,
+        happened: i16,
+    }
+    let mut event = Event { descriptor: descriptor as i32, events: POLLIN, happened: 0 };
+    let mut time = Timespec { seconds: 0, nanoseconds: i64::from(timeout_us) * 1_000 };
+    let args = [&raw mut event as usize, 1, &raw mut time as usize, 0, 0, 0];
+    loop {
+        // SAFETY: one event and the time, both writable; the kernel leaves in the latter what is left of it.
+        let result = unsafe { syscall6(number::PPOLL, args) };
+        if result != -(EINTR as isize) {
+            return result == 1;
+        }
+    }
 }
 
 /// One message with `N` descriptors and a byte.
@@ -333,15 +354,16 @@ fn receive<const N: usize>(socket: usize) -> Option<[i32; N]> {
     None
 }
 
-/// Maps files for reading, one behind the other: of each its first bytes, whole pages. `None` if one cannot be.
+/// Maps files for reading, at places within `bytes` of memory, which both are multiples of a page: of each file where it is to begin
+/// and how much of its first bytes to map, which includes the rest of the last page. `None` if one cannot be.
 #[must_use]
-pub fn map_shared(files: &[(i32, usize)]) -> Option<NonNull<u8>> {
+pub fn map_shared(bytes: usize, files: &[(i32, usize, usize)]) -> Option<NonNull<u8>> {
     const READ: usize = 1;
     const SHARED_FIXED: usize = 1 | 16;
-    let bytes = files.iter().map(|(_, bytes)| bytes).sum();
     let pages = map_pages(bytes)?;
-    let mut at = pages.as_ptr() as usize;
-    for &(file, length) in files {
+    for &(file, place, length) in files {
+        debug_assert!(place + length <= bytes);
+        let at = pages.as_ptr() as usize + place;
         // SAFETY: takes the place of a part of our own fresh mapping.
         let result = unsafe { syscall6(number::MMAP, [at, length, READ, SHARED_FIXED, file as usize, 0]) };
         if result != at as isize {
@@ -349,7 +371,6 @@ pub fn map_shared(files: &[(i32, usize)]) -> Option<NonNull<u8>> {
             unsafe { unmap_pages(pages, bytes) };
             return None;
         }
-        at += length;
     }
     Some(pages)
 }

@@ -154,12 +154,10 @@ pub(crate) fn add(choice: Choice) -> Tags {
 
 /// Has a monitor watch this process, if there is one and nobody says otherwise.
 fn attach_to_monitor() {
-    let environment = Environment::of_process();
-    let path = environment.get_c(b"LOCKWORK_MONITOR").map_or(Ok(monitor::SOCKET), CStr::to_str);
-    if let Ok(path) = path
-        && path != "0"
-    {
-        monitor::attach(path);
+    match Environment::of_process().get_c(b"LOCKWORK_MONITOR").map(CStr::to_str) {
+        None => _ = monitor::attach(monitor::SOCKET),
+        Some(Err(_) | Ok("0")) => {}
+        Some(Ok(path)) => _ = monitor::attach_as_told(path),
     }
 }
 
