@@ -311,7 +311,7 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sudo lockwork monitor                           until it is killed
+  sudo lockwork monitor                           until ^C or SIGTERM
   lockwork run --lock mcs-aware -- ./server       finds it by itself
   LOCKWORK_MONITOR=0 lockwork run --lock mcs-aware -- ./server    does not look for it
 

@@ -10,7 +10,7 @@ use crate::error::Failure;
 use crate::preload::MONITOR;
 use crate::terminal;
 
-/// Returns only when it cannot serve.
+/// Returns when it is told to end, or cannot serve.
 pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
     let failure = |obstacle: Obstacle| {
         let instead = "waiters of aware locks go by what they can see themselves";
@@ -23,8 +23,10 @@ pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
     }
     let server = Server::start(&args.socket).map_err(failure)?;
     terminal::print(&format!("watching the scheduler; programs find it at {}\n", args.socket.display()))?;
-    let Err(error) = server.run();
-    Err(Failure::with_status(1, format!("the monitor cannot go on: {error}")))
+    match server.run() {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(Failure::with_status(1, format!("the monitor cannot go on: {error}"))),
+    }
 }
 
 /// Has a monitor watch this process, if there is one and nobody says otherwise.

@@ -27,6 +27,9 @@
 //!   [`PER_USER`], all together at most [`BOARDS`], and neither root nor the others can take the last [`PER_USER`] from
 //!   each other. The daemon never waits for a client. What it has yet to tell the kernel is bounded, however fast processes come
 //!   and go: two orders for each board.
+//! - *The daemon may do little.* Once the programs are loaded it drops all capabilities but `CAP_BPF`, to make boards, and
+//!   `CAP_SYS_RESOURCE`, without which descriptors that clients leave unread would keep it from sending others; it cannot get more by
+//!   executing anything (`no_new_privs`).
 //! - *The daemon may die.* With it, the kernel detaches the program and marks the word in the shared page (a robust futex), at once,
 //!   whatever the cause. Waiters look at that word whenever they look at the board. Were it to be stopped instead, the
 //!   program in the kernel goes on without it.
@@ -42,7 +45,9 @@ mod kernel;
 mod numbers;
 mod peer;
 mod program;
+mod rights;
 mod server;
+mod signals;
 mod socket;
 mod watch;
 

@@ -1,7 +1,6 @@
 //! The daemon: it hands out boards, and takes them back when processes end.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -17,6 +16,8 @@ use crate::Obstacle;
 use crate::alive::Alive;
 use crate::numbers::{self, Numbers};
 use crate::peer::Peer;
+use crate::rights;
+use crate::signals::Signals;
 use crate::socket::Socket;
 use crate::watch::{Board, Watch};
 
@@ -33,9 +34,20 @@ struct Client {
     board: Board,
 }
 
+/// What the daemon waits for.
+#[derive(Debug)]
+struct Happened {
+    told_to_end: bool,
+    /// Somebody connected.
+    asked: bool,
+    /// Clients that have ended.
+    ended: Vec<u32>,
+}
+
 /// The daemon.
 #[derive(Debug)]
 pub struct Server {
+    signals: Signals,
     socket: Socket,
     watch: Arc<Watch>,
     alive: Alive,
@@ -45,7 +57,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to watch, and to listen at `path`, whose directory is made if it is not there.
+    /// Begins to watch, and to listen at `path`, whose directory is made if it is not there. The calling thread loses its capabilities
+    /// but for two, and is not ended by `SIGTERM` and `SIGINT` any more, but by [`Server::run`].
     ///
     /// # Errors
     ///
@@ -53,22 +66,29 @@ impl Server {
     pub fn start(path: &Path) -> Result<Self, Obstacle> {
         let refused = |what| move |error| Obstacle::Refused(what, error, String::new());
         let watch = Arc::new(Watch::start()?);
-        let alive = Alive::new().map_err(refused("a robust futex"))?;
         let socket = Socket::listen(path)?;
+        let boards = rights::raise_descriptors(BOARDS);
+        // What is done up to here other threads inherit.
+        rights::drop().map_err(refused("to give up rights"))?;
+        let signals = Signals::block().map_err(refused("signals as input"))?;
+        let alive = Alive::new().map_err(refused("a robust futex"))?;
         let watched = Arc::clone(&watch);
-        let numbers = Numbers::new(BOARDS, move |order| numbers::tell(&watched, order))
+        let numbers = Numbers::new(boards, move |order| numbers::tell(&watched, order))
             .map_err(refused("another thread"))?;
-        Ok(Self { socket, watch, alive, numbers, clients: HashMap::new() })
+        Ok(Self { signals, socket, watch, alive, numbers, clients: HashMap::new() })
     }
 
-    /// Serves until it cannot any more.
+    /// Serves until `SIGTERM` or `SIGINT` comes.
     ///
     /// # Errors
     ///
-    /// What the system said.
-    pub fn run(mut self) -> io::Result<Infallible> {
+    /// What the system said: it cannot go on.
+    pub fn run(mut self) -> io::Result<()> {
         loop {
-            let (asked, ended) = self.wait()?;
+            let Happened { told_to_end, asked, ended } = self.wait()?;
+            if told_to_end {
+                return Ok(());
+            }
             for pid in ended {
                 self.forget(pid);
             }
@@ -78,18 +98,23 @@ impl Server {
         }
     }
 
-    /// Waits for clients, and for the ends of processes; whether there are any of the former, and which there are of the latter.
-    fn wait(&self) -> io::Result<(bool, Vec<u32>)> {
+    /// Waits until something happens.
+    fn wait(&self) -> io::Result<Happened> {
         let clients: Vec<&Client> = self.clients.values().collect();
-        let mut events = vec![PollFd::new(&self.socket, PollFlags::IN)];
+        let mut events =
+            vec![PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
         events.extend(clients.iter().map(|client| PollFd::new(&client.peer.process, PollFlags::IN)));
         match poll(&mut events, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let happened = |event: &PollFd| !event.revents().is_empty();
-        let ended = clients.iter().zip(&events[1..]).filter(|(_, event)| happened(event));
-        Ok((happened(&events[0]), ended.map(|(client, _)| client.peer.pid).collect()))
+        let ended = clients.iter().zip(&events[2..]).filter(|(_, event)| happened(event));
+        Ok(Happened {
+            told_to_end: happened(&events[0]),
+            asked: happened(&events[1]),
+            ended: ended.map(|(client, _)| client.peer.pid).collect(),
+        })
     }
 
     fn forget(&mut self, pid: u32) {

@@ -2,13 +2,16 @@
 
 mod clients;
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use lockwork_monitor::Server;
+use lockwork_monitor::{BOARDS, Server};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 /// Says what this process is to be, if not the tests.
 const ROLE: &str = "LOCKWORK_MONITOR_TEST_ROLE";
@@ -37,6 +40,10 @@ fn main() -> ExitCode {
     let trials = trials.chain([
         Trial::test("a_killed_monitor_is_forgotten", a_killed_monitor_is_forgotten),
         Trial::test("there_is_one_monitor_at_a_socket", there_is_one_monitor_at_a_socket),
+        Trial::test("a_monitor_that_is_told_to_end_removes_its_socket", a_monitor_removes_its_socket),
+        Trial::test("a_monitor_leaves_the_socket_of_another", a_monitor_leaves_the_socket_of_another),
+        Trial::test("a_monitor_keeps_two_capabilities", a_monitor_keeps_two_capabilities),
+        Trial::test("a_monitor_has_descriptors_for_all_boards", a_monitor_has_descriptors_for_all_boards),
     ]);
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
@@ -46,8 +53,7 @@ fn play(role: &str, socket: &Path) -> ExitCode {
         match Server::start(socket) {
             Ok(server) => {
                 println!("ready");
-                let Err(error) = server.run();
-                panic!("{error}");
+                server.run().expect("a monitor that can go on");
             }
             Err(obstacle) => println!("{obstacle}"),
         }
@@ -80,14 +86,29 @@ struct Monitor {
 
 impl Monitor {
     fn start() -> Self {
+        Self::prepared(|_| {})
+    }
+
+    /// One whose process is prepared first.
+    fn prepared(prepare: impl FnOnce(&mut Command)) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = directory.path().join("socket");
-        let mut child = process(MONITOR, &socket).stdout(Stdio::piped()).spawn().expect("a monitor");
+        let mut command = process(MONITOR, &socket);
+        prepare(&mut command);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("a monitor");
         let mut line = String::new();
         let output = child.stdout.take().expect("its output");
         BufReader::new(output).read_line(&mut line).expect("a line");
         assert_eq!(line.trim(), "ready");
         Self { child, socket, _directory: directory }
+    }
+}
+
+impl Monitor {
+    /// Tells it to end; how it does.
+    fn end(&mut self, signal: Signal) -> io::Result<ExitStatus> {
+        kill_process(Pid::from_child(&self.child), signal)?;
+        self.child.wait()
     }
 }
 
@@ -141,4 +162,58 @@ fn there_is_one_monitor_at_a_socket() -> Result<(), Failed> {
     let output = process(MONITOR, &monitor.socket).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     if text.starts_with("another monitor listens at") { Ok(()) } else { Err(text.into_owned().into()) }
+}
+
+fn check(condition: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failed> {
+    if condition { Ok(()) } else { Err(otherwise().into()) }
+}
+
+fn a_monitor_removes_its_socket() -> Result<(), Failed> {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut monitor = Monitor::start();
+        check(monitor.socket.exists(), || "no socket".to_owned())?;
+        let status = monitor.end(signal)?;
+        check(status.success() && !monitor.socket.exists(), || format!("{signal:?}: {status}"))?;
+    }
+    Ok(())
+}
+
+fn a_monitor_leaves_the_socket_of_another() -> Result<(), Failed> {
+    let mut monitor = Monitor::start();
+    fs::remove_file(&monitor.socket)?;
+    let _others = UnixListener::bind(&monitor.socket)?;
+    let status = monitor.end(Signal::TERM)?;
+    check(status.success() && monitor.socket.exists(), || format!("{status}, the socket is gone"))
+}
+
+/// Each of its threads.
+fn a_monitor_keeps_two_capabilities() -> Result<(), Failed> {
+    const RESOURCE_AND_BPF: u64 = 1 << 24 | 1 << 39;
+    let monitor = Monitor::start();
+    let mut threads = 0;
+    for thread in fs::read_dir(format!("/proc/{}/task", monitor.child.id()))? {
+        let status = fs::read_to_string(thread?.path().join("status"))?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        for set in ["CapEff:", "CapPrm:"] {
+            let kept = u64::from_str_radix(field(set).ok_or("no capabilities")?, 16)?;
+            check(kept & !RESOURCE_AND_BPF == 0, || format!("{set} {kept:x}"))?;
+        }
+        check(field("CapInh:") == Some("0000000000000000"), || status.clone())?;
+        check(field("NoNewPrivs:") == Some("1"), || status.clone())?;
+        threads += 1;
+    }
+    check(threads >= 3, || format!("{threads} threads"))
+}
+
+fn a_monitor_has_descriptors_for_all_boards() -> Result<(), Failed> {
+    let few = || {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum })?)
+    };
+    // SAFETY: two system calls, which may be made after `fork`.
+    let monitor = Monitor::prepared(|command| unsafe { _ = command.pre_exec(few) });
+    let limits = fs::read_to_string(format!("/proc/{}/limits", monitor.child.id()))?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).ok_or("no limit")?;
+    let limit: u32 = line.split_whitespace().next().ok_or("no number")?.parse()?;
+    check(limit > 3 * BOARDS, || format!("{limit} descriptors"))
 }
