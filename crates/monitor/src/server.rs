@@ -14,7 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use crate::Obstacle;
 use crate::alive::Alive;
-use crate::numbers::{self, Numbers};
+use crate::numbers::{Linux, Numbers};
 use crate::peer::Peer;
 use crate::rights;
 use crate::signals::Signals;
@@ -72,9 +72,8 @@ impl Server {
         rights::drop().map_err(refused("to give up rights"))?;
         let signals = Signals::block().map_err(refused("signals as input"))?;
         let alive = Alive::new().map_err(refused("a robust futex"))?;
-        let watched = Arc::clone(&watch);
-        let numbers = Numbers::new(boards, move |order| numbers::tell(&watched, order))
-            .map_err(refused("another thread"))?;
+        let numbers =
+            Numbers::new(boards, Linux::new(Arc::clone(&watch))).map_err(refused("another thread"))?;
         Ok(Self { signals, socket, watch, alive, numbers, clients: HashMap::new() })
     }
 

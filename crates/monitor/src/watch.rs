@@ -57,17 +57,23 @@ fn first_refusal(error: io::Error) -> Obstacle {
     }
 }
 
-/// The scheduler being watched, until this is dropped.
+/// What is kept in the kernel, which forgets by itself who ends or executes another program, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     loaded: Loaded,
     /// While they are open, the programs are called.
-    _links: [OwnedFd; 3],
+    _links: [OwnedFd; 2],
+}
+
+/// The program being called at every context switch, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Switches {
+    _link: OwnedFd,
 }
 
 impl Watch {
-    /// Loads the programs and has them called: at every context switch, at the end of every thread, and whenever a process executes
-    /// another program.
+    /// Loads the programs and has those called that forget: at the end of every thread, and whenever a process executes another
+    /// program.
     ///
     /// # Errors
     ///
@@ -78,9 +84,15 @@ impl Watch {
             let refused = |error| Obstacle::Refused("to call the program", error, String::new());
             bpf::attach(program.as_fd()).map_err(refused)
         };
-        // First those that forget: nobody is shown who might stay.
-        let links = [attach(&loaded.exit)?, attach(&loaded.exec)?, attach(&loaded.switch)?];
+        let links = [attach(&loaded.exit)?, attach(&loaded.exec)?];
+        // To find out that it can be done.
+        drop(attach(&loaded.switch)?);
         Ok(Self { loaded, _links: links })
+    }
+
+    /// Has boards written to from now on. Takes some milliseconds.
+    pub(crate) fn switches(&self) -> io::Result<Switches> {
+        Ok(Switches { _link: bpf::attach(self.loaded.switch.as_fd())? })
     }
 
     /// Makes a fresh board, which only the program can write to. It belongs to nobody yet.

@@ -8,6 +8,8 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use lockwork_monitor::{BOARDS, Server};
@@ -40,6 +42,10 @@ fn main() -> ExitCode {
     let trials = trials.chain([
         Trial::test("a_killed_monitor_is_forgotten", a_killed_monitor_is_forgotten),
         Trial::test("there_is_one_monitor_at_a_socket", there_is_one_monitor_at_a_socket),
+        Trial::test(
+            "switches_are_watched_while_there_are_clients",
+            switches_are_watched_while_there_are_clients,
+        ),
         Trial::test("a_monitor_that_is_told_to_end_removes_its_socket", a_monitor_removes_its_socket),
         Trial::test("a_monitor_leaves_the_socket_of_another", a_monitor_leaves_the_socket_of_another),
         Trial::test("a_monitor_keeps_two_capabilities", a_monitor_keeps_two_capabilities),
@@ -112,6 +118,20 @@ impl Monitor {
     }
 }
 
+impl Monitor {
+    /// Whether it has its program called at every context switch, by its descriptors.
+    fn watches_switches(&self) -> io::Result<bool> {
+        for each in fs::read_dir(format!("/proc/{}/fdinfo", self.child.id()))? {
+            // One that was closed meanwhile is none of those.
+            let text = fs::read_to_string(each?.path()).unwrap_or_default();
+            if text.lines().any(|line| line.starts_with("tp_name:") && line.ends_with("sched_switch")) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 impl Drop for Monitor {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -155,6 +175,27 @@ fn a_killed_monitor_is_forgotten() -> Result<(), Failed> {
     again.wait()?;
     child.wait()?;
     back
+}
+
+fn switches_are_watched_while_there_are_clients() -> Result<(), Failed> {
+    let monitor = Monitor::start();
+    check(!monitor.watches_switches()?, || "although there is nobody to be watched".to_owned())?;
+    let mut client = process("watches_the_monitor", &monitor.socket).stdout(Stdio::null()).spawn()?;
+    wait_until(|| monitor.watches_switches())?;
+    client.kill()?;
+    client.wait()?;
+    wait_until(|| Ok(!monitor.watches_switches()?))
+}
+
+/// Waits for about half a minute at most.
+fn wait_until(mut condition: impl FnMut() -> io::Result<bool>) -> Result<(), Failed> {
+    for _ in 0..3_000 {
+        if condition()? {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Err("it does not happen".into())
 }
 
 fn there_is_one_monitor_at_a_socket() -> Result<(), Failed> {
