@@ -1,5 +1,6 @@
 //! `bpf(2)`: as much of it as the monitor needs.
 
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -13,6 +14,7 @@ mod command {
     pub(super) const MAP_UPDATE_ELEM: u32 = 2;
     pub(super) const MAP_DELETE_ELEM: u32 = 3;
     pub(super) const PROG_LOAD: u32 = 5;
+    pub(super) const PROG_RUN: u32 = 10;
     pub(super) const RAW_TRACEPOINT_OPEN: u32 = 17;
     pub(super) const BTF_LOAD: u32 = 18;
     pub(super) const MAP_FREEZE: u32 = 22;
@@ -31,8 +33,15 @@ pub(crate) const NO_PREALLOC: u32 = 1;
 /// Can be mapped into memory.
 pub(crate) const MMAPABLE: u32 = 1 << 10;
 
-const PROGRAM_TRACING: u32 = 26;
-const ATTACH_RAW_TRACEPOINT: u32 = 23;
+/// What a program is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    /// To be called at the tracepoint of this type.
+    Tracepoint(u32),
+    /// To be run by [`run`].
+    Run,
+}
+
 /// Kernels let only programs under such a licence call most of their functions.
 const LICENCE: &CStr = c"Dual MIT/GPL";
 
@@ -189,8 +198,14 @@ pub(crate) fn load_types() -> io::Result<OwnedFd> {
     unsafe { open(command::BTF_LOAD, &attributes) }
 }
 
-/// Loads a program that will be called at the tracepoint of this type; what the kernel has to say against it, with the error.
-pub(crate) fn load_program(program: &[Instruction], tracepoint: u32) -> Result<OwnedFd, (io::Error, String)> {
+/// Loads a program; what the kernel has to say against it, with the error.
+pub(crate) fn load_program(
+    program: &[Instruction],
+    purpose: Purpose,
+) -> Result<OwnedFd, (io::Error, String)> {
+    const RAW_TRACEPOINT: u32 = 17;
+    const TRACING: u32 = 26;
+    const ATTACH_RAW_TRACEPOINT: u32 = 23;
     #[repr(C)]
     struct Attributes {
         kind: u32,
@@ -214,9 +229,13 @@ pub(crate) fn load_program(program: &[Instruction], tracepoint: u32) -> Result<O
         line_info_count: u32,
         attach_type: u32,
     }
+    let (kind, attach_kind, attach_type) = match purpose {
+        Purpose::Tracepoint(tracepoint) => (TRACING, ATTACH_RAW_TRACEPOINT, tracepoint),
+        Purpose::Run => (RAW_TRACEPOINT, 0, 0),
+    };
     let attempt = |log: &mut [u8]| {
         let attributes = Attributes {
-            kind: PROGRAM_TRACING,
+            kind,
             count: program.len() as u32,
             instructions: program.as_ptr(),
             licence: LICENCE.as_ptr(),
@@ -225,9 +244,9 @@ pub(crate) fn load_program(program: &[Instruction], tracepoint: u32) -> Result<O
             log: if log.is_empty() { std::ptr::null_mut() } else { log.as_mut_ptr() },
             kernel_version: 0,
             flags: 0,
-            name: *b"lockwork_switch\0",
+            name: *b"lockwork\0\0\0\0\0\0\0\0",
             ifindex: 0,
-            attach_kind: ATTACH_RAW_TRACEPOINT,
+            attach_kind,
             types: 0,
             function_info_size: 0,
             function_info: 0,
@@ -235,7 +254,7 @@ pub(crate) fn load_program(program: &[Instruction], tracepoint: u32) -> Result<O
             line_info_size: 0,
             line_info: 0,
             line_info_count: 0,
-            attach_type: tracepoint,
+            attach_type,
         };
         // SAFETY: the instructions, the licence and the log are as long as is said, or terminated.
         unsafe { open(command::PROG_LOAD, &attributes) }
@@ -260,4 +279,38 @@ pub(crate) fn attach(program: BorrowedFd) -> io::Result<OwnedFd> {
     let attributes = Attributes { name: 0, program: program.as_fd().as_raw_fd() as u32, padding: 0 };
     // SAFETY: no addresses: the program has said when it was loaded where it belongs.
     unsafe { open(command::RAW_TRACEPOINT_OPEN, &attributes) }
+}
+
+/// Runs a program that was loaded for this with one argument; the lower half of its result.
+pub(crate) fn run(program: BorrowedFd, argument: u64) -> io::Result<u32> {
+    #[repr(C)]
+    struct Attributes {
+        program: u32,
+        result: Cell<u32>,
+        data: [u64; 3],
+        repeat: u32,
+        duration: u32,
+        context_length: u32,
+        context_out_length: u32,
+        context: *const u64,
+        context_out: u64,
+        flags: u32,
+        cpu: u32,
+    }
+    let attributes = Attributes {
+        program: program.as_raw_fd() as u32,
+        result: Cell::new(0),
+        data: [0; 3],
+        repeat: 0,
+        duration: 0,
+        context_length: size_of_val(&argument) as u32,
+        context_out_length: 0,
+        context: &raw const argument,
+        context_out: 0,
+        flags: 0,
+        cpu: 0,
+    };
+    // SAFETY: the context is as long as is said; the result may be written to.
+    unsafe { call(command::PROG_RUN, &attributes) }?;
+    Ok(attributes.result.get())
 }

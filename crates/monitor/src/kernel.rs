@@ -35,6 +35,8 @@ pub(crate) struct Kernel {
     pub(crate) upid_size: i16,
     /// `upid.nr`, the id.
     pub(crate) nr: i16,
+    /// `bpf_map.refcnt`, how many use the map, in a map that is an array.
+    pub(crate) users: i16,
 }
 
 impl Kernel {
@@ -65,6 +67,7 @@ impl Kernel {
             numbers: offset("pid", "numbers")?,
             upid_size: upid.size() as i16,
             nr: offset("upid", "nr")?,
+            users: offset("bpf_array", "map")? + offset("bpf_map", "refcnt")?,
         })
     }
 }

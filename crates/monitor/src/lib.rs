@@ -25,7 +25,8 @@
 //!   into is turned away.
 //! - *A client costs little.* It has one board of 20 KiB, however often it asks; a user other than root has at most
 //!   [`PER_USER`], all together at most [`BOARDS`], and neither root nor the others can take the last [`PER_USER`] from
-//!   each other. The daemon never waits for a client. What it has yet to tell the kernel is bounded, however fast processes come
+//!   each other. That counts boards, not processes: one whose process has ended counts for its user for as long as anybody keeps it.
+//!   The daemon never waits for a client. What it has yet to tell the kernel is bounded, however fast processes come
 //!   and go: two orders for each board.
 //! - *The daemon may do little.* Once the programs are loaded it drops all capabilities but `CAP_BPF`, to make boards, and
 //!   `CAP_SYS_RESOURCE`, without which descriptors that clients leave unread would keep it from sending others; it cannot get more by

@@ -2,13 +2,15 @@
 //! board, and that for more than a moment, context switches are not watched at all.
 //!
 //! Telling takes milliseconds each time, for the kernel waits until no program is at work on what was there before; clients are
-//! served meanwhile. A number is given to another process only when the kernel has forgotten the board that had it. So there are
-//! never more than two orders for each number, however fast processes come and go: while all numbers are taken, or about to
-//! be free, processes are turned away.
+//! served meanwhile. A number is given to another process only when the kernel has forgotten the board that had it, and nobody keeps
+//! that: who hands on a board of a process that has ended cannot have more of them than numbers. So there are never more than two
+//! orders for each number, however fast processes come and go: while all numbers are taken, or about to be free,
+//! processes are turned away.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvError, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -27,7 +29,9 @@ pub(crate) enum Order {
 pub(crate) trait Tell: Send + 'static {
     /// Does so.
     fn tell(&mut self, order: &Order);
-    /// There have been none for a while.
+    /// Whether somebody still keeps the board of this number, whose process has none any more.
+    fn is_kept(&self, number: u32) -> bool;
+    /// There have been no orders for a while.
     fn rest(&mut self);
 }
 
@@ -41,6 +45,8 @@ pub(crate) struct Numbers {
     orders: Sender<Order>,
     /// Numbers that the kernel has forgotten.
     forgotten: Receiver<u32>,
+    /// Numbers that it is still to forget, and whose user they count for.
+    leaving: HashMap<u32, u32>,
 }
 
 impl Numbers {
@@ -52,22 +58,24 @@ impl Numbers {
     pub(crate) fn new(count: u32, mut teller: impl Tell) -> io::Result<Self> {
         let (orders, todo) = mpsc::channel();
         let (forget, forgotten) = mpsc::channel();
-        thread::Builder::new().name("boards".to_owned()).spawn(move || {
-            while let Some(order) = next(&todo, &mut teller) {
-                teller.tell(&order);
-                if let Order::Hide(number) = order {
-                    // Nobody listens any more when the daemon ends.
-                    let _ = forget.send(number);
-                }
-            }
-        })?;
-        Ok(Self { free: (0..count).rev().collect(), orders, forgotten })
+        thread::Builder::new()
+            .name("boards".to_owned())
+            .spawn(move || carry_out(&todo, &mut teller, &forget))?;
+        Ok(Self { free: (0..count).rev().collect(), orders, forgotten, leaving: HashMap::new() })
     }
 
     /// A number that nobody has.
     pub(crate) fn take(&mut self) -> Option<u32> {
-        self.free.extend(self.forgotten.try_iter());
         self.free.pop()
+    }
+
+    /// The users for whom numbers count that nobody has and that are not free yet.
+    pub(crate) fn users_leaving(&mut self) -> impl Iterator<Item = u32> {
+        for number in self.forgotten.try_iter() {
+            self.leaving.remove(&number);
+            self.free.push(number);
+        }
+        self.leaving.values().copied()
     }
 
     /// Has the kernel write to `board` what it knows of processes with this number.
@@ -75,8 +83,9 @@ impl Numbers {
         self.order(Order::Show(number, board));
     }
 
-    /// Gives a number back.
-    pub(crate) fn give_back(&self, number: u32) {
+    /// Gives back the number that a process of this user had.
+    pub(crate) fn give_back(&mut self, number: u32, user: u32) {
+        self.leaving.insert(number, user);
         self.order(Order::Hide(number));
     }
 
@@ -86,14 +95,40 @@ impl Numbers {
     }
 }
 
-/// The next order, until nobody can give any.
-fn next(todo: &Receiver<Order>, teller: &mut impl Tell) -> Option<Order> {
+/// Passes on orders until nobody can give any.
+fn carry_out(todo: &Receiver<Order>, teller: &mut impl Tell, forget: &Sender<u32>) {
+    // Numbers of boards that somebody may keep.
+    let mut kept: Vec<u32> = Vec::new();
+    while let Ok(order) = next(todo, teller, kept.is_empty()) {
+        match order {
+            Some(Order::Hide(number)) => kept.push(number),
+            Some(order) => teller.tell(&order),
+            None => {}
+        }
+        kept.retain(|&number| {
+            let stays = teller.is_kept(number);
+            if !stays {
+                teller.tell(&Order::Hide(number));
+                // Nobody listens any more when the daemon ends.
+                let _ = forget.send(number);
+            }
+            stays
+        });
+    }
+}
+
+/// The next order, or nothing after a while, unless there is `nothing_else` to look after.
+fn next(
+    todo: &Receiver<Order>,
+    teller: &mut impl Tell,
+    nothing_else: bool,
+) -> Result<Option<Order>, RecvError> {
     match todo.recv_timeout(A_WHILE) {
-        Ok(order) => Some(order),
-        Err(RecvTimeoutError::Disconnected) => None,
+        Ok(order) => Ok(Some(order)),
+        Err(RecvTimeoutError::Disconnected) => Err(RecvError),
         Err(RecvTimeoutError::Timeout) => {
             teller.rest();
-            todo.recv().ok()
+            if nothing_else { todo.recv().map(Some) } else { Ok(None) }
         }
     }
 }
@@ -125,6 +160,10 @@ impl Tell for Linux {
         }
     }
 
+    fn is_kept(&self, number: u32) -> bool {
+        self.watch.is_kept(number)
+    }
+
     fn rest(&mut self) {
         if self.shown == 0 {
             self.switches = None;
@@ -145,6 +184,10 @@ mod tests {
             assert!(matches!(order, Order::Hide(0)));
         }
 
+        fn is_kept(&self, _number: u32) -> bool {
+            false
+        }
+
         fn rest(&mut self) {}
     }
 
@@ -153,13 +196,13 @@ mod tests {
         let (told, is_told) = mpsc::channel();
         let mut numbers = Numbers::new(2, Slow(is_told)).expect("a thread");
         assert_eq!((numbers.take(), numbers.take(), numbers.take()), (Some(0), Some(1), None));
-        numbers.give_back(0);
+        numbers.give_back(0, 1000);
+        assert!(numbers.users_leaving().eq([1000]));
         assert_eq!(numbers.take(), None, "the kernel does not know yet");
         told.send(()).expect("the thread");
-        let taken = std::iter::repeat_with(|| {
+        while numbers.users_leaving().count() > 0 {
             thread::yield_now();
-            numbers.take()
-        });
-        assert_eq!(taken.flatten().next(), Some(0));
+        }
+        assert_eq!(numbers.take(), Some(0));
     }
 }

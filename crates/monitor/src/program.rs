@@ -383,6 +383,20 @@ pub(crate) fn sched_process_exec(kernel: &Kernel, maps: &Maps) -> Vec<Instructio
     a.finish()
 }
 
+/// The program that is run to know how many use the board whose number is its first argument; 0 if there is no such board.
+pub(crate) fn users_of_board(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
+    let mut a = Assembler::default();
+    let none = a.label();
+    a.load(Width::Double, Arg1, Arg1, 0);
+    a.store(Frame, KEY, Arg1);
+    a.set_map(Arg1, maps.boards);
+    look_up(&mut a, none);
+    a.load(Width::Double, Result, Result, kernel.users);
+    a.place(none);
+    a.exit();
+    a.finish()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

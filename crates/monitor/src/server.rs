@@ -118,7 +118,7 @@ impl Server {
 
     fn forget(&mut self, pid: u32) {
         if let Some(client) = self.clients.remove(&pid) {
-            self.numbers.give_back(client.number);
+            self.numbers.give_back(client.number, client.peer.user);
         }
     }
 
@@ -142,7 +142,8 @@ impl Server {
             }
             self.forget(peer.pid);
         }
-        if !has_room(self.clients.values().map(|client| client.peer.user), peer.user) {
+        let users = self.clients.values().map(|client| client.peer.user);
+        if !has_room(users.chain(self.numbers.users_leaving()), peer.user) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         let number = self.numbers.take().ok_or(io::ErrorKind::QuotaExceeded)?;
@@ -154,7 +155,7 @@ impl Server {
             }
             Err(error) => {
                 self.watch.take_from(peer.process.as_fd());
-                self.numbers.give_back(number);
+                self.numbers.give_back(number, peer.user);
                 Err(error)
             }
         }

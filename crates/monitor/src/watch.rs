@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use lockwork_platform::monitor::{ENTRIES, HEADER};
 
-use crate::bpf::{self, MMAPABLE, MapKind, MapShape, NO_PREALLOC};
+use crate::bpf::{self, MMAPABLE, MapKind, MapShape, NO_PREALLOC, Purpose};
 use crate::kernel::Kernel;
 use crate::program::{self, Instruction, Maps};
 use crate::{BOARDS, Obstacle};
@@ -20,6 +20,8 @@ pub(crate) struct Loaded {
     switch: OwnedFd,
     exit: OwnedFd,
     exec: OwnedFd,
+    /// Where the kernel refuses it, it is not known who keeps boards of others.
+    users: Option<OwnedFd>,
     storage: OwnedFd,
     boards: OwnedFd,
 }
@@ -39,12 +41,13 @@ impl Loaded {
         let maps = Maps { storage: storage.as_raw_fd(), boards: boards.as_raw_fd() };
         let load = |program: Vec<Instruction>, tracepoint| {
             let refused = |(error, log)| Obstacle::Refused("the program", error, log);
-            bpf::load_program(&program, tracepoint).map_err(refused)
+            bpf::load_program(&program, Purpose::Tracepoint(tracepoint)).map_err(refused)
         };
         let switch = load(program::sched_switch(&kernel, &maps), kernel.sched_switch)?;
         let exit = load(program::sched_process_exit(&kernel, &maps), kernel.sched_process_exit)?;
         let exec = load(program::sched_process_exec(&kernel, &maps), kernel.sched_process_exec)?;
-        Ok(Self { switch, exit, exec, storage, boards })
+        let users = bpf::load_program(&program::users_of_board(&kernel, &maps), Purpose::Run).ok();
+        Ok(Self { switch, exit, exec, users, storage, boards })
     }
 }
 
@@ -122,6 +125,14 @@ impl Watch {
     /// Has what is known of processes with this number written to `board` from now on. Takes some milliseconds.
     pub(crate) fn show(&self, number: u32, board: &Board) -> io::Result<()> {
         bpf::update(self.loaded.boards.as_fd(), number, board.0.as_raw_fd() as u32)
+    }
+
+    /// Whether somebody has a descriptor of the board of this number, or has it mapped.
+    pub(crate) fn is_kept(&self, number: u32) -> bool {
+        /// The kernel itself, which has it by the number.
+        const NOBODY_ELSE: u32 = 1;
+        let Some(program) = &self.loaded.users else { return false };
+        bpf::run(program.as_fd(), number.into()).is_ok_and(|users| users > NOBODY_ELSE)
     }
 
     /// Has it written nowhere any more; false if it was not. Takes some milliseconds, after which no program is at work on the board.

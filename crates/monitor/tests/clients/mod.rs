@@ -1,6 +1,7 @@
 //! What clients of the monitor do, and what they must not be able to do. Each has a process of its own, and fails by panicking.
 
 mod exec;
+mod hoard;
 
 use std::fs;
 use std::io;
@@ -30,6 +31,10 @@ pub(crate) const ALL: &[(&str, Client)] = &[
     ("who_executes_a_program_is_not_seen_any_more", exec::who_executes_a_program_is_not_seen_any_more),
     ("nor_if_another_thread_executes_it", exec::nor_if_another_thread_executes_it),
     ("another_program_gets_another_board", exec::another_program_gets_another_board),
+    (
+        "boards_of_ended_processes_count_while_they_are_kept",
+        hoard::boards_of_ended_processes_count_while_they_are_kept,
+    ),
     ("a_program_with_more_rights_gets_no_board", exec::a_program_with_more_rights_gets_no_board),
 ];
 
