@@ -91,8 +91,8 @@ Examples:
 The program replaces lockwork: its exit status, signals and streams are its own. When nothing can be
 started the exit status is 2, or as a shell's: 127 for a program not found, 126 for one not executable.")]
 pub(crate) struct RunArgs {
-    /// The lock, as `lockwork list` spells it; wrappers as calls: gcr(mcs-stp, active=4); reader-writer locks behind a mutex or
-    /// alone: mcs-stp+cst-rwsem
+    /// The lock, as `lockwork list` spells it; wrappers as calls: gcr(mcs-stp, active=4); a reader-writer lock
+    /// behind a mutex: mcs-stp+cst-rwsem, or alone, which leaves mutexes to glibc
     #[arg(long, short, value_name = "SPEC")]
     pub(crate) lock: Option<String>,
     /// A policy file that chooses a lock for each lock of the program; --lock then replaces its default

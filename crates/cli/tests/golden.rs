@@ -173,17 +173,28 @@ fn policies() {
     assert_eq!(policy["rules"][1]["kind"], "mutex");
 
     let bad = directory.path().join("bad.toml");
-    std::fs::write(&bad, "default = \"ttas\"\n\n[[rule]]\nkind = \"recursiv\"\nlock = \"ttas\"\n").unwrap();
-    for command in [["policy", "check"].as_slice(), &["run", "--policy"]] {
-        let mut lockwork = lockwork();
-        lockwork.args(command).arg(&bad);
-        if command[0] == "run" {
-            lockwork.args(["--", "true"]);
+    for (rule, expected) in [
+        (
+            "kind = \"recursiv\"\nlock = \"ttas\"\n",
+            "line 4, column 8: unknown kind `recursiv`: did you mean `recursive`?",
+        ),
+        (
+            "kind = \"mutex\"\nlock = \"c-rw-np\"\n",
+            "line 5, column 9: `c-rw-np` is a reader-writer lock, and the rule's kind is `mutex`: name another lock such as \
+             `mcs-stp`, or write kind = \"rwlock\"",
+        ),
+    ] {
+        std::fs::write(&bad, format!("default = \"ttas\"\n\n[[rule]]\n{rule}")).unwrap();
+        for command in [["policy", "check"].as_slice(), &["run", "--policy"]] {
+            let mut lockwork = lockwork();
+            lockwork.args(command).arg(&bad);
+            if command[0] == "run" {
+                lockwork.args(["--", "true"]);
+            }
+            let (status, _, stderr) = output(&mut lockwork);
+            assert_eq!(status, Some(2));
+            assert!(stderr.contains(expected) && stderr.contains("bad.toml"), "{stderr}");
         }
-        let (status, _, stderr) = output(&mut lockwork);
-        assert_eq!(status, Some(2));
-        let expected = "line 4, column 8: unknown kind `recursiv`: did you mean `recursive`?";
-        assert!(stderr.contains(expected) && stderr.contains("bad.toml"), "{stderr}");
     }
 }
 

@@ -100,7 +100,7 @@ impl File<'_> {
                 "init" => init = Some(self.init(value)?),
                 "symbol" => symbol = Some(self.symbol(value)?),
                 "kind" => kind = Some(self.kind(value)?),
-                "lock" => lock = Some(self.lock(value)?),
+                "lock" => lock = Some((self.lock(value)?, value)),
                 _ => return Err(self.unknown(key, "a rule", &RULE_KEYS)),
             }
         }
@@ -115,10 +115,32 @@ impl File<'_> {
             let message = "a rule for spin locks cannot have `init` or `symbol`: leave them out";
             return Err(self.error(start, message));
         }
-        let lock = lock
+        let (lock, value) = lock
             .ok_or_else(|| self.error(start, "the rule has no lock: add for example lock = \"mcs-stp\""))?;
+        self.check_sort(lock, value, kind)?;
         let line = self.error(start, "").line;
         Ok(Rule { init, symbol, kind, lock, line })
+    }
+
+    /// Refuses a reader-writer lock by itself, which leaves everything else to glibc, in a rule for something else.
+    fn check_sort(
+        &self,
+        lock: Choice,
+        value: &Value<'_>,
+        kind: Option<KindPattern>,
+    ) -> Result<(), PolicyError> {
+        let (Choice::Rw(spec), Some(kind)) = (lock, kind) else { return Ok(()) };
+        let text = value.get_ref().as_str().unwrap_or_default();
+        // Who writes `pthread+…` says what mutexes get.
+        if kind == KindPattern::Only(Kind::Rwlock) || text.contains('+') {
+            return Ok(());
+        }
+        let offset = text.len() - text.trim_start().len();
+        let message = format!(
+            "`{spec}` is a reader-writer lock, and the rule's kind is `{kind}`: name another lock such as `mcs-stp`, \
+             or write kind = \"rwlock\""
+        );
+        Err(self.error(self.inside(value, text, offset), message))
     }
 
     fn init(&self, value: &Value<'_>) -> Result<Init, PolicyError> {

@@ -68,6 +68,20 @@ fn without_a_default_nothing_changes() {
     assert_eq!(Policy::parse("").unwrap().default, Choice::Passthrough);
 }
 
+/// By itself it leaves other locks to glibc, which a rule may do for those that it happens to match.
+#[test]
+fn a_reader_writer_lock_by_itself_is_for_reader_writer_locks() {
+    for condition in ["kind = \"rwlock\"", "init = \"main\"", "symbol = \"table\""] {
+        let policy = Policy::parse(&format!("[[rule]]\n{condition}\nlock = \"c-rw-np\"")).unwrap();
+        assert_eq!(
+            (policy.rules[0].lock.mutex(), policy.rules[0].lock.to_string()),
+            (None, "c-rw-np".into())
+        );
+    }
+    let policy = Policy::parse("[[rule]]\nkind = \"mutex\"\nlock = \"pthread+c-rw-np\"").unwrap();
+    assert_eq!(policy.rules[0].lock.mutex(), None);
+}
+
 #[test]
 fn errors_have_a_place_and_a_mend() {
     for (text, expected) in [
@@ -91,6 +105,15 @@ fn errors_have_a_place_and_a_mend() {
         (
             "[[rule]]\nkind = \"recursiv\"",
             "line 2, column 8: unknown kind `recursiv`: did you mean `recursive`?",
+        ),
+        (
+            "[[rule]]\nkind = \"mutex\"\nlock = \"c-rw-np\"",
+            "line 3, column 9: `c-rw-np` is a reader-writer lock, and the rule's kind is `mutex`: name another lock such as \
+             `mcs-stp`, or write kind = \"rwlock\"",
+        ),
+        (
+            "[[rule]]\nlock = ' bravo(rw-ttas)'\nkind = \"spin\"",
+            "line 2, column 10: `bravo(rw-ttas)` is a reader-writer lock, and the rule's kind is `spin`: ",
         ),
         ("[[rule]]\ninit = \"libfoo.so+0xzz\"", "line 2, column 8: `0xzz` is no offset"),
         ("[[rule]]\ninit = \"+0x12\"", "line 2, column 8: the module is missing"),
