@@ -55,10 +55,13 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
 
     fn read_or_sleep(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
         let mut patience = Patience::new::<P>();
-        let mut bars = 0;
+        let (mut bars, mut before) = (0, 0);
         loop {
             let looks = || (word.load(Relaxed) & BARRED == 0).then_some(());
-            poll_within::<P, _>(P::spin_budget(), looks);
+            // Where threads outnumber CPUs, the writer may need this one.
+            if !P::crowded(&mut before) {
+                poll_within::<P, _>(P::spin_budget(), looks);
+            }
             if enter::<P>(word) {
                 Self::wake_others(word);
                 return true;
