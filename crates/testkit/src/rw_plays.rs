@@ -124,7 +124,7 @@ impl<P: ModelPlatform> Shelf<P> {
 }
 
 /// One part: `r`ead, `w`rite; `R`ead and `W`rite with a deadline that has passed; `t`imed read and
-/// `T`imed write, whose deadline passes when somebody sets the time; `c`lock: sets the time; `a`gain: reads, twice at once;
+/// `T`imed write, whose deadline passes when somebody sets the time; `c`lock: sets the time; `e`ra: sets it to much later; `a`gain: reads, twice at once;
 /// `d`owngrade: writes, and reads before it leaves; `h`old: reads, and stays until somebody waits; `j`oin: reads when somebody
 /// waits; joins `A`t once: reads as if it were a reader already; `x`: writes, if that needs no waiting.
 fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
@@ -136,6 +136,7 @@ fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
         b't' => _ = shelf.read(Some(in_time())),
         b'T' => _ = shelf.write(Some(in_time())),
         b'c' => P::set_time(1),
+        b'e' => P::set_time(1 << 30),
         b'a' => {
             assert!(shelf.lock.lock_shared(None));
             assert!(shelf.lock.lock_shared_again(None));

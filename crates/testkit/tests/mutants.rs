@@ -129,7 +129,7 @@ fn main() {
         "load/glk.rs",
         "load/flexguard.rs",
         "blocking/futex.rs",
-        "blocking/linux.rs",
+        "blocking/linux",
         "blocking/mutexee.rs",
         "hierarchical/lazy.rs",
         "hierarchical/directory.rs",
@@ -168,7 +168,7 @@ fn witnesses_of(file: &str) -> Vec<&'static Witness> {
         "load/glk.rs" => &["glk, adapting at once", "glk, adapting at once, overloaded"],
         "load/malth.rs" => &["malth-spin", "malth-stp", "malth-stp, promoting at once"],
         "blocking/futex.rs" => &["futex"],
-        "blocking/linux.rs" => &["linux-mutex", "linux-mutex, overtaking"],
+        "blocking/linux" => &["linux-mutex", "linux-mutex, overtaking"],
         "blocking/mutexee.rs" => &["mutexee"],
         "hierarchical/lazy.rs" | "hierarchical/directory.rs" => {
             &["c-tkt-mcs-stp", "c-tkt-mcs-stp(may-pass-local=1)"]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use lockwork_locks::rw::catalogue::RwLockId;
 use lockwork_testkit::engines::loom::LoomPlatform;
 use lockwork_testkit::model::Config;
 use lockwork_testkit::mutation::{Verdict, Witness, run, verdicts};
@@ -37,7 +38,10 @@ const LARGE_TRIOS: &[&str] = &["r w w", "w w w", "r w W", "w w W", "wc T w", "rc
 const DEEP: &[(&str, usize)] = &[("h Ww", 2), ("h h w", 1), ("wh w j", 1)];
 
 /// Plays for a biased lock whose readers are visible; threads 0 and 2 share a slot.
-const VISIBLE: &[(&str, usize)] = &[("wrh  A", 0), ("wrh x r", 0)];
+const VISIBLE: &[(&str, usize)] = &[("wrh  A", 0), ("wrh x r", 0), ("rxr r", 2)];
+
+/// Plays for a lock that is handed to a writer that was woken in vain after a long time, and otherwise taken without its guard.
+const HANDED: &[(&str, usize)] = &[("wew w", 2), ("wer w", 2), ("w x", 2)];
 
 /// Plays for locks that know nodes, in which threads 1 and 3 are on a node that has no state yet.
 const NODES: &[(&str, usize)] = &[("w r  r", 1), ("x r", 3)];
@@ -56,8 +60,10 @@ fn used(subject: RwSubject, config: Config, plays: &[(&'static str, usize)]) -> 
 fn deep(subject: RwSubject) -> Vec<Scenario> {
     let config = Config { spin_budget: 0, ..Config::default() };
     let name = subject.to_string();
-    if name == "bravo(rw-ttas)" {
-        return used(subject, config, VISIBLE);
+    match name.as_str() {
+        "bravo(rw-ttas)" => return used(subject, config, VISIBLE),
+        "linux-rwsem" => return used(subject, config, HANDED),
+        _ => {}
     }
     if !subject.knows_nodes() {
         return Vec::new();
@@ -71,15 +77,26 @@ fn deep(subject: RwSubject) -> Vec<Scenario> {
     plays
 }
 
+/// Whether it takes more steps than others without nodes.
+fn is_linux(subject: RwSubject) -> bool {
+    matches!(subject, RwSubject::Spec(spec) if spec.base == RwLockId::LinuxRwsem)
+}
+
 /// A play as a scenario.
 fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenario {
     let threads = parts.split(' ').count();
     let scenario = Scenario::new(parts, threads, move || play::<LoomPlatform>(subject, parts));
     // Threads that poll have many executions where one of them reads twice, as have locks that take many steps.
     let polls = subject.spins() && parts.contains('a');
-    let many_steps = threads > 2 && subject.to_string() == "bravo(rw-futex)";
+    let many_steps = threads > 2 && (is_linux(subject) || subject.to_string() == "bravo(rw-futex)");
     let large = LARGE_TRIOS.contains(&parts) || subject.knows_nodes() || polls || many_steps;
-    let scenario = if large { scenario.within(1) } else { scenario };
+    let scenario = if large {
+        scenario.within(1)
+    } else if is_linux(subject) {
+        scenario.within(2)
+    } else {
+        scenario
+    };
     let nodes = if subject.knows_nodes() && threads == 2 { 2 } else { 1 };
     Scenario { config: Config { spin_budget, nodes, ..Config::default() }, resident: KEPT, ..scenario }
 }
@@ -96,7 +113,7 @@ fn check(subject: RwSubject) {
     scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
     scenarios.extend([("destroy", 2, 3), ("destroy-of-three", 3, 1)].map(|(name, threads, preemptions)| {
         let config = Config { spin_budget: 0, ..Config::default() };
-        let preemptions = match (subject.knows_nodes(), threads) {
+        let preemptions = match (subject.knows_nodes() || is_linux(subject), threads) {
             (true, 2) => 1,
             (true, _) => 0,
             (false, _) => preemptions,
@@ -134,6 +151,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("rw/futex", &["rw-futex", "rw-futex, writers preferred"]),
     ("rw/ttas", &["rw-ttas"]),
     ("rw/bravo", &["bravo(rw-ttas)"]),
+    ("rw/linux_rwsem", &["linux-rwsem"]),
     ("rw/by_node", &["cst-rwsem", "cst-rwsem-neutral", "c-rw-rp"]),
 ];
 

@@ -19,7 +19,7 @@
 //!
 //! ```text
 //! word:   last sleeper (0 = none) │ GUARD: the list is being changed │ HANDOFF │ LOCKED
-//! list:   a ring: the last one's `next` is the first. Their words: PARKED → WAITING (to try) → PARKED (HANDOFF) → GRANTED
+//! list:   see [`sleepers`]. Their words: PARKED → WAITING (to try) → PARKED (HANDOFF) → GRANTED
 //! ```
 //!
 //! # Invariants
@@ -35,20 +35,21 @@
 //! # Ordering
 //!
 //! - E1: the step that clears LOCKED (Release) → the CAS that sets it (Acquire), by way of CASes: the critical section.
-//! - E2: the step that clears GUARD (Release) → the CAS that sets it (Acquire): the list.
+//! - E2: the guard's (E1 in [`sleepers`]): the list.
 //! - E3: the swap to `GRANTED` (Release) → the owner's load of its word (Acquire): the critical section, and accesses to the node.
 //! - E4: the edges of MCS: the spinners' nodes.
+
+pub(crate) mod sleepers;
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Clock, Deadline, FutexCell, Native, Platform, PoolNode, TimedOut};
+use lockwork_platform::{AtomicCell, Deadline, Native, Platform, TimedOut};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::queue::mcs::Mcs;
-use crate::queue::node_lock::NodeLock;
-use crate::wait::{GRANTED, PARKED, Patience, WAITING, WaitPolicy, abandon, poll_within, registered};
+use crate::wait::{GRANTED, PARKED, WAITING, registered};
+use sleepers::{Line, Spinners, append, has, last, linger, next, unlink, wake};
 
 /// What is known of Linux's mutex.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -72,80 +73,17 @@ pub const ALGORITHM: Algorithm = Algorithm {
 const LOCKED: usize = 1;
 /// The first sleeper is to be handed the lock.
 const HANDOFF: usize = 2;
-/// The list is being changed.
-const GUARD: usize = 4;
-const FLAGS: usize = LOCKED | HANDOFF | GUARD;
-
-/// A thread that sleeps.
-#[repr(C, align(64))]
-pub struct Sleeper<P: Platform> {
-    word: P::Futex,
-    /// Who comes next in the ring. Under the guard.
-    next: P::Ptr<Self>,
-}
-
-impl<P: Platform> core::fmt::Debug for Sleeper<P> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Sleeper").field("word", &self.word.load(Relaxed)).finish_non_exhaustive()
-    }
-}
-
-impl<P: Platform> PoolNode<P> for Sleeper<P> {
-    fn new() -> Self {
-        Self { word: P::Futex::new(PARKED), next: P::Ptr::new(ptr::null_mut()) }
-    }
-}
-
-impl<P: Platform> Sleeper<P> {
-    /// Sleeps until it is told to try ([`WAITING`]), or granted the lock. Returns what it was.
-    fn sleep(&self, deadline: Option<Deadline>) -> Result<u32, TimedOut> {
-        loop {
-            // ORDER: Acquire is E3.
-            match self.word.load(Acquire) {
-                PARKED => self.word.wait(PARKED, deadline)?,
-                said => return Ok(said),
-            }
-        }
-    }
-}
-
-/// Spins for as long as that is worth it, or until the word is [`GRANTED`].
-fn linger<P: Platform>(word: &P::Futex) {
-    // ORDER: Relaxed: callers look again.
-    let _ = poll_within::<P, _>(P::spin_budget(), || (word.load(Relaxed) == GRANTED).then_some(()));
-}
-
-/// How one waits for the right to spin: for as long as one would spin.
-#[derive(Debug)]
-pub struct Optimist;
-
-impl<P: Platform> WaitPolicy<P> for Optimist {
-    const NAME: &'static str = "spin";
-
-    fn wait(word: &P::Futex, _deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        linger::<P>(word);
-        abandon::<P>(word)
-    }
-}
+type Sleeper<P> = sleepers::Sleeper<P, ()>;
 
 /// A value of the lock's word.
 type Tagged<P> = *mut Sleeper<P>;
-
-fn has<P: Platform>(word: Tagged<P>, flag: usize) -> bool {
-    word.addr() & flag != 0
-}
-
-/// The last of the list.
-fn last<P: Platform>(word: Tagged<P>) -> Tagged<P> {
-    word.map_addr(|addr| addr & !FLAGS)
-}
 
 /// Linux's mutex.
 #[repr(C)]
 pub struct LinuxMutex<P: Platform> {
     /// Written by everybody.
-    word: P::Ptr<Sleeper<P>>,
-    spinners: Mcs<P, Optimist>,
+    word: Line<P, ()>,
+    spinners: Spinners<P>,
 }
 
 const _: () = assert!(size_of::<LinuxMutex<Native>>() == ALGORITHM.bytes);
@@ -160,7 +98,7 @@ impl LinuxMutex<Native> {
     /// An unlocked lock, for statics.
     #[must_use]
     pub const fn unlocked() -> Self {
-        Self { word: Native::null(), spinners: Mcs::unlocked() }
+        Self { word: Line::unlocked(), spinners: Spinners::unlocked() }
     }
 }
 
@@ -176,7 +114,7 @@ impl<P: Platform> LinuxMutex<P> {
     /// Takes the lock if it is free.
     fn take(&self) -> bool {
         let mut seen = self.word.load(Relaxed);
-        while !has::<P>(seen, LOCKED) {
+        while !has(seen, LOCKED) {
             let taken = seen.map_addr(|addr| addr | LOCKED);
             // ORDER: Acquire is E1. Failure tells only what to try next.
             match self.word.compare_exchange(seen, taken, Acquire, Relaxed) {
@@ -192,7 +130,7 @@ impl<P: Platform> LinuxMutex<P> {
         while !self.take() {
             let seen = self.word.load(Relaxed);
             let claimed = seen.map_addr(|addr| addr | HANDOFF);
-            if has::<P>(seen, LOCKED)
+            if has(seen, LOCKED)
                 // ORDER: Relaxed: a flag says all.
                 && (claimed == seen || self.word.compare_exchange(seen, claimed, Relaxed, Relaxed).is_ok())
             {
@@ -205,69 +143,27 @@ impl<P: Platform> LinuxMutex<P> {
     #[cold]
     fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
         // From before it is in a queue: a child of `fork` must be able to find every ghost.
-        registered::<P, _>(self.address(), || self.spin() || self.sleep(deadline))
+        registered::<P, _>(self.address(), || {
+            self.spinners.spin(self.address(), || self.take()) || self.sleep(deadline)
+        })
     }
 
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize
     }
 
-    /// Spins for the lock, one thread at a time. Whether it was acquired.
-    fn spin(&self) -> bool {
-        /// Whoever waits for the right to spin gives up, by its policy.
-        const NOT_FOR_EVER: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 0 });
-        let Some(place) = self.spinners.acquire_for(self.address(), NOT_FOR_EVER) else { return false };
-        let acquired = poll_within::<P, _>(P::spin_budget(), || self.take().then_some(())).is_some();
-        // SAFETY: acquired above.
-        unsafe { self.spinners.unlock(place) };
-        acquired
-    }
-
-    /// Sets GUARD. Returns the last of the list.
-    fn guard(&self) -> Tagged<P> {
-        let mut patience = Patience::new::<P>();
-        loop {
-            let seen = self.word.load(Relaxed);
-            if !has::<P>(seen, GUARD) {
-                let guarded = seen.map_addr(|addr| addr | GUARD);
-                // ORDER: Acquire is E2.
-                if self.word.compare_exchange(seen, guarded, Acquire, Relaxed).is_ok() {
-                    return last::<P>(seen);
-                }
-            }
-            patience.pause::<P>();
-        }
-    }
-
-    /// Clears GUARD and the flags in `clear`. `end` is the last of the list now.
-    fn unguard(&self, end: Tagged<P>, clear: usize) {
-        let mut seen = self.word.load(Relaxed);
-        loop {
-            let flags = seen.addr() & FLAGS & !(GUARD | clear);
-            // ORDER: Release is E2, and E1 if LOCKED is cleared.
-            match self.word.compare_exchange(seen, end.map_addr(|addr| addr | flags), Release, Relaxed) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
     /// Sleeps in the list. Whether the lock was acquired before the deadline.
     fn sleep(&self, deadline: Option<Deadline>) -> bool {
-        let end = self.guard();
+        let end = self.word.guard();
         if self.take() {
             self.unguard(end, 0);
             return true;
         }
         let node = P::alloc_node::<Sleeper<P>>();
+        // SAFETY: I2; and the node is ours.
+        unsafe { append(end, node.as_ptr()) };
         // SAFETY: I5: ours, until it is freed below.
         let sleeper = unsafe { node.as_ref() };
-        // SAFETY: I2.
-        let first = match unsafe { end.as_ref() } {
-            None => node.as_ptr(),
-            Some(end) => end.next.swap(node.as_ptr(), Relaxed),
-        };
-        sleeper.next.store(first, Relaxed);
         self.unguard(node.as_ptr(), 0); // I2, I3: LOCKED is still set.
         let acquired = self.wait_in_list(node, sleeper, deadline);
         // SAFETY: I5: out of the list.
@@ -286,8 +182,10 @@ impl<P: Platform> LinuxMutex<P> {
             match sleeper.sleep(deadline) {
                 Ok(GRANTED) => return true,
                 Ok(_) if self.take_or_claim() => {
-                    let end = self.guard();
-                    self.unguard(Self::unlink(end, node.as_ptr()), 0);
+                    let end = self.word.guard();
+                    // SAFETY: I2: in the list.
+                    let end = unsafe { unlink(end, node.as_ptr()) };
+                    self.unguard(end, 0);
                     return true;
                 }
                 Ok(_) => {
@@ -302,7 +200,7 @@ impl<P: Platform> LinuxMutex<P> {
 
     /// Leaves the list at the deadline, unless the lock is free, or was granted. Whether it was acquired.
     fn leave(&self, node: NonNull<Sleeper<P>>, sleeper: &Sleeper<P>) -> bool {
-        let end = self.guard();
+        let end = self.word.guard();
         // Under the guard nobody grants. ORDER: Relaxed: E2 orders that, and the critical section.
         if sleeper.word.load(Relaxed) == GRANTED {
             self.unguard(end, 0);
@@ -311,70 +209,55 @@ impl<P: Platform> LinuxMutex<P> {
         // I3.
         let acquired = self.take();
         // SAFETY: I2: not empty, as `node` is in it.
-        let first = unsafe { &*end }.next.load(Relaxed);
+        let first = unsafe { next(end) };
         // I4: the flag is the first one's.
         let clear = if first == node.as_ptr() { HANDOFF } else { 0 };
-        self.unguard(Self::unlink(end, node.as_ptr()), clear);
+        // SAFETY: as above.
+        let end = unsafe { unlink(end, node.as_ptr()) };
+        self.unguard(end, clear);
         acquired
     }
 
-    /// Takes a node out of the list that ends with `end`, under the guard. Returns the last of the list.
-    fn unlink(end: Tagged<P>, node: Tagged<P>) -> Tagged<P> {
-        let mut before = end;
-        // SAFETY: I2: in the list.
-        let next = |of: Tagged<P>| &unsafe { &*of }.next;
-        while next(before).load(Relaxed) != node {
-            before = next(before).load(Relaxed);
-        }
-        if before == node {
-            return ptr::null_mut();
-        }
-        next(before).store(next(node).load(Relaxed), Relaxed);
-        if node == end { before } else { end }
+    /// Clears GUARD and the flags in `clear`. `end` is the last of the list now. Releases (E1) if LOCKED is cleared.
+    fn unguard(&self, end: Tagged<P>, clear: usize) {
+        self.word.unguard(end, |flags| flags & !clear);
     }
 
     /// Releases a lock for which somebody sleeps, perhaps.
     #[cold]
     fn unlock_slow(&self) {
-        if !has::<P>(self.word.load(Relaxed), LOCKED) {
+        if !has(self.word.load(Relaxed), LOCKED) {
             // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
             return;
         }
-        let end = self.guard();
+        let end = self.word.guard();
+        if end.is_null() {
+            return self.unguard(end, LOCKED);
+        }
         // SAFETY: I2.
-        let first = match unsafe { end.as_ref() } {
-            None => return self.unguard(end, LOCKED),
-            Some(end) => end.next.load(Relaxed),
-        };
+        let first = unsafe { next(end) };
         // SAFETY: I5: in the list.
         let word = &unsafe { &*first }.word;
         let address = ptr::from_ref(word);
         let mut seen = self.word.load(Relaxed);
         // I3. ORDER: Relaxed: it is to try, and may fail.
-        let mut before = if has::<P>(seen, HANDOFF) { WAITING } else { word.swap(WAITING, Relaxed) };
-        while !has::<P>(seen, HANDOFF) {
+        let mut before = if has(seen, HANDOFF) { WAITING } else { word.swap(WAITING, Relaxed) };
+        while !has(seen, HANDOFF) {
             // ORDER: Release is E1 and E2. From here on there may be no lock.
-            match self.word.compare_exchange(seen, last::<P>(seen), Release, Relaxed) {
-                Ok(_) => return Self::wake(before, address),
+            match self.word.compare_exchange(seen, last(seen), Release, Relaxed) {
+                Ok(_) => return wake::<P>(before, address),
                 Err(now) => seen = now,
             }
         }
-        let rest = Self::unlink(end, first);
+        // SAFETY: I2.
+        let rest = unsafe { unlink(end, first) };
         // Registered: if who is granted the lock forks, the child must find that the guard is a ghost's.
         registered::<P, _>(self.address(), || {
             // ORDER: Release is E3. Its release waits for the guard (I2).
             before = before.max(word.swap(GRANTED, Release));
             self.unguard(rest, HANDOFF);
         });
-        Self::wake(before, address);
-    }
-
-    /// Wakes whose word was `before`. The lock may be gone.
-    fn wake(before: u32, address: *const P::Futex) {
-        if before == PARKED {
-            // SAFETY: the word was alive under the guard; a wake that comes late is spurious.
-            unsafe { FutexCell::wake(address, 1) };
-        }
+        wake::<P>(before, address);
     }
 }
 
@@ -383,7 +266,7 @@ unsafe impl<P: Platform> RawLock<P> for LinuxMutex<P> {
     type Token = ();
 
     fn new() -> Self {
-        Self { word: P::Ptr::new(ptr::null_mut()), spinners: Mcs::new() }
+        Self { word: Line::new(), spinners: Spinners::new() }
     }
 
     #[inline(always)]
@@ -416,7 +299,7 @@ unsafe impl<P: Platform> RawLock<P> for LinuxMutex<P> {
     }
 
     unsafe fn forget_waiters(&self, _holder: Option<()>) {
-        let locked = has::<P>(self.word.load(Relaxed), LOCKED);
+        let locked = has(self.word.load(Relaxed), LOCKED);
         self.word.store(if locked { Self::HELD } else { ptr::null_mut() }, Relaxed);
         self.spinners.clear();
     }
@@ -424,28 +307,15 @@ unsafe impl<P: Platform> RawLock<P> for LinuxMutex<P> {
 
 #[cfg(test)]
 mod tests {
+    use lockwork_platform::Clock;
+
+    use super::sleepers::line_up;
     use super::*;
 
     const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
 
     fn word(lock: &LinuxMutex<Native>) -> usize {
         lock.word.load(Relaxed).addr()
-    }
-
-    /// Puts a sleeper into the list.
-    fn line_up(lock: &LinuxMutex<Native>) -> NonNull<Sleeper<Native>> {
-        let node = Native::alloc_node::<Sleeper<Native>>();
-        let end = lock.guard();
-        // SAFETY: in the list, or ours.
-        let first = match unsafe { end.as_ref() } {
-            None => node.as_ptr(),
-            // SAFETY: as above.
-            Some(end) => end.next.swap(node.as_ptr(), Relaxed),
-        };
-        // SAFETY: ours.
-        unsafe { node.as_ref() }.next.store(first, Relaxed);
-        lock.unguard(node.as_ptr(), 0);
-        node
     }
 
     fn said(node: NonNull<Sleeper<Native>>) -> u32 {
@@ -470,7 +340,7 @@ mod tests {
     fn the_first_is_told_to_try_and_then_handed_the_lock() {
         let lock = LinuxMutex::<Native>::unlocked();
         let () = lock.lock();
-        let nodes = [line_up(&lock), line_up(&lock)];
+        let nodes = [line_up(&lock.word, ()), line_up(&lock.word, ())];
         // SAFETY: locked above.
         unsafe { lock.unlock(()) };
         assert_eq!(nodes.map(said), [WAITING, PARKED]);
@@ -486,7 +356,7 @@ mod tests {
     fn who_claimed_the_lock_and_leaves_takes_the_claim_along() {
         let lock = LinuxMutex::<Native>::unlocked();
         let () = lock.lock();
-        let nodes = [line_up(&lock), line_up(&lock), line_up(&lock)];
+        let nodes = [line_up(&lock.word, ()), line_up(&lock.word, ()), line_up(&lock.word, ())];
         assert!(!lock.take_or_claim());
         for (leaver, left) in [(1, 2), (0, 2), (2, 2)] {
             // SAFETY: not freed in these tests.

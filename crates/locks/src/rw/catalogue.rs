@@ -6,7 +6,7 @@ use lockwork_platform::Platform;
 
 use super::bravo::Bravo;
 use super::by_node::variants;
-use super::{RwFutex, bravo, futex, ttas};
+use super::{RwFutex, bravo, futex, linux_rwsem, ttas};
 use crate::api::RawRwLock;
 use crate::catalogue::Citation;
 
@@ -164,6 +164,7 @@ macro_rules! rw_catalogue {
 rw_catalogue! {
     RwFutex, futex::ALGORITHM, RwFutex<P>;
     RwTtas, ttas::ALGORITHM, ttas::RwTtas<P>;
+    LinuxRwsem, linux_rwsem::ALGORITHM, linux_rwsem::LinuxRwsem<P>;
     CRwWp, variants::C_RW_WP, variants::CRwWp<P>;
     CRwRp, variants::C_RW_RP, variants::CRwRp<P>;
     CRwNp, variants::C_RW_NP, variants::CRwNp<P>;

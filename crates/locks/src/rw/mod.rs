@@ -4,6 +4,7 @@ pub mod bravo;
 pub mod by_node;
 pub mod catalogue;
 pub mod futex;
+pub mod linux_rwsem;
 pub mod ttas;
 
 use lockwork_platform::{ConstPlatform, Deadline, Platform};
