@@ -60,7 +60,11 @@ pub(crate) enum Command {
     /// Watch the scheduler, so that waiting threads know whether who they wait for runs
     Monitor(MonitorArgs),
     /// Check a policy file
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Example:\n  lockwork policy check server.toml"
+    )]
     Policy(PolicyCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  lockwork completions bash > /etc/bash_completion.d/lockwork")]

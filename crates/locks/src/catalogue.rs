@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The lock that `lockwork run` uses when nobody says otherwise.
-pub const DEFAULT: &str = "gcr(mcs-stp)";
+pub const DEFAULT: &str = "cst-mutex";
 
 /// How waiters compete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

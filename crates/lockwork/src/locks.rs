@@ -4,6 +4,7 @@
 
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::competitive::{backoff, tas, ttas};
+use lockwork_locks::hierarchical::cst;
 use lockwork_locks::load::flexguard;
 use lockwork_locks::queue::{clh, k42, mcs, ticket};
 use lockwork_locks::restrict::gcr;
@@ -51,5 +52,8 @@ pub type RwPreferReaders = RwFutex<Native>;
 /// deadlock, and readers may starve.
 pub type RwPreferWriters = RwFutexWriters<Native>;
 
-/// The lock that [`Mutex`](crate::Mutex) uses unless another is named: `gcr(mcs-stp)`, the default of `lockwork run`.
-pub type DefaultLock = Gcr<McsStp>;
+/// `cst-mutex`: a queue for each NUMA node, in which a release passes over waiters who sleep.
+pub type CstMutex = cst::Cst<Native>;
+
+/// The lock that [`Mutex`](crate::Mutex) uses unless another is named: `cst-mutex`, the default of `lockwork run`.
+pub type DefaultLock = CstMutex;

@@ -169,8 +169,8 @@ fn states_of_hierarchical_locks_are_small_and_made_when_needed() {
 
 #[test]
 fn the_default_is_that_of_the_command() {
-    assert_eq!(DEFAULT, "gcr(mcs-stp)");
-    let _: &Mutex<(), Gcr<McsStp>> = &Mutex::new(());
+    assert_eq!(DEFAULT, "cst-mutex");
+    let _: &Mutex<(), CstMutex> = &Mutex::new(());
 }
 
 /// `Mutex::unlocked` makes locks of zeroes.

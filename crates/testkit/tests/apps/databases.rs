@@ -64,6 +64,7 @@ under_each_lock!(rocksdb_reads:
     rocksdb_reads_futex = "futex",
     rocksdb_reads_mcs_stp = "mcs-stp",
     rocksdb_reads_gcr_mcs_stp = "gcr(mcs-stp)",
+    rocksdb_reads_cst_mutex = "cst-mutex",
     rocksdb_reads_gcr_ticket = "gcr(ticket)",
     rocksdb_reads_ttas = "ttas",
     rocksdb_reads_k42_stp = "k42-stp",
@@ -84,12 +85,15 @@ under_each_lock!(rocksdb_writes:
     rocksdb_writes_futex = "futex",
     rocksdb_writes_mcs_stp = "mcs-stp",
     rocksdb_writes_gcr_mcs_stp = "gcr(mcs-stp)",
+    rocksdb_writes_cst_mutex = "cst-mutex",
 );
 
 under_each_lock!(kyoto_cabinet_is_consistent:
     kyoto_cabinet_futex = "futex",
     kyoto_cabinet_mcs_stp = "mcs-stp",
     kyoto_cabinet_gcr_mcs_stp = "gcr(mcs-stp)",
+    kyoto_cabinet_cst_mutex = "cst-mutex",
+    kyoto_cabinet_cst_rwsem = "cst-mutex+cst-rwsem",
     kyoto_cabinet_ttas = "ttas",
     kyoto_cabinet_k42_stp = "k42-stp",
 );

@@ -69,6 +69,7 @@ under_each_lock!(memcached_returns_what_was_stored:
     futex = "futex",
     mcs_stp = "mcs-stp",
     gcr_mcs_stp = "gcr(mcs-stp)",
+    cst_mutex = "cst-mutex",
     ttas = "ttas",
     k42_stp = "k42-stp",
 );

@@ -72,11 +72,14 @@ pub(crate) fn succeed_under(mut command: Command, lock: &str) -> Ended {
     ended
 }
 
-/// Checks that the library reported at the program's end, and had served mutexes by `lock`.
+/// Checks that the library reported at the program's end, and had served mutexes by `lock`, or both kinds by `MUTEX+RWLOCK`.
 pub(crate) fn assert_served(ended: &Ended, lock: &str) {
-    let expected =
-        if lock == "passthrough" { "lockwork: ".to_owned() } else { format!(" mutexes by {lock}") };
-    assert!(ended.stderr.contains(&expected), "no {expected:?} in {}", tail(&ended.stderr));
+    let (mutex, rwlock) = lock.split_once('+').map_or((lock, None), |(mutex, rwlock)| (mutex, Some(rwlock)));
+    let mutexes =
+        if mutex == "passthrough" { "lockwork: ".to_owned() } else { format!(" mutexes by {mutex}") };
+    for expected in [Some(mutexes), rwlock.map(|rwlock| format!(" rwlocks by {rwlock}"))].iter().flatten() {
+        assert!(ended.stderr.contains(expected), "no {expected:?} in {}", tail(&ended.stderr));
+    }
 }
 
 /// Runs `command` as it is and checks that it succeeded.

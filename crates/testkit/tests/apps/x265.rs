@@ -70,6 +70,7 @@ under_each_lock!(x265_encodes_the_same:
     futex = "futex",
     mcs_stp = "mcs-stp",
     gcr_mcs_stp = "gcr(mcs-stp)",
+    cst_mutex = "cst-mutex",
     ttas = "ttas",
     k42_stp = "k42-stp",
     clh_stp = "clh-stp",
