@@ -267,6 +267,9 @@ fn published_claims_are_judged() {
     let count = |verdict| rows.iter().filter(|row| row["verdict"] == verdict).count();
     assert_eq!(count("agrees"), 6, "in-place locks are within 1.5x of RCL's figure 7c: {rows:?}");
     assert_eq!(count("not modelled"), 4);
+    let (status, _, stderr) = sim(&["validate", "RCL", "--out", "/proc/nowhere"]);
+    assert_eq!(status, 2);
+    assert!(stderr.contains("another directory with --out, or leave that out"), "{stderr}");
     let (status, _, stderr) = sim(&["validate", "Nobody"]);
     assert_eq!(status, 2);
     assert!(stderr.contains("name a part of a source"), "{stderr}");

@@ -9,14 +9,19 @@ use super::results::{Document, Run};
 use crate::error::Failure;
 use crate::program::describe;
 
-/// Makes sure that the directory can be written to, before hours are spent on runs.
+/// Makes sure that the directory of a report can be written to, before hours are spent on runs.
 pub(crate) fn prepare(directory: &Path) -> Result<(), Failure> {
+    prepare_for(directory, "choose another directory with --out, or --no-report")
+}
+
+/// As [`prepare`] for a command that writes only where `--out` says.
+pub(crate) fn prepare_asked(directory: &Path) -> Result<(), Failure> {
+    prepare_for(directory, "choose another directory with --out, or leave that out")
+}
+
+fn prepare_for(directory: &Path, mend: &str) -> Result<(), Failure> {
     let refuse = |error: &io::Error| {
-        Failure::usage(format!(
-            "cannot write to `{}`: {}; choose another directory with --out, or --no-report",
-            directory.display(),
-            describe(error)
-        ))
+        Failure::usage(format!("cannot write to `{}`: {}; {mend}", directory.display(), describe(error)))
     };
     fs::create_dir_all(directory).map_err(|error| refuse(&error))?;
     let probe = directory.join(".lockwork-probe");

@@ -22,7 +22,7 @@ pub(super) fn main(
     json: bool,
     out: Option<&Path>,
 ) -> Result<ExitCode, Failure> {
-    out.map(files::prepare).transpose()?;
+    out.map(files::prepare_asked).transpose()?;
     interrupt::listen()?;
     let wanted = |claim: &Claim| {
         source.is_none_or(|source| claim.source.to_lowercase().contains(&source.to_lowercase()))
