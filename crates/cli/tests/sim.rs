@@ -167,12 +167,14 @@ fn every_workload_is_simulated_and_named() {
     let profile = directory.path().join("profile.toml");
     fs::write(&profile, "think = 2000\n[[lock]]\nhold = [[100, 9], [900, 1]]\n").expect("written");
     let profile = profile.to_str().expect("UTF-8");
-    let workloads: [&[&str]; 9] = [
+    let workloads: [&[&str]; 11] = [
         &["--workload", "micro"],
         &["--workload", "trylock"],
         &["--workload", "phases", "--phase", "0.05"],
+        &["--workload", "trylock", "--second-delay", "exponential:9000"],
+        &["--workload", "avl", "--phase", "0.02"],
         &["--workload", "sections"],
-        &["--sections", profile],
+        &["--sections", profile, "--phase", "0.03"],
         &["--workload", "avl", "--keys", "64"],
         &["--workload", "hash", "--buckets", "16"],
         &["--workload", "rw", "--write-share", "0.5"],
@@ -202,8 +204,10 @@ fn every_workload_is_simulated_and_named() {
             }
         }
         let name = if workload[0] == "--sections" { "sections" } else { workload[1] };
+        let turns = ["--phase", "--second-delay"].iter().any(|option| workload.contains(option));
+        let name = format!("workload {name}{}", if turns && name != "phases" { " in phases" } else { "" });
         let machine = documents[0]["simulated"].as_str().expect("a machine");
-        assert!(machine.ends_with(&format!("workload {name}")), "{machine}");
+        assert!(machine.ends_with(&name), "{machine}");
     }
 }
 

@@ -96,9 +96,8 @@ fn trylock_loops_exclude_and_fail_now_and_then() {
 #[test]
 fn phases_change_the_contention() {
     let run = |phases| {
-        let frame = Frame { window: 4_000_000, ..short(12) };
-        let micro = Micro { phases, ..MICRO };
-        micro.run(&frame, &machine_of_ours("e7-4850"), &lock("mcs-spin"), Options::default()).section
+        let frame = Frame { window: 4_000_000, phases, ..short(12) };
+        MICRO.run(&frame, &machine_of_ours("e7-4850"), &lock("mcs-spin"), Options::default()).section
     };
     let calm = Phases { each: 500_000, delay: Distribution::About(50_000) };
     assert!(run(Some(calm)) < run(None), "every second phase is calm");

@@ -4,7 +4,7 @@
 use lockwork_locks::rw::catalogue::{RW_LOCKS, RwSpec};
 use lockwork_locks::spec::LockSpec;
 use lockwork_sim::workload::{
-    Distribution, Frame, Map, Mix, Protection, Queue, RunResult, Structure, Workload,
+    Distribution, Frame, Map, Mix, Phases, Protection, Queue, RunResult, Structure, Workload,
 };
 use lockwork_sim::{Machine, Options, machine};
 
@@ -88,6 +88,22 @@ fn without_a_lock_every_workload_reports_damage() {
         // Threads may also wait for a signal that was lost.
         assert!(result.damage.is_some() || result.deadlock.is_some(), "{name}: {result:?}");
         assert!(result.damage.is_some() || name.starts_with("queue"), "{name}: {result:?}");
+    }
+}
+
+#[test]
+fn every_workload_can_have_phases() {
+    let machine = machine_of_ours("e7-4850");
+    for (name, workload) in workloads() {
+        let run = |phases| {
+            let frame = Frame { window: 4_000_000, phases, ..frame(12) };
+            let result = workload.run(&frame, &machine, &lock("mcs-spin"), Options::default());
+            check(name, &result);
+            result.sections
+        };
+        let (busy, calm) =
+            (run(None), run(Some(Phases { each: 500_000, delay: Distribution::About(50_000) })));
+        assert!(calm < busy - busy / 5, "{name}: every second phase is calm: {busy}, {calm}");
     }
 }
 

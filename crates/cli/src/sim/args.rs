@@ -15,7 +15,7 @@ use super::workload::WorkloadArgs;
 Workloads:
   micro     the papers' micro-benchmark: a delay, then a section that updates some cache lines
   trylock   the same, with threads that try until they succeed, instead of waiting in the lock
-  phases    the same, with contention that changes: two delays by turns
+  phases    the same, with two delays by turns, as --phase gives them to every workload
   sections  sections of varying length and size, on several locks, as a profile of a program describes them
   avl       a key-value map behind one lock, as an AVL tree: GCR's micro-benchmark
   hash      the same as a hash table

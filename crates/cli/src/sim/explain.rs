@@ -19,7 +19,7 @@ pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
         let threads = threads.iter().copied().filter(|threads| *threads > 1).min().unwrap_or(2);
         for lock in &sweep.locks {
             let frame = Frame { explain: true, ..sweep.frame(machine, threads) };
-            let result = sweep.workload.on(machine, threads).run(&frame, machine, lock, sweep.options);
+            let result = sweep.workload.on(threads).run(&frame, machine, lock, sweep.options);
             let title = format!("{lock}, {threads} threads on {}, simulated", machine.name);
             terminal::print(&render(&title, machine, &result.steps))?;
         }

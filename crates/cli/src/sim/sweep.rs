@@ -105,7 +105,7 @@ impl Sweep {
             time_ms: args.time,
         };
         for (machine, threads) in sweep.machines.iter().zip(&sweep.threads) {
-            threads.iter().try_for_each(|threads| sweep.workload.check(machine, *threads, args.processes))?;
+            threads.iter().try_for_each(|threads| sweep.workload.check(*threads, args.processes))?;
             let frame = sweep.frame(machine, threads.iter().copied().max().unwrap_or(1));
             let cycles = frame.warm_up + frame.window;
             if cycles > args.max_cycles {
@@ -129,7 +129,8 @@ impl Sweep {
         let slice = if crowded { machine.cycles(machine.os.slice_us * 1000) } else { 0 };
         let window = cycles(self.time_ms).max(SLICES * slice);
         let warm_up = (window / 10).max(SLICES_OF_WARM_UP * slice);
-        Frame { threads, processes, pinned: self.pinned, warm_up, window, explain: false }
+        let phases = self.workload.phases(machine);
+        Frame { threads, processes, pinned: self.pinned, warm_up, window, phases, explain: false }
     }
 
     /// Simulates one of the machines.
@@ -173,7 +174,7 @@ impl Sweep {
         let frame = self.frame(job.machine, job.threads);
         let begun = Instant::now();
         let options = Options { seed: u64::from(seed) + 1, ..self.options };
-        let workload = self.workload.on(job.machine, job.threads);
+        let workload = self.workload.on(job.threads);
         let result = workload.run(&frame, job.machine, job.lock, options);
         let (outcome, reason) = judge(&result);
         let mut values = Values::missing(plan.metric_names.clone());

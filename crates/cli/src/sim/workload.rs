@@ -40,10 +40,10 @@ pub(crate) struct WorkloadArgs {
     /// Locks, each with lines of its own, chosen at random for every section [default: 1; sections: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     instances: Option<u32>,
-    /// phases: the delay of every second phase [default: 100 times --delay]
+    /// Two delays by turns, whatever the workload: the second one, written as those of --delay [default: 100 times --delay]
     #[arg(long, value_name = "CYCLES")]
     second_delay: Option<Distribution>,
-    /// phases: how long each is, in simulated milliseconds [default: 1]
+    /// Two delays by turns, whatever the workload: for how long each, in simulated milliseconds [default: 1]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     phase: Option<f64>,
     /// sections: a TOML or JSON file that describes them, as a profile of a program would
@@ -76,7 +76,7 @@ enum Name {
     Micro,
     /// The same, with threads that try until they succeed, instead of waiting in the lock
     Trylock,
-    /// The same, with contention that changes: two delays by turns
+    /// The same, with contention that changes: two delays by turns, as with --phase
     Phases,
     /// Sections of varying length and size, on several locks, as a profile of a program describes them
     Sections,
@@ -109,12 +109,20 @@ impl fmt::Display for Name {
 pub(super) struct Choice {
     name: Name,
     kind: Load,
+    phases: Option<Turns>,
+}
+
+/// Phases, as far as they are known without a machine.
+#[derive(Debug, Clone, Copy)]
+struct Turns {
+    ms: f64,
+    /// The delay of every second one, if that was given.
+    second: Option<Distribution>,
 }
 
 #[derive(Debug)]
 enum Load {
-    /// With the milliseconds of its phases, and the delay of every second one.
-    Micro(Micro, Option<(f64, Distribution)>),
+    Micro(Micro),
     Sections(Sections),
     Map(Map),
     Mix(Mix),
@@ -124,7 +132,8 @@ enum Load {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.name.fmt(f)
+        self.name.fmt(f)?;
+        if self.phases.is_some() && self.name != Name::Phases { f.write_str(" in phases") } else { Ok(()) }
     }
 }
 
@@ -135,11 +144,7 @@ impl WorkloadArgs {
         let name = self.workload;
         let delay = self.delay.unwrap_or(Distribution::About(2000));
         let kind = match name {
-            Name::Micro | Name::Trylock | Name::Phases => {
-                let second = self.second_delay.unwrap_or(Distribution::About(100 * delay.mean()));
-                let phases = (name == Name::Phases).then_some((self.phase.unwrap_or(1.0), second));
-                Load::Micro(self.micro(delay)?, phases)
-            }
+            Name::Micro | Name::Trylock | Name::Phases => Load::Micro(self.micro(delay)?),
             Name::Sections => Load::Sections(self.sections(delay)?),
             Name::Avl | Name::Hash => Load::Map(self.map(delay)),
             Name::Rw => Load::Mix(Mix {
@@ -155,13 +160,14 @@ impl WorkloadArgs {
                 Load::Queue(Queue { producers: 0, capacity, produce: delay, consume }, self.producers)
             }
         };
-        Ok(Choice { name, kind })
+        let turns = name == Name::Phases || self.phase.is_some() || self.second_delay.is_some();
+        let phases = turns.then_some(Turns { ms: self.phase.unwrap_or(1.0), second: self.second_delay });
+        Ok(Choice { name, kind, phases })
     }
 
     fn micro(&self, delay: Distribution) -> Result<Micro, Failure> {
         Ok(Micro {
             delay,
-            phases: None,
             tries: self.workload == Name::Trylock,
             lines: self.fixed_lines(1)?,
             work: self.work.unwrap_or(Distribution::NONE),
@@ -212,13 +218,11 @@ impl WorkloadArgs {
     fn check_options(&self) -> Result<(), Failure> {
         let name = self.workload;
         let from_file = self.sections.is_some();
-        let options: [(&str, bool, &[Name]); 13] = [
+        let options: [(&str, bool, &[Name]); 11] = [
             ("--delay", self.delay.is_some(), Name::value_variants()),
             ("--lines", self.lines.is_some(), &Name::LINES),
             ("--work", self.work.is_some(), &Name::LINES),
             ("--instances", self.instances.is_some(), &Name::LOCKS),
-            ("--second-delay", self.second_delay.is_some(), &[Name::Phases]),
-            ("--phase", self.phase.is_some(), &[Name::Phases]),
             ("--sections", from_file, &[Name::Sections]),
             ("--keys", self.keys.is_some(), &Name::MAPS),
             ("--buckets", self.buckets.is_some(), &[Name::Hash]),
@@ -247,13 +251,9 @@ impl WorkloadArgs {
 
 impl Choice {
     /// The workload on a machine, for so many threads.
-    pub(super) fn on(&self, machine: &Machine, threads: u32) -> Box<dyn Workload> {
+    pub(super) fn on(&self, threads: u32) -> Box<dyn Workload> {
         match &self.kind {
-            Load::Micro(micro, phases) => {
-                let cycles = |ms: f64| machine.cycles((ms * 1e6) as u64);
-                let phases = phases.map(|(ms, delay)| Phases { each: cycles(ms), delay });
-                Box::new(Micro { phases, ..micro.clone() })
-            }
+            Load::Micro(micro) => Box::new(micro.clone()),
             Load::Sections(sections) => Box::new(sections.clone()),
             Load::Map(map) => Box::new(map.clone()),
             Load::Mix(mix) => Box::new(mix.clone()),
@@ -262,6 +262,21 @@ impl Choice {
                 Box::new(Queue { producers, ..queue.clone() })
             }
         }
+    }
+
+    /// Its phases on a machine.
+    pub(super) fn phases(&self, machine: &Machine) -> Option<Phases> {
+        let Turns { ms, second } = self.phases?;
+        let usual = match &self.kind {
+            Load::Micro(micro) => micro.delay.mean(),
+            Load::Sections(sections) if sections.in_nanoseconds => machine.cycles(sections.think.mean()),
+            Load::Sections(sections) => sections.think.mean(),
+            Load::Map(map) => map.delay.mean(),
+            Load::Mix(mix) => mix.delay.mean(),
+            Load::Queue(queue, _) => queue.produce.mean(),
+        };
+        let delay = second.unwrap_or(Distribution::About(usual.saturating_mul(100)));
+        Some(Phases { each: machine.cycles((ms * 1e6) as u64), delay })
     }
 
     /// The fewest threads that it can have.
@@ -273,14 +288,14 @@ impl Choice {
     }
 
     /// Refuses what cannot be simulated.
-    pub(super) fn check(&self, machine: &Machine, threads: u32, processes: u32) -> Result<(), Failure> {
+    pub(super) fn check(&self, threads: u32, processes: u32) -> Result<(), Failure> {
         let fewest = self.fewest_threads();
         if threads < fewest {
             return Err(Failure::usage(format!(
                 "the workload {self} takes at least {fewest} threads, one of which consumes: not {threads}"
             )));
         }
-        match self.on(machine, threads).memory().saturating_mul(processes.into()) {
+        match self.on(threads).memory().saturating_mul(processes.into()) {
             ..=MEMORY => Ok(()),
             bytes => Err(Failure::usage(format!(
                 "the data of the workload {self} take {} MiB of simulated memory, and {} can be had",

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::random::Random;
 
 /// A distribution of times, in cycles.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distribution {
     /// Always the same.
     Fixed(u64),

@@ -4,12 +4,13 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use super::distribution::Distribution;
 use super::locks::{Access, Guard, Held, Protection};
 use super::observed::{Observed, RunResult};
 use crate::engine::{End, ProcessId};
 use crate::machine::Machine;
 use crate::random::Random;
-use crate::simulation::{Options, Simulation, delay};
+use crate::simulation::{Options, Simulation, delay, now};
 
 /// How a workload is run. Times in cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +25,19 @@ pub struct Frame {
     pub warm_up: u64,
     /// For which sections are counted.
     pub window: u64,
+    /// Another delay between sections, by turns.
+    pub phases: Option<Phases>,
     /// Whether to note what happens in the first hand-off after the warm-up.
     pub explain: bool,
+}
+
+/// A load that changes: the contention of one time is not that of the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Phases {
+    /// For how long, in cycles, before the other delay's turn comes.
+    pub each: u64,
+    /// Between two sections of the second phase, and of each second one from then on.
+    pub delay: Distribution,
 }
 
 impl Frame {
@@ -36,6 +48,7 @@ impl Frame {
         pinned: true,
         warm_up: 1_000_000,
         window: 10_000_000,
+        phases: None,
         explain: false,
     };
 }
@@ -69,6 +82,7 @@ struct Shared {
     observed: Rc<RefCell<Observed>>,
     first_thread: usize,
     first_lock: usize,
+    phases: Option<Phases>,
     /// Threads that are changing data.
     changing: Cell<usize>,
     /// Whether no section is to begin any more.
@@ -102,6 +116,7 @@ pub(super) fn run<L: Load>(
                 observed: Rc::clone(&observed),
                 first_thread: number * frame.threads,
                 first_lock: number * locks,
+                phases: frame.phases,
                 changing: Cell::new(0),
                 stopping: Cell::new(false),
                 damage: RefCell::new(None),
@@ -196,6 +211,15 @@ impl Thread {
     /// Whether the thread is to leave the data alone from now on.
     pub(super) fn is_stopping(&self) -> bool {
         self.shared.stopping.get()
+    }
+
+    /// Computes between two sections: for as long as `usual` says, or as the phase does that it is time for.
+    pub(super) fn think(&mut self, usual: impl FnOnce(&mut Random) -> u64) {
+        let cycles = match self.shared.phases {
+            Some(Phases { each, delay }) if (now() / each.max(1)) % 2 == 1 => delay.draw(&mut self.random),
+            _ => usual(&mut self.random),
+        };
+        delay(cycles);
     }
 
     /// A whole section: acquires the lock, does the work, releases.

@@ -10,15 +10,13 @@ use super::lines::{self, Lines};
 use super::locks::{Access, Protection};
 use super::observed::RunResult;
 use crate::machine::Machine;
-use crate::simulation::{Options, delay, now};
+use crate::simulation::{Options, delay};
 
 /// What the threads do. Times in cycles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Micro {
     /// Between two sections.
     pub delay: Distribution,
-    /// Another delay, by turns.
-    pub phases: Option<Phases>,
     /// Whether threads try until they succeed, instead of waiting in the lock.
     pub tries: bool,
     /// Shared lines that a section reads and writes, one after the other.
@@ -29,33 +27,10 @@ pub struct Micro {
     pub locks: usize,
 }
 
-/// A load that changes: the contention of one time is not that of the next.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Phases {
-    /// For how long, in cycles, before the other delay's turn comes.
-    pub each: u64,
-    /// Between two sections of the second phase, and of each second one from then on.
-    pub delay: Distribution,
-}
-
 impl Micro {
     /// One lock, one line, hardly any time between sections.
-    pub const SHORT: Self = Self {
-        delay: Distribution::About(100),
-        phases: None,
-        tries: false,
-        lines: 1,
-        work: Distribution::NONE,
-        locks: 1,
-    };
-
-    /// The delay of the phase that it is time for.
-    fn delay_now(&self) -> Distribution {
-        match self.phases {
-            Some(Phases { each, delay }) if (now() / each.max(1)) % 2 == 1 => delay,
-            _ => self.delay,
-        }
-    }
+    pub const SHORT: Self =
+        Self { delay: Distribution::About(100), tries: false, lines: 1, work: Distribution::NONE, locks: 1 };
 }
 
 impl Default for Micro {
@@ -106,7 +81,7 @@ impl Load for Loop {
         }
         thread.release(holding);
         thread.ends();
-        delay(micro.delay_now().draw(&mut thread.random));
+        thread.think(|random| micro.delay.draw(random));
     }
 
     fn check(&self) -> Result<(), String> {

@@ -77,7 +77,7 @@ impl Load for Data {
             }
             delay(self.mix.work.draw(&mut thread.random));
         });
-        delay(self.mix.delay.draw(&mut thread.random));
+        thread.think(|random| self.mix.delay.draw(random));
     }
 
     fn check(&self) -> Result<(), String> {

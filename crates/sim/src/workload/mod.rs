@@ -13,10 +13,10 @@ mod queue;
 mod sections;
 
 pub use distribution::Distribution;
-pub use frame::Frame;
+pub use frame::{Frame, Phases};
 pub use locks::{Protection, SimLock, build};
 pub use map::{Map, Structure};
-pub use micro::{Micro, Phases};
+pub use micro::Micro;
 pub use mix::Mix;
 pub use observed::RunResult;
 pub use queue::Queue;

@@ -146,7 +146,7 @@ impl Load for Buffer {
     fn turn(&self, thread: &mut Thread) {
         let produces = thread.me < self.queue.producers;
         if produces {
-            delay(self.queue.produce.draw(&mut thread.random));
+            thread.think(|random| self.queue.produce.draw(random));
         }
         thread.begins();
         let holding = thread.acquire(0, Access::Write);

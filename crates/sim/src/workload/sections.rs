@@ -106,7 +106,7 @@ impl Load for Profile {
             data[instance].update(lines);
             delay(kind.hold.draw(&mut thread.random));
         });
-        delay(self.think.draw(&mut thread.random));
+        thread.think(|random| self.think.draw(random));
     }
 
     fn check(&self) -> Result<(), String> {

@@ -19,7 +19,7 @@ use super::observed::RunResult;
 use crate::machine::Machine;
 use crate::memory::LINE;
 use crate::random::Random;
-use crate::simulation::{Options, Simulation, delay};
+use crate::simulation::{Options, Simulation};
 
 /// What the threads do. Times in cycles.
 #[derive(Debug, Clone, PartialEq)]
@@ -164,7 +164,7 @@ impl Load for Operations {
                 thread.found(|| "the map was none for a while: the lock does not exclude".to_owned());
             }
         });
-        delay(self.map.delay.draw(&mut thread.random));
+        thread.think(|random| self.map.delay.draw(random));
     }
 
     fn check(&self) -> Result<(), String> {
