@@ -141,29 +141,37 @@ median() {
     sort -g | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
 }
 
-# What the monitor costs: the time of a context switch without a monitor, with one that watches others, and with one that
-# watches the switching process itself (under an aware lock), in rounds of one each. Then what it is good for: aware
-# locks with it and without, beside plain ones, with as many threads as CPUs and with 16 times as many.
+# What the monitor costs: the time of a context switch without a monitor, with one that has no clients, with one that watches
+# another process, and with one that watches the switching process itself (under an aware lock), in rounds of one each. Then
+# what it is good for: aware locks with it and without, beside plain ones, with as many threads as CPUs and with 16 times
+# as many.
 monitor() {
     local out=$RESULTS/monitor socket=$PWD/target/monitor.sock rounds=${BENCH_RUNS:-21} round case
     "$BIN/lockwork" monitor --check || return 0
     mkdir -p "$out"
     local -r preload=$PWD/$BIN/liblockwork.so
+    local -ra cases=(none idle other itself)
+    local -a environment
     echo "round,case,ns" >"$out/switches.csv"
     trap stop_monitor EXIT
     for ((round = 1; round <= rounds; round++)); do
-        for case in $(printf '%s\n' none others itself | shuf --random-source=<(yes "$round")); do
+        for case in $(printf '%s\n' "${cases[@]}" | shuf --random-source=<(yes "$round")); do
             if [[ $case != none ]]; then
                 start_monitor "$socket"
             fi
-            local -a environment=(env LD_PRELOAD="$preload" LOCKWORK_LOCK=mcs-aware LOCKWORK_MONITOR=0)
-            [[ $case != itself ]] || environment+=(LOCKWORK_MONITOR="$socket")
+            environment=(env LD_PRELOAD="$preload" LOCKWORK_LOCK=mcs-aware LOCKWORK_MONITOR="$socket")
+            if [[ $case == other ]]; then
+                "${environment[@]}" sleep infinity &
+                client=$!
+                sleep 0.2
+            fi
+            [[ $case == itself ]] || environment+=(LOCKWORK_MONITOR=0)
             echo "$round,$case,$("${environment[@]}" "$BIN/lockwork-switches" | sed -n 's/^ns: //p')" >>"$out/switches.csv"
             stop_monitor
         done
     done
     {
-        for case in none others itself; do
+        for case in "${cases[@]}"; do
             echo "$case $(awk -F, -v which="$case" '$2 == which { print $3 }' "$out/switches.csv" | median)"
         done
     } | awk 'NR == 1 { none = $2 } { printf "%-8s %8.1f ns a switch  %+.2f %%\n", $1, $2, ($2 / none - 1) * 100 }' |
@@ -186,6 +194,7 @@ monitor() {
 }
 
 daemon= # the monitor's process, while it runs
+client= # a process that it watches
 
 # Sets `daemon`; waits until programs can connect.
 start_monitor() {
@@ -196,10 +205,12 @@ start_monitor() {
 }
 
 stop_monitor() {
-    [[ -n $daemon ]] || return 0
-    kill "$daemon" 2>/dev/null || true
-    wait "$daemon" 2>/dev/null || true
-    daemon=
+    local process
+    for process in $client $daemon; do
+        kill "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
+    client= daemon=
 }
 
 for name in "${@:-pairs every startup avl rocksdb blocking rwlocks locks sim}"; do
