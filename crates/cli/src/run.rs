@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use lockwork_locks::catalogue;
+use lockwork_platform::slice;
 use lockwork_platform::topology::Topology;
 use lockwork_policy::Policy;
 
@@ -35,6 +36,12 @@ pub(crate) fn main(args: &RunArgs) -> Result<ExitCode, Failure> {
     preload::apply(&preload::with_library(&library, &request), &mut command);
     if args.strict_spin {
         command.env("LOCKWORK_STRICT_SPIN", "1");
+    }
+    if args.time_slice {
+        if !slice::is_available() {
+            eprintln!("lockwork: this kernel has no time-slice extensions; holders of mutexes go without");
+        }
+        command.env("LOCKWORK_TIME_SLICE", "1");
     }
     if let Some(ns) = args.spin_ns {
         command.env(SPIN_NS, ns.to_string());

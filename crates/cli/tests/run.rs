@@ -43,6 +43,18 @@ fn the_environment_tells_the_library_what_to_do() {
 }
 
 #[test]
+fn holders_ask_for_time_where_that_is_wanted() {
+    let ask = "LOCKWORK_TIME_SLICE=1".to_owned();
+    assert!(!environment(&[], None).contains(&ask));
+    let (status, stdout, stderr) = output(lockwork().args(["run", "--time-slice", "--", "env"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.lines().any(|line| line == ask), "{stdout}");
+    let warned =
+        stderr == "lockwork: this kernel has no time-slice extensions; holders of mutexes go without\n";
+    assert_eq!(warned, !lockwork_platform::slice::is_available(), "{stderr}");
+}
+
+#[test]
 fn the_spinning_time_is_measured_once_or_given() {
     let directory = tempfile::tempdir().unwrap();
     let spin_ns = |arguments: &[&str], given: Option<&str>| {

@@ -15,6 +15,7 @@ mod load;
 pub mod monitor;
 mod native;
 pub mod slab;
+pub mod slice;
 pub mod slots;
 pub mod sys;
 mod tls;

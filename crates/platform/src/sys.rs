@@ -52,6 +52,9 @@ mod number {
     pub(super) const MEMBARRIER: usize = 283;
 }
 
+/// `rseq_slice_yield`, since Linux 7.0, on all architectures.
+const RSEQ_SLICE_YIELD: usize = 471;
+
 /// `EINTR`: a signal came.
 pub const EINTR: i32 = 4;
 /// `EAGAIN`: the futex word had another value.
@@ -249,6 +252,31 @@ pub fn filters() -> Option<u32> {
     let status = read_file(c"/proc/thread-self/status", &mut buffer)?;
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Seccomp_filters:"))?;
     core::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
+}
+
+const PR_RSEQ_SLICE_EXTENSION: usize = 79;
+
+/// Whether the kernel has time-slice extensions, and they are not switched off.
+#[must_use]
+pub(crate) fn has_slice_extension() -> bool {
+    const GET: usize = 1;
+    // SAFETY: no memory is involved.
+    unsafe { syscall6(number::PRCTL, [PR_RSEQ_SLICE_EXTENSION, GET, 0, 0, 0, 0]) >= 0 }
+}
+
+/// Lets the calling thread ask for time-slice extensions; whether it may.
+#[must_use]
+pub(crate) fn admit_to_slice_extension() -> bool {
+    const SET: usize = 2;
+    const ENABLE: usize = 1;
+    // SAFETY: no memory is involved but the area for restartable sequences, which the thread has registered.
+    unsafe { syscall6(number::PRCTL, [PR_RSEQ_SLICE_EXTENSION, SET, ENABLE, 0, 0, 0]) == 0 }
+}
+
+/// Ends a time-slice extension: gives the CPU to whoever waits for it.
+pub(crate) fn slice_yield() {
+    // SAFETY: no arguments, no memory.
+    unsafe { syscall6(RSEQ_SLICE_YIELD, [0; 6]) };
 }
 
 /// Closes a descriptor, which must be the caller's own.

@@ -7,6 +7,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::slab::{self, FreeNode};
+use crate::slice::Slice;
 use crate::slots::{self, Slot};
 use crate::{arch, monitor, sys};
 
@@ -28,6 +29,8 @@ pub(crate) struct ThreadBlock {
     pub(crate) read_locks: Cell<u32>,
     /// See `Platform::thread_word`.
     pub(crate) word: Cell<u64>,
+    /// What the thread has asked for with the locks it holds.
+    pub(crate) slice: Slice,
 }
 
 const _: () = assert!(size_of::<ThreadBlock>() == 64);
@@ -89,6 +92,7 @@ impl ThreadBlock {
     /// Forgets what does not survive `fork`.
     pub(crate) fn after_fork(&self) {
         self.tid.set(0);
+        self.slice.after_fork();
         monitor::after_fork();
     }
 }

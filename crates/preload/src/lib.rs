@@ -20,6 +20,7 @@ mod posix;
 mod real;
 mod report;
 mod rwtable;
+mod slices;
 mod start;
 mod table;
 

@@ -17,7 +17,7 @@ use lockwork_policy::Kind;
 
 use crate::policy::Chosen;
 use crate::report::{self, Verbosity};
-use crate::{fork, policy, real, rwtable, table};
+use crate::{fork, policy, real, rwtable, slices, table};
 
 /// How locks wait whose waiters ask the monitor.
 const AWARE: &str = <Aware as WaitPolicy<Native>>::NAME;
@@ -111,6 +111,9 @@ fn initialise() {
     }
     Native::set_locks_are_copied();
     Native::set_strict_spin(environment.is_set(b"LOCKWORK_STRICT_SPIN"));
+    if environment.is_set(b"LOCKWORK_TIME_SLICE") {
+        slices::switch_on();
+    }
     let choice = environment.get(b"LOCKWORK_LOCK").map(parse);
     let default = match environment.get_c(b"LOCKWORK_POLICY").filter(|file| !file.is_empty()) {
         // A lock named beside a policy takes the place of the policy's own default.

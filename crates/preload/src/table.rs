@@ -21,7 +21,7 @@ use lockwork_platform::{Deadline, Native};
 
 use crate::layout::Mutex;
 use crate::posix::mutex::{first_use_lock, first_use_trylock, first_use_unlock};
-use crate::{counters, real};
+use crate::{counters, real, slices};
 
 /// Number of tags. A tag is masked to this range, so that garbage does not become a wild jump.
 pub(crate) const TAGS: usize = 64;
@@ -29,14 +29,15 @@ pub(crate) const TAGS: usize = 64;
 /// `EBUSY`.
 const EBUSY: c_int = 16;
 
-type Leaf = unsafe extern "C" fn(*mut Mutex) -> c_int;
+/// An operation on a decided mutex.
+pub(crate) type Leaf = unsafe extern "C" fn(*mut Mutex) -> c_int;
 
 /// The code of one choice.
 #[derive(Clone, Copy)]
 pub(crate) struct Ops {
-    lock: Leaf,
-    trylock: Leaf,
-    unlock: Leaf,
+    pub(crate) lock: Leaf,
+    pub(crate) trylock: Leaf,
+    pub(crate) unlock: Leaf,
     /// Acquires until a deadline; false = it passed.
     pub(crate) lock_until: unsafe fn(&Mutex, Deadline) -> bool,
     pub(crate) is_locked: unsafe fn(&Mutex) -> bool,
@@ -139,9 +140,9 @@ pub(crate) fn add(choice: Choice) -> Option<u32> {
     let entry = unsafe { &mut (&mut *ENTRIES.0.get())[slot] };
     let ops = operations(spec);
     *entry = Entry { ops: Some(ops), choice };
-    LOCK.0[slot].store(ops.lock as *const () as *mut (), Ordering::Relaxed);
-    TRYLOCK.0[slot].store(ops.trylock as *const () as *mut (), Ordering::Relaxed);
-    UNLOCK.0[slot].store(ops.unlock as *const () as *mut (), Ordering::Relaxed);
+    for (column, leaf) in [&LOCK, &TRYLOCK, &UNLOCK].into_iter().zip(slices::leaves(&ops)) {
+        column.0[slot].store(leaf as *const () as *mut (), Ordering::Relaxed);
+    }
     COUNT.store(count + 1, Ordering::Release);
     Some(count)
 }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::fs;
 
+use lockwork_platform::slice;
 use lockwork_platform::topology::Topology;
 
 use super::Check;
@@ -152,15 +153,11 @@ fn rseq() -> Check {
 
 /// Whether a thread may ask for a little more time when its slice ends in a critical section (Linux 7.0).
 fn slice_extension() -> Check {
-    const PR_RSEQ_SLICE_EXTENSION: libc::c_int = 79;
-    const GET: libc::c_ulong = 1;
-    const NONE: libc::c_ulong = 0;
     let name = "slice extension";
-    let consequence = "no lock asks for it; holders are preempted as anybody is";
-    // SAFETY: no memory is involved.
-    match unsafe { libc::prctl(PR_RSEQ_SLICE_EXTENSION, GET, NONE, NONE, NONE) } {
-        -1 => Check::ok(name, "not in this kernel", consequence),
-        _ => Check::ok(name, "in this kernel", consequence),
+    if slice::is_available() {
+        Check::ok(name, "in this kernel", "with `lockwork run --time-slice` holders of mutexes ask for it")
+    } else {
+        Check::ok(name, "not in this kernel", "no lock asks for it; holders are preempted as anybody is")
     }
 }
 

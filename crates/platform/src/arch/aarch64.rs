@@ -46,9 +46,9 @@ fn thread_pointer() -> usize {
     pointer
 }
 
-/// The CPU number the kernel keeps in the rseq area, or `None` where rseq is not registered.
+/// This thread's area for restartable sequences, of 32 bytes at least, or `None` where none is registered.
 #[inline(always)]
-pub(crate) fn rseq_cpu() -> Option<usize> {
+pub(crate) fn rseq_area() -> Option<*const u8> {
     let offset: *const isize;
     let size: *const u32;
     // SAFETY: loads two GOT entries, null where the weak symbols are undefined.
@@ -70,13 +70,16 @@ pub(crate) fn rseq_cpu() -> Option<usize> {
     }
     // SAFETY: both symbols exist, and glibc set them before any constructor ran.
     let (offset, size) = unsafe { (offset.read(), size.read()) };
-    if size == 0 {
-        return None;
-    }
-    let area = thread_pointer().wrapping_add_signed(offset);
-    // SAFETY: glibc registered an rseq area at this offset; `cpu_id` is its second word, which the
-    // kernel rewrites at every migration, hence volatile.
-    let cpu = unsafe { ((area + 4) as *const i32).read_volatile() };
+    (size != 0).then(|| thread_pointer().wrapping_add_signed(offset) as *const u8)
+}
+
+/// The CPU number the kernel keeps in the rseq area, or `None` where rseq is not registered.
+#[inline(always)]
+pub(crate) fn rseq_cpu() -> Option<usize> {
+    let area = rseq_area()?;
+    // SAFETY: glibc registered an rseq area here; `cpu_id` is its second word, which the kernel rewrites at every migration, hence
+    // volatile.
+    let cpu = unsafe { area.wrapping_add(4).cast::<i32>().read_volatile() };
     usize::try_from(cpu).ok()
 }
 

@@ -36,9 +36,9 @@ pub(crate) fn thread_block() -> *mut ThreadBlock {
     block
 }
 
-/// The CPU number the kernel keeps in the rseq area, or `None` where rseq is not registered.
+/// Where this thread's area for restartable sequences is, from the thread pointer on, or `None` where none is registered.
 #[inline(always)]
-pub(crate) fn rseq_cpu() -> Option<usize> {
+fn rseq_offset() -> Option<isize> {
     let offset: *const isize;
     let size: *const u32;
     // Weak, because glibc before 2.35 lacks the symbols.
@@ -61,15 +61,30 @@ pub(crate) fn rseq_cpu() -> Option<usize> {
     let offset = unsafe { offset.read() };
     // SAFETY: as above.
     let size = unsafe { size.read() };
-    if size == 0 {
-        return None;
-    }
+    (size != 0).then_some(offset)
+}
+
+/// The CPU number the kernel keeps in the rseq area, or `None` where rseq is not registered.
+#[inline(always)]
+pub(crate) fn rseq_cpu() -> Option<usize> {
+    let offset = rseq_offset()?;
     let cpu: i32;
     // SAFETY: glibc registered an rseq area at this offset; `cpu_id` is its second word.
     unsafe {
         asm!("mov {0:e}, dword ptr fs:[{1} + 4]", out(reg) cpu, in(reg) offset, options(readonly, nostack, preserves_flags))
     };
     usize::try_from(cpu).ok()
+}
+
+/// This thread's area for restartable sequences, of 32 bytes at least, or `None` where none is registered.
+pub(crate) fn rseq_area() -> Option<*const u8> {
+    let offset = rseq_offset()?;
+    let pointer: *const u8;
+    // SAFETY: the thread pointer's first word is its own address.
+    unsafe {
+        asm!("mov {}, qword ptr fs:0", out(reg) pointer, options(pure, readonly, nostack, preserves_flags))
+    };
+    Some(pointer.wrapping_offset(offset))
 }
 
 /// Asks for the cache line at `address`, to write to it.

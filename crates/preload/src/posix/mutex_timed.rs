@@ -9,7 +9,7 @@ use super::mutex::{decided, own, pthread_mutex_lock, pthread_mutex_trylock};
 use super::time::{self, Timespec};
 use super::{EBUSY, EDEADLK, EINVAL, ETIMEDOUT};
 use crate::layout::{Mutex, MutexKind};
-use crate::{real, table};
+use crate::{real, slices, table};
 
 with_caller! {
     /// POSIX.
@@ -80,6 +80,7 @@ unsafe fn timed(mutex: *mut Mutex, clock: Clock, time: *const Timespec, caller: 
     if !unsafe { (ops.lock_until)(it, deadline) } {
         return Some(ETIMEDOUT);
     }
+    slices::acquired();
     if it.kind() != MutexKind::Normal {
         own(it);
     }
