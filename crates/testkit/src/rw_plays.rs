@@ -126,7 +126,8 @@ impl<P: ModelPlatform> Shelf<P> {
 /// One part: `r`ead, `w`rite; `R`ead and `W`rite with a deadline that has passed; `t`imed read and
 /// `T`imed write, whose deadline passes when somebody sets the time; `c`lock: sets the time; `e`ra: sets it to much later; `a`gain: reads, twice at once;
 /// `d`owngrade: writes, and reads before it leaves; `h`old: reads, and stays until somebody waits; `j`oin: reads when somebody
-/// waits; joins `A`t once: reads as if it were a reader already; `x`: writes, if that needs no waiting.
+/// waits; joins `A`t once: reads as if it were a reader already; `l`ate: the same, some time after somebody has begun to wait;
+/// `n`ested: reads, stays until somebody waits, and reads again beside; `x`: writes, if that needs no waiting.
 fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
     match part {
         b'r' => _ = shelf.read(None),
@@ -153,9 +154,23 @@ fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
             }
         }
         b'd' => shelf.downgrade(),
+        b'l' => {
+            shelf.until_waited_for();
+            P::pause();
+            assert!(shelf.lock.lock_shared_again(None));
+            shelf.read_locked();
+        }
         b'h' => {
             assert!(shelf.lock.lock_shared(None));
             shelf.until_waited_for();
+            shelf.read_locked();
+        }
+        b'n' => {
+            assert!(shelf.lock.lock_shared(None));
+            shelf.until_waited_for();
+            assert!(shelf.lock.lock_shared_again(None));
+            P::pause();
+            shelf.read_locked();
             shelf.read_locked();
         }
         b'j' => {
@@ -182,8 +197,8 @@ pub fn play_used<P: ModelPlatform>(subject: RwSubject, parts: &'static str) -> P
 fn play_with<P: ModelPlatform>(shelf: Arc<Shelf<P>>, parts: &'static str) -> Play {
     let sections = |sure: bool| -> usize {
         let of = |part| match part {
-            'r' | 'w' | 'h' | 'j' | 'A' => 1,
-            'a' | 'd' => 2,
+            'r' | 'w' | 'h' | 'j' | 'A' | 'l' => 1,
+            'a' | 'd' | 'n' => 2,
             'R' | 'W' | 't' | 'T' | 'x' if !sure => 1,
             _ => 0,
         };

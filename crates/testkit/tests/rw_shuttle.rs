@@ -22,11 +22,15 @@ const CROWDS: &[&str] = &[
     "dr dw rd wa",
 ];
 
+/// And for phase-fair locks, which treat those who may be readers already in ways of their own.
+const GUESTS: &[&str] = &["rA wA Aw rw", "rn wl Aw xT c"];
+
 /// Pool nodes that a lock may keep.
 const KEPT: usize = 24;
 
 fn check(subject: RwSubject, config: Config) {
-    for parts in CROWDS {
+    let guests = if subject.to_string().starts_with("pf-") { GUESTS } else { &[] };
+    for parts in CROWDS.iter().chain(guests) {
         for schedules in [Schedules::Random(1_000), Schedules::Pct(300)] {
             explore(schedules, config, KEPT, move || play::<ShuttlePlatform>(subject, parts));
         }

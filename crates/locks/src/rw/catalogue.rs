@@ -6,9 +6,10 @@ use lockwork_platform::Platform;
 
 use super::bravo::Bravo;
 use super::by_node::variants;
-use super::{RwFutex, bravo, futex, linux_rwsem, ttas};
+use super::{RwFutex, bravo, futex, linux_rwsem, pf_q, pf_t, ttas};
 use crate::api::RawRwLock;
 use crate::catalogue::Citation;
+use crate::wait::{Spin, SpinThenPark};
 
 /// Who passes whom while both readers and writers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +165,9 @@ macro_rules! rw_catalogue {
 rw_catalogue! {
     RwFutex, futex::ALGORITHM, RwFutex<P>;
     RwTtas, ttas::ALGORITHM, ttas::RwTtas<P>;
+    PfT, pf_t::ALGORITHM, pf_t::PfT<P>;
+    PfQ, pf_q::ALGORITHM, pf_q::PfQ<P, Spin>;
+    PfQStp, pf_q::PARKING, pf_q::PfQ<P, SpinThenPark>;
     LinuxRwsem, linux_rwsem::ALGORITHM, linux_rwsem::LinuxRwsem<P>;
     CRwWp, variants::C_RW_WP, variants::CRwWp<P>;
     CRwRp, variants::C_RW_RP, variants::CRwRp<P>;

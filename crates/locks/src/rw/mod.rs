@@ -5,6 +5,9 @@ pub mod by_node;
 pub mod catalogue;
 pub mod futex;
 pub mod linux_rwsem;
+pub mod pf_q;
+pub mod pf_t;
+mod phases;
 pub mod ttas;
 
 use lockwork_platform::{ConstPlatform, Deadline, Platform};
