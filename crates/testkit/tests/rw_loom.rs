@@ -115,7 +115,10 @@ fn scenarios(subject: RwSubject, plays: &[&[&'static str]]) -> Subject {
 
 /// All plays of a lock.
 fn check(subject: RwSubject) {
-    let Subject { name, mut scenarios } = scenarios(subject, &[PAIRS, TRIOS, LARGE_TRIOS]);
+    // The bias adds nothing to plays in which nobody is visible: those of three threads are the inner lock's own.
+    let is_wrapped = subject.knows_nodes() && subject.to_string().starts_with("bravo");
+    let plays: &[&[&str]] = if is_wrapped { &[PAIRS] } else { &[PAIRS, TRIOS, LARGE_TRIOS] };
+    let Subject { name, mut scenarios } = scenarios(subject, plays);
     scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
     scenarios.extend([("destroy", 2, 3), ("destroy-of-three", 3, 1)].map(|(name, threads, preemptions)| {
         let config = Config { spin_budget: 0, ..Config::default() };
