@@ -151,6 +151,12 @@ impl<E: Copy + Ord> Wheel<E> {
         Some((self.now, entry.event))
     }
 
+    /// The event that will come after `n` others, as far as that is known: of those of this very time.
+    #[inline]
+    pub(crate) fn upcoming(&self, n: usize) -> Option<E> {
+        self.current.iter().rev().nth(n).map(|entry| entry.event)
+    }
+
     /// Goes on to the time of the next event, and collects those of that time.
     fn turn(&mut self) {
         let time = self.next;

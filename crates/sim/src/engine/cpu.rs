@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
 
-use super::coherence::{Access, CoreId, Outlook};
+use super::coherence::outlook::Outlook;
+use super::coherence::{Access, CoreId};
 use super::fiber::{FiberId, Round, State};
 pub(crate) use super::stores::Width;
 use super::stores::{Store, StoreBuffer};

@@ -5,6 +5,7 @@ use std::ptr::{self, NonNull};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use lockwork_platform::{Native, Platform};
 
 use super::CpuId;
 use crate::memory::LineId;
@@ -111,6 +112,8 @@ pub(crate) struct Fiber {
     /// Whose thread it is.
     pub(crate) process: ProcessId,
     yielder: *const Yielder<(), ()>,
+    /// Near the top of its stack while it does not run on the host.
+    pub(crate) rests_at: *const u8,
     pub(crate) state: State,
     /// Its own time, in cycles; at least the machine's while it runs.
     pub(crate) clock: u64,
@@ -159,6 +162,7 @@ impl Fiber {
             stack: Some(stack),
             process: ProcessId::FIRST,
             yielder: ptr::null(),
+            rests_at: ptr::null(),
             state: State::Queued,
             clock: 0,
             cpu,
@@ -184,6 +188,19 @@ impl Fiber {
         self.stack = Some(stack);
     }
 
+    /// Has the host fetch this.
+    pub(crate) fn prefetch(&self) {
+        prefetch(ptr::from_ref(self).cast(), size_of::<Self>());
+    }
+
+    /// Has the host fetch what the thread uses of its stack when it goes on: both ends.
+    pub(crate) fn prefetch_stack(&self) {
+        const BELOW: usize = 128;
+        const ABOVE: usize = 256;
+        prefetch(self.rests_at.wrapping_sub(BELOW), BELOW + ABOVE);
+        Native::prefetch_write(self.yielder);
+    }
+
     pub(crate) fn yielder(&self) -> *const Yielder<(), ()> {
         self.yielder
     }
@@ -195,6 +212,14 @@ impl Drop for Fiber {
             // SAFETY: by the contract of `Simulation::new` a thread that is cut short may be forgotten, and is not unwound.
             unsafe { stack.force_reset() };
         }
+    }
+}
+
+/// Has the host fetch some bytes, whatever is there.
+fn prefetch(start: *const u8, bytes: usize) {
+    const LINE: usize = 64;
+    for offset in (0..bytes).step_by(LINE) {
+        Native::prefetch_write(start.wrapping_add(offset));
     }
 }
 

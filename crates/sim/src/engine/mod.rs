@@ -20,7 +20,10 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ptr::{self, NonNull};
 
-use self::coherence::{BETWEEN_SERVICES, Directory, Move, Outlook, RequestId};
+use lockwork_platform::{Native, Platform};
+
+use self::coherence::outlook::Outlook;
+use self::coherence::{BETWEEN_SERVICES, Directory, Move, RequestId};
 use self::cpu::Cpu;
 pub(crate) use self::fiber::FiberId;
 pub use self::fiber::ProcessId;
@@ -38,6 +41,9 @@ pub(crate) type CpuId = u16;
 
 /// The part of a run whose random numbers decide who gets a line; threads have the numbers from 0.
 const ARBITRATION: u64 = u64::MAX - 1;
+
+/// With fewer threads all that the host needs for them stays in its caches.
+const MANY: usize = 256;
 
 /// What happens at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,7 +125,9 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut Engine) -> R) -> R {
 pub(crate) fn suspend() {
     let yielder = with(|engine| {
         let current = engine.current;
-        engine.fiber(current).yielder()
+        let fiber = engine.fiber(current);
+        fiber.rests_at = ptr::from_ref(&current).cast();
+        fiber.yielder()
     });
     // SAFETY: the yielder lives on the calling coroutine's own stack.
     unsafe { &*yielder }.suspend(());
@@ -280,6 +288,7 @@ impl Engine {
         self.now = now;
         self.counts.events += 1;
         self.note(event);
+        self.prefetch_upcoming();
         match event {
             Event::Go(id, turn) => {
                 if self.fiber(id).turn == turn {
@@ -306,6 +315,23 @@ impl Engine {
             Event::Expire(id, turn) => self.expire(id, turn),
         }
         None
+    }
+
+    /// Has the host fetch what it needs for the threads that go on soon.
+    #[inline]
+    fn prefetch_upcoming(&self) {
+        if self.fibers.len() < MANY {
+            return;
+        }
+        // Where a thread's stack is must have come before that can be fetched. Farther ahead was slower.
+        if let Some(Event::Go(id, _)) = self.wheel.upcoming(3) {
+            self.fibers[id as usize].prefetch();
+        }
+        if let Some(Event::Go(id, _)) = self.wheel.upcoming(1) {
+            let fiber = &self.fibers[id as usize];
+            fiber.prefetch_stack();
+            Native::prefetch_write(ptr::from_ref(&self.cpus[usize::from(fiber.cpu)]));
+        }
     }
 
     /// Files an event.
@@ -361,7 +387,7 @@ impl Engine {
         let Move::DoneIn(cycles) = next else { return };
         let line = self.directory.request(request).line;
         self.file(self.now + cycles, Event::Done(request));
-        self.directory.is_busy_until(line, self.now + cycles);
+        self.directory.set_busy_until(line, self.now + cycles);
         let lost = mem::take(&mut self.directory.lost);
         for core in &lost {
             self.wake_pollers(*core, line, self.now);

@@ -4,7 +4,7 @@
 //! differ a little, as they do in life. A thread that is not pinned goes, when it wakes up, to an idle CPU if there is one near
 //! it, and a CPU with nothing to do takes a thread from the longest queue.
 
-use super::coherence::Outlook;
+use super::coherence::outlook::Outlook;
 use super::fiber::{FiberId, State};
 use super::{CpuId, Engine, Event};
 
