@@ -32,6 +32,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Deadline, FutexCell, Platform, TimedOut};
 
+use crate::api::RawLock;
+
 pub use aware::Aware;
 pub(crate) use aware::{AwareOrLeave, Spun, spin_aware};
 
@@ -185,6 +187,14 @@ impl Patience {
         let paused = pause(self.left);
         self.left = self.left.saturating_sub(paused);
         paused
+    }
+}
+
+/// Waits until nobody has `lock`, which nobody acquires any more.
+pub(crate) fn until_released<P: Platform, L: RawLock<P>>(lock: &L) {
+    let mut patience = Patience::new::<P>();
+    while lock.is_locked() {
+        patience.pause::<P>();
     }
 }
 

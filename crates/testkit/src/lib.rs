@@ -5,6 +5,7 @@
 //! - [`portable`]: a platform of nothing but the standard library, for Miri.
 //! - [`erased`]: locks without their types, so that none of what follows is compiled once a lock.
 //! - [`scenarios`]: the plays that both model checkers perform, for any lock.
+//! - [`exploration`]: what runs them, and says how far.
 //! - [`rw`]: reader-writer locks, and their plays in [`rw_plays`].
 //! - [`shelf`]: a reader-writer lock and what it guards.
 //! - [`conformance`]: what every lock must do, on the real machine.
@@ -15,6 +16,8 @@ pub mod conformance;
 #[cfg(feature = "models")]
 pub mod engines;
 pub mod erased;
+#[cfg(feature = "models")]
+pub mod exploration;
 #[cfg(feature = "models")]
 pub mod model;
 #[cfg(feature = "models")]

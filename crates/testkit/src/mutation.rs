@@ -10,32 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering, Ordering::Relaxed};
 use std::sync::{Once, OnceLock};
 use std::thread;
 
-use crate::engines::loom::{Bounds, explore};
+use crate::engines::loom::Bounds;
+use crate::exploration::{run, run_within};
 use crate::model::sites::{Site, record, weakened};
 use crate::scenarios::{Scenario, Subject};
-
-/// Explores a scenario within its bounds; returns the number of executions.
-///
-/// # Panics
-///
-/// If an execution fails.
-pub fn run(scenario: &Scenario) -> u64 {
-    run_deeper(scenario, 0)
-}
-
-/// As [`run`], with `more` involuntary switches than the scenario asks for.
-///
-/// # Panics
-///
-/// If an execution fails.
-pub fn run_deeper(scenario: &Scenario, more: usize) -> u64 {
-    run_within(scenario, Bounds::preemptions(scenario.preemptions + more))
-}
-
-fn run_within(scenario: &Scenario, bounds: Bounds) -> u64 {
-    let play = scenario.play.clone();
-    explore(bounds, scenario.config, scenario.resident, move || play())
-}
 
 /// A scenario that may catch mutants, explored once as it is.
 #[derive(Debug)]

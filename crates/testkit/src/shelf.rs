@@ -69,6 +69,18 @@ impl Shelf {
         unsafe { self.lock.unlock_exclusive() };
     }
 
+    /// Acquires, and is a reader.
+    pub fn lock_and_read(&self) {
+        assert!(self.lock.lock_shared(None));
+        self.read();
+    }
+
+    /// Acquires, and is the writer.
+    pub fn lock_and_write(&self) {
+        assert!(self.lock.lock_exclusive(None));
+        self.write();
+    }
+
     /// Waits until `n` threads say that they wait for the lock.
     pub fn until_waiting(&self, n: usize) {
         while Native::waiters_of(self.waiting_on()) != n {

@@ -1,13 +1,12 @@
 //! Every lock under loom: one test for each lock and scenario. `BOUNDS.md` lists how far each is explored.
 //!
 //! Most models of three threads run with fewer involuntary switches than they have; `LOCKWORK_DEEPER=n` runs all with theirs and n
-//! more (many minutes for 1); `LOCKWORK_BOUNDS=1` prints how
-//! many executions there were.
+//! more (many minutes for 1); `LOCKWORK_BOUNDS=1` prints how many executions there were.
 
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
-use lockwork_testkit::mutation::run_deeper;
+use lockwork_testkit::exploration::{report, run};
 use lockwork_testkit::scenarios::{self, Scenario, Subject};
 use lockwork_testkit::watchdog::watchdog;
 
@@ -41,19 +40,9 @@ fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
         let name = format!("{lock}::{}", scenario.name);
         Trial::test(name.clone(), move || {
             let start = Instant::now();
-            let executions = watchdog(
-                LIMIT * (1 + 20 * deeper().unwrap_or(0) as u32),
-                || name.clone(),
-                || run_deeper(&scenario, 0),
-            );
-            if std::env::var_os("LOCKWORK_BOUNDS").is_some() {
-                eprintln!(
-                    "{name}: {} threads, {} switches, {executions} executions, {:?}",
-                    scenario.threads,
-                    scenario.preemptions,
-                    start.elapsed()
-                );
-            }
+            let executions =
+                watchdog(LIMIT * (1 + 20 * deeper().unwrap_or(0) as u32), || name.clone(), || run(&scenario));
+            report(&name, &scenario, executions, start.elapsed());
             Ok(())
         })
     })

@@ -1,5 +1,5 @@
 //! Every reader-writer lock under loom: two threads with three involuntary switches, three threads with two or (the largest
-//! plays) one; every ordering edge weakened and caught.
+//! plays) one; every ordering edge weakened and caught. `LOCKWORK_BOUNDS=1` prints how many executions there were.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Failed, Trial};
 use lockwork_locks::rw::catalogue::RwLockId;
 use lockwork_testkit::engines::loom::LoomPlatform;
+use lockwork_testkit::exploration::{report, run};
 use lockwork_testkit::model::Config;
-use lockwork_testkit::mutation::{Verdict, Witness, run, verdicts};
+use lockwork_testkit::mutation::{Verdict, Witness, verdicts};
 use lockwork_testkit::rw::RwSubject;
 use lockwork_testkit::rw_plays::{destroy, play, play_used};
 use lockwork_testkit::scenarios::{Scenario, Subject};
@@ -132,9 +133,9 @@ fn check(subject: RwSubject) {
     }));
     for scenario in &scenarios {
         let start = Instant::now();
-        let what = || format!("{name} `{}`, spin {}", scenario.name, scenario.config.spin_budget);
+        let what = || format!("{name}::{} (spin {})", scenario.name, scenario.config.spin_budget);
         let executions = watchdog(LIMIT, what, || run(scenario));
-        println!("{}: {executions} executions, {:?}", what(), start.elapsed());
+        report(&what(), scenario, executions, start.elapsed());
     }
 }
 

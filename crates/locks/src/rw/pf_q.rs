@@ -64,9 +64,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use lockwork_platform::{AtomicCell, AtomicInt, Deadline, Native, Platform};
 
 use super::catalogue::{Favour, RwAlgorithm};
-use super::phases::READER;
+use super::phases::{self, READER};
 use crate::api::RawRwLock;
-use crate::catalogue::Citation;
 use crate::hierarchical::lazy::Lazy;
 use crate::hierarchical::part::Part;
 use crate::wait::{Patience, WAITING_ON_RWLOCK, WaitPolicy, grant, registered};
@@ -83,11 +82,7 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     bytes_per_waiter: 64,
     timed: "gives up in the order",
     recursion: "a thread that has read locks joins the readers that a writer waits for",
-    citation: Citation {
-        key: "brandenburg10",
-        text: "Brandenburg, Anderson: Spin-based reader-writer synchronization for multiprocessor real-time systems. \
-               Real-Time Systems 46(1), 2010",
-    },
+    citation: phases::CITATION,
     summary: "a reader waits for at most one writer, a writer for one phase of readers for each writer before it, all on lines of \
               their own",
     properties: "Nobody starves, and a reader's wait is bounded by the readers and the one writer before it. Used, it has 256 \

@@ -50,9 +50,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, Native, Platform};
 
 use super::catalogue::{Favour, RwAlgorithm};
-use super::phases::{Phases, READER};
+use super::phases::{self, Phases, READER};
 use crate::api::RawRwLock;
-use crate::catalogue::Citation;
 use crate::competitive::poll_steadily;
 use crate::wait::{WAITING_ON_RWLOCK, registered};
 
@@ -67,11 +66,7 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     bytes_per_waiter: 0,
     timed: "readers give up in the order; writers poll until none is before them",
     recursion: "a thread that has read locks joins the readers that a writer waits for",
-    citation: Citation {
-        key: "brandenburg10",
-        text: "Brandenburg, Anderson: Spin-based reader-writer synchronization for multiprocessor real-time systems. \
-               Real-Time Systems 46(1), 2010",
-    },
+    citation: phases::CITATION,
     summary: "tickets: a reader waits for at most one writer, a writer for one phase of readers for each writer before it",
     properties: "Nobody starves, and a reader's wait is bounded by the readers and the one writer before it. A reader changes two \
                  words, by one fetch-and-add each when there is competition.",

@@ -27,6 +27,15 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Platform};
 
+use crate::catalogue::Citation;
+
+/// Of the phase-fair locks.
+pub(super) const CITATION: Citation = Citation {
+    key: "brandenburg10",
+    text: "Brandenburg, Anderson: Spin-based reader-writer synchronization for multiprocessor real-time systems. \
+           Real-Time Systems 46(1), 2010",
+};
+
 /// A writer has the lock, or waits for the readers before it.
 const PRESENT: u32 = 1;
 /// One arrival.

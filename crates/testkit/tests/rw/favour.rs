@@ -14,16 +14,12 @@ pub(crate) fn readers_pass(subject: RwSubject) {
     let shelf = Shelf::new(subject.make());
     assert!(shelf.lock.lock_shared(None));
     thread::scope(|scope| {
-        scope.spawn(|| {
-            assert!(shelf.lock.lock_exclusive(None));
-            shelf.write();
-        });
+        scope.spawn(|| shelf.lock_and_write());
         shelf.until_waiting(1);
         for _ in 0..1_000 {
             assert!(shelf.lock.try_lock_shared());
             shelf.read();
-            assert!(shelf.lock.lock_shared(None));
-            shelf.read();
+            shelf.lock_and_read();
         }
         shelf.read();
     });
@@ -73,10 +69,7 @@ pub(crate) fn a_writer_that_gives_up_lets_the_readers_behind_it_in(subject: RwSu
                 thread::yield_now();
             }
             // We keep our first lock: only the writer's surrender can let this reader in.
-            scope.spawn(move || {
-                assert!(shelf.lock.lock_shared(None));
-                shelf.read();
-            });
+            scope.spawn(move || shelf.lock_and_read());
         });
         shelf.read();
     }
@@ -97,8 +90,7 @@ pub(crate) fn readers_do_not_starve_a_writer(subject: RwSubject) {
             });
         }
         for _ in 0..200 {
-            assert!(shelf.lock.lock_exclusive(None));
-            shelf.write();
+            shelf.lock_and_write();
         }
         stop.store(true, Relaxed);
     });
@@ -113,14 +105,12 @@ pub(crate) fn writers_do_not_starve_a_reader(subject: RwSubject) {
         for _ in 0..4 {
             scope.spawn(|| {
                 while !stop.load(Relaxed) {
-                    assert!(shelf.lock.lock_exclusive(None));
-                    shelf.write();
+                    shelf.lock_and_write();
                 }
             });
         }
         for _ in 0..200 {
-            assert!(shelf.lock.lock_shared(None));
-            shelf.read();
+            shelf.lock_and_read();
         }
         stop.store(true, Relaxed);
     });

@@ -30,14 +30,8 @@ pub(crate) fn of_a_writer(subject: RwSubject) {
     let shelf = Shelf::new(subject.make());
     assert!(shelf.lock.lock_exclusive(None));
     thread::scope(|scope| {
-        scope.spawn(|| {
-            assert!(shelf.lock.lock_exclusive(None));
-            shelf.write();
-        });
-        scope.spawn(|| {
-            assert!(shelf.lock.lock_shared(None));
-            shelf.read();
-        });
+        scope.spawn(|| shelf.lock_and_write());
+        scope.spawn(|| shelf.lock_and_read());
         shelf.until_waiting(2);
         // Both sleep: nothing else changes the lock any more.
         thread::sleep(Duration::from_millis(20));
@@ -59,14 +53,10 @@ pub(crate) fn of_a_writer(subject: RwSubject) {
 /// biased lock are visible then.
 pub(crate) fn of_a_reader(subject: RwSubject) {
     let shelf = Shelf::new(subject.make());
-    assert!(shelf.lock.lock_shared(None));
-    shelf.read();
+    shelf.lock_and_read();
     assert!(shelf.lock.lock_shared(None));
     thread::scope(|scope| {
-        scope.spawn(|| {
-            assert!(shelf.lock.lock_exclusive(None));
-            shelf.write();
-        });
+        scope.spawn(|| shelf.lock_and_write());
         shelf.until_waiting(1);
         thread::sleep(Duration::from_millis(20));
         fork(|| {

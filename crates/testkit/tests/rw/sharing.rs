@@ -16,11 +16,9 @@ pub(crate) fn exclusion(subject: RwSubject, threads: usize, rounds: u64) {
             scope.spawn(move || {
                 for round in 0..rounds {
                     if number % 2 == 0 && round % 4 == 0 {
-                        assert!(shelf.lock.lock_exclusive(None));
-                        shelf.write();
+                        shelf.lock_and_write();
                     } else {
-                        assert!(shelf.lock.lock_shared(None));
-                        shelf.read();
+                        shelf.lock_and_read();
                     }
                 }
             });
@@ -78,10 +76,8 @@ pub(crate) fn zero_is_unlocked(subject: RwSubject) {
 pub(crate) fn disposal(subject: RwSubject) {
     let shelf = Shelf::new(subject.make());
     for _ in 0..3 {
-        assert!(shelf.lock.lock_shared(None));
-        shelf.read();
-        assert!(shelf.lock.lock_exclusive(None));
-        shelf.write();
+        shelf.lock_and_read();
+        shelf.lock_and_write();
         // SAFETY: unlocked, and nobody else uses it.
         unsafe { shelf.lock.dispose() };
         assert!(!shelf.lock.is_locked());
@@ -118,10 +114,7 @@ pub(crate) fn recursion(subject: RwSubject) {
     for round in 0..20 {
         assert!(shelf.lock.lock_shared(None));
         thread::scope(|scope| {
-            scope.spawn(|| {
-                assert!(shelf.lock.lock_exclusive(None));
-                shelf.write();
-            });
+            scope.spawn(|| shelf.lock_and_write());
             if round % 2 == 0 {
                 shelf.until_waiting(1);
             }
@@ -150,8 +143,7 @@ pub(crate) fn release_elsewhere(subject: RwSubject) {
             assert!(shelf.lock.lock_shared(None));
             sender.send(()).expect("the other thread reads");
             if round % 8 == 0 {
-                assert!(shelf.lock.lock_exclusive(None));
-                shelf.write();
+                shelf.lock_and_write();
             }
         }
     });

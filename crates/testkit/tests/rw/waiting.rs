@@ -98,14 +98,8 @@ pub(crate) fn wake_chain(subject: RwSubject) {
         assert!(if by_writer { shelf.lock.lock_exclusive(None) } else { shelf.lock.lock_shared(None) });
         thread::scope(|scope| {
             for _ in 0..EACH {
-                scope.spawn(|| {
-                    assert!(shelf.lock.lock_exclusive(None));
-                    shelf.write();
-                });
-                scope.spawn(|| {
-                    assert!(shelf.lock.lock_shared(None));
-                    shelf.read();
-                });
+                scope.spawn(|| shelf.lock_and_write());
+                scope.spawn(|| shelf.lock_and_read());
             }
             if by_writer {
                 shelf.until_waiting(2 * EACH);

@@ -252,11 +252,9 @@ fn no_node_starves() {
         let is_over = AtomicBool::new(false);
         let section = |writes: bool| {
             if writes {
-                assert!(shelf.lock.lock_exclusive(None));
-                shelf.write();
+                shelf.lock_and_write();
             } else {
-                assert!(shelf.lock.lock_shared(None));
-                shelf.read();
+                shelf.lock_and_read();
             }
         };
         // One of each on every node, of which a favoured sort, or both, must get in.

@@ -294,9 +294,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         // SAFETY: I1: the node's lock is the caller's, for all that follows.
         let mut chosen = unsafe { state.attend(attention) };
         // SAFETY: as above.
-        let in_turn = unsafe { state.may_pass() };
-        // No other node waits: there is no turn to end.
-        if in_turn || self.tail.load(Relaxed) == held::<P>(BY_NODE) {
+        if unsafe { self.may_pass(state) } {
             // SAFETY: as above. ORDER: E4.
             if unsafe { state.hand_over(OWNED) } {
                 return chosen.wake();
@@ -315,6 +313,16 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         chosen.wake();
     }
 
+    /// Whether the turn of the node that has the lock goes on; one hand-over of it is used up, then.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock, by way of `state`.
+    unsafe fn may_pass(&self, state: &NodeState<P>) -> bool {
+        // SAFETY: the caller's contract. Where no other node waits there is no turn to end.
+        (unsafe { state.may_pass() }) || self.tail.load(Relaxed) == held::<P>(BY_NODE)
+    }
+
     /// Hands the lock to a thread of the node that has it who is awake, if there is one and the node's turn is not over.
     ///
     /// # Safety
@@ -324,7 +332,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         // SAFETY: I1: the node's lock is the caller's, for all that follows.
         let chosen = unsafe { state.attend(shared.attention(TURN)) };
         // SAFETY: as above.
-        let in_turn = unsafe { state.may_pass() } || self.tail.load(Relaxed) == held::<P>(BY_NODE);
+        let in_turn = unsafe { self.may_pass(state) };
         // SAFETY: as above. ORDER: E4.
         let passed = in_turn && unsafe { state.hand_over(OWNED) };
         chosen.wake();

@@ -7,7 +7,7 @@ use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, Pool
 use crate::hierarchical::directory::Children;
 use crate::hierarchical::lazy::State;
 use crate::hierarchical::part::LocalLock;
-use crate::wait::{Patience, WAITING};
+use crate::wait::{WAITING, until_released};
 
 /// A writer has or waits for the lock.
 pub(super) const BARRED: u32 = 1;
@@ -221,10 +221,7 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
 
     /// Gives back what this points to, once the last writer is through with its release.
     pub(super) fn clear(&self) {
-        let mut patience = Patience::new::<P>();
-        while self.writers.is_locked() {
-            patience.pause::<P>();
-        }
+        until_released(&self.writers);
         // SAFETY: the lock is being disposed of.
         unsafe { self.nodes.dispose(|_| {}) };
         // SAFETY: as above.

@@ -10,7 +10,7 @@ use crate::competitive::poll_steadily;
 use crate::hierarchical::lazy::State;
 use crate::queue::mcs::Mcs;
 use crate::rw::phases::Phases;
-use crate::wait::{GRANTED, Grant, Patience, Spin, WAITING, WaitPolicy, abandon, grant};
+use crate::wait::{GRANTED, Grant, Spin, WAITING, WaitPolicy, abandon, grant, until_released};
 
 /// In `departures`: a writer waits for readers, or has the lock.
 const AWAITED: usize = 1;
@@ -327,10 +327,7 @@ impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
 
     /// Gives back what this points to, once the last writer is through with its release.
     pub(super) fn clear(&self) {
-        let mut patience = Patience::new::<P>();
-        while self.writers().is_locked() {
-            patience.pause::<P>();
-        }
+        until_released(self.writers());
         // Who is left on the list has abandoned its node (I5).
         self.grant_readers();
     }
