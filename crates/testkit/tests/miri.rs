@@ -64,7 +64,7 @@ impl Bench {
     }
 }
 
-fn exercise(make: fn() -> AnyLock<Portable>) {
+fn exercise(name: &str, make: fn() -> AnyLock<Portable>) {
     let before = Portable::nodes_in_use();
     let bench = Bench { lock: make(), count: PortableData::new(0) };
     let sections = thread::scope(|scope| {
@@ -72,10 +72,10 @@ fn exercise(make: fn() -> AnyLock<Portable>) {
         workers.into_iter().map(|worker| worker.join().expect("a worker")).sum::<u64>()
     });
     // SAFETY: all threads have been joined.
-    assert_eq!(unsafe { bench.count.get() }, sections);
-    assert!(!bench.lock.is_locked());
+    assert_eq!(unsafe { bench.count.get() }, sections, "sections under {name}");
+    assert!(!bench.lock.is_locked(), "{name} is locked");
     drop(bench);
-    assert_eq!(Portable::nodes_in_use(), before, "nodes in use");
+    assert_eq!(Portable::nodes_in_use(), before, "nodes in use after {name}");
 }
 
 /// What makes a lock, plain and restricted.
@@ -142,7 +142,9 @@ fn exercise_condition() {
 #[test]
 fn locks_and_conditions_use_their_nodes_well() {
     for lock in LOCKS {
-        dispatch(lock.id, Makers).into_iter().for_each(exercise);
+        let [plain, restricted] = dispatch(lock.id, Makers);
+        exercise(lock.name, plain);
+        exercise(&format!("gcr({})", lock.name), restricted);
     }
     exercise_condition();
 }

@@ -369,6 +369,13 @@ impl<P: Platform, const EAGER: bool> Glk<P, EAGER> {
     }
 }
 
+impl<P: Platform, const EAGER: bool> Drop for Glk<P, EAGER> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: nobody else uses the lock.
+        unsafe { self.dispose() };
+    }
+}
+
 // SAFETY: I1 and I2 give exclusion, and the locks of the modes order the sections.
 unsafe impl<P: Platform, const EAGER: bool> RawLock<P> for Glk<P, EAGER> {
     type Token = ();

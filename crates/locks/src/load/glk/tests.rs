@@ -60,6 +60,21 @@ fn an_uncontended_lock_keeps_no_state() {
 }
 
 #[test]
+fn a_dropped_lock_gives_its_state_back() {
+    let state_of_another = || {
+        let lock = Glk::unlocked();
+        let () = lock.lock();
+        let (_, state) = lock.with_state(lock.word.load(Relaxed));
+        let address = ptr::from_ref(state).addr();
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        address
+    };
+    // What was freed last is used first.
+    assert_eq!(state_of_another(), state_of_another());
+}
+
+#[test]
 fn the_mode_stays_while_the_lock_of_the_other_is_taken() {
     let lock = Glk::unlocked();
     let () = lock.lock();
