@@ -16,7 +16,7 @@ build:
 ## test: everything that can be checked, in about 25 to 30 minutes on 2 cores
 test:
 	scripts/setup.sh test
-	$(CARGO) build --release
+	$(CARGO) build --release -p lockwork-preload
 	scripts/test.sh
 
 ## lint: formatting and clippy

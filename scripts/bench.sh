@@ -2,7 +2,7 @@
 # The benchmarks whose results are committed: the cost of an uncontended pair, whether locks collapse when threads
 # outnumber CPUs, and the micro-benchmarks of `lockwork bench`. Run it on an otherwise idle machine.
 #
-#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|blocking|rwlocks|locks|sim|monitor]...
+#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|crowds|blocking|rwlocks|locks|sim|monitor]...
 #   (default: all but monitor, which needs root)
 #
 # Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
@@ -74,6 +74,27 @@ avl() {
 
 rocksdb() {
     readrandom rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5
+}
+
+# Each lock under GCR against itself with other numbers of threads, in a run of its own, so that what is compared is measured
+# within the same minute. About a quarter of an hour.
+crowds() {
+    local base program
+    local -a options=(--threads 2,8,32 --runs "${BENCH_RUNS:-11}" --warmup 0 --timeout 5)
+    for base in "${BASES[@]}"; do
+        readrandom "crowds/rocksdb/$base" --locks "gcr($base)" "${options[@]}"
+        compare "crowds/avl/$base" --locks "gcr($base)" "${options[@]}" --metric '+ops/sec=ops/sec: (\d+)' \
+            -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
+    done
+    for program in rocksdb avl; do
+        for base in "${BASES[@]}"; do
+            awk -v what="$program, gcr($base)" '
+                /^P99/ { exit }
+                $2 ~ /^gcr/ { gsub(",", "", $3); rate[$1] = $3; if ($3 > best) best = $3 }
+                END { printf "%-24s 32 threads have %.2f of the best\n", what, rate[32] / best }
+            ' "$RESULTS/crowds/$program/$base/table.txt"
+        done
+    done | tee "$RESULTS/crowds/table.txt"
 }
 
 # Compares on RocksDB's readrandom with one block-cache shard; the first argument is the name of the result.
@@ -213,7 +234,7 @@ stop_monitor() {
     client= daemon=
 }
 
-for name in "${@:-pairs every startup avl rocksdb blocking rwlocks locks sim}"; do
+for name in "${@:-pairs every startup avl rocksdb crowds blocking rwlocks locks sim}"; do
     for benchmark in $name; do
         "$benchmark"
     done

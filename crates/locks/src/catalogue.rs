@@ -172,6 +172,7 @@ catalogue! {
     K42Stp, "k42-stp", "stp", k42::ALGORITHM, k42::K42<P, SpinThenPark>;
     K42Park, "k42-park", "park", k42::ALGORITHM, k42::K42<P, Park>;
     K42Yield, "k42-yield", "yield", k42::ALGORITHM, k42::K42<P, Yield>;
+    K42Aware, "k42-aware", "aware", k42::ALGORITHM, k42::K42<P, Aware>;
     HemlockSpin, "hemlock-spin", "spin", hemlock::ALGORITHM, hemlock::Hemlock<P, Spin>;
     HemlockStp, "hemlock-stp", "stp", hemlock::ALGORITHM, hemlock::Hemlock<P, SpinThenPark>;
     ReciprocatingSpin, "reciprocating-spin", "spin", reciprocating::ALGORITHM, reciprocating::Reciprocating<P, Spin>;

@@ -36,6 +36,8 @@ pub type McsAware = mcs::Mcs<Native, Aware>;
 pub type K42Spin = k42::K42<Native, Spin>;
 /// `k42-stp`: MCS without a node for the holder, spinning and then sleeping.
 pub type K42Stp = k42::K42<Native, SpinThenPark>;
+/// `k42-aware`: MCS without a node for the holder, spinning while the waiter before it runs, and else sleeping.
+pub type K42Aware = k42::K42<Native, Aware>;
 /// `flexguard`: waiters spin in a queue while the thread they wait for runs, and else sleep; runners overtake sleepers.
 pub type FlexGuard = flexguard::FlexGuard<Native>;
 /// `futex`: waiters sleep in the kernel, whoever comes first gets the lock.

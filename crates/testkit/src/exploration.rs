@@ -24,9 +24,10 @@ pub(crate) fn run_within(scenario: &Scenario, bounds: Bounds) -> u64 {
 /// Says on stderr how far a scenario was explored, if `LOCKWORK_BOUNDS` is set. `scripts/bounds.sh` makes tables of these lines.
 pub fn report(name: &str, scenario: &Scenario, executions: u64, time: Duration) {
     if env::var_os("LOCKWORK_BOUNDS").is_some() {
-        let Scenario { threads, preemptions, .. } = scenario;
+        let Scenario { threads, preemptions, config, .. } = scenario;
+        let nodes = config.nodes;
         eprintln!(
-            "bound: {name}: {threads} threads, {preemptions} switches, {executions} executions, {time:?}"
+            "bound: {name}: {threads} threads, {nodes} nodes, {preemptions} switches, {executions} executions, {time:?}"
         );
     }
 }

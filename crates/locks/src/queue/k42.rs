@@ -9,7 +9,7 @@
 //! store, because the waiter may be asleep or gone.
 //!
 //! Properties: FIFO; 16 bytes a lock; one node of 64 bytes for each waiter, none for the holder; O(1) remote
-//! references per hand-off. The uncontended path touches the lock and nothing else. Waiting: spin, stp. `try_lock`
+//! references per hand-off. The uncontended path touches the lock and nothing else. Waiting: spin, stp, park, yield, aware. `try_lock`
 //! succeeds only on a free lock with no queue. A waiter that gave up leaves its node in the queue until the release
 //! gets there. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head of the queue
 //! stops everybody for its whole time slice.
@@ -85,6 +85,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
 pub struct K42Node<P: Platform> {
     /// The hand-off word of the node's owner; written by the owner and once by the releaser.
     word: P::Futex,
+    /// Who the node's owner is, where waiters look ahead; written before the node is in the queue.
+    owner: P::U32,
     /// The successor; written once, by the successor.
     next: P::Ptr<K42Node<P>>,
 }
@@ -97,7 +99,8 @@ impl<P: Platform> core::fmt::Debug for K42Node<P> {
 
 impl<P: Platform> PoolNode<P> for K42Node<P> {
     fn new() -> Self {
-        Self { word: P::Futex::new(wait::WAITING), next: P::Ptr::new(ptr::null_mut()) }
+        let (word, owner) = (P::Futex::new(wait::WAITING), P::U32::new(0));
+        Self { word, owner, next: P::Ptr::new(ptr::null_mut()) }
     }
 }
 
@@ -159,6 +162,10 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
         // From before the swap: a child of `fork` must be able to find every node of a ghost.
         registered::<P, _>(ptr::from_ref(self) as usize, || {
             let node = P::alloc_node::<K42Node<P>>();
+            if W::LOOKS_AHEAD {
+                // SAFETY: our own node. ORDER: E2 publishes it.
+                unsafe { node.as_ref() }.owner.store(P::scheduling_id(), Relaxed);
+            }
             // ORDER: Release is E2; Acquire is E1, E2 and E5.
             let pred = self.tail.swap(node.as_ptr(), AcqRel);
             let acquired = pred.is_null() || self.wait_behind(pred, node, deadline);
@@ -177,15 +184,16 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
         node: NonNull<K42Node<P>>,
         deadline: Option<Deadline>,
     ) -> bool {
-        let link = if pred == held::<P>() {
-            &self.first // I2.
+        let (link, ahead) = if pred == held::<P>() {
+            (&self.first, 0) // I2. Who holds it is not known.
         } else {
             // SAFETY: I4: a node that was in `tail` is not recycled before we have linked ourselves to it.
-            &unsafe { &*pred }.next
+            let pred = unsafe { &*pred };
+            (&pred.next, if W::LOOKS_AHEAD { pred.owner.load(Relaxed) } else { 0 })
         };
         link.store(node.as_ptr(), Release); // ORDER: E3.
-        // SAFETY: our node lives until it is granted (and settled) or abandoned, and `wait` returns then.
-        W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
+        // SAFETY: our node lives until it is granted (and settled) or abandoned, and `wait_behind` returns then.
+        W::wait_behind(&unsafe { node.as_ref() }.word, ahead, deadline).is_ok()
     }
 
     /// The holder takes its node out of the queue.

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# How far loom explores the models of the source at hand, as the tables of crates/testkit/BOUNDS.md, on stdout. Takes some
+# minutes.
+#
+#   scripts/bounds.sh [FILE]      FILE: what the tests have printed already, under LOCKWORK_BOUNDS=1
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# What the two test programs say.
+explore() {
+    LOCKWORK_BOUNDS=1 CARGO_PROFILE_DEV_PANIC=unwind \
+        cargo test -q -p lockwork-testkit --test loom --test rw_loom -- --skip "mutants of" 2>&1 >/dev/null
+}
+
+if (($# > 0)); then cat "$1"; else explore; fi | LC_ALL=C sort | awk '
+    # The rows of one table: its title, what a row is for, threads.
+    function note(title, row, threads, switches, executions,    key) {
+        if (!(title in rows)) titles[++tables] = title
+        key = title SUBSEP row SUBSEP threads
+        if (!(key in models)) { rows[title] = rows[title] key "\n"; few[key] = least[key] = 1e18 }
+        models[key]++
+        if (switches < few[key]) few[key] = switches
+        if (switches > many[key]) many[key] = switches
+        if (executions < least[key]) least[key] = executions
+        if (executions > most[key]) most[key] = executions
+    }
+    function thousands(n,    text) {
+        text = sprintf("%d", n)
+        while (match(text, /[0-9][0-9][0-9][0-9](,|$)/)) text = substr(text, 1, RSTART) "," substr(text, RSTART + 1)
+        return text
+    }
+    function range(from, to) { return from == to ? thousands(from) : thousands(from) " to " thousands(to) }
+    /^bound: / {
+        sub(/^bound: /, "")
+        rw = / \(spin [01]\): /
+        count = split($0, part, ": ")
+        name = part[1]
+        for (i = 2; i < count; i++) name = name ": " part[i]
+        split(part[count], figure, /[ ,]+/)
+        threads = figure[1]; nodes = figure[3]; switches = figure[5]; executions = figure[7]
+        at = index(name, "::")
+        subject = substr(name, 1, at - 1); scenario = substr(name, at + 2)
+        all++; total += executions
+        if (rw) { note("Reader-writer locks, by lock", subject, threads, switches, executions); next }
+        if (subject ~ /^cond/) title = "The condition variable, with `futex` and with `mcs-stp`"
+        else if (subject ~ /^gcr-numa/) title = "GCR by node around `futex`, on two nodes"
+        else if (subject ~ /^gcr/) title = "GCR around `tas`, `futex` and `mcs-stp`"
+        else if (subject ~ /^biased/) title = "Biased `tas`, `futex` and `mcs-stp`"
+        else if (nodes > 1) title = "Locks that know nodes, on two nodes"
+        else title = "All other locks"
+        if (!((title, subject) in known)) {
+            known[title, subject]; subjects[title]++
+            list[title] = list[title] (list[title] ? ", " : "") "`" subject "`"
+        }
+        note(title, scenario, threads, switches, executions)
+    }
+    END {
+        if (!all) { print "bounds: no test said what it explored" > "/dev/stderr"; exit 1 }
+        printf "%s models, %s executions.\n", thousands(all), thousands(total)
+        for (t = 1; t <= tables; t++) {
+            title = titles[t]
+            printf "\n### %s\n\n", title
+            if (title in list) printf "%d subjects: %s.\n\n", subjects[title], list[title]
+            printf "| %s | threads | models | involuntary switches | executions |\n|---|---|---|---|---|\n",
+                title in list ? "scenario" : "lock"
+            n = split(rows[title], key, "\n")
+            for (i = 1; i < n; i++) {
+                split(key[i], field, SUBSEP)
+                printf "| %s | %s | %d | %s | %s |\n", field[2], field[3], models[key[i]],
+                    range(few[key[i]], many[key[i]]), range(least[key[i]], most[key[i]])
+            }
+        }
+    }'
