@@ -162,6 +162,28 @@ fn bad_machines_and_impossible_workloads_are_refused() {
 }
 
 #[test]
+fn runs_in_which_threads_do_not_get_on_say_what_each_does() {
+    let common = ["--threads", "4", "--seeds", "2", "--no-report", "--time"];
+    let (status, stdout, stderr) =
+        sim(&[&common[..], &["0.001", "--locks", "mcs-spin", "--work", "50000"]].concat());
+    assert_eq!(status, 1, "{stderr}");
+    let said = stdout + &stderr;
+    let said: Vec<_> =
+        said.matches("no section ended within the simulated time: thread 0 on CPU 0 ").collect();
+    assert_eq!(said.len(), 1, "once for both seeds");
+    let (status, stdout, stderr) =
+        sim(&[&common[..], &["0.05", "--locks", "mcs-spin", "--work", "50000", "--json"]].concat());
+    assert_eq!(status, 0, "{stderr}");
+    let documents: Value = serde_json::from_str(&stdout).expect("JSON");
+    let run = &documents[0]["runs"][0];
+    assert!(run["values"]["starving"].as_f64().is_some_and(|count| count > 0.0), "{run}");
+    assert!(
+        run["reason"].as_str().is_some_and(|reason| reason.contains("all the time: thread 0 on CPU 0 ")),
+        "{run}"
+    );
+}
+
+#[test]
 fn every_workload_is_simulated_and_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let profile = directory.path().join("profile.toml");

@@ -121,6 +121,12 @@ impl Simulation {
         self.spawn_in(ProcessId::FIRST, cpu, pinned, body);
     }
 
+    /// The state of every thread that has not ended, a line each: what it does or waits for.
+    #[must_use]
+    pub fn describe(&mut self) -> String {
+        self.engine().describe()
+    }
+
     /// Adds a process without threads. All that it shares with others is the machine.
     ///
     /// # Panics

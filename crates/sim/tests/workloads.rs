@@ -4,7 +4,7 @@
 use lockwork_locks::rw::catalogue::{RW_LOCKS, RwSpec};
 use lockwork_locks::spec::LockSpec;
 use lockwork_sim::workload::{
-    Distribution, Frame, Map, Mix, Phases, Protection, Queue, RunResult, Structure, Workload,
+    Distribution, Frame, Map, Micro, Mix, Phases, Protection, Queue, RunResult, Structure, Workload,
 };
 use lockwork_sim::{Machine, Options, machine};
 
@@ -164,6 +164,27 @@ fn sections_may_be_empty() {
     for protection in [lock("ticket"), Protection::Rw(RwSpec::DEFAULT)] {
         check("empty", &mix.run(&frame(8), &machine, &protection, Options::default()));
     }
+}
+
+#[test]
+fn threads_that_do_not_get_on_are_reported() {
+    let machine = machine_of_ours("e7-4850");
+    let of = |cycles| {
+        let micro = Micro { work: Distribution::Fixed(cycles), ..Micro::SHORT };
+        micro.run(&frame(8), &machine, &lock("mcs-stp"), Options::default())
+    };
+    let short = of(0);
+    assert_eq!((&*short.starving, short.states), (&[][..], None));
+    // Three of them have had their sections by the end.
+    let long = of(300_000);
+    assert_eq!((long.sections, long.starving.len()), (3, 5));
+    assert!(long.starving.iter().all(|thread| long.by_thread[*thread] == 0));
+    let states = long.states.expect("some starve");
+    assert_eq!(states.lines().count(), 8, "{states}");
+    assert!(states.contains("sleeps on the word at"), "{states}");
+    let longer = of(2_000_000);
+    assert_eq!((longer.sections, longer.starving.len()), (0, 8));
+    assert_eq!(longer.states.expect("nobody gets on").lines().count(), 8);
 }
 
 #[test]

@@ -94,10 +94,14 @@ fn row(cell: &Cell) -> Vec<TableCell> {
 
 /// Why runs gave no value: each reason once, with the cells that had it.
 pub(crate) fn reasons(document: &Document) -> Vec<String> {
+    /// What may be different in runs that ended for the same reason: the states of their threads.
+    fn kind(reason: &str) -> &str {
+        reason.split(": thread ").next().unwrap_or(reason)
+    }
     let mut reasons: Vec<(&str, Vec<&Run>)> = Vec::new();
     for run in document.bad_runs() {
         let reason = run.reason.as_deref().unwrap_or("no reason is known");
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+        match reasons.iter_mut().find(|(known, _)| kind(known) == kind(reason)) {
             Some((_, runs)) => runs.push(run),
             None => reasons.push((reason, vec![run])),
         }

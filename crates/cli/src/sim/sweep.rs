@@ -203,6 +203,7 @@ fn metrics(processes: usize) -> Vec<Metric> {
         ("jain", "", true),
         ("spinning", "", false),
         ("failures", "", false),
+        ("starving", "threads", false),
     ];
     let several = if processes > 1 { processes } else { 0 };
     let each = (1..=several).map(|process| Metric::printed(&format!("process {process}"), "1/s", true));
@@ -230,6 +231,7 @@ fn figures(frame: &Frame, machine: &Machine, result: &RunResult) -> Vec<f64> {
         jain_index(&result.by_thread),
         result.counts.spun as f64 / busy,
         result.failures as f64 / result.sections as f64,
+        result.starving.len() as f64,
     ];
     if frame.processes > 1 {
         let each = result.by_process(frame.processes).into_iter();
@@ -238,13 +240,20 @@ fn figures(frame: &Frame, machine: &Machine, result: &RunResult) -> Vec<f64> {
     figures
 }
 
+/// What came of a run, and what is to be said of it: the state of every thread where some did not get on.
 fn judge(result: &RunResult) -> (Outcome, Option<String>) {
+    let with = |what: &str, states: &str| Some(format!("{what}: {}", states.trim_end().replace('\n', "; ")));
     if let Some(threads) = &result.deadlock {
-        return (Outcome::Crashed, Some(format!("deadlock: {}", threads.trim_end().replace('\n', "; "))));
+        return (Outcome::Crashed, with("deadlock", threads));
     }
+    let states = result.states.as_deref().unwrap_or_default();
     match (&result.damage, result.sections) {
         (Some(damage), _) => (Outcome::Crashed, Some(damage.clone())),
-        (None, 0) => (Outcome::TimedOut, Some("no section ended within the simulated time".to_owned())),
+        (None, 0) => (Outcome::TimedOut, with("no section ended within the simulated time", states)),
+        (None, _) if !result.starving.is_empty() => {
+            let what = format!("{} threads were in one section all the time", result.starving.len());
+            (Outcome::Ok, with(&what, states))
+        }
         (None, _) => (Outcome::Ok, None),
     }
 }

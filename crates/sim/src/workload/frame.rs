@@ -133,6 +133,7 @@ pub(super) fn run<L: Load>(
         })
         .collect();
     let outcome = run.run(end);
+    let states = observed.borrow().is_stuck().then(|| run.describe());
     let ended = match outcome.end {
         End::Deadlock(_) => Ok(()),
         End::Finished | End::Time if L::MAY_BE_CUT_SHORT => Ok(()),
@@ -142,7 +143,7 @@ pub(super) fn run<L: Load>(
     let check = || processes.iter().try_for_each(|(_, load)| load.check());
     let damage = found.or_else(|| ended.and_then(|()| check()).err());
     // Threads that are cut short keep their share of it for ever: what is large is taken out.
-    observed.take().result(outcome, damage)
+    observed.take().result(outcome, damage, states)
 }
 
 /// Lets the sections that change something end, and no other begin.

@@ -33,6 +33,10 @@ pub struct RunResult {
     pub hash: u64,
     /// Why the run could not go on, if it could not.
     pub deadlock: Option<String>,
+    /// Threads that were in one and the same section from the beginning of the window to its end, by their places in `by_thread`.
+    pub starving: Vec<usize>,
+    /// The state of every thread at the end of the window, if somebody starves or no section ended.
+    pub states: Option<String>,
     /// What happened in the first hand-off after the warm-up, if that was asked for.
     pub steps: Vec<Step>,
 }
@@ -166,8 +170,25 @@ impl Observed {
         self.spent[me] += end.min(to).saturating_sub(start.max(from));
     }
 
-    /// What it comes to.
-    pub(super) fn result(mut self, outcome: Outcome, damage: Option<String>) -> RunResult {
+    /// Threads that have been in their sections since before the window.
+    fn starving(&self) -> Vec<usize> {
+        let since_before = |start: &Option<u64>| start.is_some_and(|start| start <= self.window.0);
+        (0..self.begun.len()).filter(|&me| since_before(&self.begun[me])).collect()
+    }
+
+    /// Whether, at the end of the window, somebody starves, or no section has ended.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.times.is_empty() || !self.starving().is_empty()
+    }
+
+    /// What it comes to. `states` are those of the threads at the end of the window, if that was stuck.
+    pub(super) fn result(
+        mut self,
+        outcome: Outcome,
+        damage: Option<String>,
+        states: Option<String>,
+    ) -> RunResult {
+        let starving = self.starving();
         // Sections that were cut short.
         for (me, start) in std::mem::take(&mut self.begun).into_iter().enumerate() {
             if let Some(start) = start {
@@ -189,6 +210,8 @@ impl Observed {
             spent_by_thread: self.spent,
             failures: self.failures,
             damage,
+            starving,
+            states,
             transfers: outcome.transfers,
             counts: outcome.counts,
             hash: outcome.hash,
