@@ -68,8 +68,12 @@ startup() {
 }
 
 avl() {
-    compare avl --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5 \
-        --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
+    tree avl --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5
+}
+
+# Compares on an AVL tree behind one lock; the first argument is the name of the result.
+tree() {
+    compare "$@" --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
 }
 
 rocksdb() {
@@ -83,8 +87,7 @@ crowds() {
     local -a options=(--threads 2,8,32 --runs "${BENCH_RUNS:-11}" --warmup 0 --timeout 5)
     for base in "${BASES[@]}"; do
         readrandom "crowds/rocksdb/$base" --locks "gcr($base)" "${options[@]}"
-        compare "crowds/avl/$base" --locks "gcr($base)" "${options[@]}" --metric '+ops/sec=ops/sec: (\d+)' \
-            -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
+        tree "crowds/avl/$base" --locks "gcr($base)" "${options[@]}"
     done
     for program in rocksdb avl; do
         for base in "${BASES[@]}"; do
@@ -118,8 +121,7 @@ blocking() (
     local video=target/bench.y4m
     [[ -s $video ]] || make_video 200 >"$video"
     unset LOCKWORK_STRICT_SPIN
-    compare blocking/avl "${options[@]}" --metric '+ops/sec=ops/sec: (\d+)' \
-        -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
+    tree blocking/avl "${options[@]}"
     compare blocking/hash "${options[@]}" --metric '+ops/sec=ops/sec: (\d+)' \
         -- "$BIN/lockwork-avl" --hash --lookup-percent=90 '--threads={threads}' --ops=500000
     compare blocking/kccachetest "${options[@]}" --metric 's=time: ([\d.]+)' \
@@ -207,9 +209,8 @@ monitor() {
             export LOCKWORK_MONITOR=0
             [[ $with == without ]] || LOCKWORK_MONITOR=$socket
             unset LOCKWORK_STRICT_SPIN
-            compare "monitor/$with" --locks "pthread,mcs-spin,mcs-stp,mcs-aware,clh-aware,flexguard,gcr(mcs-stp)" \
-                --threads "$cpus,$((cpus * 16))" --runs "${BENCH_RUNS:-7}" --warmup 1 --timeout 20 \
-                --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
+            tree "monitor/$with" --locks "pthread,mcs-spin,mcs-stp,mcs-aware,clh-aware,flexguard,gcr(mcs-stp)" \
+                --threads "$cpus,$((cpus * 16))" --runs "${BENCH_RUNS:-7}" --warmup 1 --timeout 20
         )
         stop_monitor
     done
