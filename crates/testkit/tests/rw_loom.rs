@@ -34,10 +34,6 @@ const TRIOS: &[&str] = &["r r w", "w r W", "w R w", "w r R", "w T c", "w t c", "
 /// Plays of three threads with too many executions for two involuntary switches.
 const LARGE_TRIOS: &[&str] = &["r w w", "w w w", "r w W", "w w W", "wc T w", "rc T w"];
 
-/// Locks that know nodes whose plays of three threads have involuntary switches: one of each kind. The others are made of the same
-/// parts.
-const IN_FULL: &[&str] = &["cst-rwsem", "c-rw-np"];
-
 /// Plays for locks whose other plays have only one involuntary switch: readers who leave while a writer waits for them or has just
 /// given up, and one who comes in then.
 const DEEP: &[(&str, usize)] = &[("h Ww", 2), ("h h w", 1), ("wh w j", 1)];
@@ -101,10 +97,7 @@ fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenar
     let polls = subject.spins() && parts.contains('a');
     let many_steps = threads > 2 && (is_linux(subject) || subject.to_string() == "bravo(rw-futex)");
     let large = LARGE_TRIOS.contains(&parts) || subject.knows_nodes() || polls || many_steps;
-    let in_full = !subject.knows_nodes() || IN_FULL.contains(&subject.to_string().as_str());
-    let scenario = if large && threads > 2 && !in_full {
-        scenario.within(0)
-    } else if large {
+    let scenario = if large {
         scenario.within(1)
     } else if is_linux(subject) {
         scenario.within(2)
