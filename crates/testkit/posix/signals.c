@@ -37,37 +37,61 @@ static void *wait_and_tell(void *arg) {
     return (void *)(intptr_t)error;
 }
 
-/* `deadline_ms` 0: the lock is given free after the signals. Otherwise the wait must time out. */
-static void bombard(int (*wait)(void), bool rwlock, int deadline_ms) {
-    install();
-    when = in_ms(CLOCK_REALTIME, deadline_ms ? deadline_ms : 60000);
-    must((rwlock ? pthread_rwlock_wrlock(&rw) : pthread_mutex_lock(&m)) == 0);
-    pthread_t thread = start(wait_and_tell, &wait);
-    await(&waiting, 1);
-    if (!deadline_ms)
-        settle(get(&waiting));
-    for (int i = 0; i < 50 || (deadline_ms && !get(&done)); i++) {
+static int lock_it(bool rwlock) { return rwlock ? pthread_rwlock_wrlock(&rw) : pthread_mutex_lock(&m); }
+static int unlock_it(bool rwlock) { return rwlock ? pthread_rwlock_unlock(&rw) : pthread_mutex_unlock(&m); }
+
+/* Signals a thread fifty times, then until it has ended its wait when that is bound to end by itself. */
+static void signal_often(pthread_t thread, bool until_done) {
+    for (int i = 0; i < 50 || (until_done && !get(&done)); i++) {
         pthread_kill(thread, SIGUSR1);
         usleep(200);
     }
-    if (!deadline_ms) {
-        yes("still waiting", get(&done) == 0);
-        must((rwlock ? pthread_rwlock_unlock(&rw) : pthread_mutex_unlock(&m)) == 0);
-    }
-    result("wait", (int)(intptr_t)join(thread), deadline_ms ? ETIMEDOUT : 0);
+}
+
+/* The lock is given free after the signals. */
+static void bombard(int (*wait)(void), bool rwlock) {
+    install();
+    when = in_ms(CLOCK_REALTIME, 60000);
+    must(lock_it(rwlock) == 0);
+    pthread_t thread = start(wait_and_tell, &wait);
+    await(&waiting, 1);
+    settle(get(&waiting));
+    signal_often(thread, false);
+    yes("still waiting", get(&done) == 0);
+    must(unlock_it(rwlock) == 0);
+    result("wait", (int)(intptr_t)join(thread), 0);
     yes("handler ran", get(&handled) > 0);
 }
 
-CASE(signals_mutex_lock, 20) { bombard(wait_mutex, false, 0); }
-CASE(signals_mutex_timedlock, 20) { bombard(wait_mutex_timed, false, 0); }
-CASE(signals_mutex_clocklock, 20) { bombard(wait_mutex_clock, false, 0); }
-CASE(signals_mutex_timeout, 20) { bombard(wait_mutex_timed, false, 500); }
-CASE(signals_rdlock, 20) { bombard(wait_read, true, 0); }
-CASE(signals_wrlock, 20) { bombard(wait_write, true, 0); }
-CASE(signals_timedrdlock, 20) { bombard(wait_read_timed, true, 0); }
-CASE(signals_timedwrlock, 20) { bombard(wait_write_timed, true, 0); }
-CASE(signals_rdlock_timeout, 20) { bombard(wait_read_timed, true, 500); }
-CASE(signals_wrlock_timeout, 20) { bombard(wait_write_timed, true, 500); }
+/* A wait under signals must time out. On a busy machine a deadline can pass before the first signal is sent, which says
+   nothing: the next one is later. */
+static void bombard_until_timeout(int (*wait)(void), bool rwlock) {
+    install();
+    must(lock_it(rwlock) == 0);
+    int error = 0;
+    for (int deadline_ms = 200; get(&handled) == 0 && deadline_ms < 4000; deadline_ms *= 2) {
+        set(&waiting, 0);
+        set(&done, 0);
+        when = in_ms(CLOCK_REALTIME, deadline_ms);
+        pthread_t thread = start(wait_and_tell, &wait);
+        await(&waiting, 1);
+        signal_often(thread, true);
+        error = (int)(intptr_t)join(thread);
+    }
+    result("wait", error, ETIMEDOUT);
+    yes("handler ran", get(&handled) > 0);
+}
+
+CASE(signals_mutex_lock, 20) { bombard(wait_mutex, false); }
+CASE(signals_mutex_timedlock, 20) { bombard(wait_mutex_timed, false); }
+CASE(signals_mutex_clocklock, 20) { bombard(wait_mutex_clock, false); }
+CASE(signals_mutex_timeout, 20) { bombard_until_timeout(wait_mutex_timed, false); }
+CASE(signals_rdlock, 20) { bombard(wait_read, true); }
+CASE(signals_wrlock, 20) { bombard(wait_write, true); }
+CASE(signals_timedrdlock, 20) { bombard(wait_read_timed, true); }
+CASE(signals_timedwrlock, 20) { bombard(wait_write_timed, true); }
+CASE(signals_rdlock_timeout, 20) { bombard_until_timeout(wait_read_timed, true); }
+CASE(signals_wrlock_timeout, 20) { bombard_until_timeout(wait_write_timed, true); }
 
 /* A condition wait may end spuriously after a handler ran, but with 0, and with the mutex. */
 static void *wait_cond(void *arg) {
@@ -86,32 +110,47 @@ static void *wait_cond(void *arg) {
     return (void *)(intptr_t)worst;
 }
 
-static void bombard_cond(void *timed, int deadline_ms) {
-    install();
-    when = in_ms(CLOCK_REALTIME, deadline_ms ? deadline_ms : 60000);
+/* Starts a thread and returns when it waits for the condition. */
+static pthread_t start_waiting(void *timed) {
+    waiting = 0;
     pthread_t thread = start(wait_cond, timed);
     for (int seen = 0; !seen; usleep(100)) {
         must(pthread_mutex_lock(&m) == 0);
         seen = waiting;
         must(pthread_mutex_unlock(&m) == 0);
     }
-    for (int i = 0; i < 50 || (deadline_ms && !get(&done)); i++) {
-        pthread_kill(thread, SIGUSR1);
-        usleep(200);
-    }
-    if (!deadline_ms) {
-        must(pthread_mutex_lock(&m) == 0);
-        go = 1;
-        must(pthread_cond_signal(&c) == 0);
-        must(pthread_mutex_unlock(&m) == 0);
-    }
-    result("wait", (int)(intptr_t)join(thread), deadline_ms ? ETIMEDOUT : 0);
+    return thread;
+}
+
+static void bombard_cond(void *timed) {
+    install();
+    when = in_ms(CLOCK_REALTIME, 60000);
+    pthread_t thread = start_waiting(timed);
+    signal_often(thread, false);
+    must(pthread_mutex_lock(&m) == 0);
+    go = 1;
+    must(pthread_cond_signal(&c) == 0);
+    must(pthread_mutex_unlock(&m) == 0);
+    result("wait", (int)(intptr_t)join(thread), 0);
     yes("handler ran", get(&handled) > 0);
 }
 
-CASE(signals_cond_wait, 20) { bombard_cond(NULL, 0); }
-CASE(signals_cond_timedwait, 20) { bombard_cond(&m, 0); }
-CASE(signals_cond_timeout, 20) { bombard_cond(&m, 500); }
+CASE(signals_cond_wait, 20) { bombard_cond(NULL); }
+CASE(signals_cond_timedwait, 20) { bombard_cond(&m); }
+
+CASE(signals_cond_timeout, 20) {
+    install();
+    int error = 0;
+    for (int deadline_ms = 200; get(&handled) == 0 && deadline_ms < 4000; deadline_ms *= 2) {
+        set(&done, 0);
+        when = in_ms(CLOCK_REALTIME, deadline_ms);
+        pthread_t thread = start_waiting(&m);
+        signal_often(thread, true);
+        error = (int)(intptr_t)join(thread);
+    }
+    result("wait", error, ETIMEDOUT);
+    yes("handler ran", get(&handled) > 0);
+}
 
 /* sem_wait does end with EINTR: not ours, and it must stay so. */
 static void *wait_sem(void *arg) {

@@ -241,3 +241,59 @@ fn every_thread_is_described() {
     let all = threads();
     assert!(all.lines().any(|line| line.contains(" R ")), "one thread runs, this one: {all}");
 }
+
+/// Stacks of modelled threads, which are kept from one execution to the next.
+mod stacks {
+    use std::ffi::c_void;
+    use std::{fs, ptr};
+
+    use lockwork_testkit::engines::stacks::keeping;
+
+    const PAGE: usize = 4096;
+    const BYTES: usize = 77 * PAGE;
+
+    fn begin() -> *mut c_void {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        // SAFETY: a new mapping.
+        let stack =
+            unsafe { libc::mmap(ptr::null_mut(), BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        assert_ne!(stack, libc::MAP_FAILED);
+        // SAFETY: the mapping's first page, which nobody uses.
+        assert_eq!(unsafe { libc::mprotect(stack, PAGE, libc::PROT_NONE) }, 0);
+        stack
+    }
+
+    fn end(stack: *mut c_void) {
+        // SAFETY: made by `begin`, and not used any more.
+        assert_eq!(unsafe { libc::munmap(stack, BYTES) }, 0);
+    }
+
+    /// Whether the stack's guard page is there.
+    fn is_guarded(stack: *mut c_void) -> bool {
+        let guard = format!("{:x}-{:x} ---p", stack as usize, stack as usize + PAGE);
+        fs::read_to_string("/proc/self/maps").expect("/proc").lines().any(|line| line.starts_with(&guard))
+    }
+
+    #[test]
+    fn one_that_was_given_back_is_used_again_and_unmapped_in_the_end() {
+        let stacks = keeping(|| {
+            let (a, b) = (begin(), begin());
+            assert_ne!(a, b);
+            end(a);
+            assert_eq!(begin(), a);
+            end(b);
+            end(a);
+            assert!(is_guarded(a) && is_guarded(b));
+            [a, b]
+        });
+        assert!(!stacks.into_iter().any(is_guarded));
+    }
+
+    #[test]
+    fn elsewhere_one_ends_at_once() {
+        let alone = begin();
+        assert!(is_guarded(alone));
+        end(alone);
+        assert!(!is_guarded(alone));
+    }
+}

@@ -154,6 +154,11 @@ impl<P: Platform> Mutexee<P> {
         self.take_or_become(mine, SLEEPER) || self.sleep(deadline)
     }
 
+    /// How many are counted as sleepers.
+    pub(crate) fn sleepers(&self) -> u32 {
+        self.word.load(Relaxed) / SLEEPER
+    }
+
     /// Sleeps if the lock is locked, for a caller who is counted as a sleeper, until something happens (I4).
     pub(crate) fn doze(&self, deadline: Option<Deadline>) -> Result<(), TimedOut> {
         let seen = self.word.load(Relaxed);

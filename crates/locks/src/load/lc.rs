@@ -7,7 +7,7 @@
 //! back-off that counts its spinners and sleepers, and a release wakes a sleeper where nobody spins: the lock
 //! is not left free while somebody sleeps for it.
 //!
-//! Properties: no fairness, and spinners go before sleepers, but a sleeper spins again after 10 ms; 4 bytes a lock,
+//! Properties: no fairness, and spinners go before sleepers, but every 10 ms a sleeper spins again; 4 bytes a lock,
 //! nothing a waiter. Waiting: spin; park when the system is overloaded. Avoid it where the figure is of other CPUs than the
 //! process may use, as in a container on a part of a machine: sleeping is then the rule.
 //!
@@ -50,7 +50,10 @@ enum Spun {
     TimedOut,
 }
 
-/// The lock with load control. A sleep ends after `NAP_NS`; 0 = only by a wake.
+/// However many sleep, each looks at the load again after so long (ns).
+const LONGEST_NAP_NS: u64 = 1_000_000_000;
+
+/// The lock with load control. One of its sleepers looks at the load again every `NAP_NS` or so; 0 = sleeps end only by a wake.
 #[repr(transparent)]
 pub struct Lc<P: Platform, const NAP_NS: u64 = 10_000_000> {
     word: Mutexee<P>,
@@ -121,18 +124,21 @@ impl<P: Platform, const NAP_NS: u64> Lc<P, NAP_NS> {
         }
     }
 
+    /// When a nap from now on ends. With as many sleepers it is as many times as long: thousands that wake every few
+    /// milliseconds only to sleep again would be the very load that they sleep for.
+    fn end_of_nap(&self, deadline: Option<Deadline>) -> Option<Deadline> {
+        if NAP_NS == 0 {
+            return deadline;
+        }
+        let nap = NAP_NS.saturating_mul(self.word.sleepers().max(1).into()).min(LONGEST_NAP_NS);
+        let clock = deadline.map_or(Clock::Monotonic, |deadline| deadline.clock);
+        let end = P::now(clock).saturating_add(nap);
+        Some(Deadline { clock, ns: deadline.map_or(end, |deadline| end.min(deadline.ns)) })
+    }
+
     /// Sleeps, counted as a sleeper, until the lock is acquired, or (false) not longer than a nap, and is not counted then.
     fn nap(&self, deadline: Option<Deadline>) -> bool {
-        let until = match deadline {
-            _ if NAP_NS == 0 => deadline,
-            None => Some(Deadline {
-                clock: Clock::Monotonic,
-                ns: P::now(Clock::Monotonic).saturating_add(NAP_NS),
-            }),
-            Some(Deadline { clock, ns }) => {
-                Some(Deadline { clock, ns: ns.min(P::now(clock).saturating_add(NAP_NS)) })
-            }
-        };
+        let until = self.end_of_nap(deadline);
         while !self.word.take(SLEEPER) {
             if self.word.doze(until).is_err() {
                 return self.word.take_or_become(SLEEPER, 0);
@@ -200,11 +206,35 @@ mod tests {
     }
 
     #[test]
+    fn naps_are_longer_the_more_sleep() {
+        const DAY: u64 = 86_400_000_000_000;
+        let lock = Lc::<Native>::unlocked();
+        let () = lock.lock();
+        let length = || {
+            let now = Native::now(Clock::Monotonic);
+            let end = lock.end_of_nap(Some(Deadline { clock: Clock::Monotonic, ns: now + DAY }));
+            end.map(|end| end.ns - now).expect("naps end")
+        };
+        assert!(length() >= 10_000_000);
+        for _ in 0..30 {
+            assert!(!lock.word.take_or_become(0, SLEEPER));
+        }
+        assert!(length() >= 300_000_000);
+        for _ in 0..3_000 {
+            assert!(!lock.word.take_or_become(0, SLEEPER));
+        }
+        assert!(length() >= LONGEST_NAP_NS);
+        let soon = Deadline { clock: Clock::Monotonic, ns: 1 };
+        assert_eq!(lock.end_of_nap(Some(soon)), Some(soon));
+    }
+
+    #[test]
     fn naps_end() {
         let lock = Lc::<Native>::unlocked();
         let () = lock.lock();
         assert!(!lock.word.take_or_become(0, SLEEPER));
         assert!(!lock.nap(None));
+        assert_eq!(lock.word.sleepers(), 0);
         // SAFETY: locked above.
         unsafe { lock.unlock(()) };
         assert!(!lock.is_locked());

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 
+use super::stacks;
 use crate::model::{Config, Engine, Machine, Model, Play, RawCell, RawData, RawInt, Role};
 
 /// The loom model checker.
@@ -96,7 +97,7 @@ pub fn explore(
         builder.max_permutations = Some(most + 1);
         builder.checkpoint_interval = most + 1;
     }
-    builder.check(move || {
+    let execution = move || {
         conclude(resident);
         STAGE.with(|stage| {
             stage.executions.set(stage.executions.get() + 1);
@@ -115,7 +116,8 @@ pub fn explore(
         if let Some((_, role)) = first {
             role();
         }
-    });
+    };
+    stacks::keeping(|| builder.check(execution));
     conclude(resident);
     STAGE.with(|stage| stage.executions.get())
 }

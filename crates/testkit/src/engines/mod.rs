@@ -2,3 +2,4 @@
 
 pub mod loom;
 pub mod shuttle;
+pub mod stacks;
