@@ -120,6 +120,31 @@ pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     }
 }
 
+/// Who waits or holds with a queue node, for those behind it who look ahead.
+#[derive(Debug)]
+pub(crate) struct Owner<P: Platform>(P::U32);
+
+impl<P: Platform> Owner<P> {
+    /// Somebody.
+    pub(crate) fn new() -> Self {
+        Self(P::U32::new(0))
+    }
+
+    /// Notes the calling thread, before its node is in the queue, where those who wait by `W` want to know.
+    #[inline(always)]
+    pub(crate) fn note<W: WaitPolicy<P>>(&self) {
+        if W::LOOKS_AHEAD {
+            self.0.store(P::scheduling_id(), Relaxed); // ORDER: what publishes the node publishes it.
+        }
+    }
+
+    /// What [`WaitPolicy::wait_behind`] wants to know of the one ahead.
+    #[inline(always)]
+    pub(crate) fn get<W: WaitPolicy<P>>(&self) -> u32 {
+        if W::LOOKS_AHEAD { self.0.load(Relaxed) } else { 0 }
+    }
+}
+
 /// Spinning: the fastest hand-off when every thread has a CPU of its own, and a collapse when not. See [`Patience`].
 #[derive(Debug)]
 pub struct Spin;

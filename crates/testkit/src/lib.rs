@@ -30,3 +30,13 @@ pub mod rw_plays;
 pub mod scenarios;
 pub mod shelf;
 pub mod watchdog;
+
+use lockwork_locks::catalogue::{LOCKS, LockInfo};
+
+/// Whether a lock stands for its algorithm where only that matters, as to wrappers: one that spins, as a rule, and one that spins
+/// and then parks. Other waiting policies change how long a waiter takes to see that it was granted the lock.
+#[must_use]
+pub fn is_typical(lock: &LockInfo) -> bool {
+    let first = LOCKS.iter().find(|other| other.algorithm.name == lock.algorithm.name);
+    lock.waiting == "stp" || first == Some(lock)
+}

@@ -192,8 +192,10 @@ fn a_broken_library_is_noticed() {
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // Most of a program's time passes in sleeps and time-outs; but spinning locks keep CPUs from others for whole slices.
-    arguments.test_threads.get_or_insert_with(|| 1 + thread::available_parallelism().map_or(1, NonZero::get));
+    // Most of a program's time passes in sleeps and time-outs.
+    arguments
+        .test_threads
+        .get_or_insert_with(|| 1 + 2 * thread::available_parallelism().map_or(1, NonZero::get));
     let trial = |name: String, test: Box<dyn Fn() + Send>| {
         Trial::test(name, move || {
             test();

@@ -6,10 +6,10 @@
 //! queue node where it was, marked as spliced, and so reads queue nodes that may be in use again. An acquisition first tries
 //! the lock as a whole. The rest is that of [`clh`](crate::queue::clh): nodes come from a pool, waiters can give up at a deadline.
 //!
-//! Properties: 8 bytes a lock, 64 more once it has been used, 64 for each node that has waited, and another 64 for each 7 nodes
-//! beyond the first 4; one node of 64 bytes for the holder and for each waiter. Those who are spliced together are served
-//! together, so no node can keep the others waiting for longer than it takes to serve the waiters it has. Waiting: spin, stp.
-//! `try_lock` looks at the lock as a whole only.
+//! Properties: 8 bytes a lock, 64 more once it has been used, 64 for each node that has waited, and another 64 for each 7
+//! nodes beyond the first 4; one node of 64 bytes for the holder and for each waiter. Those who are spliced together are
+//! served together, so no node can keep the others waiting for longer than it takes to serve the waiters it has. Waiting:
+//! spin, stp, park, yield, aware. `try_lock` looks at the lock as a whole only.
 //!
 //! # State
 //!

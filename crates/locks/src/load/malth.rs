@@ -8,8 +8,8 @@
 //! promotion; the hand-off is a swap rather than a store, because the waiter may be asleep or gone.
 //!
 //! Properties: work-conserving; fair in the long term only; 8 bytes a lock; one node of 64 bytes for the holder and for each
-//! waiter; O(1) remote references per hand-off. Waiting: spin, stp. `try_lock` succeeds only on a free lock with no
-//! queue. With the parking policy passive threads sleep, and the few that circulate hand the lock over awake.
+//! waiter; O(1) remote references per hand-off. Waiting: spin, stp, park, yield, aware. `try_lock` succeeds only on a free
+//! lock with no queue. With the parking policy passive threads sleep, and the few that circulate hand the lock over awake.
 //!
 //! # State
 //!
@@ -52,7 +52,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::queue::node_lock::NodeLock;
-use crate::wait::{self, Grant, Patience, WaitPolicy};
+use crate::wait::{self, Grant, Owner, Patience, WaitPolicy};
 
 /// What is known of the Malthusian lock.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -78,6 +78,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
 pub struct MalthNode<P: Platform> {
     /// The hand-off word of the node's owner; written by the owner and once by a releaser.
     word: P::Futex,
+    /// Written before the node is in the queue.
+    owner: Owner<P>,
     /// The holder's: hand-offs in a row since the last promotion.
     handoffs: P::U32,
     /// The successor, written once by it; of a passive node the one that was put aside before it.
@@ -99,7 +101,15 @@ impl<P: Platform> PoolNode<P> for MalthNode<P> {
     fn new() -> Self {
         let null = || P::Ptr::new(ptr::null_mut());
         let (word, handoffs) = (P::Futex::new(wait::WAITING), P::U32::new(0));
-        Self { word, handoffs, next: null(), prev: null(), newest: null(), eldest: null() }
+        Self {
+            word,
+            owner: Owner::new(),
+            handoffs,
+            next: null(),
+            prev: null(),
+            newest: null(),
+            eldest: null(),
+        }
     }
 }
 
@@ -318,6 +328,8 @@ impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock<P> for Malth<P, 
 
     #[inline(always)]
     fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // SAFETY: the caller's, and fresh.
+        unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
@@ -327,10 +339,12 @@ impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock<P> for Malth<P, 
         let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) else {
             return true; // Released since our first attempt.
         };
-        // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
-        unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-        // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
-        W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
+        // SAFETY: I3: `pred` is not recycled before it has found us as its successor.
+        let pred = unsafe { pred.as_ref() };
+        let ahead = pred.owner.get::<W>();
+        pred.next.store(node.as_ptr(), Release); // ORDER: E3.
+        // SAFETY: our node lives until it is granted or abandoned, and `wait_behind` returns then.
+        W::wait_behind(&unsafe { node.as_ref() }.word, ahead, deadline).is_ok()
     }
 }
 

@@ -7,11 +7,11 @@
 //! up at a deadline, and the release goes on behalf of those who did; the hand-off is a swap rather than a store,
 //! because the waiter may be asleep or gone.
 //!
-//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references
-//! per hand-off where caches are coherent. A release never has to wait for a successor to link itself, as MCS's does.
-//! Waiting: spin, stp; as `clh-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP 2013), asking for the
-//! line in writing before each look. `try_lock` succeeds only on a free lock with no queue. A waiter that gave up leaves its node
-//! in the queue until the release gets there. Avoid the spinning variant with more threads than CPUs: a preempted
+//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references per
+//! hand-off where caches are coherent. A release never has to wait for a successor to link itself, as MCS's does. Waiting:
+//! spin, stp, park, yield, aware; as `clh-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP 2013), asking for
+//! the line in writing before each look. `try_lock` succeeds only on a free lock with no queue. A waiter that gave up leaves
+//! its node in the queue until the release gets there. Avoid the spinning variant with more threads than CPUs: a preempted
 //! waiter at the head of the queue stops everybody for its whole time slice.
 //!
 //! # State
@@ -58,7 +58,7 @@ use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive;
-use crate::wait::{self, Grant, WaitPolicy};
+use crate::wait::{self, Grant, Owner, WaitPolicy};
 
 /// What is known of CLH.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -141,8 +141,8 @@ unsafe impl<P: Platform> Retirement<P> for Inherited {
 pub struct ClhNode<P: Platform, R: 'static = Inherited> {
     /// The hand-off word of whoever comes behind the node's owner; written by both.
     word: P::Futex,
-    /// Who the node's owner is, where waiters look ahead; written before the node is in the queue.
-    owner: P::U32,
+    /// Written before the node is in the queue.
+    owner: Owner<P>,
     /// The node of whoever gave up behind this one; written by it, before it can give up.
     next: P::Ptr<ClhNode<P, R>>,
     /// What the way of its retirement needs.
@@ -158,7 +158,7 @@ impl<P: Platform, R> core::fmt::Debug for ClhNode<P, R> {
 impl<P: Platform, R: Retirement<P>> PoolNode<P> for ClhNode<P, R> {
     fn new() -> Self {
         let (word, next) = (P::Futex::new(wait::WAITING), P::Ptr::new(ptr::null_mut()));
-        Self { word, owner: P::U32::new(0), next, retirement: R::new() }
+        Self { word, owner: Owner::new(), next, retirement: R::new() }
     }
 }
 
@@ -213,8 +213,7 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
         if deadline.is_some() {
             ahead.next.store(node.as_ptr(), Relaxed); // I5. ORDER: E4 publishes it.
         }
-        let owner = if W::LOOKS_AHEAD { ahead.owner.load(Relaxed) } else { 0 };
-        if W::wait_behind(&ahead.word, owner, deadline).is_err() {
+        if W::wait_behind(&ahead.word, ahead.owner.get::<W>(), deadline).is_err() {
             return false;
         }
         // SAFETY: granted (I3). ORDER: E3.
@@ -266,10 +265,8 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> NodeLock<P> for Clh<P, W, 
 
     #[inline(always)]
     fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
-        if W::LOOKS_AHEAD {
-            // SAFETY: the caller's, and fresh. ORDER: E2 publishes it.
-            unsafe { node.as_ref() }.owner.store(P::scheduling_id(), Relaxed);
-        }
+        // SAFETY: the caller's, and fresh.
+        unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2, Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }

@@ -9,10 +9,10 @@
 //! or preempted. Waiters can give up at a deadline, and the release goes on behalf of those who did. Waiters poll by
 //! loads (no "coherence traffic reduction" by read-modify-writes).
 //!
-//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter, which mostly stay with
-//! their threads, where CLH's wander with the lock; O(1) remote references per hand-off where caches are coherent.
-//! A release never has to wait for a successor to link itself, as MCS's does. Waiting: spin, stp. `try_lock` succeeds only on a
-//! free lock with no queue. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head
+//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter, which mostly stay with their
+//! threads, where CLH's wander with the lock; O(1) remote references per hand-off where caches are coherent. A release never
+//! has to wait for a successor to link itself, as MCS's does. Waiting: spin, stp, park, yield, aware. `try_lock` succeeds
+//! only on a free lock with no queue. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head
 //! of the queue stops everybody for its whole time slice.
 //!
 //! With a word for each acquisition all but the acknowledgement is as in [`clh`](super::clh), and this is that lock with another

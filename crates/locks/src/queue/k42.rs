@@ -8,11 +8,11 @@
 //! the stack; waiters can give up at a deadline, and the release skips them; the hand-off is a swap rather than a
 //! store, because the waiter may be asleep or gone.
 //!
-//! Properties: FIFO; 16 bytes a lock; one node of 64 bytes for each waiter, none for the holder; O(1) remote
-//! references per hand-off. The uncontended path touches the lock and nothing else. Waiting: spin, stp, park, yield, aware. `try_lock`
-//! succeeds only on a free lock with no queue. A waiter that gave up leaves its node in the queue until the release
-//! gets there. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head of the queue
-//! stops everybody for its whole time slice.
+//! Properties: FIFO; 16 bytes a lock; one node of 64 bytes for each waiter, none for the holder; O(1) remote references per
+//! hand-off. The uncontended path touches the lock and nothing else. Waiting: spin, stp, park, yield, aware. `try_lock`
+//! succeeds only on a free lock with no queue. A waiter that gave up leaves its node in the queue until the release gets
+//! there. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head of the queue stops everybody
+//! for its whole time slice.
 //!
 //! # State
 //!
@@ -56,7 +56,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, Patience, WaitPolicy, registered};
+use crate::wait::{self, Grant, Owner, Patience, WaitPolicy, registered};
 
 /// What is known of K42.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -85,8 +85,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
 pub struct K42Node<P: Platform> {
     /// The hand-off word of the node's owner; written by the owner and once by the releaser.
     word: P::Futex,
-    /// Who the node's owner is, where waiters look ahead; written before the node is in the queue.
-    owner: P::U32,
+    /// Written before the node is in the queue.
+    owner: Owner<P>,
     /// The successor; written once, by the successor.
     next: P::Ptr<K42Node<P>>,
 }
@@ -99,8 +99,7 @@ impl<P: Platform> core::fmt::Debug for K42Node<P> {
 
 impl<P: Platform> PoolNode<P> for K42Node<P> {
     fn new() -> Self {
-        let (word, owner) = (P::Futex::new(wait::WAITING), P::U32::new(0));
-        Self { word, owner, next: P::Ptr::new(ptr::null_mut()) }
+        Self { word: P::Futex::new(wait::WAITING), owner: Owner::new(), next: P::Ptr::new(ptr::null_mut()) }
     }
 }
 
@@ -162,10 +161,8 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
         // From before the swap: a child of `fork` must be able to find every node of a ghost.
         registered::<P, _>(ptr::from_ref(self) as usize, || {
             let node = P::alloc_node::<K42Node<P>>();
-            if W::LOOKS_AHEAD {
-                // SAFETY: our own node. ORDER: E2 publishes it.
-                unsafe { node.as_ref() }.owner.store(P::scheduling_id(), Relaxed);
-            }
+            // SAFETY: our own node.
+            unsafe { node.as_ref() }.owner.note::<W>();
             // ORDER: Release is E2; Acquire is E1, E2 and E5.
             let pred = self.tail.swap(node.as_ptr(), AcqRel);
             let acquired = pred.is_null() || self.wait_behind(pred, node, deadline);
@@ -189,7 +186,7 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
         } else {
             // SAFETY: I4: a node that was in `tail` is not recycled before we have linked ourselves to it.
             let pred = unsafe { &*pred };
-            (&pred.next, if W::LOOKS_AHEAD { pred.owner.load(Relaxed) } else { 0 })
+            (&pred.next, pred.owner.get::<W>())
         };
         link.store(node.as_ptr(), Release); // ORDER: E3.
         // SAFETY: our node lives until it is granted (and settled) or abandoned, and `wait_behind` returns then.

@@ -7,9 +7,10 @@
 //! be asleep or gone.
 //!
 //! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references per
-//! hand-off. Waiting: spin, stp, park, yield, aware; as `mcs-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP 2013), asking for
-//! the line in writing before each look. `try_lock` succeeds only on a free lock with no queue. Avoid the spinning variant with
-//! more threads than CPUs: a preempted waiter at the head of the queue stops everybody for its whole time slice.
+//! hand-off. Waiting: spin, stp, park, yield, aware; as `mcs-ls` in the way of libslock (David, Guerraoui and Trigonakis,
+//! SOSP 2013), asking for the line in writing before each look. `try_lock` succeeds only on a free lock with no queue. Avoid
+//! the spinning variant with more threads than CPUs: a preempted waiter at the head of the queue stops everybody for its
+//! whole time slice.
 //!
 //! # State
 //!
@@ -45,7 +46,7 @@ use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive;
-use crate::wait::{self, Grant, Patience, WaitPolicy};
+use crate::wait::{self, Grant, Owner, Patience, WaitPolicy};
 
 /// What is known of MCS.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -83,8 +84,8 @@ pub const LIBSLOCK: Algorithm = Algorithm {
 pub struct McsNode<P: Platform> {
     /// The hand-off word of the node's owner; written by the owner and once by its predecessor.
     word: P::Futex,
-    /// Who the node's owner is, where waiters look ahead; written before the node is in the queue.
-    owner: P::U32,
+    /// Written before the node is in the queue.
+    owner: Owner<P>,
     /// The successor; written once, by the successor.
     next: P::Ptr<McsNode<P>>,
 }
@@ -97,8 +98,7 @@ impl<P: Platform> core::fmt::Debug for McsNode<P> {
 
 impl<P: Platform> PoolNode<P> for McsNode<P> {
     fn new() -> Self {
-        let (word, owner) = (P::Futex::new(wait::WAITING), P::U32::new(0));
-        Self { word, owner, next: P::Ptr::new(ptr::null_mut()) }
+        Self { word: P::Futex::new(wait::WAITING), owner: Owner::new(), next: P::Ptr::new(ptr::null_mut()) }
     }
 }
 
@@ -147,7 +147,7 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
         };
         // SAFETY: I3: `pred` is not recycled before it has found us as its successor.
         let pred = unsafe { pred.as_ref() };
-        let ahead = if W::LOOKS_AHEAD { pred.owner.load(Relaxed) } else { 0 };
+        let ahead = pred.owner.get::<W>();
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
         // SAFETY: our node lives until it is granted or abandoned, and `wait_behind` returns then.
         W::wait_behind(&unsafe { node.as_ref() }.word, ahead, deadline).is_ok()
@@ -221,10 +221,8 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Mcs<P, W> {
 
     #[inline(always)]
     fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
-        if W::LOOKS_AHEAD {
-            // SAFETY: the caller's, and fresh. ORDER: E2 publishes it.
-            unsafe { node.as_ref() }.owner.store(P::scheduling_id(), Relaxed);
-        }
+        // SAFETY: the caller's, and fresh.
+        unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }

@@ -9,9 +9,9 @@
 //!
 //! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter, and none for those who gave up,
 //! which [`mcs`](super::mcs) leaves in the queue until a release comes by; O(1) remote references per hand-off. Waiting:
-//! spin, stp. `try_lock` succeeds only on a free lock with no queue. A leaver waits for a predecessor that has just been
-//! granted the lock and has not noticed yet. Avoid the spinning variant with more threads than CPUs: a preempted waiter at
-//! the head of the queue stops everybody for its whole time slice.
+//! spin, stp, park, yield, aware. `try_lock` succeeds only on a free lock with no queue. A leaver waits for a predecessor
+//! that has just been granted the lock and has not noticed yet. Avoid the spinning variant with more threads than CPUs: a
+//! preempted waiter at the head of the queue stops everybody for its whole time slice.
 //!
 //! # State
 //!
@@ -57,7 +57,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Patience, WaitPolicy};
+use crate::wait::{self, Owner, Patience, WaitPolicy};
 
 /// What is known of MCS-try.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -86,6 +86,8 @@ pub struct TryNode<P: Platform> {
     word: P::Futex,
     /// 1 = taken, by the owner or by a neighbour's.
     latch: P::U32,
+    /// Written before the node is in the queue.
+    owner: Owner<P>,
     /// The successor; written by it, and by leavers.
     next: P::Ptr<TryNode<P>>,
     /// A waiter's predecessor; written by the owner, and by leavers who have the latch.
@@ -101,7 +103,13 @@ impl<P: Platform> core::fmt::Debug for TryNode<P> {
 impl<P: Platform> PoolNode<P> for TryNode<P> {
     fn new() -> Self {
         let null = || P::Ptr::new(ptr::null_mut());
-        Self { word: P::Futex::new(wait::WAITING), latch: P::U32::new(0), next: null(), prev: null() }
+        Self {
+            word: P::Futex::new(wait::WAITING),
+            latch: P::U32::new(0),
+            owner: Owner::new(),
+            next: null(),
+            prev: null(),
+        }
     }
 }
 
@@ -255,6 +263,8 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for McsTry<P, W> {
 
     #[inline(always)]
     fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // SAFETY: the caller's, and fresh.
+        unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
@@ -267,9 +277,11 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for McsTry<P, W> {
         // SAFETY: ours.
         let mine = unsafe { node.as_ref() };
         mine.prev.store(pred.as_ptr(), Relaxed); // ORDER: E3 publishes it.
-        // SAFETY: I3: `pred` stays until it has found us as its successor. ORDER: E3.
-        unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-        if W::wait(&mine.word, deadline).is_err() && self.leave(node) {
+        // SAFETY: I3: `pred` stays until it has found us as its successor.
+        let before = unsafe { pred.as_ref() };
+        let ahead = before.owner.get::<W>();
+        before.next.store(node.as_ptr(), Release); // ORDER: E3.
+        if W::wait_behind(&mine.word, ahead, deadline).is_err() && self.leave(node) {
             return false;
         }
         mine.unlatch(); // I5.

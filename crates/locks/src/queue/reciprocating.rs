@@ -8,9 +8,9 @@
 //! compare-and-swap comes before the swap.
 //!
 //! Properties: bounded bypass: while a thread waits, each other thread overtakes it at most once. 8 bytes a lock; one node of
-//! 64 bytes for the holder and for each waiter; O(1) remote references per hand-off; a release never waits for an
-//! arriving thread. Waiting: spin, stp. `try_lock` succeeds only on a free lock. Avoid the spinning variant with more threads
-//! than CPUs: a preempted waiter stops everybody when its turn comes.
+//! 64 bytes for the holder and for each waiter; O(1) remote references per hand-off; a release never waits for an arriving
+//! thread. Waiting: spin, stp, park, yield, aware. `try_lock` succeeds only on a free lock. Avoid the spinning variant with
+//! more threads than CPUs: a preempted waiter stops everybody when its turn comes.
 //!
 //! # State
 //!

@@ -8,9 +8,9 @@
 //! - Where `lockwork monitor` watches the scheduler, a waiter sees whether the thread ahead of it in the queue is on a CPU. It
 //!   spins while that is so and sleeps as soon as it is not. Who is ahead does the same, up to the holder: when the
 //!   holder is preempted, those behind it go to sleep one by one, and its CPU's competitors are gone.
-//! - Elsewhere it looks for signs that threads outnumber CPUs: the load of the system against the CPUs and the quota it
-//!   has, and gaps in the clock, which say that it was itself off its CPU. It spins for the time of a context switch like
-//!   spin-then-park, and on while there is no sign.
+//! - Elsewhere, and where the order of service does not say who is ahead (Reciprocating), it looks for signs that threads
+//!   outnumber CPUs: the load of the system against the CPUs and the quota it has, and gaps in the clock, which say that it
+//!   was itself off its CPU. It spins for the time of a context switch like spin-then-park, and on while there is no sign.
 //!
 //! Either way spinning ends: after [`WATCHED`] or [`UNWATCHED`] times the budget a waiter sleeps whatever it has seen, so that
 //! what it was told may be wrong, or old, or missing, and costs time only.

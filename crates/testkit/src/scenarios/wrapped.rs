@@ -14,6 +14,7 @@ use lockwork_locks::wait::SpinThenPark;
 use super::plain::adapted;
 use super::{Scenario, Subject, gcr, large, locks};
 use crate::erased::{AnyLock, undropped};
+use crate::is_typical;
 use crate::model::ModelPlatform;
 
 /// What makes GCR around a lock, with knobs that make a few threads too many.
@@ -126,18 +127,18 @@ pub fn wrapped_around_a_few<P: ModelPlatform>() -> Vec<Subject> {
     all
 }
 
-/// The wrappers with the large scenarios, around every lock that they take; by node around a few.
+/// The wrappers with the large scenarios, around every algorithm that they take; by node around a few.
 #[must_use]
 pub fn wrapped_around_all<P: ModelPlatform>() -> Vec<Subject> {
     let mut all = Vec::new();
-    for lock in LOCKS {
+    for lock in LOCKS.iter().filter(|lock| is_typical(lock)) {
         let makers = dispatch::<P, _>(lock.id, Restricted::<Together>(PhantomData));
         all.push(subject("gcr", lock, makers.large()));
     }
     for (lock, makers) in a_few::<P, _>(|| Restricted::<ByNode>(PhantomData)) {
         all.push(subject("gcr-numa", lock, makers.large().into_iter().map(by_node).collect()));
     }
-    for lock in wrapped_by(&biased::ALGORITHM) {
+    for lock in wrapped_by(&biased::ALGORITHM).filter(|lock| is_typical(lock)) {
         all.push(subject("biased", lock, large(dispatch::<P, _>(lock.id, BiasedAround))));
     }
     all

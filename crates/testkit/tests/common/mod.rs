@@ -107,7 +107,8 @@ pub(crate) struct Effort {
 }
 
 /// The effort that suits a lock. With more threads than cores, a lock whose waiters spin keeps its holder off
-/// the processor, or is handed to a thread that is. GCR bounds how many do so, but not to the number of cores.
+/// the processor, or is handed to a thread that is; where they yield, each gets its turn before the holder does. GCR bounds how
+/// many do so, but not to the number of cores.
 pub(crate) fn effort(lock: &str) -> Effort {
     let (mutex, rwlock) = lock.split_once('+').unwrap_or((lock, lock));
     if rw::lookup(rwlock).is_some_and(|lock| lock.algorithm.waiting == "spin") {
@@ -115,7 +116,7 @@ pub(crate) fn effort(lock: &str) -> Effort {
     }
     let lock = mutex;
     let base = lock.rsplit('(').next().and_then(|rest| rest.split([',', ')']).next()).unwrap_or(lock);
-    if lookup(base).is_none_or(|lock| lock.waiting != "spin") {
+    if lookup(base).is_none_or(|lock| !["spin", "yield"].contains(&lock.waiting)) {
         // In most of these every hand-off among so many threads wakes a sleeper.
         Effort { scale: 20, threads: 64, patience: 2, spin: false }
     } else if base == lock {

@@ -10,6 +10,7 @@ use lockwork_locks::knobs::BaseKnobs;
 use lockwork_platform::{Native, Platform, topology};
 use lockwork_testkit::conformance::{SUITE, Traits};
 use lockwork_testkit::erased::Held;
+use lockwork_testkit::is_typical;
 
 /// The pass limit: small, so that few threads reach it.
 const LIMIT: u32 = 1;
@@ -28,7 +29,7 @@ const NO_TURNS: &[(&str, &str)] = &[
 ];
 
 fn hierarchical() -> impl Iterator<Item = &'static LockInfo> {
-    LOCKS.iter().filter(|lock| lock.algorithm.family == Family::Hierarchical)
+    LOCKS.iter().filter(|lock| lock.algorithm.family == Family::Hierarchical && is_typical(lock))
 }
 
 /// What the suite must know of a lock that lets one hand-over pass.

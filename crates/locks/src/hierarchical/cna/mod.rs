@@ -10,7 +10,7 @@
 //!
 //! Properties: FIFO within a node, and among those who were passed over; 8 bytes a lock, however many nodes; one node of 64
 //! bytes for the holder and for each waiter; one queue node is read for each waiter that is passed over, once. Waiting: spin,
-//! stp. `try_lock` succeeds only on a free lock with no queue.
+//! stp, park, yield, aware. `try_lock` succeeds only on a free lock with no queue.
 //!
 //! # State
 //!
@@ -208,6 +208,8 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Cna<P, W> {
 
     #[inline(always)]
     fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+        // SAFETY: the caller's, and fresh.
+        unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         match self.tail.compare_exchange(unlocked(0), node.as_ptr(), AcqRel, Relaxed) {
             Ok(_) => true,
@@ -225,9 +227,11 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Cna<P, W> {
             ours.limit.store(limit, Relaxed);
             return true; // Released since our first attempt.
         }
-        // SAFETY: I3: `pred` is not recycled before it has found us as its successor. ORDER: E3.
-        unsafe { &*pred }.next.store(node.as_ptr(), Release);
-        W::wait(&ours.word, deadline).is_ok()
+        // SAFETY: I3: `pred` is not recycled before it has found us as its successor.
+        let pred = unsafe { &*pred };
+        let ahead = pred.owner.get::<W>();
+        pred.next.store(node.as_ptr(), Release); // ORDER: E3.
+        W::wait_behind(&ours.word, ahead, deadline).is_ok()
     }
 }
 

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use lockwork_platform::{AtomicCell, NODE_BYTES, Native, Platform, PoolNode};
 
 use crate::knobs::MOST_PASSES;
-use crate::wait::{self, Patience};
+use crate::wait::{self, Owner, Patience};
 
 /// Hand-offs that those who were passed over wait for at most, where no spec says otherwise: about what the paper's coin
 /// makes of it.
@@ -20,6 +20,8 @@ pub(super) const UNKNOWN: u32 = 0;
 pub struct CnaNode<P: Platform> {
     /// The hand-off word of the node's owner; written by the owner and once by a releaser.
     pub(super) word: P::Futex,
+    /// Written before the queue node is published.
+    pub(super) owner: Owner<P>,
     /// The NUMA node of the owner, plus 1; written before the queue node is published.
     pub(super) numa: P::U32,
     /// The successor in the queue it is in.
@@ -42,6 +44,7 @@ impl<P: Platform> PoolNode<P> for CnaNode<P> {
         let null = || P::Ptr::new(ptr::null_mut());
         Self {
             word: P::Futex::new(wait::WAITING),
+            owner: Owner::new(),
             numa: P::U32::new(UNKNOWN),
             next: null(),
             first: null(),
