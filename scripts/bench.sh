@@ -73,7 +73,7 @@ avl() {
 
 # Compares on an AVL tree behind one lock; the first argument is the name of the result.
 tree() {
-    compare "$@" --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' --ops=500000
+    compare "$@" --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' "--ops=${OPS:-500000}"
 }
 
 rocksdb() {
@@ -83,21 +83,33 @@ rocksdb() {
 # Each lock under GCR against itself with other numbers of threads, in a run of its own, so that what is compared is measured
 # within the same minute. About a quarter of an hour.
 crowds() {
-    local base program
-    local -a options=(--threads 2,8,32 --runs "${BENCH_RUNS:-11}" --warmup 0 --timeout 5)
+    # So much work that starting 32 threads does not count.
+    local base program OPS=2000000 READS=1000000
+    local -a options=(--threads 2,8,32 --runs "${BENCH_RUNS:-7}" --warmup 0 --timeout 20)
     for base in "${BASES[@]}"; do
         readrandom "crowds/rocksdb/$base" --locks "gcr($base)" "${options[@]}"
         tree "crowds/avl/$base" --locks "gcr($base)" "${options[@]}"
     done
     for program in rocksdb avl; do
         for base in "${BASES[@]}"; do
-            awk -v what="$program, gcr($base)" '
-                /^P99/ { exit }
-                $2 ~ /^gcr/ { gsub(",", "", $3); rate[$1] = $3 + 0; if (rate[$1] > best) best = rate[$1] }
-                END { printf "%-24s 32 threads have %.2f of the best\n", what, rate[32] / best }
-            ' "$RESULTS/crowds/$program/$base/table.txt"
+            printf '%-24s 32 threads have %s\n' "$program, gcr($base)" "$(against_fewer "$RESULTS/crowds/$program/$base/runs.csv")"
         done
     done | tee "$RESULTS/crowds/table.txt"
+}
+
+# What 32 threads do, as ratios to what 2 and 8 did in the same round: medians over the rounds.
+against_fewer() {
+    local fewer text=
+    for fewer in 2 8; do
+        text+=${text:+, }$(awk -F, -v fewer="$fewer" '
+            $6 == "ok" { rate[$2, $5] = $15; rounds[$2] }
+            END { for (round in rounds) if ((round, 32) in rate && (round, fewer) in rate) print rate[round, 32] / rate[round, fewer] }
+        ' "$1" | sort -n | awk -v fewer="$fewer" '
+            { ratio[NR] = $1 }
+            END { printf "%.2f of %d (%.2f to %.2f)", (ratio[int((NR + 1) / 2)] + ratio[int(NR / 2) + 1]) / 2, fewer, ratio[1], ratio[NR] }
+        ')
+    done
+    echo "$text"
 }
 
 # Compares on RocksDB's readrandom with one block-cache shard; the first argument is the name of the result.
@@ -109,7 +121,7 @@ readrandom() {
     cat "$db"/* >/dev/null # No run is to wait for the disk.
     compare "$@" --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
         -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
-        "--num=$KEYS" '--reads={200000/threads}' --seed=1 --histogram=1 \
+        "--num=$KEYS" "--reads={${READS:-200000}/threads}" --seed=1 --histogram=1 \
         --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
 }
 

@@ -80,6 +80,8 @@ pub struct MalthNode<P: Platform> {
     word: P::Futex,
     /// Written before the node is in the queue.
     owner: Owner<P>,
+    /// Nothing: with padding in it, compilers copy a new node by way of the stack, slowly.
+    spare: P::U32,
     /// The holder's: hand-offs in a row since the last promotion.
     handoffs: P::U32,
     /// The successor, written once by it; of a passive node the one that was put aside before it.
@@ -104,6 +106,7 @@ impl<P: Platform> PoolNode<P> for MalthNode<P> {
         Self {
             word,
             owner: Owner::new(),
+            spare: P::U32::new(0),
             handoffs,
             next: null(),
             prev: null(),

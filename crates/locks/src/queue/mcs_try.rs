@@ -88,6 +88,8 @@ pub struct TryNode<P: Platform> {
     latch: P::U32,
     /// Written before the node is in the queue.
     owner: Owner<P>,
+    /// Nothing: with padding in it, compilers copy a new node by way of the stack, slowly.
+    spare: P::U32,
     /// The successor; written by it, and by leavers.
     next: P::Ptr<TryNode<P>>,
     /// A waiter's predecessor; written by the owner, and by leavers who have the latch.
@@ -107,6 +109,7 @@ impl<P: Platform> PoolNode<P> for TryNode<P> {
             word: P::Futex::new(wait::WAITING),
             latch: P::U32::new(0),
             owner: Owner::new(),
+            spare: P::U32::new(0),
             next: null(),
             prev: null(),
         }

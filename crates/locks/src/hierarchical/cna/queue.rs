@@ -22,6 +22,8 @@ pub struct CnaNode<P: Platform> {
     pub(super) word: P::Futex,
     /// Written before the queue node is published.
     pub(super) owner: Owner<P>,
+    /// Nothing: with padding in it, compilers copy a new node by way of the stack, slowly.
+    spare: P::U32,
     /// The NUMA node of the owner, plus 1; written before the queue node is published.
     pub(super) numa: P::U32,
     /// The successor in the queue it is in.
@@ -45,6 +47,7 @@ impl<P: Platform> PoolNode<P> for CnaNode<P> {
         Self {
             word: P::Futex::new(wait::WAITING),
             owner: Owner::new(),
+            spare: P::U32::new(0),
             numa: P::U32::new(UNKNOWN),
             next: null(),
             first: null(),
