@@ -81,10 +81,10 @@ rocksdb() {
 }
 
 # Each lock under GCR against itself with other numbers of threads, in a run of its own, so that what is compared is measured
-# within the same minute. About a quarter of an hour.
+# within the same minutes. About half an hour.
 crowds() {
     # So much work that starting 32 threads does not count.
-    local base program OPS=2000000 READS=1000000
+    local base program ratios OPS=2000000 READS=1000000
     local -a options=(--threads 2,8,32 --runs "${BENCH_RUNS:-7}" --warmup 0 --timeout 20)
     for base in "${BASES[@]}"; do
         readrandom "crowds/rocksdb/$base" --locks "gcr($base)" "${options[@]}"
@@ -92,22 +92,25 @@ crowds() {
     done
     for program in rocksdb avl; do
         for base in "${BASES[@]}"; do
-            printf '%-24s 32 threads have %s\n' "$program, gcr($base)" "$(against_fewer "$RESULTS/crowds/$program/$base/runs.csv")"
+            ratios=$(against_fewer "$RESULTS/crowds/$program/$base/runs.csv")
+            printf '%-24s 32 threads have %s\n' "$program, gcr($base)" "$ratios"
         done
     done | tee "$RESULTS/crowds/table.txt"
 }
 
 # What 32 threads do, as ratios to what 2 and 8 did in the same round: medians over the rounds.
 against_fewer() {
-    local fewer text=
+    local fewer text= ratio
     for fewer in 2 8; do
-        text+=${text:+, }$(awk -F, -v fewer="$fewer" '
-            $6 == "ok" { rate[$2, $5] = $15; rounds[$2] }
-            END { for (round in rounds) if ((round, 32) in rate && (round, fewer) in rate) print rate[round, 32] / rate[round, fewer] }
-        ' "$1" | sort -n | awk -v fewer="$fewer" '
+        ratio=$(awk -F, -v fewer="$fewer" '
+            NR > 1 { rounds[$2]; if ($6 == "ok") rate[$2, $5] = $15 }
+            # Who did not end did nothing.
+            END { for (round in rounds) if ((round, fewer) in rate) print rate[round, 32] / rate[round, fewer] }
+        ' "$1" | sort -g | awk -v fewer="$fewer" '
             { ratio[NR] = $1 }
-            END { printf "%.2f of %d (%.2f to %.2f)", (ratio[int((NR + 1) / 2)] + ratio[int(NR / 2) + 1]) / 2, fewer, ratio[1], ratio[NR] }
-        ')
+            END { if (!NR) exit 1; printf "%.2f of %d (%.2f to %.2f)", (ratio[int((NR + 1) / 2)] + ratio[int(NR / 2) + 1]) / 2, fewer, ratio[1], ratio[NR] }
+        ') || { echo "bench: no round of $1 ended with $fewer threads" >&2; return 1; }
+        text+=${text:+, }$ratio
     done
     echo "$text"
 }

@@ -11,12 +11,13 @@ readonly QEMU=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
 # The workspace's tests: units, models, mutants, conformance, POSIX suite, applications, command.
 native() {
     local log=target/test.log
+    mkdir -p target
     # Test harnesses unwind. Where programs abort, as `panic` in Cargo.toml says for the sake of liblockwork.so, all they share
     # with tests is compiled twice.
     CARGO_PROFILE_DEV_PANIC=unwind cargo test --workspace --no-fail-fast 2>&1 | tee "$log" && return
     echo "test: what failed, once more (all of it is in $log):" >&2
     # Each harness says why first, then lists the names of what failed.
-    awk '/^failures:$/ { inside = 1 } inside && lines++ < 100 { print } /^test result/ { inside = 0; lines = 0 }' "$log" >&2
+    awk '/^failures:$/ { inside = 1; lines = 0 } inside && lines++ < 100 { print } /^test result/ { inside = 0 }' "$log" >&2
     grep -E '^test .* FAILED$' "$log" >&2 || true
     return 1
 }

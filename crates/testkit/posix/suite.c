@@ -298,6 +298,11 @@ static bool spawn_case(const struct suite_case *one, bool *hung) {
     sigaddset(&child_ended, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child_ended, NULL);
     pid_t pid = fork();
+    if (pid < 0) {
+        line_out(1, "%s: cannot fork\n", one->name);
+        *hung = false;
+        return false;
+    }
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         setsid(); /* shares of the CPU go by session where autogroups are on: a crowd does not starve other programs */

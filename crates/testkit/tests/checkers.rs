@@ -245,12 +245,16 @@ fn every_thread_is_described() {
 /// Stacks of modelled threads, which are kept from one execution to the next.
 mod stacks {
     use std::ffi::c_void;
+    use std::sync::Mutex;
     use std::{fs, ptr};
 
     use lockwork_testkit::engines::stacks::keeping;
 
     const PAGE: usize = 4096;
     const BYTES: usize = 77 * PAGE;
+
+    /// Of two tests at once, one could get the very place that the other has just left.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     fn begin() -> *mut c_void {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
@@ -276,6 +280,7 @@ mod stacks {
 
     #[test]
     fn one_that_was_given_back_is_used_again_and_unmapped_in_the_end() {
+        let _alone = ONE_AT_A_TIME.lock();
         let stacks = keeping(|| {
             let (a, b) = (begin(), begin());
             assert_ne!(a, b);
@@ -291,6 +296,7 @@ mod stacks {
 
     #[test]
     fn elsewhere_one_ends_at_once() {
+        let _alone = ONE_AT_A_TIME.lock();
         let alone = begin();
         assert!(is_guarded(alone));
         end(alone);

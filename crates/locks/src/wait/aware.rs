@@ -12,6 +12,10 @@
 //!   outnumber CPUs: the load of the system against the CPUs and the quota it has, and gaps in the clock, which say that it
 //!   was itself off its CPU. It spins for the time of a context switch like spin-then-park, and on while there is no sign.
 //!
+//! Who is ahead may be out of date, which misjudges how long to spin: between the nodes (HMCS, AHMCS, C-MCS-MCS) a waiter watches the
+//! thread that came first from the other node, whoever of that node holds the lock since; one that was put aside (Malthusian)
+//! watches whom it stood behind.
+//!
 //! Either way spinning ends: after [`WATCHED`] or [`UNWATCHED`] times the budget a waiter sleeps whatever it has seen, so that
 //! what it was told may be wrong, or old, or missing, and costs time only.
 
