@@ -26,7 +26,7 @@ lint:
 
 ## bench: the benchmarks whose results are committed under results/
 bench: build
-	scripts/setup.sh demo
+	scripts/setup.sh bench
 	scripts/bench.sh
 
 clean:

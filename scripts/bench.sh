@@ -98,21 +98,31 @@ crowds() {
     done | tee "$RESULTS/crowds/table.txt"
 }
 
-# What 32 threads do, as ratios to what 2 and 8 did in the same round: medians over the rounds.
+# What 32 threads do, as ratios to what 2 and 8 did in the same round.
 against_fewer() {
-    local fewer text= ratio
+    local fewer text= ratio middle low high
     for fewer in 2 8; do
         ratio=$(awk -F, -v fewer="$fewer" '
             NR > 1 { rounds[$2]; if ($6 == "ok") rate[$2, $5] = $15 }
             # Who did not end did nothing.
             END { for (round in rounds) if ((round, fewer) in rate) print rate[round, 32] / rate[round, fewer] }
-        ' "$1" | sort -g | awk -v fewer="$fewer" '
-            { ratio[NR] = $1 }
-            END { if (!NR) exit 1; printf "%.2f of %d (%.2f to %.2f)", (ratio[int((NR + 1) / 2)] + ratio[int(NR / 2) + 1]) / 2, fewer, ratio[1], ratio[NR] }
-        ') || { echo "bench: no round of $1 ended with $fewer threads" >&2; return 1; }
-        text+=${text:+, }$ratio
+        ' "$1" | spread 0) || { echo "bench: no round of $1 ended with $fewer threads" >&2; return 1; }
+        read -r middle low high <<<"$ratio"
+        text+=$(printf '%s%.2f of %d (%.2f to %.2f)' "${text:+, }" "$middle" "$fewer" "$low" "$high")
     done
     echo "$text"
+}
+
+# The median of the numbers on stdin, and the two between which all lie but for the given share at either end: 0 for all, .25 for
+# half of them.
+spread() {
+    sort -g | awk -v cut="$1" '
+        { all[NR] = $1 }
+        END {
+            if (!NR) exit 1
+            low = int(NR * cut) + 1
+            print (all[int((NR + 1) / 2)] + all[int(NR / 2) + 1]) / 2, all[low], all[NR + 1 - low]
+        }'
 }
 
 # Compares on RocksDB's readrandom with one block-cache shard; the first argument is the name of the result.
@@ -128,8 +138,21 @@ readrandom() {
         --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
 }
 
+# Compares on LevelDB's readrandom; the first argument is the name of the result.
+leveldb() {
+    local db=target/bench-leveldb program=target/leveldb/db_bench
+    scripts/leveldb.sh
+    if [[ ! -d $db ]]; then
+        "$program" "--db=$db" --benchmarks=fillseq "--num=$KEYS" >/dev/null 2>&1
+    fi
+    cat "$db"/* >/dev/null # No run is to wait for the disk.
+    compare "$@" --metric 'us=readrandom +: +([\d.]+) micros/op' \
+        -- "$program" "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' "--num=$KEYS" \
+        "--reads={${READS:-400000}/threads}"
+}
+
 # Locks that block, as users run them, on programs and on the workloads of the papers, from as many threads as CPUs of a small
-# host to many more. About ten minutes.
+# host to many more. About a quarter of an hour.
 blocking() (
     local -a options=(--locks "pthread,gcr(mcs-stp),cst-mutex,linux-mutex" --threads 2,8,32,64 --runs "${BENCH_RUNS:-5}"
         --warmup 0 --timeout 20)
@@ -144,17 +167,20 @@ blocking() (
     compare blocking/x265 "${options[@]}" --metric '+fps=\(([\d.]+) fps\)' \
         -- x265 --preset ultrafast --no-progress --pools '{threads}' -F 4 --input "$video" -o /dev/null
     readrandom blocking/rocksdb "${options[@]}"
+    leveldb blocking/leveldb "${options[@]}"
 )
 
-# Reader-writer locks on a program whose hot lock is one, and on a hash table with one write in ten operations.
+# Reader-writer locks on a program whose hot lock is one, and on a hash table with one write in ten operations: threads that do nothing
+# else, as in the CST paper (section 7.3), and threads with so much other work that the lock hardly matters.
 rwlocks() (
     local -a options=(--locks "${BENCH_RWLOCKS:-pthread,rw-futex,cst-rwsem,cst-rwsem-neutral,bravo(cst-rwsem)}"
         --threads 2,8,32,64 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 20)
     unset LOCKWORK_STRICT_SPIN
     compare rwlocks/kccachetest "${options[@]}" --metric 's=time: ([\d.]+)' \
         -- kccachetest wicked -th '{threads}' -it 1 '{400000/threads}'
-    compare rwlocks/hash "${options[@]}" --metric '+ops/sec=ops/sec: (\d+)' \
-        -- "$BIN/lockwork-avl" --hash --rwlock --lookup-percent=90 '--threads={threads}' --ops=500000
+    local -a hash=(--metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" --hash --rwlock --lookup-percent=90 '--threads={threads}')
+    compare rwlocks/hash "${options[@]}" "${hash[@]}" --external-work=0 --ops=4000000
+    compare rwlocks/hash-and-work "${options[@]}" "${hash[@]}" --ops=500000
 )
 
 # A video of so many frames, 640 by 360, with digits that move: something to encode.
@@ -175,51 +201,20 @@ sim() {
     cargo bench --quiet -p lockwork-sim --bench speed | tee "$out/speed.txt"
 }
 
-# The middle one of the numbers on stdin.
-median() {
-    sort -g | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
-}
-
-# What the monitor costs: the time of a context switch without a monitor, with one that has no clients, with one that watches
-# another process, and with one that watches the switching process itself (under an aware lock), in rounds of one each. Then
-# what it is good for: aware locks with it and without, beside plain ones, with as many threads as CPUs and with 16 times
-# as many.
+# What the monitor costs, and what it is good for: aware locks with it and without, beside plain ones, with as many threads as
+# CPUs and with 16 times as many. About half an hour.
 monitor() {
-    local out=$RESULTS/monitor socket=$PWD/target/monitor.sock rounds=${BENCH_RUNS:-21} round case
-    "$BIN/lockwork" monitor --check || return 0
-    mkdir -p "$out"
-    local -r preload=$PWD/$BIN/liblockwork.so
-    local -ra cases=(none idle other itself)
-    local -a environment
-    echo "round,case,ns" >"$out/switches.csv"
-    trap stop_monitor EXIT
-    for ((round = 1; round <= rounds; round++)); do
-        for case in $(printf '%s\n' "${cases[@]}" | shuf --random-source=<(yes "$round")); do
-            if [[ $case != none ]]; then
-                start_monitor "$socket"
-            fi
-            environment=(env LD_PRELOAD="$preload" LOCKWORK_LOCK=mcs-aware LOCKWORK_MONITOR="$socket")
-            if [[ $case == other ]]; then
-                "${environment[@]}" sleep infinity &
-                client=$!
-                sleep 0.2
-            fi
-            [[ $case == itself ]] || environment+=(LOCKWORK_MONITOR=0)
-            echo "$round,$case,$("${environment[@]}" "$BIN/lockwork-switches" | sed -n 's/^ns: //p')" >>"$out/switches.csv"
-            stop_monitor
-        done
-    done
-    {
-        for case in "${cases[@]}"; do
-            echo "$case $(awk -F, -v which="$case" '$2 == which { print $3 }' "$out/switches.csv" | median)"
-        done
-    } | awk 'NR == 1 { none = $2 } { printf "%-8s %8.1f ns a switch  %+.2f %%\n", $1, $2, ($2 / none - 1) * 100 }' |
-        tee "$out/switches.txt"
+    local out=$RESULTS/monitor socket=$PWD/target/monitor.sock with
     local -i cpus
     cpus=$(nproc)
-    local with
+    "$BIN/lockwork" monitor --check || return 0
+    mkdir -p "$out"
+    trap stop_monitor EXIT
+    overhead switches 60 '^ns: ' "$BIN/lockwork-switches" --rounds 20000
+    # A program that switches as much as programs do.
+    overhead kccachetest 40 '^time: ' kccachetest wicked -th 64 -it 1 6250
     for with in with without; do
-        [[ $with == without ]] || start_monitor "$socket"
+        [[ $with == without ]] || start_monitor
         (
             export LOCKWORK_MONITOR=0
             [[ $with == without ]] || LOCKWORK_MONITOR=$socket
@@ -231,15 +226,65 @@ monitor() {
     done
 }
 
+# What the monitor of the scheduler costs a command that prints its time after the given pattern: without a monitor, with one that has
+# no clients, with one that watches another process, and with one that watches the command's own, in rounds of one each. No lock goes by
+# what the monitor says, so that nothing else differs. Ratios are of the same round.
+overhead() {
+    local name=$1 rounds=${BENCH_RUNS:-$2} pattern=$3 round case before after value
+    local csv=$out/$name.csv preload=$PWD/$BIN/liblockwork.so policy=$PWD/target/watched.toml
+    shift 3
+    local -ra cases=(none idle other itself)
+    local -a watched=(env "LD_PRELOAD=$preload" "LOCKWORK_POLICY=$policy")
+    # A process has itself watched if any of its locks may be an aware one.
+    printf '%s\n' 'default = "futex"' '[[rule]]' 'symbol = "no_such_lock"' 'lock = "mcs-aware"' >"$policy"
+    echo "round,case,time,switches" >"$csv"
+    for ((round = 1; round <= rounds; round++)); do
+        for case in $(printf '%s\n' "${cases[@]}" | shuf --random-source=<(yes "$round")); do
+            [[ $case == none ]] || start_monitor
+            if [[ $case == other ]]; then
+                "${watched[@]}" "LOCKWORK_MONITOR=$socket" sleep infinity &
+                client=$!
+                sleep 0.2
+            fi
+            before=$(switches)
+            value=$("${watched[@]}" "LOCKWORK_MONITOR=$([[ $case == itself ]] && echo "$socket" || echo 0)" "$@" |
+                sed -n "s/$pattern//p")
+            after=$(switches)
+            echo "$round,$case,$value,$((after - before))" >>"$csv"
+            stop_monitor
+        done
+    done
+    local time ratio low high often
+    {
+        echo "$ $*"
+        for case in "${cases[@]}"; do
+            read -r time _ < <(awk -F, -v which="$case" '$2 == which { print $3 }' "$csv" | spread 0)
+            read -r often _ < <(awk -F, -v which="$case" '$2 == which { print $4 }' "$csv" | spread 0)
+            read -r ratio low high < <(awk -F, -v which="$case" '
+                $2 == "none" { none[$1] = $3 }
+                $2 == which { this[$1] = $3 }
+                END { for (round in this) print this[round] / none[round] }
+            ' "$csv" | spread .25)
+            printf '%-7s median %8.4g, of the round without a monitor %.4f (half of them %.4f to %.4f), %.0f switches\n' \
+                "$case" "$time" "$ratio" "$low" "$high" "$often"
+        done
+    } | tee "$out/$name.txt"
+}
+
+# Context switches of the whole machine since it started.
+switches() {
+    sed -n 's/^ctxt //p' /proc/stat
+}
+
 daemon= # the monitor's process, while it runs
 client= # a process that it watches
 
-# Sets `daemon`; waits until programs can connect.
+# Sets `daemon`, which listens at `socket`; waits until programs can connect.
 start_monitor() {
-    rm -f "$1"
-    "$BIN/lockwork" monitor --socket "$1" >/dev/null &
+    rm -f "$socket"
+    "$BIN/lockwork" monitor --socket "$socket" >/dev/null &
     daemon=$!
-    until [[ -S $1 ]]; do sleep 0.05; done
+    until [[ -S $socket ]]; do sleep 0.05; done
 }
 
 stop_monitor() {

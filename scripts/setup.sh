@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what `make demo` or `make test` needs on Debian, and nothing that is already there.
+# Installs what `make demo`, `make test` or `make bench` needs on Debian, and nothing that is already there.
 #
-#   scripts/setup.sh demo|test
+#   scripts/setup.sh demo|test|bench
 #
 # Exit status: 0 all there; 2 something is missing that this script may not or cannot install
 # (one line says which command mends it).
@@ -11,6 +11,7 @@ readonly AARCH64=aarch64-unknown-linux-gnu
 
 # `package` or `package:command`; a command found on PATH counts, wherever it came from.
 demo_packages=(rocksdb-tools:db_bench)
+bench_packages=("${demo_packages[@]}" kyotocabinet-utils:kccachetest x265:x265 g++:g++ libgmock-dev)
 test_packages=(
     gcc:gcc g++:g++ make:make git:git xz-utils:xz zstd:zstd
     rocksdb-tools:db_bench kyotocabinet-utils:kccachetest x265:x265
@@ -94,8 +95,14 @@ setup_test() {
     setup_rust_target
 }
 
+setup_bench() {
+    find_missing "${bench_packages[@]}"
+    [[ ${#missing[@]} -eq 0 ]] || install_missing || exit 2
+}
+
 case "${1-}" in
     demo) setup_demo ;;
     test) setup_test ;;
-    *) die "usage: scripts/setup.sh demo|test" ;;
+    bench) setup_bench ;;
+    *) die "usage: scripts/setup.sh demo|test|bench" ;;
 esac

@@ -309,6 +309,7 @@ unsafe impl Platform for Native {
         if topology.nodes() == 1 { 0 } else { topology.node_of(topology::cpu()) }
     }
 
+    #[inline]
     fn nodes() -> usize {
         topology::current().nodes()
     }

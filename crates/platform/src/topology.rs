@@ -183,6 +183,7 @@ impl Topology {
 
     /// Number of NUMA nodes, at least 1.
     #[must_use]
+    #[inline]
     pub fn nodes(&self) -> usize {
         self.nodes
     }
@@ -299,6 +300,7 @@ static CURRENT: Once = Once::new();
 
 /// The topology of this process, discovered at the first call.
 #[must_use]
+#[inline]
 pub fn current() -> &'static Topology {
     CURRENT.get().unwrap_or_else(|| initialise())
 }

@@ -228,7 +228,8 @@ fn leaf(column: &Column, tag: u32) -> Leaf {
 /// A way to serve a mutex: a lock laid over its first words.
 trait Serve {
     type Token: Token;
-    unsafe fn acquire(mutex: &Mutex, deadline: Option<Deadline>) -> Option<Self::Token>;
+    unsafe fn acquire(mutex: &Mutex) -> Self::Token;
+    unsafe fn acquire_until(mutex: &Mutex, deadline: Deadline) -> Option<Self::Token>;
     unsafe fn try_acquire(mutex: &Mutex) -> Option<Self::Token>;
     unsafe fn release(mutex: &Mutex, token: Self::Token);
     unsafe fn is_locked(mutex: &Mutex) -> bool;
@@ -251,13 +252,13 @@ struct Plain<L>(L);
 impl<L: RawLock<Native>> Serve for Plain<L> {
     type Token = L::Token;
     #[inline(always)]
-    unsafe fn acquire(mutex: &Mutex, deadline: Option<Deadline>) -> Option<L::Token> {
+    unsafe fn acquire(mutex: &Mutex) -> L::Token {
         // SAFETY: the mutex is served by `L`.
-        let lock = unsafe { inner::<L>(mutex) };
-        match deadline {
-            None => Some(lock.lock()),
-            Some(deadline) => lock.try_lock_until(deadline),
-        }
+        unsafe { inner::<L>(mutex) }.lock()
+    }
+    unsafe fn acquire_until(mutex: &Mutex, deadline: Deadline) -> Option<L::Token> {
+        // SAFETY: the mutex is served by `L`.
+        unsafe { inner::<L>(mutex) }.try_lock_until(deadline)
     }
     #[inline(always)]
     unsafe fn try_acquire(mutex: &Mutex) -> Option<L::Token> {
@@ -331,9 +332,13 @@ impl<L: RawLock<Native>, S: Passive<Native>> Restricted<Native> for Wrapped<L, S
 impl<L: RawLock<Native>, S: Passive<Native>> Serve for Wrapped<L, S> {
     type Token = L::Token;
     #[inline(always)]
-    unsafe fn acquire(mutex: &Mutex, deadline: Option<Deadline>) -> Option<L::Token> {
+    unsafe fn acquire(mutex: &Mutex) -> L::Token {
         // SAFETY: the caller's contract.
-        Restricted::acquire(unsafe { Self::over(mutex) }, deadline)
+        Restricted::acquire(unsafe { Self::over(mutex) })
+    }
+    unsafe fn acquire_until(mutex: &Mutex, deadline: Deadline) -> Option<L::Token> {
+        // SAFETY: the caller's contract.
+        Restricted::acquire_until(unsafe { Self::over(mutex) }, deadline)
     }
     #[inline(always)]
     unsafe fn try_acquire(mutex: &Mutex) -> Option<L::Token> {
@@ -380,10 +385,8 @@ unsafe extern "C" fn lock_leaf<S: Serve>(mutex: *mut Mutex) -> c_int {
     // SAFETY: the entry point's contract.
     let mutex = unsafe { Mutex::at(mutex) };
     // SAFETY: the mutex has this choice's tag.
-    match unsafe { S::acquire(mutex, None) } {
-        Some(token) => keep::<S>(mutex, token),
-        None => unreachable!("an acquisition without a deadline ends with the lock"),
-    }
+    let token = unsafe { S::acquire(mutex) };
+    keep::<S>(mutex, token);
     0
 }
 
@@ -422,7 +425,7 @@ unsafe extern "C" fn unlock_leaf<S: Serve>(mutex: *mut Mutex) -> c_int {
 
 unsafe fn lock_until_leaf<S: Serve>(mutex: &Mutex, deadline: Deadline) -> bool {
     // SAFETY: the mutex has this choice's tag.
-    match unsafe { S::acquire(mutex, Some(deadline)) } {
+    match unsafe { S::acquire_until(mutex, deadline) } {
         Some(token) => {
             keep::<S>(mutex, token);
             true

@@ -157,6 +157,11 @@ unsafe impl<P: Platform, C: Contest<P>> RawLock<P> for WordLock<P, C> {
         C::attempt_gently(&self.word).then_some(())
     }
 
+    #[inline(always)]
+    fn attempt(&self) -> Option<()> {
+        C::attempt(&self.word).then_some(())
+    }
+
     fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
         (C::attempt(&self.word) || self.lock_for(self.address(), Some(deadline))).then_some(())
     }

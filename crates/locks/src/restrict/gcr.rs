@@ -108,16 +108,15 @@ pub trait Restricted<P: Platform>: Sized {
     /// What the state is made with.
     fn knobs(&self) -> &Knobs;
 
-    /// Acquires; gives up at the deadline if there is one.
+    /// Acquires.
     #[inline(always)]
-    fn acquire(&self, deadline: Option<Deadline>) -> Option<Token<P, Self>> {
-        match restriction(self) {
-            Some(state) if state.is_enabled() => acquire_restricted(self, state, deadline),
-            _ => match self.inner().attempt() {
-                Some(token) => Some(token),
-                None => acquire_contended(self, deadline),
-            },
-        }
+    fn acquire(&self) -> Token<P, Self> {
+        at_once(self).unwrap_or_else(|| acquire_in_the_end(self))
+    }
+
+    /// Acquires, or gives up at the deadline.
+    fn acquire_until(&self, deadline: Deadline) -> Option<Token<P, Self>> {
+        at_once(self).or_else(|| acquire_slow(self, Some(deadline)))
     }
 
     /// Acquires if the inner lock is free, whoever is passive.
@@ -199,9 +198,32 @@ fn acquire_inner<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadl
     }
 }
 
-/// Not restricted, and somebody is in the way: is it time to restrict?
+/// Acquires if nothing is restricted and nobody in the way.
+#[inline(always)]
+fn at_once<P: Platform, S: Restricted<P>>(lock: &S) -> Option<Token<P, S>> {
+    if restriction(lock).is_some_and(Restriction::is_enabled) { None } else { lock.inner().attempt() }
+}
+
+/// The rest of an acquisition without a deadline: one call, so that the way without it needs no stack.
 #[cold]
 #[inline(never)]
+fn acquire_in_the_end<P: Platform, S: Restricted<P>>(lock: &S) -> Token<P, S> {
+    match acquire_slow(lock, None) {
+        Some(token) => token,
+        None => unreachable!("an acquisition without a deadline ends with the lock"),
+    }
+}
+
+/// Restricted, or somebody is in the way.
+#[cold]
+fn acquire_slow<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadline>) -> Option<Token<P, S>> {
+    match restriction(lock) {
+        Some(state) if state.is_enabled() => acquire_restricted(lock, state, deadline),
+        _ => acquire_contended(lock, deadline),
+    }
+}
+
+/// Not restricted, and somebody is in the way: is it time to restrict?
 fn acquire_contended<P: Platform, S: Restricted<P>>(
     lock: &S,
     deadline: Option<Deadline>,
@@ -215,8 +237,6 @@ fn acquire_contended<P: Platform, S: Restricted<P>>(
     })
 }
 
-#[cold]
-#[inline(never)]
 fn acquire_restricted<P: Platform, S: Restricted<P>>(
     lock: &S,
     state: &State<P, S>,
@@ -354,10 +374,7 @@ unsafe impl<P: Platform, L: RawLock<P>, S: Passive<P>> RawLock<P> for Gcr<P, L, 
 
     #[inline(always)]
     fn lock(&self) -> L::Token {
-        match self.acquire(None) {
-            Some(token) => token,
-            None => unreachable!("an acquisition without a deadline ends with the lock"),
-        }
+        self.acquire()
     }
 
     #[inline(always)]
@@ -366,7 +383,7 @@ unsafe impl<P: Platform, L: RawLock<P>, S: Passive<P>> RawLock<P> for Gcr<P, L, 
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<L::Token> {
-        self.acquire(Some(deadline))
+        self.acquire_until(deadline)
     }
 
     #[inline(always)]

@@ -58,10 +58,6 @@ pub(super) struct Shared<P: Platform, M: 'static> {
     nodes: Children<P, Readers<P>, 4>,
     limit: P::U32,
     owner: P::U32,
-    /// The bars come with the writers' lock. This and the next belong to its holder.
-    pub(super) handed: P::Data<bool>,
-    /// The word of the holder's token.
-    pub(super) token: P::Data<usize>,
     writers_line: WritersLine<P, M>,
 }
 
@@ -76,6 +72,10 @@ pub(super) struct WritersLine<P: Platform, M> {
     pub(super) turn: P::Futex,
     /// Changed by the holder of the writers' lock.
     pub(super) phase: P::U32,
+    /// The bars come with the writers' lock. This and the next belong to its holder.
+    pub(super) handed: P::Data<bool>,
+    /// The word of the holder's token.
+    pub(super) token: P::Data<usize>,
 }
 
 impl<P: Platform, M> core::ops::Deref for Shared<P, M> {
@@ -93,13 +93,13 @@ impl<P: Platform, M: LocalLock<P>> PoolNode<P> for Shared<P, M> {
             nodes: Children::new(),
             limit: P::U32::new(0),
             owner: P::U32::new(0),
-            handed: P::Data::new(false),
-            token: P::Data::new(0),
             writers_line: WritersLine {
                 writers: M::new(),
                 remaining: P::U32::new(RESTING),
                 turn: P::Futex::new(WAITING),
                 phase: P::U32::new(IDLE),
+                handed: P::Data::new(false),
+                token: P::Data::new(0),
             },
         }
     }
