@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test build lint bench clean
+.PHONY: demo test build miri lint bench clean
 
 ## demo: compare locks on RocksDB, print a table and the path of the report
 demo: build
@@ -18,6 +18,11 @@ test:
 	scripts/setup.sh test
 	$(CARGO) build --release -p lockwork-preload
 	scripts/test.sh
+
+## miri: every lock in Miri with several seeds; installs a nightly toolchain with it
+miri:
+	scripts/setup.sh miri
+	MIRI_SEEDS=$${MIRI_SEEDS:-0..8} scripts/test.sh miri
 
 ## lint: formatting and clippy
 lint:

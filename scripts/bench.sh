@@ -6,9 +6,12 @@
 #   (default: all but monitor, which needs root)
 #
 # Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
-# compared is interleaved within one run of `lockwork compare`. Takes about an hour.
+# compared is interleaved within one run of `lockwork compare`. Takes about an hour and a half.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# Numbers are read and written as the programs do.
+export LC_ALL=C
 
 # Spinning locks as they were published: without the yields that Lockwork adds after a while.
 export LOCKWORK_STRICT_SPIN=1
@@ -129,7 +132,9 @@ spread() {
 readrandom() {
     local db=target/bench-db
     if [[ ! -d $db ]]; then
-        db_bench "--db=$db" --benchmarks=fillseq "--num=$KEYS" --compression_type=none >/dev/null 2>&1
+        rm -rf "$db.new"
+        db_bench "--db=$db.new" --benchmarks=fillseq "--num=$KEYS" --compression_type=none >/dev/null
+        mv "$db.new" "$db"
     fi
     cat "$db"/* >/dev/null # No run is to wait for the disk.
     compare "$@" --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
@@ -138,17 +143,23 @@ readrandom() {
         --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
 }
 
-# Compares on LevelDB's readrandom; the first argument is the name of the result.
+# Compares on LevelDB's readrandom; the first argument is the name of the result. Its own figure adds up the times that threads took,
+# which is less where some are through before others.
 leveldb() {
     local db=target/bench-leveldb program=target/leveldb/db_bench
-    scripts/leveldb.sh
+    if [[ ! -x $program ]]; then
+        echo "bench: SKIPPED LevelDB: run scripts/leveldb.sh" >&2
+        return
+    fi
     if [[ ! -d $db ]]; then
-        "$program" "--db=$db" --benchmarks=fillseq "--num=$KEYS" >/dev/null 2>&1
+        rm -rf "$db.new"
+        "$program" "--db=$db.new" --benchmarks=fillseq "--num=$KEYS" >/dev/null
+        mv "$db.new" "$db"
     fi
     cat "$db"/* >/dev/null # No run is to wait for the disk.
-    compare "$@" --metric 'us=readrandom +: +([\d.]+) micros/op' \
+    compare "$@" --metric wall --metric 'us=readrandom +: +([\d.]+) micros/op' \
         -- "$program" "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' "--num=$KEYS" \
-        "--reads={${READS:-400000}/threads}"
+        "--reads={${READS:-1000000}/threads}"
 }
 
 # Locks that block, as users run them, on programs and on the workloads of the papers, from as many threads as CPUs of a small
@@ -250,6 +261,7 @@ overhead() {
             value=$("${watched[@]}" "LOCKWORK_MONITOR=$([[ $case == itself ]] && echo "$socket" || echo 0)" "$@" |
                 sed -n "s/$pattern//p")
             after=$(switches)
+            [[ $value =~ ^[0-9.]+$ ]] || { echo "bench: one time was expected of: $*" >&2; return 1; }
             echo "$round,$case,$value,$((after - before))" >>"$csv"
             stop_monitor
         done

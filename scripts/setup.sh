@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what `make demo`, `make test` or `make bench` needs on Debian, and nothing that is already there.
+# Installs what `make demo`, `make test`, `make miri` or `make bench` needs on Debian, and nothing that is already there.
 #
-#   scripts/setup.sh demo|test|bench
+#   scripts/setup.sh demo|test|miri|bench
 #
 # Exit status: 0 all there; 2 something is missing that this script may not or cannot install
 # (one line says which command mends it).
@@ -98,11 +98,20 @@ setup_test() {
 setup_bench() {
     find_missing "${bench_packages[@]}"
     [[ ${#missing[@]} -eq 0 ]] || install_missing || exit 2
+    "$(dirname "$0")/leveldb.sh" || echo "setup: going on without LevelDB's benchmark" >&2
+}
+
+setup_miri() {
+    cargo +nightly miri --version >/dev/null 2>&1 && return
+    type -P rustup >/dev/null || die "rustup not found; install Rust by rustup, Miri comes with its nightly toolchain"
+    rustup --quiet toolchain install nightly --profile minimal --component miri,rust-src ||
+        die "no nightly toolchain with Miri is to be had; try another day, or: rustup toolchain install nightly-DATE"
 }
 
 case "${1-}" in
     demo) setup_demo ;;
     test) setup_test ;;
+    miri) setup_miri ;;
     bench) setup_bench ;;
-    *) die "usage: scripts/setup.sh demo|test|bench" ;;
+    *) die "usage: scripts/setup.sh demo|test|miri|bench" ;;
 esac

@@ -110,19 +110,25 @@ pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut>;
 
     /// [`WaitPolicy::wait`] for a grant by the thread whose [`Platform::scheduling_id`] is `ahead`, or by others if it gives up.
+    /// `own` says to those behind who is ahead of them: a waiter that gives up puts there whom it went by itself.
     ///
     /// # Errors
     ///
     /// As [`WaitPolicy::wait`].
-    fn wait_behind(word: &P::Futex, ahead: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        let _ = ahead;
+    fn wait_behind(
+        word: &P::Futex,
+        ahead: u32,
+        own: &Owner<P>,
+        deadline: Option<Deadline>,
+    ) -> Result<(), TimedOut> {
+        let _ = (ahead, own);
         Self::wait(word, deadline)
     }
 }
 
 /// Who waits or holds with a queue node, for those behind it who look ahead.
 #[derive(Debug)]
-pub(crate) struct Owner<P: Platform>(P::U32);
+pub struct Owner<P: Platform>(P::U32);
 
 impl<P: Platform> Owner<P> {
     /// Somebody.
@@ -136,6 +142,11 @@ impl<P: Platform> Owner<P> {
         if W::LOOKS_AHEAD {
             self.0.store(P::scheduling_id(), Relaxed); // ORDER: what publishes the node publishes it.
         }
+    }
+
+    /// Notes the thread `other` in place of the calling one, which is about to leave the queue.
+    pub(crate) fn leave_to(&self, other: u32) {
+        self.0.store(other, Relaxed); // ORDER: a hint.
     }
 
     /// What [`WaitPolicy::wait_behind`] wants to know of the one ahead.

@@ -64,23 +64,32 @@ static void bombard(int (*wait)(void), bool rwlock) {
     yes("handler ran", get(&handled) > 0);
 }
 
-/* A wait under signals must time out. On a busy machine a deadline can pass before the first signal is sent, which says
-   nothing: the next one is later. */
-static void bombard_until_timeout(int (*wait)(void), bool rwlock) {
-    install();
-    must(lock_it(rwlock) == 0);
+/* A wait under signals must time out; `begin` returns when a thread waits until `when`. On a busy machine a deadline can pass
+   before the first signal is sent, which says nothing: the next one is later. */
+static void must_time_out(pthread_t (*begin)(void *), void *arg) {
     int error = ETIMEDOUT;
     for (int deadline_ms = 200; error == ETIMEDOUT && get(&handled) == 0 && deadline_ms < 4000; deadline_ms *= 2) {
-        set(&waiting, 0);
         set(&done, 0);
         when = in_ms(CLOCK_REALTIME, deadline_ms);
-        pthread_t thread = start(wait_and_tell, &wait);
-        await(&waiting, 1);
+        pthread_t thread = begin(arg);
         signal_often(thread, true);
         error = (int)(intptr_t)join(thread);
     }
     result("wait", error, ETIMEDOUT);
     yes("handler ran", get(&handled) > 0);
+}
+
+static pthread_t begin_to_wait(void *wait) {
+    set(&waiting, 0);
+    pthread_t thread = start(wait_and_tell, wait);
+    await(&waiting, 1);
+    return thread;
+}
+
+static void bombard_until_timeout(int (*wait)(void), bool rwlock) {
+    install();
+    must(lock_it(rwlock) == 0);
+    must_time_out(begin_to_wait, &wait);
 }
 
 CASE(signals_mutex_lock, 20) { bombard(wait_mutex, false); }
@@ -141,16 +150,7 @@ CASE(signals_cond_timedwait, 20) { bombard_cond(&m); }
 
 CASE(signals_cond_timeout, 20) {
     install();
-    int error = ETIMEDOUT;
-    for (int deadline_ms = 200; error == ETIMEDOUT && get(&handled) == 0 && deadline_ms < 4000; deadline_ms *= 2) {
-        set(&done, 0);
-        when = in_ms(CLOCK_REALTIME, deadline_ms);
-        pthread_t thread = start_waiting(&m);
-        signal_often(thread, true);
-        error = (int)(intptr_t)join(thread);
-    }
-    result("wait", error, ETIMEDOUT);
-    yes("handler ran", get(&handled) > 0);
+    must_time_out(start_waiting, &m);
 }
 
 /* sem_wait does end with EINTR: not ours, and it must stay so. */

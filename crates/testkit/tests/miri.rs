@@ -1,24 +1,27 @@
 //! Every lock on the portable platform, whose nodes are boxes: under Miri this shows that no lock reads freed or
 //! uninitialised memory, races, or leaks.
 //!
-//! `MIRIFLAGS=-Zmiri-many-seeds=0..8 cargo +nightly miri test -p lockwork-testkit --test miri`, where the component `miri`
-//! is installed; an ordinary test elsewhere.
+//! Run it by `make miri`; without Miri it is an ordinary test.
 
 use std::thread;
 
 use lockwork_locks::RawLock;
-use lockwork_locks::catalogue::{LOCKS, Visitor, dispatch};
+use lockwork_locks::biased::Biased;
+use lockwork_locks::catalogue::{LOCKS, LockId, Visitor, dispatch};
 use lockwork_locks::cond::{Cond, Outcome};
 use lockwork_locks::queue::mcs::Mcs;
-use lockwork_locks::restrict::gcr::{Gcr, Knobs};
+use lockwork_locks::restrict::gcr::{ByNode, Gcr, Knobs};
 use lockwork_locks::wait::SpinThenPark;
 use lockwork_platform::{Clock, DataCell, Deadline, Platform};
 use lockwork_testkit::erased::{AnyLock, Held, erased};
 use lockwork_testkit::portable::{Portable, PortableData};
+use lockwork_testkit::rw::RwSubject;
 
 /// Miri is slow.
 const ROUNDS: u64 = if cfg!(miri) { 4 } else { 300 };
 const THREADS: u64 = 3;
+/// What wrappers are run around: a lock that spins, one that sleeps, one that queues.
+const WRAPPED: [LockId; 3] = [LockId::Tas, LockId::Futex, LockId::McsStp];
 
 /// Restricts at once, and promotes often.
 fn strict() -> Knobs {
@@ -78,15 +81,92 @@ fn exercise(name: &str, make: fn() -> AnyLock<Portable>) {
     assert_eq!(Portable::nodes_in_use(), before, "nodes in use after {name}");
 }
 
-/// What makes a lock, plain and restricted.
-struct Makers;
+/// What makes a lock: by itself, and in each wrapper by its name.
+struct Makers {
+    plain: fn() -> AnyLock<Portable>,
+    wrapped: [(&'static str, fn() -> AnyLock<Portable>); 3],
+}
 
-impl Visitor<Portable> for Makers {
-    type Output = [fn() -> AnyLock<Portable>; 2];
+/// Has the type of a lock make its [`Makers`].
+struct Make;
 
-    fn visit<L: RawLock<Portable> + 'static>(self) -> Self::Output {
-        [|| erased(L::new()), || erased(Gcr::<Portable, L>::with_knobs(strict()))]
+impl Visitor<Portable> for Make {
+    type Output = Makers;
+
+    fn visit<L: RawLock<Portable> + 'static>(self) -> Makers {
+        Makers {
+            plain: || erased(L::new()),
+            wrapped: [
+                ("gcr", || erased(Gcr::<Portable, L>::with_knobs(strict()))),
+                ("gcr-numa", || erased(Gcr::<Portable, L, ByNode>::with_knobs(strict()))),
+                ("biased", || erased(Biased::<Portable, L>::new())),
+            ],
+        }
     }
+}
+
+/// Readers, writers, those who try, give up or go from one to the other.
+fn exercise_rw(subject: RwSubject) {
+    let before = Portable::nodes_in_use();
+    let lock = subject.make::<Portable>();
+    let count = PortableData::new(0_u64);
+    let add = || {
+        // SAFETY: the caller is the writer.
+        let seen = unsafe { count.get() };
+        // SAFETY: as above.
+        unsafe { count.set(seen + 1) };
+    };
+    let look = |is_reader: bool| {
+        if is_reader {
+            // SAFETY: a reader.
+            let seen = unsafe { count.get() };
+            // SAFETY: a reader, once.
+            unsafe { lock.unlock_shared() };
+            assert!(seen <= THREADS * ROUNDS * 3, "a count that nobody wrote");
+        }
+    };
+    let change = |is_writer: bool| {
+        if is_writer {
+            add();
+            // SAFETY: the writer, once.
+            unsafe { lock.unlock_exclusive() };
+        }
+        u64::from(is_writer)
+    };
+    let work = || -> u64 {
+        (0..ROUNDS)
+            .map(|round| {
+                let soon = || {
+                    Some(Deadline::after(
+                        Clock::Monotonic,
+                        Portable::now(Clock::Monotonic),
+                        round % 4 * 1_000,
+                    ))
+                };
+                assert!(lock.lock_shared(None), "a wait without a deadline ends with the lock");
+                look(true);
+                look(lock.try_lock_shared());
+                look(lock.lock_shared(soon()));
+                let writes = change(lock.try_lock_exclusive()) + change(lock.lock_exclusive(soon()));
+                assert!(lock.lock_exclusive(None), "a wait without a deadline ends with the lock");
+                add();
+                // SAFETY: the writer.
+                unsafe { lock.downgrade() };
+                look(true);
+                writes + 1
+            })
+            .sum()
+    };
+    let writes = thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("a worker")).sum::<u64>()
+    });
+    // SAFETY: all threads have been joined.
+    assert_eq!(unsafe { count.get() }, writes, "writes under {subject}");
+    assert!(!lock.is_locked(), "{subject} is locked");
+    // SAFETY: nobody uses it any more.
+    unsafe { lock.dispose() };
+    assert_eq!(Portable::nodes_in_use(), before, "nodes in use after {subject}");
 }
 
 /// Signals, deadlines and broadcasts on a condition.
@@ -142,9 +222,14 @@ fn exercise_condition() {
 #[test]
 fn locks_and_conditions_use_their_nodes_well() {
     for lock in LOCKS {
-        let [plain, restricted] = dispatch(lock.id, Makers);
-        exercise(lock.name, plain);
-        exercise(&format!("gcr({})", lock.name), restricted);
+        let makers = dispatch(lock.id, Make);
+        exercise(lock.name, makers.plain);
+        if WRAPPED.contains(&lock.id) {
+            for (wrapper, make) in makers.wrapped {
+                exercise(&format!("{wrapper}({})", lock.name), make);
+            }
+        }
     }
+    RwSubject::all().for_each(exercise_rw);
     exercise_condition();
 }

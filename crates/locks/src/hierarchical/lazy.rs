@@ -165,10 +165,11 @@ impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
     /// Nobody uses the lock.
     pub(crate) unsafe fn dispose(&self, clear: impl FnOnce(&T)) {
         let state = self.get();
-        self.0.store(ptr::null_mut(), Relaxed);
-        let Some(state) = state else { return };
+        // What is freed is the pointer that there was: a reference to the state may not free it.
+        let word = NonNull::new(self.0.swap(ptr::null_mut(), Relaxed));
+        let (Some(state), Some(word)) = (state, word) else { return };
         clear(state);
         // SAFETY: unlinked, and nobody else knows of it.
-        unsafe { P::free_node(NonNull::from(state)) };
+        unsafe { P::free_node(word) };
     }
 }

@@ -462,10 +462,11 @@ unsafe impl<P: Platform, const EAGER: bool> RawLock<P> for Glk<P, EAGER> {
     }
 
     unsafe fn dispose(&self) {
-        let Some(state) = self.state(self.word.load(Relaxed)) else { return };
-        self.word.store(ptr::null_mut(), Relaxed);
-        // SAFETY: unlinked, and the caller's contract: nobody uses the lock.
-        unsafe { P::free_node(NonNull::from(state)) };
+        let word = self.word.swap(ptr::null_mut(), Relaxed);
+        if let Some(state) = NonNull::new(word.map_addr(|address| address & !MODES)) {
+            // SAFETY: unlinked, and the caller's contract: nobody uses the lock.
+            unsafe { P::free_node(state) };
+        }
     }
 }
 

@@ -347,7 +347,8 @@ impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock<P> for Malth<P, 
         let ahead = pred.owner.get::<W>();
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
         // SAFETY: our node lives until it is granted or abandoned, and `wait_behind` returns then.
-        W::wait_behind(&unsafe { node.as_ref() }.word, ahead, deadline).is_ok()
+        let ours = unsafe { node.as_ref() };
+        W::wait_behind(&ours.word, ahead, &ours.owner, deadline).is_ok()
     }
 }
 

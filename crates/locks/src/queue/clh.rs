@@ -213,7 +213,9 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
         if deadline.is_some() {
             ahead.next.store(node.as_ptr(), Relaxed); // I5. ORDER: E4 publishes it.
         }
-        if W::wait_behind(&ahead.word, ahead.owner.get::<W>(), deadline).is_err() {
+        // SAFETY: ours.
+        let own = &unsafe { node.as_ref() }.owner;
+        if W::wait_behind(&ahead.word, ahead.owner.get::<W>(), own, deadline).is_err() {
             return false;
         }
         // SAFETY: granted (I3). ORDER: E3.

@@ -190,7 +190,8 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
         };
         link.store(node.as_ptr(), Release); // ORDER: E3.
         // SAFETY: our node lives until it is granted (and settled) or abandoned, and `wait_behind` returns then.
-        W::wait_behind(&unsafe { node.as_ref() }.word, ahead, deadline).is_ok()
+        let ours = unsafe { node.as_ref() };
+        W::wait_behind(&ours.word, ahead, &ours.owner, deadline).is_ok()
     }
 
     /// The holder takes its node out of the queue.

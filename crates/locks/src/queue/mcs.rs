@@ -150,7 +150,8 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
         let ahead = pred.owner.get::<W>();
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
         // SAFETY: our node lives until it is granted or abandoned, and `wait_behind` returns then.
-        W::wait_behind(&unsafe { node.as_ref() }.word, ahead, deadline).is_ok()
+        let ours = unsafe { node.as_ref() };
+        W::wait_behind(&ours.word, ahead, &ours.owner, deadline).is_ok()
     }
 
     /// Waits with `node`, which is in the queue or soon will be. Returns whether it was granted the lock.

@@ -284,7 +284,7 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for McsTry<P, W> {
         let before = unsafe { pred.as_ref() };
         let ahead = before.owner.get::<W>();
         before.next.store(node.as_ptr(), Release); // ORDER: E3.
-        if W::wait_behind(&mine.word, ahead, deadline).is_err() && self.leave(node) {
+        if W::wait_behind(&mine.word, ahead, &mine.owner, deadline).is_err() && self.leave(node) {
             return false;
         }
         mine.unlatch(); // I5.

@@ -416,8 +416,8 @@ unsafe impl<P: Platform, const N: usize, const CROWD: u32> RawLock<P> for Ptl<P,
     }
 
     unsafe fn dispose(&self) {
-        let slots = self.own_slots().map(NonNull::from);
-        self.slots.store(ptr::null_mut(), Relaxed);
+        let own = self.own_slots().is_some();
+        let slots = NonNull::new(self.slots.swap(ptr::null_mut(), Relaxed)).filter(|_| own);
         self.next.store(0, Relaxed);
         self.serving.store(0, Relaxed);
         if let Some(slots) = slots {

@@ -14,7 +14,7 @@
 //! the lock goes to writers who are awake. `cst-rwsem` lets readers in when no writer of the releaser's node is, rather than when none
 //! waits: they would wait for somebody to wake up.
 //!
-//! Properties: 8 bytes at rest; used, 256 more, 64 for each further node that reads, and the state of the writers' lock. Readers of different
+//! Properties: 8 bytes at rest; used, 192 more, 64 for each further node that reads, and the state of the writers' lock. Readers of different
 //! nodes share no line that changes. A writer changes a line a node, twice.
 //!
 //! # State

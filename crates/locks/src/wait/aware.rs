@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering::Acquire;
 
 use lockwork_platform::{AtomicCell, Deadline, Platform, TimedOut};
 
-use super::{GRANTED, WaitPolicy, abandon, expired, park, poll_within};
+use super::{GRANTED, Owner, WaitPolicy, abandon, expired, park, poll_within};
 
 /// Spinning while whoever is ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`), or, if it
 /// `LEAVES`, giving up.
@@ -111,14 +111,23 @@ impl<P: Platform, const LEAVES: bool> WaitPolicy<P> for AwareThen<LEAVES> {
     const LOOKS_AHEAD: bool = true;
 
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        <Self as WaitPolicy<P>>::wait_behind(word, 0, deadline)
+        <Self as WaitPolicy<P>>::wait_behind(word, 0, &Owner::new(), deadline)
     }
 
-    fn wait_behind(word: &P::Futex, ahead: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+    fn wait_behind(
+        word: &P::Futex,
+        ahead: u32,
+        own: &Owner<P>,
+        deadline: Option<Deadline>,
+    ) -> Result<(), TimedOut> {
         match spin_on::<P>(word, ahead, deadline) {
             Spun::Done => Ok(()),
             Spun::Bleak if !LEAVES => park::<P>(word, deadline),
-            Spun::Late | Spun::Bleak => abandon::<P>(word),
+            Spun::Late | Spun::Bleak => {
+                // Whoever comes behind our node would watch a thread that is no longer in the queue, and spin for as long as that runs.
+                own.leave_to(ahead);
+                abandon::<P>(word).inspect(|()| own.note::<Self>())
+            }
         }
     }
 }

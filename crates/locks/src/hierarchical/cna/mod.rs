@@ -231,7 +231,7 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Cna<P, W> {
         let pred = unsafe { &*pred };
         let ahead = pred.owner.get::<W>();
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
-        W::wait_behind(&ours.word, ahead, deadline).is_ok()
+        W::wait_behind(&ours.word, ahead, &ours.owner, deadline).is_ok()
     }
 }
 

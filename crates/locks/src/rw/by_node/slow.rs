@@ -55,13 +55,9 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
 
     fn read_or_sleep(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
         let mut patience = Patience::new::<P>();
-        let (mut bars, mut before) = (0, 0);
+        let (mut bars, mut budget) = (0, P::spin_budget());
         loop {
-            let looks = || (word.load(Relaxed) & BARRED == 0).then_some(());
-            // Where threads outnumber CPUs, the writer may need this one.
-            if !P::crowded(&mut before) {
-                poll_within::<P, _>(P::spin_budget(), looks);
-            }
+            poll_within::<P, _>(budget, || (word.load(Relaxed) & BARRED == 0).then_some(()));
             if enter::<P>(word) {
                 Self::wake_others(word);
                 return true;
@@ -77,6 +73,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                         return false;
                     }
                     patience.pause::<P>();
+                    budget = 0;
                     continue;
                 }
             } else if R::FAVOUR == Favour::Neutral && bars == MOST_BARS {
@@ -89,6 +86,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                 && (seen == asleep || word.compare_exchange(seen, asleep, Relaxed, Relaxed).is_ok());
             if is_barred {
                 bars += 1;
+                budget = P::spin_budget();
                 // I7.
                 if word.wait(asleep, deadline).is_err() {
                     if enter::<P>(word) {

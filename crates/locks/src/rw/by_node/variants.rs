@@ -128,4 +128,7 @@ pub type CstRwsemNeutral<P> = ByNode<P, Cst<P>, NeutralParking>;
 const _: () = assert!(size_of::<CRwWp<Native>>() == C_RW_WP.bytes);
 
 /// The state of a lock is what its properties say.
-const _: () = assert!(size_of::<super::Shared<Native, CTktTkt<Native>>>() == 192);
+const _: () = assert!(
+    size_of::<super::Shared<Native, CTktTkt<Native>>>() == 192
+        && size_of::<super::Shared<Native, Cst<Native>>>() == 192
+);
