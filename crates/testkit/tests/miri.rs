@@ -67,7 +67,7 @@ impl Bench {
     }
 }
 
-fn exercise(name: &str, make: fn() -> AnyLock<Portable>) {
+fn exercise(name: &str, make: Maker) {
     let before = Portable::nodes_in_use();
     let bench = Bench { lock: make(), count: PortableData::new(0) };
     let sections = thread::scope(|scope| {
@@ -81,10 +81,12 @@ fn exercise(name: &str, make: fn() -> AnyLock<Portable>) {
     assert_eq!(Portable::nodes_in_use(), before, "nodes in use after {name}");
 }
 
+type Maker = fn() -> AnyLock<Portable>;
+
 /// What makes a lock: by itself, and in each wrapper by its name.
 struct Makers {
-    plain: fn() -> AnyLock<Portable>,
-    wrapped: [(&'static str, fn() -> AnyLock<Portable>); 3],
+    plain: Maker,
+    wrapped: [(&'static str, Maker); 3],
 }
 
 /// Has the type of a lock make its [`Makers`].
