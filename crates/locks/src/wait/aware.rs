@@ -14,7 +14,7 @@
 //!
 //! Who is ahead may be out of date, which misjudges how long to spin: between the nodes (HMCS, AHMCS, C-MCS-MCS) a waiter watches the
 //! thread that came first from the other node, whoever of that node holds the lock since; one that was put aside (Malthusian)
-//! watches whom it stood behind.
+//! watches whom it stood behind. A waiter that leaves the queue notes in its node the one that it watched itself.
 //!
 //! Either way spinning ends: after [`WATCHED`] or [`UNWATCHED`] times the budget a waiter sleeps whatever it has seen, so that
 //! what it was told may be wrong, or old, or missing, and costs time only.
@@ -129,5 +129,35 @@ impl<P: Platform, const LEAVES: bool> WaitPolicy<P> for AwareThen<LEAVES> {
                 abandon::<P>(word).inspect(|()| own.note::<Self>())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockwork_platform::{Clock, Native};
+
+    use super::*;
+    use crate::wait::WAITING;
+
+    const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
+
+    #[test]
+    fn who_leaves_the_queue_says_whom_it_went_by() {
+        let word = <Native as Platform>::Futex::new(WAITING);
+        let own = Owner::<Native>::new();
+        own.note::<AwareOrLeave>();
+        assert_eq!(own.get::<AwareOrLeave>(), Native::scheduling_id());
+        let ahead = Native::scheduling_id() + 1;
+        assert!(AwareOrLeave::wait_behind(&word, ahead, &own, Some(PAST)).is_err());
+        assert_eq!(own.get::<AwareOrLeave>(), ahead);
+    }
+
+    #[test]
+    fn who_is_granted_the_lock_stays() {
+        let word = <Native as Platform>::Futex::new(GRANTED);
+        let own = Owner::<Native>::new();
+        own.note::<AwareOrLeave>();
+        assert!(AwareOrLeave::wait_behind(&word, 1, &own, Some(PAST)).is_ok());
+        assert_eq!(own.get::<AwareOrLeave>(), Native::scheduling_id());
     }
 }
