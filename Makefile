@@ -19,7 +19,7 @@ test:
 	$(CARGO) build --release -p lockwork-preload
 	scripts/test.sh
 
-## miri: every lock in Miri with several seeds; installs a nightly toolchain with it
+## miri: every lock in Miri (more seeds: MIRI_SEEDS=0..8); installs a nightly toolchain with it
 miri:
 	scripts/setup.sh miri
 	scripts/test.sh miri
