@@ -128,15 +128,23 @@ spread() {
         }'
 }
 
+# Fills the database $1 by a db_bench, the other arguments, unless that has been done, and has it in memory: no run is to wait for the
+# disk.
+provide() {
+    local db=$1
+    shift
+    if [[ ! -d $db ]]; then
+        rm -rf "$db.new"
+        "$@" "--db=$db.new" --benchmarks=fillseq "--num=$KEYS" >"$db.log" 2>&1 || { tail -n 5 "$db.log" >&2; return 1; }
+        mv "$db.new" "$db"
+    fi
+    cat "$db"/* >/dev/null
+}
+
 # Compares on RocksDB's readrandom with one block-cache shard; the first argument is the name of the result.
 readrandom() {
     local db=target/bench-db
-    if [[ ! -d $db ]]; then
-        rm -rf "$db.new"
-        db_bench "--db=$db.new" --benchmarks=fillseq "--num=$KEYS" --compression_type=none >/dev/null
-        mv "$db.new" "$db"
-    fi
-    cat "$db"/* >/dev/null # No run is to wait for the disk.
+    provide "$db" db_bench --compression_type=none
     compare "$@" --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
         -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
         "--num=$KEYS" "--reads={${READS:-200000}/threads}" --seed=1 --histogram=1 \
@@ -151,12 +159,7 @@ leveldb() {
         echo "bench: SKIPPED LevelDB: run scripts/leveldb.sh" >&2
         return
     fi
-    if [[ ! -d $db ]]; then
-        rm -rf "$db.new"
-        "$program" "--db=$db.new" --benchmarks=fillseq "--num=$KEYS" >/dev/null
-        mv "$db.new" "$db"
-    fi
-    cat "$db"/* >/dev/null # No run is to wait for the disk.
+    provide "$db" "$program"
     compare "$@" --metric wall --metric 'us=readrandom +: +([\d.]+) micros/op' \
         -- "$program" "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' "--num=$KEYS" \
         "--reads={${READS:-1000000}/threads}"
@@ -270,8 +273,8 @@ overhead() {
     {
         echo "$ $*"
         for case in "${cases[@]}"; do
-            read -r time _ < <(awk -F, -v which="$case" '$2 == which { print $3 }' "$csv" | spread 0)
-            read -r often _ < <(awk -F, -v which="$case" '$2 == which { print $4 }' "$csv" | spread 0)
+            read -r time _ < <(sed -n "s/^[0-9]*,$case,\(.*\),.*/\1/p" "$csv" | spread 0)
+            read -r often _ < <(sed -n "s/^[0-9]*,$case,.*,//p" "$csv" | spread 0)
             read -r ratio low high < <(awk -F, -v which="$case" '
                 $2 == "none" { none[$1] = $3 }
                 $2 == which { this[$1] = $3 }

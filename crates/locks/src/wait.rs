@@ -110,7 +110,7 @@ pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut>;
 
     /// [`WaitPolicy::wait`] for a grant by the thread whose [`Platform::scheduling_id`] is `ahead`, or by others if it gives up.
-    /// `own` says to those behind who is ahead of them: a waiter that gives up puts there whom it went by itself.
+    /// `own` says to those behind who is ahead of them: a waiter that gives up awake puts there whom it went by itself.
     ///
     /// # Errors
     ///

@@ -14,7 +14,8 @@
 //!
 //! Who is ahead may be out of date, which misjudges how long to spin: between the nodes (HMCS, AHMCS, C-MCS-MCS) a waiter watches the
 //! thread that came first from the other node, whoever of that node holds the lock since; one that was put aside (Malthusian)
-//! watches whom it stood behind. A waiter that leaves the queue notes in its node the one that it watched itself.
+//! watches whom it stood behind. A waiter that leaves the queue notes in its node the one that it watched itself, but
+//! for one that slept until its deadline: its node is somebody else's then.
 //!
 //! Either way spinning ends: after [`WATCHED`] or [`UNWATCHED`] times the budget a waiter sleeps whatever it has seen, so that
 //! what it was told may be wrong, or old, or missing, and costs time only.
