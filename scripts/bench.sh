@@ -240,28 +240,28 @@ monitor() {
     done
 }
 
-# What the monitor of the scheduler costs a command that prints its time after the given pattern: without a monitor, with one that has
-# no clients, with one that watches another process, and with one that watches the command's own, in rounds of one each. No lock goes by
-# what the monitor says, so that nothing else differs. Ratios are of the same round.
+# What the monitor of the scheduler costs a command that prints its time after the given pattern: without a monitor, attached to one
+# that nobody asks to watch, beside another process that asks all the time, and attached beside that, which has the command's own threads
+# watched. In rounds of one each. No lock goes by what the monitor says, so that nothing else differs. Ratios are of the same round.
 overhead() {
     local name=$1 rounds=${BENCH_RUNS:-$2} pattern=$3 round case before after value
     local csv=$out/$name.csv preload=$PWD/$BIN/liblockwork.so policy=$PWD/target/watched.toml
     shift 3
-    local -ra cases=(none idle other itself)
-    local -a watched=(env "LD_PRELOAD=$preload" "LOCKWORK_POLICY=$policy")
-    # A process has itself watched if any of its locks may be an aware one.
+    local -ra cases=(none attached asked both)
+    # A process attaches itself if any of its locks may be an aware one.
     printf '%s\n' 'default = "futex"' '[[rule]]' 'symbol = "no_such_lock"' 'lock = "mcs-aware"' >"$policy"
     echo "round,case,time,switches" >"$csv"
     for ((round = 1; round <= rounds; round++)); do
         for case in $(printf '%s\n' "${cases[@]}" | shuf --random-source=<(yes "$round")); do
             [[ $case == none ]] || start_monitor
-            if [[ $case == other ]]; then
-                "${watched[@]}" "LOCKWORK_MONITOR=$socket" sleep infinity &
+            if [[ $case == asked || $case == both ]]; then
+                ask &
                 client=$!
                 sleep 0.2
             fi
             before=$(switches)
-            value=$("${watched[@]}" "LOCKWORK_MONITOR=$([[ $case == itself ]] && echo "$socket" || echo 0)" "$@" |
+            value=$(env "LD_PRELOAD=$preload" "LOCKWORK_POLICY=$policy" \
+                "LOCKWORK_MONITOR=$([[ $case == attached || $case == both ]] && echo "$socket" || echo 0)" "$@" |
                 sed -n "s/$pattern//p")
             after=$(switches)
             [[ $value =~ ^[0-9.]+$ ]] || { echo "bench: one time was expected of: $*" >&2; return 1; }
@@ -286,13 +286,27 @@ overhead() {
     } | tee "$out/$name.txt"
 }
 
+# A client that has nothing to be watched, and asks for it as often as waiters do: it connects again.
+ask() {
+    exec python3 -c '
+import socket, sys, time
+def connect():
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(sys.argv[1])
+connect()
+while True:
+    connect()
+    time.sleep(0.5)
+' "$socket"
+}
+
 # Context switches of the whole machine since it started.
 switches() {
     sed -n 's/^ctxt //p' /proc/stat
 }
 
 daemon= # the monitor's process, while it runs
-client= # a process that it watches
+client= # a process that asks it
 
 # Sets `daemon`, which listens at `socket`; waits until programs can connect.
 start_monitor() {

@@ -1,4 +1,4 @@
-//! The page that says whether the monitor lives.
+//! The page that says whether the monitor lives, and whether it watches.
 //!
 //! Its word is a robust futex that a thread of the daemon holds for life: when the thread ends, and be it by `SIGKILL`, the kernel
 //! itself clears the id in the word. So nobody has to keep a clock going, and the end is seen by the next load.
@@ -10,14 +10,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use lockwork_platform::monitor::{PAGE_WORDS, WATCH_WORD};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 const PAGE: usize = 4096;
 
-/// The page. It says so for as long as the process lives.
+/// The page. It says that the monitor lives for as long as the process does.
 #[derive(Debug)]
-pub(crate) struct Alive(OwnedFd);
+pub(crate) struct Alive {
+    file: OwnedFd,
+    words: &'static [AtomicU32; PAGE_WORDS],
+}
 
 /// What the kernel walks when a thread ends.
 #[repr(C)]
@@ -45,15 +49,21 @@ impl Alive {
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&file, seals)?;
         // SAFETY: page-aligned, zeroed, and mapped for ever.
-        let word: &'static AtomicU32 = unsafe { &*page.cast::<AtomicU32>() };
+        let words: &'static [AtomicU32; PAGE_WORDS] = unsafe { &*page.cast() };
         let (ready, is_ready) = mpsc::channel();
-        thread::Builder::new().name("alive".to_owned()).spawn(move || live(word, &ready))?;
+        thread::Builder::new().name("alive".to_owned()).spawn(move || live(&words[0], &ready))?;
         is_ready.recv().map_err(io::Error::other)??;
-        Ok(Self(file))
+        Ok(Self { file, words })
     }
 
+    /// For clients, who can only read.
     pub(crate) fn readable(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
+    }
+
+    /// The watch of this number is on, or none (0).
+    pub(crate) fn say_watch(&self, number: u32) {
+        self.words[WATCH_WORD].store(number, Ordering::Release);
     }
 }
 

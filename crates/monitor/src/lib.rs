@@ -4,15 +4,16 @@
 //! kernel knows when that is so and tells no unprivileged program. This daemon has the privilege to ask, once for all programs: it
 //! loads a program that the kernel runs at every context switch (`program.rs`), and gives each process that asks a board, read-only
 //! memory in which its own threads are seen to run, to be preempted or to sleep (`lockwork_platform::monitor` has the
-//! format, and is the other side). Who holds a lock the kernel need not know: the lock's queue says who is ahead, by thread id.
+//! format, and is the other side). The program is attached only while clients ask for it, which they do again and again while they have
+//! waiters that would know more: being called costs more than what it does. Who holds a lock the kernel need not know: the lock's queue says who is ahead, by thread id.
 //!
 //! # Threat model
 //!
 //! Clients are any local processes, hostile ones among them; the kernel and root are trusted. What holds:
 //!
 //! - *A client has no privilege, and nobody's memory is read.* The program reads the kernel's own memory only, by pointers that the
-//!   verifier knows the types of. Nothing that a client writes is ever looked at: it connects, and is sent two descriptors.
-//!   There is no request to parse.
+//!   verifier knows the types of. Nothing that a client writes is ever looked at: it connects, and is sent two descriptors. A client
+//!   that connects again wants the scheduler watched. There is no request to parse.
 //! - *A client can write nothing.* A board is a frozen map, the other page a memory file sealed against new writable mappings. `mmap`
 //!   and `mprotect` refuse `PROT_WRITE` on either. (Where unprivileged BPF programs are allowed, which no distribution does,
 //!   a client might write to its own board with one of its own, and mislead itself.)
@@ -27,7 +28,8 @@
 //!   [`PER_USER`], all together at most [`BOARDS`], and neither root nor the others can take the last [`PER_USER`] from
 //!   each other. That counts boards, not processes: one whose process has ended counts for its user for as long as anybody keeps it.
 //!   The daemon never waits for a client. What it has yet to tell the kernel is bounded, however fast processes come
-//!   and go: two orders for each board.
+//!   and go: two orders for each board, and two a second to watch. The most that a client can do is to ask for a watch all the time,
+//!   which costs all context switches what the program costs.
 //! - *The daemon may do little.* Once the programs are loaded it drops all capabilities but `CAP_BPF`, to make boards, and
 //!   `CAP_SYS_RESOURCE`, without which descriptors that clients leave unread would keep it from sending others; it cannot get more by
 //!   executing anything (`no_new_privs`).

@@ -1,19 +1,22 @@
-//! The numbers by which the kernel knows boards, and the thread that tells it which board has which number. While no number has a
-//! board, and that for more than a moment, context switches are not watched at all.
+//! The numbers by which the kernel knows boards, and the thread that tells it which board has which number, and whether to watch:
+//! context switches are watched only while clients ask for it.
 //!
 //! Telling takes milliseconds each time, for the kernel waits until no program is at work on what was there before; clients are
 //! served meanwhile. A number is given to another process only when the kernel has forgotten the board that had it, and nobody keeps
 //! that: who hands on a board of a process that has ended cannot have more of them than numbers. So there are never more than two
 //! orders for each number, however fast processes come and go: while all numbers are taken, or about to be free,
-//! processes are turned away.
+//! processes are turned away. Orders to watch are given twice a second at most.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvError, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use lockwork_platform::monitor::{AGAIN, LAST_WATCH};
+
+use crate::alive::Alive;
 use crate::watch::{Board, Switches, Watch};
 
 /// What is to be told to the kernel.
@@ -23,6 +26,8 @@ pub(crate) enum Order {
     Show(u32, Board),
     /// The number has no board any more.
     Hide(u32),
+    /// Context switches, for a while.
+    Watch,
 }
 
 /// Who passes orders on to the kernel.
@@ -31,12 +36,14 @@ pub(crate) trait Tell: Send + 'static {
     fn tell(&mut self, order: &Order);
     /// Whether somebody still keeps the board of this number, whose process has none any more.
     fn is_kept(&self, number: u32) -> bool;
-    /// There have been no orders for a while.
-    fn rest(&mut self);
+    /// Ends what has been asked for long ago; whether there is still something to end later.
+    fn tire(&mut self) -> bool;
 }
 
-/// For so long there are none before it is said so.
+/// At least so often the teller looks after what is to end.
 const A_WHILE: Duration = Duration::from_secs(1);
+/// For so long context switches are watched without a client asking again.
+const LONGEST_WATCH: Duration = Duration::from_nanos(3 * AGAIN);
 
 /// The numbers.
 #[derive(Debug)]
@@ -47,6 +54,8 @@ pub(crate) struct Numbers {
     forgotten: Receiver<u32>,
     /// Numbers that it is still to forget, and whose user they count for.
     leaving: HashMap<u32, u32>,
+    /// When there was the last order to watch.
+    watched: Option<Instant>,
 }
 
 impl Numbers {
@@ -61,7 +70,13 @@ impl Numbers {
         thread::Builder::new()
             .name("boards".to_owned())
             .spawn(move || carry_out(&todo, &mut teller, &forget))?;
-        Ok(Self { free: (0..count).rev().collect(), orders, forgotten, leaving: HashMap::new() })
+        Ok(Self {
+            free: (0..count).rev().collect(),
+            orders,
+            forgotten,
+            leaving: HashMap::new(),
+            watched: None,
+        })
     }
 
     /// A number that nobody has.
@@ -89,6 +104,17 @@ impl Numbers {
         self.order(Order::Hide(number));
     }
 
+    /// A client wants context switches to be watched.
+    pub(crate) fn watch(&mut self) {
+        /// Orders that follow sooner would say nothing new.
+        const SOON: Duration = Duration::from_nanos(AGAIN / 2);
+        let now = Instant::now();
+        if self.watched.is_none_or(|before| now - before >= SOON) {
+            self.watched = Some(now);
+            self.order(Order::Watch);
+        }
+    }
+
     fn order(&self, order: Order) {
         // The other end lives as long as this one.
         let _ = self.orders.send(order);
@@ -99,7 +125,8 @@ impl Numbers {
 fn carry_out(todo: &Receiver<Order>, teller: &mut impl Tell, forget: &Sender<u32>) {
     // Numbers of boards that somebody may keep.
     let mut kept: Vec<u32> = Vec::new();
-    while let Ok(order) = next(todo, teller, kept.is_empty()) {
+    let mut is_busy = false;
+    while let Ok(order) = next(todo, is_busy || !kept.is_empty()) {
         match order {
             Some(Order::Hide(number)) => kept.push(number),
             Some(order) => teller.tell(&order),
@@ -114,22 +141,19 @@ fn carry_out(todo: &Receiver<Order>, teller: &mut impl Tell, forget: &Sender<u32
             }
             stays
         });
+        is_busy = teller.tire();
     }
 }
 
-/// The next order, or nothing after a while, unless there is `nothing_else` to look after.
-fn next(
-    todo: &Receiver<Order>,
-    teller: &mut impl Tell,
-    nothing_else: bool,
-) -> Result<Option<Order>, RecvError> {
+/// The next order, or, with `more` to look after, nothing after a while.
+fn next(todo: &Receiver<Order>, more: bool) -> Result<Option<Order>, RecvError> {
+    if !more {
+        return todo.recv().map(Some);
+    }
     match todo.recv_timeout(A_WHILE) {
         Ok(order) => Ok(Some(order)),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
         Err(RecvTimeoutError::Disconnected) => Err(RecvError),
-        Err(RecvTimeoutError::Timeout) => {
-            teller.rest();
-            if nothing_else { todo.recv().map(Some) } else { Ok(None) }
-        }
     }
 }
 
@@ -137,15 +161,26 @@ fn next(
 #[derive(Debug)]
 pub(crate) struct Linux {
     watch: Arc<Watch>,
+    alive: Arc<Alive>,
     /// Numbers that have a board.
-    shown: usize,
-    /// While there may be some.
-    switches: Option<Switches>,
+    shown: HashSet<u32>,
+    /// The number of the last watch.
+    last: u32,
+    /// The watch that is on, and when it was asked for last.
+    on: Option<(Switches, Instant)>,
 }
 
 impl Linux {
-    pub(crate) fn new(watch: Arc<Watch>) -> Self {
-        Self { watch, shown: 0, switches: None }
+    pub(crate) fn new(watch: Arc<Watch>, alive: Arc<Alive>) -> Self {
+        Self { watch, alive, shown: HashSet::new(), last: 0, on: None }
+    }
+
+    /// Begins another watch. Clients are told last: until then all that boards say is of earlier ones.
+    fn begin(&mut self) -> Option<Switches> {
+        self.last = self.last % LAST_WATCH + 1;
+        let switches = self.watch.switches(self.last, self.shown.iter().copied()).ok()?;
+        self.alive.say_watch(self.last);
+        Some(switches)
     }
 }
 
@@ -153,10 +188,18 @@ impl Tell for Linux {
     fn tell(&mut self, order: &Order) {
         match order {
             Order::Show(number, board) => {
-                self.shown += usize::from(self.watch.show(*number, board).is_ok());
-                self.switches = self.switches.take().or_else(|| self.watch.switches().ok());
+                if self.watch.show(*number, board).is_ok() {
+                    self.shown.insert(*number);
+                }
             }
-            Order::Hide(number) => self.shown -= usize::from(self.watch.hide(*number)),
+            Order::Hide(number) => {
+                self.watch.hide(*number);
+                self.shown.remove(number);
+            }
+            Order::Watch => {
+                let switches = self.on.take().map(|(switches, _)| switches).or_else(|| self.begin());
+                self.on = switches.map(|switches| (switches, Instant::now()));
+            }
         }
     }
 
@@ -164,10 +207,13 @@ impl Tell for Linux {
         self.watch.is_kept(number)
     }
 
-    fn rest(&mut self) {
-        if self.shown == 0 {
-            self.switches = None;
+    fn tire(&mut self) -> bool {
+        let is_over = |(_, asked): &mut (Switches, Instant)| asked.elapsed() > LONGEST_WATCH;
+        if self.on.as_mut().is_some_and(is_over) {
+            self.alive.say_watch(0);
+            self.on = None;
         }
+        self.on.is_some()
     }
 }
 
@@ -188,7 +234,9 @@ mod tests {
             false
         }
 
-        fn rest(&mut self) {}
+        fn tire(&mut self) -> bool {
+            false
+        }
     }
 
     #[test]

@@ -10,9 +10,9 @@
 //! board = boards[index];
 //! ids = task->thread_pid;
 //! tid = ids->numbers[ids->level].nr;                       // as gettid() says in its own namespace
-//! state = RUNNING | PREEMPTED | SLEEPING | 0 (it is ending);
+//! state = RUNNING | PREEMPTED | SLEEPING, marked as this watch's | 0 (it is ending);
 //! before = exchange(&board[HEADER + tid % ENTRIES], state << 32 | tid);
-//! board[0] += (state is PREEMPTED) - (before was PREEMPTED);
+//! board[0] += (state is PREEMPTED) - (before was PREEMPTED, in this watch);
 //! ```
 //!
 //! A thread that is ending has no id any more at its last switch, so its entry is emptied when it begins to, and stays empty.
@@ -24,7 +24,7 @@
 //! the offsets of the kernel at hand, because that is shorter than what it takes to have them compiled: no compiler for it is
 //! needed to build the monitor, and none where it runs.
 
-use lockwork_platform::monitor::{ENTRIES, HEADER, PREEMPTED, RUNNING, SLEEPING};
+use lockwork_platform::monitor::{ENTRIES, HEADER, PREEMPTED, RUNNING, SLEEPING, STATE_BITS};
 
 use crate::kernel::Kernel;
 
@@ -86,6 +86,8 @@ pub(crate) struct Maps {
     pub(crate) storage: i32,
     /// The boards.
     pub(crate) boards: i32,
+    /// The number of the watch.
+    pub(crate) watch: i32,
 }
 
 /// A place to jump to.
@@ -130,6 +132,13 @@ impl Assembler {
         self.emit(0, Result, 0, 0, 0);
     }
 
+    /// `to = address of the first value of the map`, an array
+    fn set_first_value(&mut self, to: Register, map: i32) {
+        const FIRST_VALUE: u8 = 2;
+        self.emit(0x18, to, FIRST_VALUE, 0, map);
+        self.emit(0, Result, 0, 0, 0);
+    }
+
     /// `to += value`
     fn add(&mut self, to: Register, value: i32) {
         self.emit(0x07, to, 0, 0, value);
@@ -143,6 +152,11 @@ impl Assembler {
     /// `to >>= bits`
     fn shift_right(&mut self, to: Register, bits: i32) {
         self.emit(0x77, to, 0, 0, bits);
+    }
+
+    /// `to <<= bits`
+    fn shift_left(&mut self, to: Register, bits: i32) {
+        self.emit(0x67, to, 0, 0, bits);
     }
 
     /// `to |= from`
@@ -202,6 +216,12 @@ impl Assembler {
     fn jump_unless(&mut self, register: Register, value: i32, label: Label) {
         self.jumps.push((self.program.len(), label));
         self.emit(0x55, register, 0, 0, value);
+    }
+
+    /// Jumps if `register != other`.
+    fn jump_if_differ(&mut self, register: Register, other: Register, label: Label) {
+        self.jumps.push((self.program.len(), label));
+        self.emit(0x5d, register, other as u8, 0, 0);
     }
 
     /// The program, with the jumps filled in.
@@ -264,11 +284,20 @@ fn find_id(a: &mut Assembler, kernel: &Kernel, none: Label) {
     a.jump_if(Task, 0, none);
 }
 
+/// Sets `to` to the number of the watch, in its place in an entry.
+fn find_watch(a: &mut Assembler, maps: &Maps, to: Register) {
+    a.set_first_value(to, maps.watch);
+    a.load(Width::Word, to, to, 0);
+    a.shift_left(to, 32 + STATE_BITS as i32);
+}
+
 /// Puts [`Entry`], a state, with the id of [`Task`], on the process's board.
-fn publish(a: &mut Assembler, kernel: &Kernel, done: Label) {
+fn publish(a: &mut Assembler, kernel: &Kernel, maps: &Maps, done: Label) {
     find_id(a, kernel, done);
     let ending = a.label();
     a.jump_if(Entry, 0, ending);
+    find_watch(a, maps, Arg1);
+    a.or(Entry, Arg1);
     a.or(Entry, Task);
     a.place(ending);
     a.and(Task, ENTRIES as i32 - 1);
@@ -279,14 +308,17 @@ fn publish(a: &mut Assembler, kernel: &Kernel, done: Label) {
     // Task: the change of the number of preempted threads.
     let (is_not, was_not) = (a.label(), a.label());
     a.set(Task, 0);
+    find_watch(a, maps, Arg2);
+    a.shift_right(Arg2, 32);
+    a.add(Arg2, PREEMPTED as i32);
     a.copy(Arg1, Entry);
     a.shift_right(Arg1, 32);
-    a.jump_unless(Arg1, PREEMPTED as i32, is_not);
+    a.jump_if_differ(Arg1, Arg2, is_not);
     a.add(Task, 1);
     a.place(is_not);
     a.exchange(Result, Entry);
     a.shift_right(Entry, 32);
-    a.jump_unless(Entry, PREEMPTED as i32, was_not);
+    a.jump_if_differ(Entry, Arg2, was_not);
     a.add(Task, -1);
     a.place(was_not);
     a.jump_if(Task, 0, done);
@@ -331,14 +363,14 @@ pub(crate) fn sched_switch(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
     a.load(Width::Double, Task, Context, 8);
     find_board(&mut a, kernel, maps, next);
     judge(&mut a, kernel);
-    publish(&mut a, kernel, next);
+    publish(&mut a, kernel, maps, next);
     a.place(next);
     a.load(Width::Double, Task, Context, 16);
     find_board(&mut a, kernel, maps, done);
     judge_ending(&mut a, kernel, judged);
     a.set_wide(Entry, in_place(RUNNING));
     a.place(judged);
-    publish(&mut a, kernel, done);
+    publish(&mut a, kernel, maps, done);
     a.place(done);
     a.set(Result, 0);
     a.exit();
@@ -352,7 +384,7 @@ pub(crate) fn sched_process_exit(kernel: &Kernel, maps: &Maps) -> Vec<Instructio
     a.load(Width::Double, Task, Arg1, 0);
     find_board(&mut a, kernel, maps, done);
     a.set_wide(Entry, 0);
-    publish(&mut a, kernel, done);
+    publish(&mut a, kernel, maps, done);
     a.place(done);
     a.set(Result, 0);
     a.exit();
@@ -367,7 +399,7 @@ pub(crate) fn sched_process_exec(kernel: &Kernel, maps: &Maps) -> Vec<Instructio
     a.load(Width::Double, Task, Context, 0);
     find_board(&mut a, kernel, maps, forget);
     a.set_wide(Entry, 0);
-    publish(&mut a, kernel, forget);
+    publish(&mut a, kernel, maps, forget);
     a.place(forget);
     a.load(Width::Double, Arg2, Context, 0);
     find_number(&mut a, maps, done);
@@ -383,16 +415,38 @@ pub(crate) fn sched_process_exec(kernel: &Kernel, maps: &Maps) -> Vec<Instructio
     a.finish()
 }
 
+/// Leaves the board whose number is the program's first argument in [`Result`], or goes to `none`.
+fn find_board_of_number(a: &mut Assembler, maps: &Maps, none: Label) {
+    a.load(Width::Double, Arg1, Arg1, 0);
+    a.store(Frame, KEY, Arg1);
+    a.set_map(Arg1, maps.boards);
+    look_up(a, none);
+}
+
 /// The program that is run to know how many use the board whose number is its first argument; 0 if there is no such board.
 pub(crate) fn users_of_board(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
     let mut a = Assembler::default();
     let none = a.label();
-    a.load(Width::Double, Arg1, Arg1, 0);
-    a.store(Frame, KEY, Arg1);
-    a.set_map(Arg1, maps.boards);
-    look_up(&mut a, none);
+    find_board_of_number(&mut a, maps, none);
     a.load(Width::Double, Result, Result, kernel.users);
     a.place(none);
+    a.exit();
+    a.finish()
+}
+
+/// The program that is run to have no thread count as preempted on the board whose number is its first argument.
+pub(crate) fn clear_count(maps: &Maps) -> Vec<Instruction> {
+    let mut a = Assembler::default();
+    let none = a.label();
+    find_board_of_number(&mut a, maps, none);
+    a.set(Arg1, 0);
+    a.store(Frame, KEY, Arg1);
+    a.copy(Arg1, Result);
+    look_up(&mut a, none);
+    a.set(Arg1, 0);
+    a.exchange(Result, Arg1);
+    a.place(none);
+    a.set(Result, 0);
     a.exit();
     a.finish()
 }

@@ -50,7 +50,7 @@ pub struct Server {
     signals: Signals,
     socket: Socket,
     watch: Arc<Watch>,
-    alive: Alive,
+    alive: Arc<Alive>,
     numbers: Numbers,
     /// By their ids.
     clients: HashMap<u32, Client>,
@@ -71,9 +71,9 @@ impl Server {
         // What is done up to here other threads inherit.
         rights::drop().map_err(refused("to give up rights"))?;
         let signals = Signals::block().map_err(refused("signals as input"))?;
-        let alive = Alive::new().map_err(refused("a robust futex"))?;
-        let numbers =
-            Numbers::new(boards, Linux::new(Arc::clone(&watch))).map_err(refused("another thread"))?;
+        let alive = Arc::new(Alive::new().map_err(refused("a robust futex"))?);
+        let teller = Linux::new(Arc::clone(&watch), Arc::clone(&alive));
+        let numbers = Numbers::new(boards, teller).map_err(refused("another thread"))?;
         Ok(Self { signals, socket, watch, alive, numbers, clients: HashMap::new() })
     }
 
@@ -138,6 +138,8 @@ impl Server {
             // A process that has executed another program has lost its number, and others may have kept its board.
             let process = client.peer.process.as_fd();
             if !client.peer.has_ended()? && self.watch.number_of(process) == Some(client.number) {
+                // It has its board, so this is why it connects.
+                self.numbers.watch();
                 return self.send(stream, &client.board);
             }
             self.forget(peer.pid);

@@ -22,8 +22,10 @@ pub(crate) struct Loaded {
     exec: OwnedFd,
     /// Where the kernel refuses it, it is not known who keeps boards of others.
     users: Option<OwnedFd>,
+    clear: OwnedFd,
     storage: OwnedFd,
     boards: OwnedFd,
+    watch: OwnedFd,
 }
 
 impl Loaded {
@@ -38,16 +40,21 @@ impl Loaded {
         let shape = MapShape { kind: MapKind::TaskStorage, value_size: 4, entries: 0, flags: NO_PREALLOC };
         let storage = bpf::create_map(shape, None, Some(types.as_fd()))
             .map_err(refused("storage that belongs to tasks"))?;
-        let maps = Maps { storage: storage.as_raw_fd(), boards: boards.as_raw_fd() };
-        let load = |program: Vec<Instruction>, tracepoint| {
+        let shape = MapShape { kind: MapKind::Array, value_size: 4, entries: 1, flags: 0 };
+        let watch = bpf::create_map(shape, None, None).map_err(refused("a map"))?;
+        let maps =
+            Maps { storage: storage.as_raw_fd(), boards: boards.as_raw_fd(), watch: watch.as_raw_fd() };
+        let load = |program: Vec<Instruction>, purpose| {
             let refused = |(error, log)| Obstacle::Refused("the program", error, log);
-            bpf::load_program(&program, Purpose::Tracepoint(tracepoint)).map_err(refused)
+            bpf::load_program(&program, purpose).map_err(refused)
         };
-        let switch = load(program::sched_switch(&kernel, &maps), kernel.sched_switch)?;
-        let exit = load(program::sched_process_exit(&kernel, &maps), kernel.sched_process_exit)?;
-        let exec = load(program::sched_process_exec(&kernel, &maps), kernel.sched_process_exec)?;
-        let users = bpf::load_program(&program::users_of_board(&kernel, &maps), Purpose::Run).ok();
-        Ok(Self { switch, exit, exec, users, storage, boards })
+        let at = Purpose::Tracepoint;
+        let switch = load(program::sched_switch(&kernel, &maps), at(kernel.sched_switch))?;
+        let exit = load(program::sched_process_exit(&kernel, &maps), at(kernel.sched_process_exit))?;
+        let exec = load(program::sched_process_exec(&kernel, &maps), at(kernel.sched_process_exec))?;
+        let users = load(program::users_of_board(&kernel, &maps), Purpose::Run).ok();
+        let clear = load(program::clear_count(&maps), Purpose::Run)?;
+        Ok(Self { switch, exit, exec, users, clear, storage, boards, watch })
     }
 }
 
@@ -93,8 +100,13 @@ impl Watch {
         Ok(Self { loaded, _links: links })
     }
 
-    /// Has boards written to from now on. Takes some milliseconds.
-    pub(crate) fn switches(&self) -> io::Result<Switches> {
+    /// Has boards written to from now on, in the name of the watch `number`: those that are already shown have these numbers. Takes
+    /// some milliseconds.
+    pub(crate) fn switches(&self, number: u32, boards: impl Iterator<Item = u32>) -> io::Result<Switches> {
+        bpf::update(self.loaded.watch.as_fd(), 0, number)?;
+        for board in boards {
+            bpf::run(self.loaded.clear.as_fd(), board.into())?;
+        }
         Ok(Switches { _link: bpf::attach(self.loaded.switch.as_fd())? })
     }
 
@@ -135,9 +147,10 @@ impl Watch {
         bpf::run(program.as_fd(), number.into()).is_ok_and(|users| users > NOBODY_ELSE)
     }
 
-    /// Has it written nowhere any more; false if it was not. Takes some milliseconds, after which no program is at work on the board.
-    pub(crate) fn hide(&self, number: u32) -> bool {
-        bpf::delete(self.loaded.boards.as_fd(), number).is_ok()
+    /// Has it written nowhere any more. Takes some milliseconds, after which no program is at work on the board.
+    pub(crate) fn hide(&self, number: u32) {
+        // It fails where there is nothing to hide.
+        let _ = bpf::delete(self.loaded.boards.as_fd(), number);
     }
 }
 

@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::clock::Clock;
-use crate::{monitor, sys};
+use crate::sys;
 
 /// For how long a sample counts. A scheduler's time slice is about as long.
 const FRESH_NS: u64 = 3_000_000;
@@ -41,7 +41,6 @@ pub(crate) fn crowded(before: &mut u64, cpus: usize, round_trip: u64) -> bool {
     /// A look that comes later than the time of so many context switches does so because the thread was off its CPU.
     const INTERRUPTED: u64 = 10;
     let now = sys::now(Clock::Monotonic);
-    monitor::look_again(now);
     let last = core::mem::replace(before, now);
     let interrupted = last != 0 && now.saturating_sub(last) > INTERRUPTED.saturating_mul(round_trip);
     interrupted || runnable() > cpus.min(quota())

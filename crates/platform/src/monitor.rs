@@ -4,12 +4,17 @@
 //! kernel's scheduler writes (by the monitor's BPF program), and of a page that says whether the monitor lives. Both can only be
 //! mapped for reading; no descriptor is kept, and nothing of this process is read or written by anybody else.
 //!
+//! The scheduler is watched on demand, since being watched costs every context switch of the machine: a waiter that is about to sleep
+//! without having been told that whoever is ahead of it is off its CPU connects once more, at most once a second for the process, and
+//! nobody's boards are written when there has been no such request for some seconds. Each such time is a *watch*, which has a number.
+//!
 //! # The board
 //!
 //! An array of 64-bit words: [`HEADER`] of them, the first of which counts the threads of the process that are preempted,
 //! and then [`ENTRIES`] with one thread's state each, at the place that the last bits of the thread's id say. An entry holds the
 //! id (as the process's own PID namespace has it) in its lower half, so that nobody takes another thread's state for
-//! the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`].
+//! the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`] below the number of the watch (see
+//! [`upper_half`]), so that nobody takes for news what an earlier watch left there.
 //!
 //! What it says is a hint: waiters that are told nonsense, or nothing any more, waste time within their own bounds.
 
@@ -17,6 +22,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
+use crate::clock::Clock;
 use crate::sys;
 
 /// Where the monitor listens, unless it is told otherwise.
@@ -27,34 +33,42 @@ pub const HEADER: usize = 8;
 pub const ENTRIES: usize = 2048;
 /// Bytes of a board.
 pub const BOARD_BYTES: usize = (HEADER + ENTRIES) * 8;
-/// Upper half of an entry: the thread is on a CPU.
+/// In an entry: the thread is on a CPU.
 pub const RUNNING: u32 = 1;
-/// Upper half of an entry: the thread could run, and was taken off its CPU.
+/// In an entry: the thread could run, and was taken off its CPU.
 pub const PREEMPTED: u32 = 2;
-/// Upper half of an entry: the thread went to sleep, and has not been on a CPU since.
+/// In an entry: the thread went to sleep, and has not been on a CPU since.
 pub const SLEEPING: u32 = 3;
+/// Bits of the upper half of an entry below the number of the watch.
+pub const STATE_BITS: u32 = 2;
+/// The highest number of a watch, after which comes 1. 0 stands for none.
+pub const LAST_WATCH: u32 = u32::MAX >> STATE_BITS;
 /// Bits of the word in the monitor's own page that are not zero while it lives: the id of the thread that lives with it. The
 /// kernel clears them when that thread ends, for it is the word of a robust futex.
 pub const ALIVE: u32 = 0x3fff_ffff;
+/// The word of that page which has the number of the watch that is on.
+pub const WATCH_WORD: usize = 1;
+/// Words of that page.
+pub const PAGE_WORDS: usize = 2;
+/// Time between two requests of a process, in ns. A watch lasts longer than that without one.
+pub const AGAIN: u64 = 1_000_000_000;
 
 /// Where the board begins behind the beginning of what is mapped. Pages of any size that there is end there.
 const BOARD_AT: usize = 65_536;
 /// What is mapped, and the rest of its last page.
 const MAPPED_BYTES: usize = BOARD_AT + BOARD_BYTES.div_ceil(BOARD_AT) * BOARD_AT;
-/// Time between two attempts to find a monitor again, in ns.
-const AGAIN: u64 = 1_000_000_000;
 /// How long the program waits for an answer when it starts, in µs.
 const ANSWER_US: u32 = 50_000;
 /// How long a waiter waits for one, in µs.
 const WAITER_US: u32 = 1_000;
-/// [`NEXT`]: nobody wants to.
+/// [`NEXT`]: there is nobody to ask.
 const NEVER: u64 = u64::MAX;
 /// Of `sockaddr_un`, without the terminator.
 const LONGEST_PATH: usize = 107;
 
 /// The page with the word [`ALIVE`], and behind it the board; null where there is no monitor.
 static MAPPED: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
-/// When to look for a monitor again, by the monotonic clock. Who moves it on does.
+/// When to ask the monitor again, or for one, by the monotonic clock. Who moves it on does.
 static NEXT: AtomicU64 = AtomicU64::new(NEVER);
 /// The path of the socket, written before [`LENGTH`], once.
 static PATH: [AtomicU8; LONGEST_PATH] = [const { AtomicU8::new(0) }; LONGEST_PATH];
@@ -66,7 +80,7 @@ static FILTERS: AtomicU32 = AtomicU32::new(0);
 /// What became of [`attach`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attached {
-    /// The monitor watches this process.
+    /// The monitor has this process watched when it asks.
     Yes,
     /// There is none at this path, or it does not serve this process.
     No,
@@ -74,9 +88,9 @@ pub enum Attached {
     Filtered,
 }
 
-/// Asks the monitor whose socket is at `path` to watch this process. Best called before there are other threads. After `fork` the
-/// child asks for itself when it first waits, and so does a process whose monitor ended, once a second. A process that had no monitor
-/// at first does not look for one again unless it is told to.
+/// Asks the monitor whose socket is at `path` to watch this process whenever it waits long. Best called before there are other threads.
+/// After `fork` the child asks for itself when it first waits, and so does a process whose monitor ended, once a second. A process that
+/// had no monitor at first does not look for one again unless it is told to.
 pub fn attach(path: &str) -> Attached {
     if path.is_empty() || path.len() > LONGEST_PATH {
         return Attached::No;
@@ -97,47 +111,66 @@ pub fn attach_as_told(path: &str) -> Attached {
     attach(path)
 }
 
-/// Whether a monitor that lives watches this process.
+/// Whether there is a monitor that lives, which has this process watched when it asks.
 #[must_use]
 pub fn is_attached() -> bool {
-    board().is_some()
+    page().is_some()
 }
 
-/// How many threads of this process could run and were taken off their CPU, as the monitor has it.
+/// How many threads of this process could run and were taken off their CPU, as the monitor has it; `None` while it does not watch.
 #[must_use]
 pub fn preempted() -> Option<u64> {
-    board().map(|board| board[0].load(Relaxed))
+    watched().map(|(board, _)| board[0].load(Relaxed))
+}
+
+/// The upper half of an entry that says `state` in the watch of this number.
+#[must_use]
+pub const fn upper_half(watch: u32, state: u32) -> u32 {
+    watch << STATE_BITS | state
 }
 
 /// See [`Platform::running`](crate::Platform::running).
 #[inline]
 pub(crate) fn running(tid: u32) -> Option<bool> {
-    let entry = board()?[HEADER + tid as usize % ENTRIES].load(Relaxed);
-    if entry as u32 != tid {
+    let (board, watch) = watched()?;
+    let entry = board[HEADER + tid as usize % ENTRIES].load(Relaxed);
+    let upper = (entry >> 32) as u32;
+    if entry as u32 != tid || upper >> STATE_BITS != watch {
         return None;
     }
-    match (entry >> 32) as u32 {
+    match upper ^ upper_half(watch, 0) {
         RUNNING => Some(true),
         PREEMPTED | SLEEPING => Some(false),
         _ => None,
     }
 }
 
-/// The board, while the monitor lives.
+/// The board and the number of the watch, while there is one.
 #[inline]
-fn board() -> Option<&'static [AtomicU64; HEADER + ENTRIES]> {
+fn watched() -> Option<(&'static [AtomicU64; HEADER + ENTRIES], u32)> {
+    let page = page()?;
+    let watch = page[WATCH_WORD].load(Relaxed);
+    if watch == 0 {
+        return None;
+    }
+    // SAFETY: the board lies behind that page and stays as long. Nobody writes through the reference.
+    Some((unsafe { &*ptr::from_ref(page).cast::<u8>().wrapping_add(BOARD_AT).cast() }, watch))
+}
+
+/// The monitor's own page, while that lives.
+#[inline]
+fn page() -> Option<&'static [AtomicU32; PAGE_WORDS]> {
     let mapped = MAPPED.load(Acquire);
     if mapped.is_null() {
         return None;
     }
     // SAFETY: a page that stays mapped for ever, or, in a child, until there is but one thread.
-    let alive = unsafe { &*mapped.cast::<AtomicU32>() };
-    if alive.load(Relaxed) & ALIVE == 0 {
+    let page = unsafe { &*mapped.cast::<[AtomicU32; PAGE_WORDS]>() };
+    if page[0].load(Relaxed) & ALIVE == 0 {
         forget(mapped);
         return None;
     }
-    // SAFETY: the board lies behind that page and stays as long. Nobody writes through the reference.
-    Some(unsafe { &*mapped.wrapping_add(BOARD_AT).cast() })
+    Some(page)
 }
 
 /// The monitor has ended. What is mapped stays so: others may be reading it.
@@ -148,12 +181,26 @@ fn forget(mapped: *mut u8) {
     }
 }
 
-/// Looks for a monitor if it is time to, which `now` is by the monotonic clock.
+/// See [`Platform::want_watch`](crate::Platform::want_watch). Looks for a monitor if the one there was has ended.
 #[inline]
-pub(crate) fn look_again(now: u64) {
+pub(crate) fn want() {
     let next = NEXT.load(Relaxed);
+    if next == NEVER {
+        return;
+    }
+    let now = sys::now(Clock::Monotonic);
     if next <= now && NEXT.compare_exchange(next, now.saturating_add(AGAIN), Relaxed, Relaxed).is_ok() {
-        connect(WAITER_US);
+        if is_attached() { request() } else { _ = connect(WAITER_US) }
+    }
+}
+
+/// Connects, and waits for no answer: that somebody did is all there is to know.
+#[cold]
+fn request() {
+    if is_filtered() {
+        NEXT.store(NEVER, Relaxed);
+    } else if let Some(socket) = with_path(sys::connect) {
+        sys::close(socket);
     }
 }
 
@@ -170,25 +217,21 @@ pub(crate) fn after_fork() {
 /// Asks, and waits `timeout_us` for the answer.
 #[cold]
 fn connect(timeout_us: u32) -> Attached {
-    if sys::filters().is_none_or(|filters| filters > FILTERS.load(Relaxed)) {
+    if is_filtered() {
         NEXT.store(NEVER, Relaxed);
         return Attached::Filtered;
     }
-    let mut path = [0; LONGEST_PATH];
-    let length = LENGTH.load(Acquire);
-    for (to, from) in path.iter_mut().zip(&PATH).take(length) {
-        *to = from.load(Relaxed);
-    }
-    let Some([alive, board]) = sys::receive_descriptors(&path[..length], timeout_us) else {
+    let Some([alive, board]) = with_path(|path| sys::receive_descriptors(path, timeout_us)) else {
         return Attached::No;
     };
-    let word = size_of::<AtomicU32>();
-    let mapped = sys::map_shared(MAPPED_BYTES, &[(alive, 0, word), (board, BOARD_AT, BOARD_BYTES)]);
+    let words = size_of::<[AtomicU32; PAGE_WORDS]>();
+    let mapped = sys::map_shared(MAPPED_BYTES, &[(alive, 0, words), (board, BOARD_AT, BOARD_BYTES)]);
     sys::close(alive);
     sys::close(board);
     match mapped {
         Some(pages) if MAPPED.compare_exchange(ptr::null_mut(), pages.as_ptr(), Release, Relaxed).is_ok() => {
-            NEXT.store(NEVER, Relaxed);
+            // Whoever waits next asks to be watched at once.
+            NEXT.store(0, Relaxed);
             Attached::Yes
         }
         Some(pages) => {
@@ -198,4 +241,18 @@ fn connect(timeout_us: u32) -> Attached {
         }
         None => Attached::No,
     }
+}
+
+/// Whether a filter of system calls is in force that connecting might offend.
+fn is_filtered() -> bool {
+    sys::filters().is_none_or(|filters| filters > FILTERS.load(Relaxed))
+}
+
+fn with_path<R>(action: impl FnOnce(&[u8]) -> R) -> R {
+    let mut path = [0; LONGEST_PATH];
+    let length = LENGTH.load(Acquire);
+    for (to, from) in path.iter_mut().zip(&PATH).take(length) {
+        *to = from.load(Relaxed);
+    }
+    action(&path[..length])
 }

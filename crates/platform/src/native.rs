@@ -298,6 +298,10 @@ unsafe impl Platform for Native {
         monitor::running(thread)
     }
 
+    fn want_watch() {
+        monitor::want();
+    }
+
     fn cpu() -> usize {
         topology::cpu()
     }

@@ -289,6 +289,15 @@ pub fn close(descriptor: i32) {
 /// Connecting waits for nobody; the answer may take `timeout_us`, which is less than a second.
 #[must_use]
 pub fn receive_descriptors<const N: usize>(path: &[u8], timeout_us: u32) -> Option<[i32; N]> {
+    let socket = connect(path)?;
+    let received = if is_readable(socket as usize, timeout_us) { receive(socket as usize) } else { None };
+    close(socket);
+    received
+}
+
+/// Connects to the stream socket at `path`, of at most 107 bytes, unless that takes waiting: the descriptor.
+#[must_use]
+pub fn connect(path: &[u8]) -> Option<i32> {
     const AF_UNIX: u16 = 1;
     const STREAM_NONBLOCK_CLOEXEC: usize = 1 | 0o4_000 | 0o2_000_000;
 
@@ -305,9 +314,10 @@ pub fn receive_descriptors<const N: usize>(path: &[u8], timeout_us: u32) -> Opti
     let args = [socket, ptr::from_ref(&address) as usize, size_of::<Address>(), 0, 0, 0];
     // SAFETY: the address is readable, and as long as it says.
     let connected = unsafe { syscall6(number::CONNECT, args) } == 0;
-    let received = if connected && is_readable(socket, timeout_us) { receive(socket) } else { None };
-    close(socket as i32);
-    received
+    if !connected {
+        close(socket as i32);
+    }
+    connected.then_some(socket as i32)
 }
 
 /// Waits until there is something to read, or the end of it, for so long at most.

@@ -102,7 +102,7 @@ fn scheduler() -> Check {
     monitor::attach();
     let fallback = "waiters of aware locks go by the load and the clock";
     match (lockwork_platform::monitor::is_attached(), lockwork_monitor::check()) {
-        (true, _) => Check::ok(name, "a monitor watches it", "waiters of aware locks know who runs"),
+        (true, _) => Check::ok(name, "a monitor runs", "waiters of aware locks ask it who runs"),
         (false, Ok(())) => Check::ok(
             name,
             "can be watched; no monitor runs",

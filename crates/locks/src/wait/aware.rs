@@ -7,7 +7,8 @@
 //!
 //! - Where `lockwork monitor` watches the scheduler, a waiter sees whether the thread ahead of it in the queue is on a CPU. It
 //!   spins while that is so and sleeps as soon as it is not. Who is ahead does the same, up to the holder: when the
-//!   holder is preempted, those behind it go to sleep one by one, and its CPU's competitors are gone.
+//!   holder is preempted, those behind it go to sleep one by one, and its CPU's competitors are gone. The monitor watches as long
+//!   as there are waiters that would sleep for a thread ahead, and not for those that spin for a moment.
 //! - Elsewhere, and where the order of service does not say who is ahead (Reciprocating), it looks for signs that threads
 //!   outnumber CPUs: the load of the system against the CPUs and the quota it has, and gaps in the clock, which say that it
 //!   was itself off its CPU. It spins for the time of a context switch like spin-then-park, and on while there is no sign.
@@ -80,10 +81,10 @@ pub(crate) fn spin_aware<P: Platform>(
         let (left, pauses) = match outlook {
             Outlook::Runs => (&mut watched, (budget / LOOKS).max(1)),
             Outlook::Unknown => (&mut unwatched, budget),
-            Outlook::Bleak => return Spun::Bleak,
+            Outlook::Bleak => return bleak::<P>(),
         };
         if *left == 0 {
-            return Spun::Bleak;
+            return bleak::<P>();
         }
         *left -= 1;
         if poll_within::<P, _>(pauses, || attempt().then_some(())).is_some() {
@@ -99,6 +100,12 @@ pub(crate) fn spin_aware<P: Platform>(
             None => Outlook::Unknown,
         };
     }
+}
+
+/// There may be no point in spinning, and a monitor would know better.
+fn bleak<P: Platform>() -> Spun {
+    P::want_watch();
+    Spun::Bleak
 }
 
 /// [`spin_aware`] until `word` is granted.

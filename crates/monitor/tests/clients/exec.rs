@@ -15,7 +15,7 @@ use std::time::Duration;
 use lockwork_platform::monitor::{BOARD_BYTES, ENTRIES, HEADER};
 use lockwork_platform::{Native, Platform, sys};
 
-use super::{attach, board_id, fork, map, receive, until};
+use super::{be_watched, board_id, fork, map, receive, until};
 use crate::{process, process_of};
 
 /// For the other program: the descriptor to write to.
@@ -43,6 +43,8 @@ pub(super) fn nor_if_another_thread_executes_it(socket: &Path) {
 /// Has a child keep the board of this process, which then executes another program.
 fn watched_executes(socket: &Path, execute: fn(Command) -> io::Error) {
     let [_, descriptor] = receive(socket);
+    // Who asks again wants to be watched, and does not know when that begins.
+    receive(socket).into_iter().for_each(sys::close);
     let board = map(descriptor, BOARD_BYTES, libc::PROT_READ).expect("a mapping").cast::<AtomicU64>();
     let place = HEADER + Native::tid() as usize % ENTRIES;
     // SAFETY: within the board, which stays mapped, and which nobody here writes to.
@@ -89,7 +91,7 @@ pub(super) fn asks_again(socket: &Path) {
     let [alive, board] = receive(socket);
     assert_ne!(board_id(board), std::env::var(BOARD).expect("the former board"));
     [alive, board].into_iter().for_each(sys::close);
-    attach(socket);
+    be_watched(socket);
     until(|| Native::running(Native::tid()) == Some(true));
 }
 

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use lockwork::DynMutex;
 use lockwork_platform::monitor::{self, Attached, BOARD_BYTES};
 use lockwork_platform::{Native, Platform, slots, sys};
 
@@ -23,6 +24,8 @@ pub(crate) const ALL: &[(&str, Client)] = &[
     ("a_sleeping_thread_is_not_preempted", a_sleeping_thread_is_not_preempted),
     ("a_thread_that_ended_is_not_seen", a_thread_that_ended_is_not_seen),
     ("nobody_writes_to_what_is_shared", nobody_writes_to_what_is_shared),
+    ("what_an_earlier_watch_left_is_not_told", what_an_earlier_watch_left_is_not_told),
+    ("a_waiter_asks", a_waiter_asks),
     ("a_child_asks_for_itself", a_child_asks_for_itself),
     ("ids_are_those_of_the_own_namespace", ids_are_those_of_the_own_namespace),
     ("a_filter_keeps_from_connecting", a_filter_keeps_from_connecting),
@@ -41,6 +44,7 @@ pub(crate) const ALL: &[(&str, Client)] = &[
 /// Those that take part in one.
 pub(crate) const HELPERS: &[(&str, Client)] = &[
     ("watches_the_monitor", watches_the_monitor),
+    ("wants_to_be_watched", wants_to_be_watched),
     ("naps", exec::naps),
     ("asks_again", exec::asks_again),
     ("has_more_rights", exec::has_more_rights),
@@ -53,6 +57,12 @@ fn plain(socket: &Path) -> &str {
 fn attach(socket: &Path) {
     // On a machine that is busy the answer may come too late.
     until(|| monitor::attach(plain(socket)) == Attached::Yes);
+}
+
+/// The same, and waits until the scheduler is watched.
+fn be_watched(socket: &Path) {
+    attach(socket);
+    until_watched();
 }
 
 /// What the monitor sends: the page that says whether it lives, and the board.
@@ -101,7 +111,7 @@ fn spinner(cpu: usize, stop: &'static AtomicBool) -> (u32, thread::JoinHandle<()
 
 fn a_preempted_thread_is_seen_as_such(socket: &Path) {
     static STOP: AtomicBool = AtomicBool::new(false);
-    attach(socket);
+    be_watched(socket);
     let cpu = some_cpu();
     pin(cpu);
     let (holder, handle) = spinner(cpu, &STOP);
@@ -114,7 +124,7 @@ fn a_preempted_thread_is_seen_as_such(socket: &Path) {
 }
 
 fn a_sleeping_thread_is_not_preempted(socket: &Path) {
-    attach(socket);
+    be_watched(socket);
     let (send, receive) = mpsc::channel();
     let (release, wait) = mpsc::channel::<()>();
     let handle = thread::spawn(move || {
@@ -130,7 +140,7 @@ fn a_sleeping_thread_is_not_preempted(socket: &Path) {
 }
 
 fn a_thread_that_ended_is_not_seen(socket: &Path) {
-    attach(socket);
+    be_watched(socket);
     let tid = AtomicU32::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -200,9 +210,17 @@ fn forked(child: impl FnOnce()) -> bool {
     ended_well(fork(child))
 }
 
-/// Looks as a waiter does that is not told anything.
+/// Asks as a waiter does that is not told anything.
 fn look() {
-    let _ = Native::crowded(&mut 0);
+    Native::want_watch();
+}
+
+/// Asks until the scheduler is watched.
+fn until_watched() {
+    until(|| {
+        look();
+        monitor::preempted().is_some()
+    });
 }
 
 /// Looks so until there is a monitor that is quick enough.
@@ -213,11 +231,43 @@ fn until_attached() {
     });
 }
 
+fn what_an_earlier_watch_left_is_not_told(socket: &Path) {
+    be_watched(socket);
+    let (send, receive) = mpsc::channel();
+    let (release, wait) = mpsc::channel::<()>();
+    let handle = thread::spawn(move || {
+        send.send(Native::tid()).expect("who waits for it");
+        let _ = wait.recv();
+    });
+    let sleeper = receive.recv().expect("its id");
+    until(|| Native::running(sleeper) == Some(false));
+    // Nobody asks any more.
+    until(|| monitor::preempted().is_none());
+    assert_eq!(Native::running(sleeper), None);
+    until_watched();
+    until(|| Native::running(Native::tid()) == Some(true));
+    assert_eq!(Native::running(sleeper), None, "it has not been on a CPU since");
+    drop(release);
+    handle.join().expect("the other thread");
+}
+
+/// Of an aware lock, behind a holder that takes its time.
+fn a_waiter_asks(socket: &Path) {
+    attach(socket);
+    let lock = DynMutex::with_spec("flexguard", ()).expect("a lock");
+    let held = lock.lock();
+    thread::scope(|scope| {
+        scope.spawn(|| drop(lock.lock()));
+        until(|| monitor::preempted().is_some());
+        drop(held);
+    });
+}
+
 fn a_child_asks_for_itself(socket: &Path) {
     attach(socket);
     assert!(forked(|| {
         assert!(!monitor::is_attached(), "the parent's board");
-        until_attached();
+        until_watched();
         until(|| Native::running(Native::tid()) == Some(true));
     }));
     assert!(monitor::is_attached());
@@ -230,7 +280,7 @@ fn ids_are_those_of_the_own_namespace(socket: &Path) {
     }
     assert!(forked(|| {
         assert_eq!(Native::tid(), 1);
-        attach(socket);
+        be_watched(socket);
         until(|| Native::running(1) == Some(true));
     }));
 }
@@ -281,4 +331,12 @@ fn watches_the_monitor(socket: &Path) {
     println!("alone");
     until_attached();
     println!("attached");
+}
+
+fn wants_to_be_watched(socket: &Path) {
+    attach(socket);
+    until(|| {
+        look();
+        false
+    });
 }
