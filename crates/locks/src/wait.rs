@@ -25,6 +25,7 @@
 //!   accesses to its node come before the granter's re-use of it.
 
 mod aware;
+mod room;
 
 use core::fmt::Debug;
 use core::ptr;
@@ -36,6 +37,7 @@ use crate::api::RawLock;
 
 pub use aware::Aware;
 pub(crate) use aware::{AwareOrLeave, Spun, spin_aware};
+pub(crate) use room::spin_with_room;
 
 /// The owner of the word waits, awake.
 pub const WAITING: u32 = 0;

@@ -62,9 +62,14 @@ fn used(subject: RwSubject, config: Config, plays: &[(&'static str, usize)]) -> 
     plays.iter().map(scenario).collect()
 }
 
+/// A machine on which more threads can run than there are CPUs, so that nobody spins for long.
+fn crowded() -> Config {
+    Config { spin_budget: 0, runnable: usize::MAX, ..Config::default() }
+}
+
 /// The deep plays of a lock.
 fn deep(subject: RwSubject) -> Vec<Scenario> {
-    let config = Config { spin_budget: 0, ..Config::default() };
+    let config = crowded();
     let name = subject.to_string();
     match name.as_str() {
         "bravo(rw-ttas)" => return used(subject, config, VISIBLE),
@@ -105,7 +110,7 @@ fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenar
         scenario
     };
     let nodes = if subject.knows_nodes() && threads == 2 { 2 } else { 1 };
-    Scenario { config: Config { spin_budget, nodes, ..Config::default() }, resident: KEPT, ..scenario }
+    Scenario { config: Config { spin_budget, nodes, ..crowded() }, resident: KEPT, ..scenario }
 }
 
 /// Plays as scenarios, without spinning.
@@ -122,7 +127,7 @@ fn check(subject: RwSubject) {
     let Subject { name, mut scenarios } = scenarios(subject, plays);
     scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
     scenarios.extend([("destroy", 2, 3), ("destroy-of-three", 3, 1)].map(|(name, threads, preemptions)| {
-        let config = Config { spin_budget: 0, ..Config::default() };
+        let config = crowded();
         let preemptions = match (subject.knows_nodes() || is_linux(subject), threads) {
             (true, 2) => 1,
             (true, _) => 0,

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Deadline, FutexCell, NODE_BYTES, Native, Platform, PoolNode};
 
-use crate::wait::{ABANDONED, PARKED, Patience, WAITING, expired, poll_within};
+use crate::wait::{ABANDONED, PARKED, Patience, WAITING, spin_with_room};
 
 /// Of a waiter's word: what it waited for, and the lock of the whole machine, are the waiter's.
 pub(super) const OWNED: u32 = 4;
@@ -16,12 +16,6 @@ pub(super) const REQUEUED: u32 = 6;
 
 /// Times that a waiter lines up again in vain, before it is handed the lock asleep.
 const AGED: u32 = 2;
-
-/// For how many context-switch round trips a waiter spins at most: while the system has CPUs to spare nobody needs this one.
-const ROUND_TRIPS: u32 = 20;
-/// For how many more, for each further NUMA node, where it has none: who slept whenever another node has its turn would
-/// make nothing of its own node's.
-const CROWDED: u32 = 4;
 
 /// Of a queue's tail: what is queued for is held, and nobody waits. No waiter has such an address.
 const MOST_HELD: usize = 2;
@@ -86,7 +80,14 @@ impl<P: Platform> Waiter<P> {
     /// Waits for as long as it takes, or up to the deadline. Returns what the word says then: what was granted, [`REQUEUED`],
     /// or [`ABANDONED`], after which the node is no longer the caller's.
     pub(super) fn wait(&self, deadline: Option<Deadline>) -> u32 {
-        if let Some(said) = self.spin(deadline) {
+        let look = || {
+            let said = self.word.load(Acquire); // ORDER: E4.
+            (said != WAITING).then_some(said)
+        };
+        /// Round trips for each further NUMA node: who slept whenever another node has its turn would make nothing of its own
+        /// node's.
+        const AWAY: u32 = 4;
+        if let Some(said) = spin_with_room::<P, _>(AWAY * (P::nodes() as u32 - 1), deadline, look, || ()) {
             return said;
         }
         // ORDER: Acquire on failure is E4. Success publishes nothing: others read the state only.
@@ -108,26 +109,6 @@ impl<P: Platform> Waiter<P> {
                 said => return said, // ORDER: E4, E5.
             }
         }
-    }
-
-    /// Spins for the time of a context-switch round trip, and longer where that is worth it.
-    fn spin(&self, deadline: Option<Deadline>) -> Option<u32> {
-        let look = || {
-            let said = self.word.load(Acquire); // ORDER: E4.
-            (said != WAITING).then_some(said)
-        };
-        let away = CROWDED * (P::nodes() as u32 - 1);
-        let mut before = 0;
-        for round in 0..ROUND_TRIPS {
-            let said = poll_within::<P, _>(P::spin_budget(), look);
-            if said.is_some() {
-                return said;
-            }
-            if round >= away && P::crowded(&mut before) || deadline.is_some_and(expired::<P>) {
-                break;
-            }
-        }
-        None
     }
 }
 

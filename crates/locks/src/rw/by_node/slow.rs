@@ -12,7 +12,9 @@ use crate::api::Token;
 use crate::competitive::poll_steadily;
 use crate::hierarchical::part::LocalLock;
 use crate::rw::catalogue::Favour;
-use crate::wait::{GRANTED, PARKED as ASLEEP, Patience, WAITING, expired, poll_within, registered};
+use crate::wait::{
+    GRANTED, PARKED as ASLEEP, Patience, WAITING, expired, poll_within, registered, spin_with_room,
+};
 
 /// Bars that a reader meets before it goes through the writers' lock, where nobody may starve.
 const MOST_BARS: u32 = 2;
@@ -55,11 +57,12 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
 
     fn read_or_sleep(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
         let mut patience = Patience::new::<P>();
-        let (mut bars, mut budget) = (0, P::spin_budget());
+        let (mut bars, mut spins) = (0, true);
         loop {
-            poll_within::<P, _>(budget, || (word.load(Relaxed) & BARRED == 0).then_some(()));
-            if enter::<P>(word) {
-                Self::wake_others(word);
+            let attempt = || (enter::<P>(word) || joins && self.shared.join()).then_some(());
+            let entered =
+                if spins { spin_with_room::<P, _>(0, deadline, attempt, P::yield_now) } else { attempt() };
+            if entered.is_some() {
                 return true;
             }
             if joins {
@@ -73,7 +76,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                         return false;
                     }
                     patience.pause::<P>();
-                    budget = 0;
+                    spins = false;
                     continue;
                 }
             } else if R::FAVOUR == Favour::Neutral && bars == MOST_BARS {
@@ -86,15 +89,12 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                 && (seen == asleep || word.compare_exchange(seen, asleep, Relaxed, Relaxed).is_ok());
             if is_barred {
                 bars += 1;
-                budget = P::spin_budget();
+                spins = true;
                 // I7.
                 if word.wait(asleep, deadline).is_err() {
-                    if enter::<P>(word) {
-                        Self::wake_others(word);
-                        return true;
-                    }
-                    return joins && self.shared.join();
+                    return enter::<P>(word) || joins && self.shared.join();
                 }
+                Self::wake_others(word);
             }
         }
     }
@@ -168,7 +168,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         if !R::PARKS {
             return if poll_steadily::<P>(deadline, granted) { Ok(()) } else { Err(TimedOut) };
         }
-        if poll_within::<P, _>(P::spin_budget(), || granted().then_some(())).is_some() {
+        if spin_with_room::<P, _>(0, deadline, || granted().then_some(()), || ()).is_some() {
             return Ok(());
         }
         // ORDER: Relaxed: publishes nothing; what else the word may be is looked at below.

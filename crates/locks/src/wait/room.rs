@@ -1,0 +1,59 @@
+//! Spinning for as long as the machine has CPUs to spare, as the waiters of the CST locks do, who look at the load of their CPU (Kashyap,
+//! Min and Kim, USENIX ATC 2017, section 4.2).
+
+use lockwork_platform::{Deadline, Platform};
+
+use super::{expired, poll_within};
+
+/// For how many context-switch round trips a waiter spins at most: while the system has CPUs to spare nobody needs this one.
+const ROUND_TRIPS: u32 = 20;
+
+/// Repeats `attempt` until it has a result, with pauses in between, but not beyond the deadline: for the time of a context-switch
+/// round trip and of `more`, and longer while there is room, with `interlude` after each.
+pub(crate) fn spin_with_room<P: Platform, R>(
+    more: u32,
+    deadline: Option<Deadline>,
+    mut attempt: impl FnMut() -> Option<R>,
+    interlude: impl Fn(),
+) -> Option<R> {
+    let mut before = 0;
+    for round in 0..ROUND_TRIPS {
+        let result = poll_within::<P, _>(P::spin_budget(), &mut attempt).or_else(&mut attempt);
+        if result.is_some() {
+            return result;
+        }
+        if round >= more && P::crowded(&mut before) || deadline.is_some_and(expired::<P>) {
+            break;
+        }
+        interlude();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use lockwork_platform::{Clock, Native};
+
+    use super::*;
+
+    #[test]
+    fn a_deadline_in_the_past_still_allows_some_attempts() {
+        let past = Some(Deadline { clock: Clock::Monotonic, ns: 0 });
+        let (attempts, interludes) = (Cell::new(0), Cell::new(0));
+        let attempt = || -> Option<()> {
+            attempts.set(attempts.get() + 1);
+            None
+        };
+        let result = spin_with_room::<Native, _>(0, past, attempt, || interludes.set(interludes.get() + 1));
+        assert_eq!(result, None);
+        assert!(attempts.get() > 0);
+        assert_eq!(interludes.get(), 0, "there is no second round");
+    }
+
+    #[test]
+    fn success_ends_it() {
+        assert_eq!(spin_with_room::<Native, _>(0, None, || Some(7), || panic!("no reason to")), Some(7));
+    }
+}
