@@ -257,7 +257,7 @@ overhead() {
             if [[ $case == asked || $case == both ]]; then
                 ask &
                 client=$!
-                sleep 0.2
+                sleep 0.5
             fi
             before=$(switches)
             value=$(env "LD_PRELOAD=$preload" "LOCKWORK_POLICY=$policy" \

@@ -22,7 +22,10 @@ pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let server = Server::start(&args.socket).map_err(failure)?;
-    terminal::print(&format!("watching the scheduler; programs find it at {}\n", args.socket.display()))?;
+    terminal::print(&format!(
+        "ready to watch the scheduler; programs find it at {}\n",
+        args.socket.display()
+    ))?;
     match server.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(Failure::with_status(1, format!("the monitor cannot go on: {error}"))),

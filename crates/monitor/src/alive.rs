@@ -63,7 +63,7 @@ impl Alive {
 
     /// The watch of this number is on, or none (0).
     pub(crate) fn say_watch(&self, number: u32) {
-        self.words[WATCH_WORD].store(number, Ordering::Release);
+        self.words[WATCH_WORD].store(number, Ordering::Relaxed);
     }
 }
 

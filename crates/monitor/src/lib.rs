@@ -28,14 +28,14 @@
 //!   [`PER_USER`], all together at most [`BOARDS`], and neither root nor the others can take the last [`PER_USER`] from
 //!   each other. That counts boards, not processes: one whose process has ended counts for its user for as long as anybody keeps it.
 //!   The daemon never waits for a client. What it has yet to tell the kernel is bounded, however fast processes come
-//!   and go: two orders for each board, and two a second to watch. The most that a client can do is to ask for a watch all the time,
+//!   and go: two orders for each board, and one to watch. The most that a client can do is to ask for a watch all the time,
 //!   which costs all context switches what the program costs.
 //! - *The daemon may do little.* Once the programs are loaded it drops all capabilities but `CAP_BPF`, to make boards, and
 //!   `CAP_SYS_RESOURCE`, without which descriptors that clients leave unread would keep it from sending others; it cannot get more by
 //!   executing anything (`no_new_privs`).
 //! - *The daemon may die.* With it, the kernel detaches the program and marks the word in the shared page (a robust futex), at once,
-//!   whatever the cause. Waiters look at that word whenever they look at the board. Were it to be stopped instead, the
-//!   program in the kernel goes on without it.
+//!   whatever the cause. Waiters look at that word whenever they look at the board. Were it to be stopped instead, a
+//!   watch that is on goes on without it, and none begins.
 //!
 //! # Lifetimes
 //!

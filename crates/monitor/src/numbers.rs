@@ -5,11 +5,12 @@
 //! served meanwhile. A number is given to another process only when the kernel has forgotten the board that had it, and nobody keeps
 //! that: who hands on a board of a process that has ended cannot have more of them than numbers. So there are never more than two
 //! orders for each number, however fast processes come and go: while all numbers are taken, or about to be free,
-//! processes are turned away. Orders to watch are given twice a second at most.
+//! processes are turned away. What is asked for by a flag, to watch, comes before all orders.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvError, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,8 +27,8 @@ pub(crate) enum Order {
     Show(u32, Board),
     /// The number has no board any more.
     Hide(u32),
-    /// Context switches, for a while.
-    Watch,
+    /// Nothing, but the flag is set.
+    Look,
 }
 
 /// Who passes orders on to the kernel.
@@ -36,6 +37,8 @@ pub(crate) trait Tell: Send + 'static {
     fn tell(&mut self, order: &Order);
     /// Whether somebody still keeps the board of this number, whose process has none any more.
     fn is_kept(&self, number: u32) -> bool;
+    /// Has context switches watched for a while from now on.
+    fn watch(&mut self);
     /// Ends what has been asked for long ago; whether there is still something to end later.
     fn tire(&mut self) -> bool;
 }
@@ -54,8 +57,8 @@ pub(crate) struct Numbers {
     forgotten: Receiver<u32>,
     /// Numbers that it is still to forget, and whose user they count for.
     leaving: HashMap<u32, u32>,
-    /// When there was the last order to watch.
-    watched: Option<Instant>,
+    /// A client wants context switches to be watched. Whoever sets it orders a look.
+    wanted: Arc<AtomicBool>,
 }
 
 impl Numbers {
@@ -67,16 +70,12 @@ impl Numbers {
     pub(crate) fn new(count: u32, mut teller: impl Tell) -> io::Result<Self> {
         let (orders, todo) = mpsc::channel();
         let (forget, forgotten) = mpsc::channel();
+        let wanted = Arc::new(AtomicBool::new(false));
+        let is_wanted = Arc::clone(&wanted);
         thread::Builder::new()
             .name("boards".to_owned())
-            .spawn(move || carry_out(&todo, &mut teller, &forget))?;
-        Ok(Self {
-            free: (0..count).rev().collect(),
-            orders,
-            forgotten,
-            leaving: HashMap::new(),
-            watched: None,
-        })
+            .spawn(move || carry_out(&todo, &is_wanted, &mut teller, &forget))?;
+        Ok(Self { free: (0..count).rev().collect(), orders, forgotten, leaving: HashMap::new(), wanted })
     }
 
     /// A number that nobody has.
@@ -105,13 +104,9 @@ impl Numbers {
     }
 
     /// A client wants context switches to be watched.
-    pub(crate) fn watch(&mut self) {
-        /// Orders that follow sooner would say nothing new.
-        const SOON: Duration = Duration::from_nanos(AGAIN / 2);
-        let now = Instant::now();
-        if self.watched.is_none_or(|before| now - before >= SOON) {
-            self.watched = Some(now);
-            self.order(Order::Watch);
+    pub(crate) fn watch(&self) {
+        if !self.wanted.swap(true, Ordering::Relaxed) {
+            self.order(Order::Look);
         }
     }
 
@@ -122,11 +117,14 @@ impl Numbers {
 }
 
 /// Passes on orders until nobody can give any.
-fn carry_out(todo: &Receiver<Order>, teller: &mut impl Tell, forget: &Sender<u32>) {
+fn carry_out(todo: &Receiver<Order>, is_wanted: &AtomicBool, teller: &mut impl Tell, forget: &Sender<u32>) {
     // Numbers of boards that somebody may keep.
     let mut kept: Vec<u32> = Vec::new();
     let mut is_busy = false;
     while let Ok(order) = next(todo, is_busy || !kept.is_empty()) {
+        if is_wanted.swap(false, Ordering::Relaxed) {
+            teller.watch();
+        }
         match order {
             Some(Order::Hide(number)) => kept.push(number),
             Some(order) => teller.tell(&order),
@@ -196,11 +194,13 @@ impl Tell for Linux {
                 self.watch.hide(*number);
                 self.shown.remove(number);
             }
-            Order::Watch => {
-                let switches = self.on.take().map(|(switches, _)| switches).or_else(|| self.begin());
-                self.on = switches.map(|switches| (switches, Instant::now()));
-            }
+            Order::Look => {}
         }
+    }
+
+    fn watch(&mut self) {
+        let switches = self.on.take().map(|(switches, _)| switches).or_else(|| self.begin());
+        self.on = switches.map(|switches| (switches, Instant::now()));
     }
 
     fn is_kept(&self, number: u32) -> bool {
@@ -208,8 +208,7 @@ impl Tell for Linux {
     }
 
     fn tire(&mut self) -> bool {
-        let is_over = |(_, asked): &mut (Switches, Instant)| asked.elapsed() > LONGEST_WATCH;
-        if self.on.as_mut().is_some_and(is_over) {
+        if self.on.as_ref().is_some_and(|(_, asked)| asked.elapsed() > LONGEST_WATCH) {
             self.alive.say_watch(0);
             self.on = None;
         }
@@ -219,10 +218,12 @@ impl Tell for Linux {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
 
-    /// Passes an order on when it is told to.
-    struct Slow(Receiver<()>);
+    /// Passes an order on when it is told to, and says how often it was to watch.
+    struct Slow(Receiver<()>, Arc<AtomicUsize>);
 
     impl Tell for Slow {
         fn tell(&mut self, order: &Order) {
@@ -234,6 +235,10 @@ mod tests {
             false
         }
 
+        fn watch(&mut self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+
         fn tire(&mut self) -> bool {
             false
         }
@@ -242,7 +247,7 @@ mod tests {
     #[test]
     fn a_number_is_taken_again_when_the_kernel_has_forgotten_it() {
         let (told, is_told) = mpsc::channel();
-        let mut numbers = Numbers::new(2, Slow(is_told)).expect("a thread");
+        let mut numbers = Numbers::new(2, Slow(is_told, Arc::default())).expect("a thread");
         assert_eq!((numbers.take(), numbers.take(), numbers.take()), (Some(0), Some(1), None));
         numbers.give_back(0, 1000);
         assert!(numbers.users_leaving().eq([1000]));
@@ -252,5 +257,20 @@ mod tests {
             thread::yield_now();
         }
         assert_eq!(numbers.take(), Some(0));
+    }
+
+    #[test]
+    fn who_asks_often_asks_once() {
+        let (told, is_told) = mpsc::channel();
+        let watched = Arc::new(AtomicUsize::new(0));
+        let mut numbers = Numbers::new(1, Slow(is_told, Arc::clone(&watched))).expect("a thread");
+        numbers.give_back(0, 1000);
+        (0..100).for_each(|_| numbers.watch());
+        told.send(()).expect("the thread");
+        while numbers.users_leaving().count() > 0 || watched.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        // Once before what it was busy with, if it was that quick, and once after it.
+        assert!(watched.load(Ordering::Relaxed) <= 2);
     }
 }

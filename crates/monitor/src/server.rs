@@ -57,7 +57,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to watch, and to listen at `path`, whose directory is made if it is not there. The calling thread loses its capabilities
+    /// Gets ready to watch, and begins to listen at `path`, whose directory is made if it is not there. The calling thread loses its capabilities
     /// but for two, and is not ended by `SIGTERM` and `SIGINT` any more, but by [`Server::run`].
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Server {
             // A process that has executed another program has lost its number, and others may have kept its board.
             let process = client.peer.process.as_fd();
             if !client.peer.has_ended()? && self.watch.number_of(process) == Some(client.number) {
-                // It has its board, so this is why it connects.
+                // It has been sent its board, so it wants more, or the answer came too late for it.
                 self.numbers.watch();
                 return self.send(stream, &client.board);
             }

@@ -178,7 +178,8 @@ fn switches_are_watched_while_a_client_asks() -> Result<(), Failed> {
     let monitor = Monitor::start();
     let mut client = process("watches_the_monitor", &monitor.socket).stdout(Stdio::piped()).spawn()?;
     BufReader::new(client.stdout.take().ok_or("no output")?).read_line(&mut String::new())?;
-    check(!monitor.watches_switches()?, || "although the client does not ask".to_owned())?;
+    // If the answer came too late, it has connected again, which counts as asking once.
+    wait_until(|| Ok(!monitor.watches_switches()?))?;
     let mut other = process("wants_to_be_watched", &monitor.socket).spawn()?;
     wait_until(|| monitor.watches_switches())?;
     other.kill()?;

@@ -159,8 +159,7 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
         None
     }
 
-    /// The caller is about to sleep, unless it is told that whoever it waits for runs, or because it was told that it does not: where the
-    /// scheduler is watched on demand, here is some.
+    /// The caller is about to sleep for another thread: where the scheduler is watched on demand, here is some.
     fn want_watch() {}
 
     /// A number from 1 that no other living thread has; 0 where the thread has none, as when it is ending.

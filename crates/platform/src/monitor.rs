@@ -4,17 +4,17 @@
 //! kernel's scheduler writes (by the monitor's BPF program), and of a page that says whether the monitor lives. Both can only be
 //! mapped for reading; no descriptor is kept, and nothing of this process is read or written by anybody else.
 //!
-//! The scheduler is watched on demand, since being watched costs every context switch of the machine: a waiter that is about to sleep
-//! without having been told that whoever is ahead of it is off its CPU connects once more, at most once a second for the process, and
-//! nobody's boards are written when there has been no such request for some seconds. Each such time is a *watch*, which has a number.
+//! The scheduler is watched on demand, since being watched costs every context switch of the machine: a waiter that is about to sleep for
+//! somebody ahead of it connects once more, at most once a second for the process, and nobody's boards are written when there has been
+//! no such request for some seconds. Each such time is a *watch*, which has a number.
 //!
 //! # The board
 //!
 //! An array of 64-bit words: [`HEADER`] of them, the first of which counts the threads of the process that are preempted,
 //! and then [`ENTRIES`] with one thread's state each, at the place that the last bits of the thread's id say. An entry holds the
 //! id (as the process's own PID namespace has it) in its lower half, so that nobody takes another thread's state for
-//! the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`] below the number of the watch (see
-//! [`upper_half`]), so that nobody takes for news what an earlier watch left there.
+//! the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`], in [`STATE_BITS`], below the number of the
+//! watch, so that nobody takes for news what an earlier watch left there.
 //!
 //! What it says is a hint: waiters that are told nonsense, or nothing any more, waste time within their own bounds.
 
@@ -41,6 +41,8 @@ pub const PREEMPTED: u32 = 2;
 pub const SLEEPING: u32 = 3;
 /// Bits of the upper half of an entry below the number of the watch.
 pub const STATE_BITS: u32 = 2;
+/// The state in the upper half of an entry.
+const STATE: u32 = (1 << STATE_BITS) - 1;
 /// The highest number of a watch, after which comes 1. 0 stands for none.
 pub const LAST_WATCH: u32 = u32::MAX >> STATE_BITS;
 /// Bits of the word in the monitor's own page that are not zero while it lives: the id of the thread that lives with it. The
@@ -114,19 +116,13 @@ pub fn attach_as_told(path: &str) -> Attached {
 /// Whether there is a monitor that lives, which has this process watched when it asks.
 #[must_use]
 pub fn is_attached() -> bool {
-    page().is_some()
+    mapped().is_some()
 }
 
 /// How many threads of this process could run and were taken off their CPU, as the monitor has it; `None` while it does not watch.
 #[must_use]
 pub fn preempted() -> Option<u64> {
     watched().map(|(board, _)| board[0].load(Relaxed))
-}
-
-/// The upper half of an entry that says `state` in the watch of this number.
-#[must_use]
-pub const fn upper_half(watch: u32, state: u32) -> u32 {
-    watch << STATE_BITS | state
 }
 
 /// See [`Platform::running`](crate::Platform::running).
@@ -138,7 +134,7 @@ pub(crate) fn running(tid: u32) -> Option<bool> {
     if entry as u32 != tid || upper >> STATE_BITS != watch {
         return None;
     }
-    match upper ^ upper_half(watch, 0) {
+    match upper & STATE {
         RUNNING => Some(true),
         PREEMPTED | SLEEPING => Some(false),
         _ => None,
@@ -148,29 +144,31 @@ pub(crate) fn running(tid: u32) -> Option<bool> {
 /// The board and the number of the watch, while there is one.
 #[inline]
 fn watched() -> Option<(&'static [AtomicU64; HEADER + ENTRIES], u32)> {
-    let page = page()?;
+    let mapped = mapped()?;
+    // SAFETY: see `mapped`.
+    let page = unsafe { &*mapped.cast::<[AtomicU32; PAGE_WORDS]>() };
     let watch = page[WATCH_WORD].load(Relaxed);
     if watch == 0 {
         return None;
     }
     // SAFETY: the board lies behind that page and stays as long. Nobody writes through the reference.
-    Some((unsafe { &*ptr::from_ref(page).cast::<u8>().wrapping_add(BOARD_AT).cast() }, watch))
+    Some((unsafe { &*mapped.wrapping_add(BOARD_AT).cast() }, watch))
 }
 
-/// The monitor's own page, while that lives.
+/// The monitor's own page, while that lives, which stays mapped for ever, or, in a child, until there is but one thread.
 #[inline]
-fn page() -> Option<&'static [AtomicU32; PAGE_WORDS]> {
+fn mapped() -> Option<*mut u8> {
     let mapped = MAPPED.load(Acquire);
     if mapped.is_null() {
         return None;
     }
-    // SAFETY: a page that stays mapped for ever, or, in a child, until there is but one thread.
+    // SAFETY: as is said above.
     let page = unsafe { &*mapped.cast::<[AtomicU32; PAGE_WORDS]>() };
     if page[0].load(Relaxed) & ALIVE == 0 {
         forget(mapped);
         return None;
     }
-    Some(page)
+    Some(mapped)
 }
 
 /// The monitor has ended. What is mapped stays so: others may be reading it.

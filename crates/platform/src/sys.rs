@@ -239,19 +239,27 @@ pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     (filled > 0).then_some(&buffer[..filled])
 }
 
-/// How many filters of system calls (`seccomp(2)`) are in force; `None` if there are some and the kernel does not say how many (before
-/// Linux 5.9).
+/// How many filters of system calls (`seccomp(2)`) are in force; `None` if that cannot be told: there are some and the kernel does not
+/// say how many (before Linux 5.9), or it cannot be asked. (`prctl` would be another call that a filter might object to.)
 #[must_use]
 pub fn filters() -> Option<u32> {
-    const PR_GET_SECCOMP: usize = 21;
-    // SAFETY: no memory is involved.
-    if unsafe { syscall6(number::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) } == 0 {
-        return Some(0);
-    }
     let mut buffer = [0; 4096];
-    let status = read_file(c"/proc/thread-self/status", &mut buffer)?;
-    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Seccomp_filters:"))?;
-    core::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
+    let all = buffer.len();
+    filters_in(read_file(c"/proc/thread-self/status", &mut buffer)?, all)
+}
+
+/// The number of filters that a thread's `status` has, of which at most `all` bytes were read.
+fn filters_in(status: &[u8], all: usize) -> Option<u32> {
+    let field = |name: &[u8]| {
+        let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+        core::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
+    };
+    match field(b"Seccomp:") {
+        Some(0) => Some(0),
+        Some(_) => field(b"Seccomp_filters:"),
+        // The kernel was built without them, unless the line lies behind what was read.
+        None => (status.len() < all).then_some(0),
+    }
 }
 
 const PR_RSEQ_SLICE_EXTENSION: usize = 79;
@@ -417,4 +425,18 @@ pub fn map_shared(bytes: usize, files: &[(i32, usize, usize)]) -> Option<NonNull
 pub fn write_stderr(bytes: &[u8]) {
     // SAFETY: a readable slice.
     unsafe { syscall6(number::WRITE, [2, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_counted() {
+        assert_eq!(filters_in(b"Name:\tx\nSeccomp:\t0\nSeccomp_filters:\t0\n", 100), Some(0));
+        assert_eq!(filters_in(b"Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t3\n", 100), Some(3));
+        assert_eq!(filters_in(b"Name:\tx\nSeccomp:\t2\n", 100), None, "before Linux 5.9");
+        assert_eq!(filters_in(b"Name:\tx\n", 100), Some(0), "a kernel without filters");
+        assert_eq!(filters_in(b"Name:\tx\n", 8), None, "there may be more");
+    }
 }

@@ -126,6 +126,12 @@ fn check(subject: RwSubject) {
     let plays: &[&[&str]] = if is_wrapped { &[PAIRS] } else { &[PAIRS, TRIOS, LARGE_TRIOS] };
     let Subject { name, mut scenarios } = scenarios(subject, plays);
     scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
+    // With CPUs to spare those who may sleep spin for longer, and give way.
+    if subject.knows_nodes() && !subject.spins() {
+        let mut play = scenario(subject, 0, "r w");
+        play.config.runnable = 1;
+        scenarios.push(play);
+    }
     scenarios.extend([("destroy", 2, 3), ("destroy-of-three", 3, 1)].map(|(name, threads, preemptions)| {
         let config = crowded();
         let preemptions = match (subject.knows_nodes() || is_linux(subject), threads) {

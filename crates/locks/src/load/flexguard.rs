@@ -135,6 +135,7 @@ impl<P: Platform> FlexGuard<P> {
     /// Spins as long as it makes sense, in the queue and then at its head. Whether the lock was acquired.
     fn spins(&self, mark: u32, address: usize, deadline: Option<Deadline>) -> bool {
         if P::running(self.holder()) == Some(false) {
+            P::want_watch();
             return false;
         }
         let Some(node) = self.queue.acquire_for(address, deadline) else { return false };

@@ -59,7 +59,7 @@
 //!   writers' lock, which `dispose` waits for.
 //! - I6: a bar that is handed over goes with the writers' lock to a thread that certainly takes it (`handed`).
 //! - I7: while readers sleep on a word, `PARKED` is set, or somebody who cleared it is about to wake them all. Who lifts the bar and finds it
-//!   wakes one; who was woken and finds the bar lifted clears it and wakes all, before it acquires: a writer would have to wait for that.
+//!   wakes one; who was woken and finds the bar lifted clears it and wakes all, if possible before it acquires: a writer would have to wait for that.
 //! - I8: a node's word is published `NEW`. It becomes live when a writer lifts its bar, or by a reader that came in on the first
 //!   node's word after it found the other published, if it is not barred then. So a writer that has barred the first node's word sees
 //!   every word that is live, or will be before it lifts that bar.

@@ -81,10 +81,10 @@ pub(crate) fn spin_aware<P: Platform>(
         let (left, pauses) = match outlook {
             Outlook::Runs => (&mut watched, (budget / LOOKS).max(1)),
             Outlook::Unknown => (&mut unwatched, budget),
-            Outlook::Bleak => return bleak::<P>(),
+            Outlook::Bleak => return bleak::<P>(ahead()),
         };
         if *left == 0 {
-            return bleak::<P>();
+            return bleak::<P>(ahead());
         }
         *left -= 1;
         if poll_within::<P, _>(pauses, || attempt().then_some(())).is_some() {
@@ -102,9 +102,11 @@ pub(crate) fn spin_aware<P: Platform>(
     }
 }
 
-/// There may be no point in spinning, and a monitor would know better.
-fn bleak<P: Platform>() -> Spun {
-    P::want_watch();
+/// There may be no point in spinning, and a monitor would know better, if it is known who is `ahead`.
+fn bleak<P: Platform>(ahead: u32) -> Spun {
+    if ahead != 0 {
+        P::want_watch();
+    }
     Spun::Bleak
 }
 

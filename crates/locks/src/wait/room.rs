@@ -9,7 +9,7 @@ use super::{expired, poll_within};
 const ROUND_TRIPS: u32 = 20;
 
 /// Repeats `attempt` until it has a result, with pauses in between, but not beyond the deadline: for the time of a context-switch
-/// round trip and of `more`, and longer while there is room, with `interlude` after each.
+/// round trip and of `more` others, and for longer while there is room, with `interlude` after each.
 pub(crate) fn spin_with_room<P: Platform, R>(
     more: u32,
     deadline: Option<Deadline>,
@@ -46,7 +46,8 @@ mod tests {
             attempts.set(attempts.get() + 1);
             None
         };
-        let result = spin_with_room::<Native, _>(0, past, attempt, || interludes.set(interludes.get() + 1));
+        let result =
+            spin_with_room::<Native, _>(u32::MAX, past, attempt, || interludes.set(interludes.get() + 1));
         assert_eq!(result, None);
         assert!(attempts.get() > 0);
         assert_eq!(interludes.get(), 0, "there is no second round");

@@ -15,7 +15,7 @@ use std::time::Duration;
 use lockwork_platform::monitor::{BOARD_BYTES, ENTRIES, HEADER};
 use lockwork_platform::{Native, Platform, sys};
 
-use super::{be_watched, board_id, fork, map, receive, until};
+use super::{attach, board_id, fork, map, receive, until, until_told};
 use crate::{process, process_of};
 
 /// For the other program: the descriptor to write to.
@@ -91,8 +91,8 @@ pub(super) fn asks_again(socket: &Path) {
     let [alive, board] = receive(socket);
     assert_ne!(board_id(board), std::env::var(BOARD).expect("the former board"));
     [alive, board].into_iter().for_each(sys::close);
-    be_watched(socket);
-    until(|| Native::running(Native::tid()) == Some(true));
+    attach(socket);
+    until_told(|| Native::running(Native::tid()) == Some(true));
 }
 
 /// A process connects while the monitor cannot notice, and is another program when it does.

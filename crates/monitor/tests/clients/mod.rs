@@ -62,7 +62,7 @@ fn attach(socket: &Path) {
 /// The same, and waits until the scheduler is watched.
 fn be_watched(socket: &Path) {
     attach(socket);
-    until_watched();
+    until_told(|| monitor::preempted().is_some());
 }
 
 /// What the monitor sends: the page that says whether it lives, and the board.
@@ -116,11 +116,11 @@ fn a_preempted_thread_is_seen_as_such(socket: &Path) {
     pin(cpu);
     let (holder, handle) = spinner(cpu, &STOP);
     // Two threads on one CPU: while this one looks, the other is off it, although it could run.
-    until(|| Native::running(holder) == Some(false) && monitor::preempted() == Some(1));
-    until(|| Native::running(Native::tid()) == Some(true));
+    until_told(|| Native::running(holder) == Some(false) && monitor::preempted() == Some(1));
+    until_told(|| Native::running(Native::tid()) == Some(true));
     STOP.store(true, Ordering::Relaxed);
     handle.join().expect("the other thread");
-    until(|| monitor::preempted() == Some(0));
+    until_told(|| monitor::preempted() == Some(0));
 }
 
 fn a_sleeping_thread_is_not_preempted(socket: &Path) {
@@ -129,12 +129,12 @@ fn a_sleeping_thread_is_not_preempted(socket: &Path) {
     let (release, wait) = mpsc::channel::<()>();
     let handle = thread::spawn(move || {
         // It is seen from its first context switch on.
-        until(|| Native::running(Native::tid()) == Some(true));
+        until_told(|| Native::running(Native::tid()) == Some(true));
         send.send(Native::tid()).expect("who waits for it");
         let _ = wait.recv();
     });
     let sleeper = receive.recv().expect("its id");
-    until(|| Native::running(sleeper) == Some(false) && monitor::preempted() == Some(0));
+    until_told(|| Native::running(sleeper) == Some(false) && monitor::preempted() == Some(0));
     drop(release);
     handle.join().expect("the other thread");
 }
@@ -144,11 +144,11 @@ fn a_thread_that_ended_is_not_seen(socket: &Path) {
     let tid = AtomicU32::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
-            until(|| Native::running(Native::tid()) == Some(true));
+            until_told(|| Native::running(Native::tid()) == Some(true));
             tid.store(Native::tid(), Ordering::Relaxed);
         });
     });
-    until(|| Native::running(tid.load(Ordering::Relaxed)).is_none());
+    until_told(|| Native::running(tid.load(Ordering::Relaxed)).is_none());
 }
 
 /// Maps what was sent for reading, and tries all ways to write to it.
@@ -215,11 +215,11 @@ fn look() {
     Native::want_watch();
 }
 
-/// Asks until the scheduler is watched.
-fn until_watched() {
+/// Asks until `condition`, which takes being watched.
+fn until_told(condition: impl Fn() -> bool) {
     until(|| {
         look();
-        monitor::preempted().is_some()
+        condition()
     });
 }
 
@@ -232,23 +232,29 @@ fn until_attached() {
 }
 
 fn what_an_earlier_watch_left_is_not_told(socket: &Path) {
+    static STOP: AtomicBool = AtomicBool::new(false);
     be_watched(socket);
     let (send, receive) = mpsc::channel();
     let (release, wait) = mpsc::channel::<()>();
-    let handle = thread::spawn(move || {
+    let sleeping = thread::spawn(move || {
         send.send(Native::tid()).expect("who waits for it");
         let _ = wait.recv();
     });
     let sleeper = receive.recv().expect("its id");
-    until(|| Native::running(sleeper) == Some(false));
-    // Nobody asks any more.
+    until_told(|| Native::running(sleeper) == Some(false));
+    // Of two threads that share a CPU, one is preempted when the watch ends, as nobody asks any more.
+    let cpu = some_cpu();
+    let spinning = [spinner(cpu, &STOP).1, spinner(cpu, &STOP).1];
+    until_told(|| monitor::preempted() == Some(1));
     until(|| monitor::preempted().is_none());
+    STOP.store(true, Ordering::Relaxed);
+    spinning.into_iter().for_each(|handle| handle.join().expect("a thread that spins"));
     assert_eq!(Native::running(sleeper), None);
-    until_watched();
-    until(|| Native::running(Native::tid()) == Some(true));
+    until_told(|| Native::running(Native::tid()) == Some(true));
     assert_eq!(Native::running(sleeper), None, "it has not been on a CPU since");
+    until_told(|| monitor::preempted() == Some(0));
     drop(release);
-    handle.join().expect("the other thread");
+    sleeping.join().expect("a thread that sleeps");
 }
 
 /// Of an aware lock, behind a holder that takes its time.
@@ -267,8 +273,7 @@ fn a_child_asks_for_itself(socket: &Path) {
     attach(socket);
     assert!(forked(|| {
         assert!(!monitor::is_attached(), "the parent's board");
-        until_watched();
-        until(|| Native::running(Native::tid()) == Some(true));
+        until_told(|| Native::running(Native::tid()) == Some(true));
     }));
     assert!(monitor::is_attached());
 }
@@ -281,7 +286,7 @@ fn ids_are_those_of_the_own_namespace(socket: &Path) {
     assert!(forked(|| {
         assert_eq!(Native::tid(), 1);
         be_watched(socket);
-        until(|| Native::running(1) == Some(true));
+        until_told(|| Native::running(1) == Some(true));
     }));
 }
 

@@ -16,7 +16,7 @@ use crate::wait::{
     GRANTED, PARKED as ASLEEP, Patience, WAITING, expired, poll_within, registered, spin_with_room,
 };
 
-/// Bars that a reader meets before it goes through the writers' lock, where nobody may starve.
+/// Bars that a reader sleeps behind before it goes through the writers' lock, where nobody may starve.
 const MOST_BARS: u32 = 2;
 
 /// A thread that may have to wait.
@@ -63,14 +63,15 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
             let entered =
                 if spins { spin_with_room::<P, _>(0, deadline, attempt, P::yield_now) } else { attempt() };
             if entered.is_some() {
+                // I7: if it found a bar when it was woken, others still sleep, or the flag is set for nobody.
+                if bars > 0 {
+                    Self::wake_others(word);
+                }
                 return true;
             }
             if joins {
                 // I2: while there are readers, a writer that bars them is about to wait for them, or to lift the bar again: who may be
                 // one of them must not sleep.
-                if self.shared.join() {
-                    return true;
-                }
                 if self.shared.remaining.load(Relaxed) != 0 {
                     if deadline.is_some_and(expired::<P>) {
                         return false;
@@ -82,21 +83,31 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
             } else if R::FAVOUR == Favour::Neutral && bars == MOST_BARS {
                 return self.read_in_turn(word, deadline);
             }
-            let seen = word.load(Relaxed);
-            let asleep = seen | PARKED;
-            // ORDER: Relaxed: the flag publishes nothing.
-            let is_barred = seen & BARRED != 0
-                && (seen == asleep || word.compare_exchange(seen, asleep, Relaxed, Relaxed).is_ok());
-            if is_barred {
+            if let Some(asleep) = Self::mark_asleep(word) {
                 bars += 1;
                 spins = true;
+                let is_late = word.wait(asleep, deadline).is_err();
+                let entered = is_late && attempt().is_some();
                 // I7.
-                if word.wait(asleep, deadline).is_err() {
-                    return enter::<P>(word) || joins && self.shared.join();
-                }
                 Self::wake_others(word);
+                if is_late {
+                    return entered;
+                }
             }
         }
+    }
+
+    /// Notes on a node's word that somebody is about to sleep on it, if it is barred: what it says then.
+    fn mark_asleep(word: &P::Futex) -> Option<u32> {
+        let mut seen = word.load(Relaxed);
+        while seen & (BARRED | PARKED) == BARRED {
+            // ORDER: Relaxed: the flag publishes nothing.
+            match word.compare_exchange(seen, seen | PARKED, Relaxed, Relaxed) {
+                Ok(_) => seen |= PARKED,
+                Err(now) => seen = now,
+            }
+        }
+        (seen & BARRED != 0).then_some(seen)
     }
 
     /// Acquires for reading when the writers' lock comes to this thread: then nothing is barred (I1).

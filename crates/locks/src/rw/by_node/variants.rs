@@ -81,8 +81,8 @@ pub const CST_RWSEM: RwAlgorithm = RwAlgorithm {
 pub const CST_RWSEM_NEUTRAL: RwAlgorithm = RwAlgorithm {
     name: "cst-rwsem-neutral",
     favour: Favour::Neutral,
-    fairness: "writers as in cst-mutex; a reader that two writers have passed queues with them",
-    deviations: "As cst-rwsem, and: every release lifts the bars; a reader that has met two of them goes through the \
+    fairness: "writers as in cst-mutex; a reader that has slept behind two of them queues, too",
+    deviations: "As cst-rwsem, and: every release lifts the bars; a reader that has slept behind two of them goes through the \
                  writers' lock.",
     avoid: "Many writes.",
     ..CST_RWSEM
