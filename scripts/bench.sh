@@ -3,7 +3,7 @@
 # outnumber CPUs, and the micro-benchmarks of `lockwork bench`. Run it on an otherwise idle machine.
 #
 #   scripts/bench.sh [pairs|every|startup|avl|rocksdb|crowds|blocking|rwlocks|locks|sim|monitor]...
-#   (default: all but monitor, which needs root)
+#   (default: all but monitor, which needs root, and is monitor_costs and monitor_helps)
 #
 # Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
 # compared is interleaved within one run of `lockwork compare`. Takes about an hour and a half.
@@ -215,18 +215,29 @@ sim() {
     cargo bench --quiet -p lockwork-sim --bench speed | tee "$out/speed.txt"
 }
 
-# What the monitor costs, and what it is good for: aware locks with it and without, beside plain ones, with as many threads as
-# CPUs and with 16 times as many. About half an hour.
+# What the monitor costs, and what it is good for. About half an hour.
 monitor() {
-    local out=$RESULTS/monitor socket=$PWD/target/monitor.sock with
-    local -i cpus
-    cpus=$(nproc)
+    monitor_costs
+    monitor_helps
+}
+
+monitor_costs() {
+    local out=$RESULTS/monitor socket=$PWD/target/monitor.sock
     "$BIN/lockwork" monitor --check || return 0
     mkdir -p "$out"
     trap stop_monitor EXIT
-    overhead switches 60 '^ns: ' "$BIN/lockwork-switches" --rounds 20000
+    overhead switches 60 5 '^ns: ' "$BIN/lockwork-switches" --rounds 5000
     # A program that switches as much as programs do.
-    overhead kccachetest 40 '^time: ' kccachetest wicked -th 64 -it 1 6250
+    overhead kccachetest 40 3 '^time: ' kccachetest wicked -th 64 -it 1 1500
+}
+
+# Aware locks with the monitor and without, beside plain ones, with as many threads as CPUs and with 16 times as many.
+monitor_helps() {
+    local socket=$PWD/target/monitor.sock with
+    local -i cpus
+    cpus=$(nproc)
+    "$BIN/lockwork" monitor --check || return 0
+    trap stop_monitor EXIT
     for with in with without; do
         [[ $with == without ]] || start_monitor
         (
@@ -240,50 +251,69 @@ monitor() {
     done
 }
 
-# What the monitor of the scheduler costs a command that prints its time after the given pattern: without a monitor, attached to one
-# that nobody asks to watch, beside another process that asks all the time, and attached beside that, which has the command's own threads
-# watched. In rounds of one each. No lock goes by what the monitor says, so that nothing else differs. Ratios are of the same round.
+# What the monitor of the scheduler costs a command that prints its time after the given pattern. While nobody asks to watch: a process
+# that is not attached, and one that is. While another process asks all the time: the same two, the second of which is watched. No lock goes
+# by what the monitor says, so that nothing else differs. Machines change their speed: short runs take turns, and of each round's
+# medians ratios are made.
 overhead() {
-    local name=$1 rounds=${BENCH_RUNS:-$2} pattern=$3 round case before after value
+    local name=$1 rounds=${BENCH_RUNS:-$2} turns=$3 pattern=$4 round turn asks case
     local csv=$out/$name.csv preload=$PWD/$BIN/liblockwork.so policy=$PWD/target/watched.toml
-    shift 3
-    local -ra cases=(none attached asked both)
+    shift 4
     # A process attaches itself if any of its locks may be an aware one.
     printf '%s\n' 'default = "futex"' '[[rule]]' 'symbol = "no_such_lock"' 'lock = "mcs-aware"' >"$policy"
     echo "round,case,time,switches" >"$csv"
     for ((round = 1; round <= rounds; round++)); do
-        for case in $(printf '%s\n' "${cases[@]}" | shuf --random-source=<(yes "$round")); do
-            [[ $case == none ]] || start_monitor
-            if [[ $case == asked || $case == both ]]; then
+        for asks in $(printf '%s\n' no yes | shuf --random-source=<(yes "$round")); do
+            start_monitor
+            if [[ $asks == yes ]]; then
                 ask &
                 client=$!
-                sleep 0.5
+                until_watched
             fi
-            before=$(switches)
-            value=$(env "LD_PRELOAD=$preload" "LOCKWORK_POLICY=$policy" \
-                "LOCKWORK_MONITOR=$([[ $case == attached || $case == both ]] && echo "$socket" || echo 0)" "$@" |
-                sed -n "s/$pattern//p")
-            after=$(switches)
-            [[ $value =~ ^[0-9.]+$ ]] || { echo "bench: one time was expected of: $*" >&2; return 1; }
-            echo "$round,$case,$value,$((after - before))" >>"$csv"
+            for ((turn = 0; turn < turns; turn++)); do
+                for case in $([[ $asks == yes ]] && echo asked watched || echo none attached); do
+                    timed "$@" || return 1
+                done
+            done
             stop_monitor
         done
     done
-    local time ratio low high often
     {
         echo "$ $*"
-        for case in "${cases[@]}"; do
-            read -r time _ < <(sed -n "s/^[0-9]*,$case,\(.*\),.*/\1/p" "$csv" | spread 0)
-            read -r often _ < <(sed -n "s/^[0-9]*,$case,.*,//p" "$csv" | spread 0)
-            read -r ratio low high < <(awk -F, -v which="$case" '
-                $2 == "none" { none[$1] = $3 }
-                $2 == which { this[$1] = $3 }
-                END { for (round in this) print this[round] / none[round] }
-            ' "$csv" | spread .25)
-            printf '%-7s median %8.4g, of the round without a monitor %.4f (half of them %.4f to %.4f), %.0f switches\n' \
-                "$case" "$time" "$ratio" "$low" "$high" "$often"
+        for case in none attached asked watched; do
+            of_rounds
         done
     } | tee "$out/$name.txt"
+}
+
+# Runs the command in this case, and notes the time that it prints.
+timed() {
+    local before after value monitor=0
+    [[ $case == none || $case == asked ]] || monitor=$socket
+    before=$(switches)
+    value=$(env "LD_PRELOAD=$preload" "LOCKWORK_POLICY=$policy" "LOCKWORK_MONITOR=$monitor" "$@" | sed -n "s/$pattern//p")
+    after=$(switches)
+    [[ $value =~ ^[0-9.]+$ ]] || { echo "bench: one time was expected of: $*" >&2; return 1; }
+    echo "$round,$case,$value,$((after - before))" >>"$csv"
+}
+
+# What the rounds say of a case.
+of_rounds() {
+    local time ratio low high often cut
+    read -r time _ < <(sed -n "s/^[0-9]*,$case,\(.*\),.*/\1/p" "$csv" | spread 0)
+    read -r often _ < <(sed -n "s/^[0-9]*,$case,.*,//p" "$csv" | spread 0)
+    # So many of the rounds at either end are outside the 95% interval of their median.
+    cut=$(awk -v n="$rounds" 'BEGIN { cut = .5 - .98 / sqrt(n); print (cut > 0 ? cut : 0) }')
+    read -r ratio low high < <(tail -n +2 "$csv" | sort -t, -k1,1n -k2,2 -k3,3g | awk -F, -v which="$case" '
+        { all[$1, $2, ++runs[$1, $2]] = $3; if ($1 > rounds) rounds = $1 }
+        function median(round, name,    n) {
+            n = runs[round, name]
+            return (all[round, name, int((n + 1) / 2)] + all[round, name, int(n / 2) + 1]) / 2
+        }
+        END { for (round = 1; round <= rounds; round++) print median(round, which) / median(round, "none") }
+    ' | spread "$cut")
+    printf '%-8s median %8.4g, of those of the same round that are neither %.4f (95%% interval %.4f to %.4f), %.0f switches\n' \
+        "$case" "$time" "$ratio" "$low" "$high" "$often"
 }
 
 # A client that has nothing to be watched, and asks for it as often as waiters do: it connects again.
@@ -291,13 +321,25 @@ ask() {
     exec python3 -c '
 import socket, sys, time
 def connect():
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(sys.argv[1])
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(sys.argv[1])
+    client.recv(1)
 connect()
 while True:
     connect()
     time.sleep(0.5)
 ' "$socket"
+}
+
+# Waits until the monitor has been asked; ends the benchmark if that does not come.
+until_watched() {
+    local try
+    for ((try = 0; try < 200; try++)); do
+        grep -qs '^tp_name:.*sched_switch' /proc/"$daemon"/fdinfo/* && return
+        sleep 0.05
+    done
+    echo "bench: the monitor does not watch" >&2
+    return 1
 }
 
 # Context switches of the whole machine since it started.
