@@ -44,7 +44,7 @@ impl Kernel for Linux {
     fn admit() -> Option<*const Area> {
         let area = arch::rseq_area()?;
         // A filter that does not know the call by which the CPU is given up might end the process.
-        (sys::filters() == Some(0) && sys::admit_to_slice_extension()).then_some(area.cast())
+        (sys::is_unfiltered() && sys::admit_to_slice_extension()).then_some(area.cast())
     }
 
     fn give_up_cpu() {

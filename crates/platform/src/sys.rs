@@ -239,6 +239,14 @@ pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     (filled > 0).then_some(&buffer[..filled])
 }
 
+/// Whether no filter of system calls (`seccomp(2)`) is in force, for those who are about to use `prctl` anyway.
+#[must_use]
+pub(crate) fn is_unfiltered() -> bool {
+    const PR_GET_SECCOMP: usize = 21;
+    // SAFETY: no memory is involved.
+    unsafe { syscall6(number::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) == 0 }
+}
+
 /// How many filters of system calls (`seccomp(2)`) are in force; `None` if that cannot be told: there are some and the kernel does not
 /// say how many (before Linux 5.9), or it cannot be asked. (`prctl` would be another call that a filter might object to.)
 #[must_use]

@@ -10,9 +10,9 @@
 //! their node, without fences, and one that is barred leaves no trace. A writer that waits for readers sleeps; the last of them
 //! wakes it. Parked readers sleep on their node's word. `c-rw-np`: the paper's readers pass through the writers' lock one by
 //! one; here only those that have found the lock barred twice. Who may park spins first, for longer while the machine has CPUs to
-//! spare: the kernel's waiters look at their own CPU's queue, which a program cannot see, so readers give way to it between two rounds
-//! (not so a writer that waits for readers, which may be granted its turn at any time). A node gets a word of its own at the first use that finds no
-//! writer; until then its readers use that of the first node. The mutex of `cst-rwsem*` is the CST-mutex: with more threads than CPUs
+//! spare: the kernel's waiters look at their own CPU's queue, which a program cannot see, so readers give way to it between two
+//! rounds (not so a writer that waits for readers, which may be granted its turn at any time). A node gets a word of its own at
+//! the first use that finds no writer; until then its readers use that of the first node. The mutex of `cst-rwsem*` is the CST-mutex: with more threads than CPUs
 //! the lock goes to writers who are awake. `cst-rwsem` lets readers in when no writer of the releaser's node is, rather than when none
 //! waits: they would wait for somebody to wake up.
 //!
@@ -59,7 +59,8 @@
 //!   writers' lock, which `dispose` waits for.
 //! - I6: a bar that is handed over goes with the writers' lock to a thread that certainly takes it (`handed`).
 //! - I7: while readers sleep on a word, `PARKED` is set, or somebody who cleared it is about to wake them all. Who lifts the bar and finds it
-//!   wakes one; who was woken and finds the bar lifted clears it and wakes all, if possible before it acquires: a writer would have to wait for that.
+//!   wakes one; who was woken and finds the bar lifted clears it and wakes all, if possible before it acquires: a writer would have to
+//!   wait for that.
 //! - I8: a node's word is published `NEW`. It becomes live when a writer lifts its bar, or by a reader that came in on the first
 //!   node's word after it found the other published, if it is not barred then. So a writer that has barred the first node's word sees
 //!   every word that is live, or will be before it lifts that bar.

@@ -80,13 +80,13 @@ impl<P: Platform> Waiter<P> {
     /// Waits for as long as it takes, or up to the deadline. Returns what the word says then: what was granted, [`REQUEUED`],
     /// or [`ABANDONED`], after which the node is no longer the caller's.
     pub(super) fn wait(&self, deadline: Option<Deadline>) -> u32 {
+        /// Round trips for each further NUMA node: who slept whenever another node has its turn would make nothing of its own
+        /// node's.
+        const AWAY: u32 = 4;
         let look = || {
             let said = self.word.load(Acquire); // ORDER: E4.
             (said != WAITING).then_some(said)
         };
-        /// Round trips for each further NUMA node: who slept whenever another node has its turn would make nothing of its own
-        /// node's.
-        const AWAY: u32 = 4;
         if let Some(said) = spin_with_room::<P, _>(AWAY * (P::nodes() as u32 - 1), deadline, look, || ()) {
             return said;
         }
