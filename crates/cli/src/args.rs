@@ -113,8 +113,8 @@ pub(crate) struct RunArgs {
     /// measured once a machine]. For `compare`, set LOCKWORK_SPIN_NS
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub(crate) spin_ns: Option<u64>,
-    /// Have threads that hold mutexes ask the kernel for a little more time when their time slice ends (Linux 7.0; see `lockwork
-    /// doctor`). For `compare`, set LOCKWORK_TIME_SLICE=1
+    /// Have threads that hold mutexes ask the kernel for a little more time when their time slice ends (Linux 7.0; see
+    /// `lockwork doctor`). For `compare`, set LOCKWORK_TIME_SLICE=1
     #[arg(long)]
     pub(crate) time_slice: bool,
     /// Say on stderr when the program ends which locks were served and which were forwarded to glibc

@@ -22,8 +22,8 @@ struct Calibration {
     round_trip_ns: u64,
 }
 
-/// The round trip of a context switch in ns: from the cache, else measured (about 20 ms) and put there. `None` if neither is
-/// possible; a cache that cannot be written is measured anew each time.
+/// The round trip of a context switch in ns: from the cache, else measured (about 20 ms) and put there. `None` if
+/// neither is possible; a cache that cannot be written is measured anew each time.
 pub(crate) fn round_trip_ns() -> Option<u64> {
     // Every `lockwork run` comes here, so the key must be cheap.
     let (cpu, kernel) = (host::cpu_model(), host::kernel());

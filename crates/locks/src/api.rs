@@ -133,11 +133,13 @@ pub unsafe trait RawRwLock<P: Platform>: Send + Sync {
     /// An unlocked lock.
     fn new() -> Self;
 
-    /// Acquires for reading; `None` deadline waits as long as it takes. Tries at least once. Returns whether it was acquired.
+    /// Acquires for reading; `None` deadline waits as long as it takes. Tries at least once. Returns whether it was
+    /// acquired.
     fn lock_shared(&self, deadline: Option<Deadline>) -> bool;
 
-    /// As [`RawRwLock::lock_shared`], by a thread that may be a reader of this lock already. If it is, it does not wait for a
-    /// writer that waits for it. If it is not, all that it may do is to pass writers that it should have waited behind.
+    /// As [`RawRwLock::lock_shared`], by a thread that may be a reader of this lock already. If it is, it does not wait
+    /// for a writer that waits for it. If it is not, all that it may do is to pass writers that it should have waited
+    /// behind.
     #[inline]
     fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
         self.lock_shared(deadline)
@@ -153,10 +155,12 @@ pub unsafe trait RawRwLock<P: Platform>: Send + Sync {
     /// The caller is a reader of this lock.
     unsafe fn unlock_shared(&self);
 
-    /// Acquires for writing; `None` deadline waits as long as it takes. Tries at least once. Returns whether it was acquired.
+    /// Acquires for writing; `None` deadline waits as long as it takes. Tries at least once. Returns whether it was
+    /// acquired.
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool;
 
-    /// Acquires for writing if that needs no waiting. Succeeds on a quiescent unlocked lock; may fail while it is being released.
+    /// Acquires for writing if that needs no waiting. Succeeds on a quiescent unlocked lock; may fail while it is being
+    /// released.
     fn try_lock_exclusive(&self) -> bool;
 
     /// Releases the writer.

@@ -22,11 +22,11 @@
 //!
 //! # Invariants
 //!
-//! - I1: only the holder of the wrapped lock writes `REVOKING`, `STAYED` and `REVOKED`; it does not release the wrapped lock
-//!   while `owner` is `REVOKING` or `RETREATED`. `REVOKED` is final.
+//! - I1: only the holder of the wrapped lock writes `REVOKING`, `STAYED` and `REVOKED`; it does not release the wrapped
+//!   lock while `owner` is `REVOKING` or `RETREATED`. `REVOKED` is final.
 //! - I2: a thread is in a section by the wrapped lock only if it has seen `REVOKED` while it held that.
-//! - I3: `REVOKED` is written only when after a heavy barrier that followed the writing of `REVOKING` either `held` was 0, or the
-//!   first thread moved to `RETREATED`. Whoever sets `held` after that barrier sees that it must not stay.
+//! - I3: `REVOKED` is written only when after a heavy barrier that followed the writing of `REVOKING` either `held` was
+//!   0, or the first thread moved to `RETREATED`. Whoever sets `held` after that barrier sees that it must not stay.
 //! - I4: the first thread and the revoking one agree by a CAS on `REVOKING`: never do both have the lock, never both
 //!   fail.
 //!
@@ -34,8 +34,8 @@
 //!
 //! - E1: the store of 0 to `held` (Release) → the next look at `held` that sees 0 (Acquire): the section by bias, for
 //!   the owner's next section and for the revoker's.
-//! - E2: a store-load race between the owner (`held`, then `owner`) and the revoker (`owner`, then `held`): the owner puts a
-//!   light barrier in between, the revoker a heavy one. One of them sees the other, which gives I3.
+//! - E2: a store-load race between the owner (`held`, then `owner`) and the revoker (`owner`, then `held`): the owner
+//!   puts a light barrier in between, the revoker a heavy one. One of them sees the other, which gives I3.
 //! - E3: the CAS to `RETREATED` (Release) → the failed CAS of the revoker that sees it (Acquire): the first thread's
 //!   earlier sections, whose release a later 1 in `held` hides.
 //! - E4: the wrapped lock orders everything between its holders.

@@ -298,8 +298,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("cst", "cst-mutex"),
 ];
 
-/// The base lock of this name, or of this name in LiTL's spelling: underscores count as hyphens, `_spin_then_park` as `-stp`,
-/// `_spinlock` as `-spin`, and `_original` as nothing, or as `-spin` where a lock has policies.
+/// The base lock of this name, or of this name in LiTL's spelling: underscores count as hyphens, `_spin_then_park` as
+/// `-stp`, `_spinlock` as `-spin`, and `_original` as nothing, or as `-spin` where a lock has policies.
 #[must_use]
 pub fn lookup(name: &str) -> Option<&'static LockInfo> {
     let folded = |name: &str, stem: &str, policy: &str| {

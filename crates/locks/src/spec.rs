@@ -9,8 +9,8 @@
 //! rw     := name | "bravo(" name ")"        (names of reader-writer locks)
 //! ```
 //!
-//! A choice says what to put under a program: mutexes, and reader-writer locks. A spec alone leaves the latter to the default
-//! one of ours, a reader-writer lock alone leaves mutexes to glibc.
+//! A choice says what to put under a program: mutexes, and reader-writer locks. A spec alone leaves the latter to the
+//! default one of ours, a reader-writer lock alone leaves mutexes to glibc.
 //!
 //! White space is free between words; names may use underscores for hyphens; numbers may be hexadecimal (`0x4000`).
 

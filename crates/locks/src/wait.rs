@@ -71,8 +71,9 @@ pub(crate) const SCRATCH: u64 = (1 << CROWD_SHIFT) - 1;
 /// Runs `wait` as one of a crowd of bounded size, in which at most `others` get the lock before this thread. Spin-then-park
 /// then spins for as long as it takes to wake them all, one after the other.
 ///
-/// Otherwise sleep is infectious: as soon as the others sleep, whoever joins them waits for longer than a wake-up takes, goes
-/// to sleep for that reason, and is one more to be woken. Once all sleep, every hand-off wakes somebody for ever.
+/// Otherwise sleep is infectious: as soon as the others sleep, whoever joins them waits for longer than a wake-up
+/// takes, goes to sleep for that reason, and is one more to be woken. Once all sleep, every hand-off wakes somebody for
+/// ever.
 pub(crate) fn in_crowd<P: Platform, R>(others: u32, wait: impl FnOnce() -> R) -> R {
     let before = P::thread_word();
     P::set_thread_word(before & SCRATCH | u64::from(others.min(u16::MAX.into())) << CROWD_SHIFT);
@@ -111,7 +112,8 @@ pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     /// [`TimedOut`]: the word is [`ABANDONED`], and belongs to the granter.
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut>;
 
-    /// [`WaitPolicy::wait`] for a grant by the thread whose [`Platform::scheduling_id`] is `ahead`, or by others if it gives up.
+    /// [`WaitPolicy::wait`] for a grant by the thread whose [`Platform::scheduling_id`] is `ahead`, or by others if it
+    /// gives up.
     /// `own` says to those behind who is ahead of them: a waiter that gives up awake puts there whom it went by itself.
     ///
     /// # Errors

@@ -17,8 +17,8 @@
 //!
 //! # Choosing a lock
 //!
-//! [`Mutex<T>`] uses [`DefaultLock`], made to hold up with more threads than CPUs. Any other lock is named by its type, from
-//! [`locks`], or is your own implementation of [`RawLock`]:
+//! [`Mutex<T>`] uses [`DefaultLock`], made to hold up with more threads than CPUs. Any other lock is named by its type,
+//! from [`locks`], or is your own implementation of [`RawLock`]:
 //!
 //! ```
 //! use lockwork::Mutex;
@@ -72,8 +72,9 @@ mod mutex;
 mod rwlock;
 mod time;
 
-/// What tells the waiters of aware locks whether the thread ahead of them runs: a `lockwork monitor`, if there is one. Programs under
-/// `lockwork run` find it by themselves; others call [`attach`](monitor::attach) with [`SOCKET`](monitor::SOCKET) when they start.
+/// What tells the waiters of aware locks whether the thread ahead of them runs: a `lockwork monitor`, if there is one.
+/// Programs under `lockwork run` find it by themselves; others call [`attach`](monitor::attach) with
+/// [`SOCKET`](monitor::SOCKET) when they start.
 pub mod monitor {
     pub use lockwork_platform::monitor::{Attached, SOCKET, attach, attach_as_told, is_attached};
 }

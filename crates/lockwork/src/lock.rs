@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use lockwork_locks::RawLock;
 use lockwork_platform::{Deadline, Native};
 
-/// A lock that [`Mutex`](crate::Mutex) can be made of: every [`RawLock`] of the real machine, and [`DynLock`](crate::DynLock).
+/// A lock that [`Mutex`](crate::Mutex) can be made of: every [`RawLock`] of the real machine, and
+/// [`DynLock`](crate::DynLock).
 ///
 /// # Safety
 ///

@@ -13,7 +13,8 @@ use crate::time;
 
 /// A value that many threads may read at a time, or one may change.
 ///
-/// Readers pass waiting writers, so that a reader may lock again, unless the type says [`RwPreferWriters`](crate::locks::RwPreferWriters).
+/// Readers pass waiting writers, so that a reader may lock again, unless the type says
+/// [`RwPreferWriters`](crate::locks::RwPreferWriters).
 ///
 /// ```
 /// use lockwork::RwLock;

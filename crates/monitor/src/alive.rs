@@ -1,7 +1,8 @@
 //! The page that says whether the monitor lives, and whether it watches.
 //!
-//! Its word is a robust futex that a thread of the daemon holds for life: when the thread ends, and be it by `SIGKILL`, the kernel
-//! itself clears the id in the word. So nobody has to keep a clock going, and the end is seen by the next load.
+//! Its first word is a robust futex that a thread of the daemon holds for life: when the thread ends, and be it by
+//! `SIGKILL`, the kernel itself clears the id in the word. So nobody has to keep a clock going, and the end is seen by
+//! the next load.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -77,8 +77,8 @@ pub(crate) struct MapShape {
     pub(crate) flags: u32,
 }
 
-/// Creates a map whose keys are 32-bit integers. An array of maps is told what its maps are like by `inner`; task storage is
-/// told its types by `types`, the first of which both key and value have.
+/// Creates a map whose keys are 32-bit integers. An array of maps is told what its maps are like by `inner`; task
+/// storage is told its types by `types`, the first of which both key and value have.
 pub(crate) fn create_map(
     shape: MapShape,
     inner: Option<BorrowedFd>,

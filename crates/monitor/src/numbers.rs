@@ -1,11 +1,12 @@
-//! The numbers by which the kernel knows boards, and the thread that tells it which board has which number, and whether to watch:
-//! context switches are watched only while clients ask for it.
+//! The numbers by which the kernel knows boards, and the thread that tells it which board has which number, and whether
+//! to watch: context switches are watched only while clients ask for it.
 //!
-//! Telling takes milliseconds each time, for the kernel waits until no program is at work on what was there before; clients are
-//! served meanwhile. A number is given to another process only when the kernel has forgotten the board that had it, and nobody keeps
-//! that: who hands on a board of a process that has ended cannot have more of them than numbers. So there are never more than two
-//! orders for each number, however fast processes come and go: while all numbers are taken, or about to be free,
-//! processes are turned away. What is asked for by a flag, to watch, comes before all orders.
+//! Telling takes milliseconds each time, for the kernel waits until no program is at work on what was there before;
+//! clients are served meanwhile. A number is given to another process only when the kernel has forgotten the board that
+//! had it, and nobody keeps that: who hands on a board of a process that has ended cannot have more of them than
+//! numbers. So there are never more than two orders for each number, however fast processes come and go: while all
+//! numbers are taken, or about to be free, processes are turned away. What is asked for by a flag, to watch, comes
+//! before all orders.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -33,8 +34,10 @@ pub(crate) enum Order {
 
 /// Who passes orders on to the kernel.
 pub(crate) trait Tell: Send + 'static {
-    /// Does so.
-    fn tell(&mut self, order: &Order);
+    /// What is known of processes with this number is to be written to this board.
+    fn show(&mut self, number: u32, board: &Board);
+    /// The number has no board any more.
+    fn hide(&mut self, number: u32);
     /// Whether somebody still keeps the board of this number, whose process has none any more.
     fn is_kept(&self, number: u32) -> bool;
     /// Has context switches watched for a while from now on.
@@ -126,14 +129,14 @@ fn carry_out(todo: &Receiver<Order>, is_wanted: &AtomicBool, teller: &mut impl T
             teller.watch();
         }
         match order {
+            Some(Order::Show(number, board)) => teller.show(number, &board),
             Some(Order::Hide(number)) => kept.push(number),
-            Some(order) => teller.tell(&order),
-            None => {}
+            Some(Order::Look) | None => {}
         }
         kept.retain(|&number| {
             let stays = teller.is_kept(number);
             if !stays {
-                teller.tell(&Order::Hide(number));
+                teller.hide(number);
                 // Nobody listens any more when the daemon ends.
                 let _ = forget.send(number);
             }
@@ -183,19 +186,15 @@ impl Linux {
 }
 
 impl Tell for Linux {
-    fn tell(&mut self, order: &Order) {
-        match order {
-            Order::Show(number, board) => {
-                if self.watch.show(*number, board).is_ok() {
-                    self.shown.insert(*number);
-                }
-            }
-            Order::Hide(number) => {
-                self.watch.hide(*number);
-                self.shown.remove(number);
-            }
-            Order::Look => {}
+    fn show(&mut self, number: u32, board: &Board) {
+        if self.watch.show(number, board).is_ok() {
+            self.shown.insert(number);
         }
+    }
+
+    fn hide(&mut self, number: u32) {
+        self.watch.hide(number);
+        self.shown.remove(&number);
     }
 
     fn watch(&mut self) {
@@ -226,9 +225,13 @@ mod tests {
     struct Slow(Receiver<()>, Arc<AtomicUsize>);
 
     impl Tell for Slow {
-        fn tell(&mut self, order: &Order) {
+        fn show(&mut self, _number: u32, _board: &Board) {
+            unreachable!("nobody has a board");
+        }
+
+        fn hide(&mut self, number: u32) {
             self.0.recv().expect("the test");
-            assert!(matches!(order, Order::Hide(0)));
+            assert_eq!(number, 0);
         }
 
         fn is_kept(&self, _number: u32) -> bool {

@@ -43,8 +43,9 @@ impl Peer {
         Ok(Self { pid: pid.as_raw_nonzero().get() as u32, user, group, process })
     }
 
-    /// Whether it has the rights that it had when it connected, as far as that is known. A process that has executed a program with
-    /// more of them since, by its mode or its capabilities, has not; nor has one with capabilities of another user than root.
+    /// Whether it has the rights that it had when it connected, as far as that is known. A process that has executed a
+    /// program with more of them since, by its mode or its capabilities, has not; nor has one with capabilities of
+    /// another user than root.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The program that the kernel runs at every context switch, smaller ones for threads that end and for processes that execute
-//! another program, and the few instructions they are made of.
+//! The program that the kernel runs at every context switch, smaller ones for threads that end and for processes that
+//! execute another program, and the few instructions they are made of.
 //!
 //! For the task that leaves the CPU, and then for the one that gets it:
 //!
@@ -15,14 +15,15 @@
 //! board[0] += (state is PREEMPTED) - (before was PREEMPTED, in this watch);
 //! ```
 //!
-//! A thread that is ending has no id any more at its last switch, so its entry is emptied when it begins to, and stays empty.
+//! A thread that is ending has no id any more at its last switch, so its entry is emptied when it begins to, and stays
+//! empty.
 //!
-//! A process that executes another program has no board any more from then on: who kept the former program's board learns nothing
-//! of the new one, which may have more rights.
+//! A process that executes another program has no board any more from then on: who kept the former program's board
+//! learns nothing of the new one, which may have more rights.
 //!
-//! They read the kernel's memory by typed pointers, which the verifier knows, and no memory of any process. They are assembled here, with
-//! the offsets of the kernel at hand, because that is shorter than what it takes to have them compiled: no compiler for it is
-//! needed to build the monitor, and none where it runs.
+//! They read the kernel's memory by typed pointers, which the verifier knows, and no memory of any process. They are
+//! assembled here, with the offsets of the kernel at hand, because that is shorter than what it takes to have them
+//! compiled: no compiler for it is needed to build the monitor, and none where it runs.
 
 use lockwork_platform::monitor::{ENTRIES, HEADER, PREEMPTED, RUNNING, SLEEPING, STATE_BITS};
 
@@ -391,7 +392,8 @@ pub(crate) fn sched_process_exit(kernel: &Kernel, maps: &Maps) -> Vec<Instructio
     a.finish()
 }
 
-/// The program for the tracepoint `sched_process_exec(struct task_struct *task, …)`, where the process has one thread, its first.
+/// The program for the tracepoint `sched_process_exec(struct task_struct *task, …)`, where the process has one thread,
+/// its first.
 pub(crate) fn sched_process_exec(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
     let mut a = Assembler::default();
     let (forget, done) = (a.label(), a.label());

@@ -26,9 +26,9 @@ pub(crate) fn raise_descriptors(boards: u32) -> u32 {
     (limit.saturating_sub(OTHERS) / FOR_A_BOARD) as u32
 }
 
-/// Gives up all rights but two, for the calling thread and those it starts from now on: to make boards (`CAP_BPF`), and to send them
-/// however many descriptors other clients leave lying in their sockets (`CAP_SYS_RESOURCE`). No program that they execute, should they
-/// be made to, gets others.
+/// Gives up all rights but two, for the calling thread and those it starts from now on: to make boards (`CAP_BPF`), and
+/// to send them however many descriptors other clients leave lying in their sockets (`CAP_SYS_RESOURCE`). No program
+/// that they execute, should they be made to, gets others.
 pub(crate) fn drop() -> io::Result<()> {
     let had = capabilities(None)?.permitted;
     // Who has but the older, wider right needs that.

@@ -57,8 +57,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Gets ready to watch, and begins to listen at `path`, whose directory is made if it is not there. The calling thread loses its capabilities
-    /// but for two, and is not ended by `SIGTERM` and `SIGINT` any more, but by [`Server::run`].
+    /// Gets ready to watch, and begins to listen at `path`, whose directory is made if it is not there. The calling thread
+    /// loses its capabilities but for two, and is not ended by `SIGTERM` and `SIGINT` any more, but by [`Server::run`].
     ///
     /// # Errors
     ///

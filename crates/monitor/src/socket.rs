@@ -21,8 +21,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Listens at `path`, whose directory is made if it is not there. A socket that a monitor left behind that was killed is
-    /// replaced.
+    /// Listens at `path`, whose directory is made if it is not there. A socket that a monitor left behind that was
+    /// killed is replaced.
     ///
     /// # Errors
     ///

@@ -82,8 +82,8 @@ pub(crate) struct Switches {
 }
 
 impl Watch {
-    /// Loads the programs and has those called that forget: at the end of every thread, and whenever a process executes another
-    /// program.
+    /// Loads the programs and has those called that forget: at the end of every thread, and whenever a process executes
+    /// another program.
     ///
     /// # Errors
     ///
@@ -100,8 +100,8 @@ impl Watch {
         Ok(Self { loaded, _links: links })
     }
 
-    /// Has boards written to from now on, in the name of the watch `number`: those that are already shown have these numbers. Takes
-    /// some milliseconds.
+    /// Has boards written to from now on, in the name of the watch `number`: those that are already shown have these
+    /// numbers. Takes some milliseconds.
     pub(crate) fn switches(&self, number: u32, boards: impl Iterator<Item = u32>) -> io::Result<Switches> {
         bpf::update(self.loaded.watch.as_fd(), 0, number)?;
         for board in boards {
@@ -117,8 +117,8 @@ impl Watch {
         Ok(Board(map))
     }
 
-    /// Gives a process the number `number`, until it ends or executes another program. Its threads are shown on the board of that
-    /// number, as soon as there is one.
+    /// Gives a process the number `number`, until it ends or executes another program. Its threads are shown on the
+    /// board of that number, as soon as there is one.
     pub(crate) fn assign(&self, process: BorrowedFd, number: u32) -> io::Result<()> {
         bpf::update(self.loaded.storage.as_fd(), process.as_raw_fd() as u32, number)
     }
@@ -154,8 +154,8 @@ impl Watch {
     }
 }
 
-/// A process's board. (By a descriptor opened for reading it could not be mapped: the kernel wants a shared mapping, and takes one of
-/// such a file for a private one. It is the map itself that refuses to be written to.)
+/// A process's board. (By a descriptor opened for reading it could not be mapped: the kernel wants a shared mapping,
+/// and takes one of such a file for a private one. It is the map itself that refuses to be written to.)
 #[derive(Debug)]
 pub(crate) struct Board(OwnedFd);
 

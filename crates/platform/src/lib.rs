@@ -115,8 +115,8 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
         false
     }
 
-    /// Whether a lock may have been copied, bit by bit, while both copies stay in use: a program may do that to its mutexes.
-    /// Otherwise a lock that is found at another address has been moved.
+    /// Whether a lock may have been copied, bit by bit, while both copies stay in use: a program may do that to its
+    /// mutexes. Otherwise a lock that is found at another address has been moved.
     fn locks_are_copied() -> bool {
         false
     }
@@ -133,8 +133,8 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
         1
     }
 
-    /// Whether more threads can run than there are CPUs for. If so, the caller is about to sleep because of that, and the figure of
-    /// [`Platform::runnable`] is one less: no more threads are told so than are too many.
+    /// Whether more threads can run than there are CPUs for. If so, the caller is about to sleep because of that, and
+    /// the figure of [`Platform::runnable`] is one less: no more threads are told so than are too many.
     fn claim_surplus() -> bool {
         Self::runnable() > Self::parallelism()
     }
@@ -152,8 +152,8 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
         Self::thread_id()
     }
 
-    /// Whether the thread with this [`Platform::scheduling_id`] is on a CPU, or `None` where nobody watches the scheduler, or not
-    /// that thread. A hint: it was so a moment ago.
+    /// Whether the thread with this [`Platform::scheduling_id`] is on a CPU, or `None` where nobody watches the
+    /// scheduler, or not that thread. A hint: it was so a moment ago.
     fn running(thread: u32) -> Option<bool> {
         let _ = thread;
         None
@@ -210,8 +210,8 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// An estimate of how many threads wait for the lock at `address`, this one included.
     fn waiters_of(address: usize) -> usize;
 
-    /// Uses one of the words that all locks of the process share: the one that belongs to the lock at `address` and to `number`.
-    /// Different ones may get the same word.
+    /// Uses one of the words that all locks of the process share: the one that belongs to the lock at `address` and to
+    /// `number`. Different ones may get the same word.
     fn shared_word<R>(address: usize, number: u32, use_it: impl FnOnce(&Self::Usize) -> R) -> R;
 
     /// Slots of the table in which readers of biased locks are visible; 0 = there is none, and such locks do without.

@@ -1,5 +1,5 @@
-//! How many threads of the system can run right now, and on how much of a CPU this process has a claim: the kernel's figures,
-//! sampled by whoever asks.
+//! How many threads of the system can run right now, and on how much of a CPU this process has a claim: the kernel's
+//! figures, sampled by whoever asks.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -35,8 +35,8 @@ pub(crate) fn claim(cpus: usize) -> bool {
         && RUNNABLE.fetch_update(Relaxed, Relaxed, |runnable| (runnable > cpus).then(|| runnable - 1)).is_ok()
 }
 
-/// See [`Platform::crowded`](crate::Platform::crowded): of a process that may use `cpus` CPUs, on a machine on which a context switch
-/// and back take `round_trip` ns.
+/// See [`Platform::crowded`](crate::Platform::crowded): of a process that may use `cpus` CPUs, on a machine on which a
+/// context switch and back take `round_trip` ns.
 pub(crate) fn crowded(before: &mut u64, cpus: usize, round_trip: u64) -> bool {
     /// A look that comes later than the time of so many context switches does so because the thread was off its CPU.
     const INTERRUPTED: u64 = 10;

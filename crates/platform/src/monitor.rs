@@ -1,20 +1,22 @@
 //! The client's side of `lockwork monitor`: which threads of this process are on a CPU.
 //!
-//! A process asks the monitor once, by connecting to its socket, and is sent two descriptors: of its own *board*, which the
-//! kernel's scheduler writes (by the monitor's BPF program), and of a page that says whether the monitor lives. Both can only be
-//! mapped for reading; no descriptor is kept, and nothing of this process is read or written by anybody else.
+//! A process asks the monitor once, by connecting to its socket, and is sent two descriptors: of its own *board*, which
+//! the kernel's scheduler writes (by the monitor's BPF program), and of a page that says whether the monitor lives.
+//! Both can only be mapped for reading; no descriptor is kept, and nothing of this process is read or written by
+//! anybody else.
 //!
-//! The scheduler is watched on demand, since being watched costs every context switch of the machine: a waiter that is about to sleep for
-//! somebody ahead of it connects once more, at most once a second for the process, and nobody's boards are written when there has been
-//! no such request for some seconds. Each such time is a *watch*, which has a number.
+//! The scheduler is watched on demand, since being watched costs every context switch of the machine: a waiter that is
+//! about to sleep for somebody ahead of it connects once more, at most once a second for the process, and nobody's
+//! boards are written when there has been no such request for some seconds. Each such time is a *watch*, which has a
+//! number.
 //!
 //! # The board
 //!
-//! An array of 64-bit words: [`HEADER`] of them, the first of which counts the threads of the process that are preempted,
-//! and then [`ENTRIES`] with one thread's state each, at the place that the last bits of the thread's id say. An entry holds the
-//! id (as the process's own PID namespace has it) in its lower half, so that nobody takes another thread's state for
-//! the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`], in [`STATE_BITS`], below the number of the
-//! watch, so that nobody takes for news what an earlier watch left there.
+//! An array of 64-bit words: [`HEADER`] of them, the first of which counts the threads of the process that are
+//! preempted, and then [`ENTRIES`] with one thread's state each, at the place that the last bits of the thread's id
+//! say. An entry holds the id (as the process's own PID namespace has it) in its lower half, so that nobody takes
+//! another thread's state for the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`], in
+//! [`STATE_BITS`], below the number of the watch, so that nobody takes for news what an earlier watch left there.
 //!
 //! What it says is a hint: waiters that are told nonsense, or nothing any more, waste time within their own bounds.
 
@@ -45,8 +47,8 @@ pub const STATE_BITS: u32 = 2;
 const STATE: u32 = (1 << STATE_BITS) - 1;
 /// The highest number of a watch, after which comes 1. 0 stands for none.
 pub const LAST_WATCH: u32 = u32::MAX >> STATE_BITS;
-/// Bits of the word in the monitor's own page that are not zero while it lives: the id of the thread that lives with it. The
-/// kernel clears them when that thread ends, for it is the word of a robust futex.
+/// Bits of the word in the monitor's own page that are not zero while it lives: the id of the thread that lives with
+/// it. The kernel clears them when that thread ends, for it is the word of a robust futex.
 pub const ALIVE: u32 = 0x3fff_ffff;
 /// The word of that page which has the number of the watch that is on.
 pub const WATCH_WORD: usize = 1;
@@ -90,9 +92,9 @@ pub enum Attached {
     Filtered,
 }
 
-/// Asks the monitor whose socket is at `path` to watch this process whenever it waits long. Best called before there are other threads.
-/// After `fork` the child asks for itself when it first waits, and so does a process whose monitor ended, once a second. A process that
-/// had no monitor at first does not look for one again unless it is told to.
+/// Asks the monitor whose socket is at `path` to watch this process whenever it waits long. Best called before there are
+/// other threads. After `fork` the child asks for itself when it first waits, and so does a process whose monitor ended,
+/// once a second. A process that had no monitor at first does not look for one again unless it is told to.
 pub fn attach(path: &str) -> Attached {
     if path.is_empty() || path.len() > LONGEST_PATH {
         return Attached::No;
@@ -106,8 +108,8 @@ pub fn attach(path: &str) -> Attached {
     if is_attached() { Attached::Yes } else { connect(ANSWER_US) }
 }
 
-/// As [`attach`], when somebody has said that there is a monitor at `path` for this process: filters of system calls that are in
-/// force now, as in a container, then do not matter. Those that are added later do.
+/// As [`attach`], when somebody has said that there is a monitor at `path` for this process: filters of system calls
+/// that are in force now, as in a container, then do not matter. Those that are added later do.
 pub fn attach_as_told(path: &str) -> Attached {
     FILTERS.store(sys::filters().unwrap_or(0), Relaxed);
     attach(path)
@@ -119,7 +121,8 @@ pub fn is_attached() -> bool {
     mapped().is_some()
 }
 
-/// How many threads of this process could run and were taken off their CPU, as the monitor has it; `None` while it does not watch.
+/// How many threads of this process could run and were taken off their CPU, as the monitor has it; `None` while it does
+/// not watch.
 #[must_use]
 pub fn preempted() -> Option<u64> {
     watched().map(|(board, _)| board[0].load(Relaxed))
@@ -144,9 +147,7 @@ pub(crate) fn running(tid: u32) -> Option<bool> {
 /// The board and the number of the watch, while there is one.
 #[inline]
 fn watched() -> Option<(&'static [AtomicU64; HEADER + ENTRIES], u32)> {
-    let mapped = mapped()?;
-    // SAFETY: see `mapped`.
-    let page = unsafe { &*mapped.cast::<[AtomicU32; PAGE_WORDS]>() };
+    let (mapped, page) = mapped()?;
     let watch = page[WATCH_WORD].load(Relaxed);
     if watch == 0 {
         return None;
@@ -155,9 +156,10 @@ fn watched() -> Option<(&'static [AtomicU64; HEADER + ENTRIES], u32)> {
     Some((unsafe { &*mapped.wrapping_add(BOARD_AT).cast() }, watch))
 }
 
-/// The monitor's own page, while that lives, which stays mapped for ever, or, in a child, until there is but one thread.
+/// What is mapped, and at its beginning the monitor's own page, while that lives. It stays mapped for ever, or, in a child,
+/// until there is but one thread.
 #[inline]
-fn mapped() -> Option<*mut u8> {
+fn mapped() -> Option<(*mut u8, &'static [AtomicU32; PAGE_WORDS])> {
     let mapped = MAPPED.load(Acquire);
     if mapped.is_null() {
         return None;
@@ -168,7 +170,7 @@ fn mapped() -> Option<*mut u8> {
         forget(mapped);
         return None;
     }
-    Some(mapped)
+    Some((mapped, page))
 }
 
 /// The monitor has ended. What is mapped stays so: others may be reading it.
@@ -195,9 +197,9 @@ pub(crate) fn want() {
 /// Connects, and waits for no answer: that somebody did is all there is to know.
 #[cold]
 fn request() {
-    if is_filtered() {
-        NEXT.store(NEVER, Relaxed);
-    } else if let Some(socket) = with_path(sys::connect) {
+    if may_connect()
+        && let Some(socket) = with_path(sys::connect)
+    {
         sys::close(socket);
     }
 }
@@ -215,8 +217,7 @@ pub(crate) fn after_fork() {
 /// Asks, and waits `timeout_us` for the answer.
 #[cold]
 fn connect(timeout_us: u32) -> Attached {
-    if is_filtered() {
-        NEXT.store(NEVER, Relaxed);
+    if !may_connect() {
         return Attached::Filtered;
     }
     let Some([alive, board]) = with_path(|path| sys::receive_descriptors(path, timeout_us)) else {
@@ -241,11 +242,16 @@ fn connect(timeout_us: u32) -> Attached {
     }
 }
 
-/// Whether a filter of system calls is in force that connecting might offend.
-fn is_filtered() -> bool {
-    sys::filters().is_none_or(|filters| filters > FILTERS.load(Relaxed))
+/// Whether no filter of system calls is in force that connecting might offend. If one is, nobody tries again.
+fn may_connect() -> bool {
+    let may = sys::filters().is_some_and(|filters| filters <= FILTERS.load(Relaxed));
+    if !may {
+        NEXT.store(NEVER, Relaxed);
+    }
+    may
 }
 
+/// Does something with the path of the socket.
 fn with_path<R>(action: impl FnOnce(&[u8]) -> R) -> R {
     let mut path = [0; LONGEST_PATH];
     let length = LENGTH.load(Acquire);

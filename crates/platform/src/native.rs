@@ -49,8 +49,8 @@ impl Native {
         STRICT_SPIN.store(strict, Ordering::Relaxed);
     }
 
-    /// Sets how long spin-then-park waiters spin before they sleep, in ns; about the round trip of a context switch is best. The
-    /// default is 5,000. Values out of 100 to 1,000,000 are taken to the nearest end.
+    /// Sets how long spin-then-park waiters spin before they sleep, in ns; about the round trip of a context switch is
+    /// best. The default is 5,000. Values out of 100 to 1,000,000 are taken to the nearest end.
     pub fn set_spin_ns(ns: u64) {
         ROUND_TRIP_NS.store(ns.clamp(100, 1_000_000), Ordering::Relaxed);
         SPIN_BUDGET.store(0, Ordering::Relaxed);

@@ -1,17 +1,17 @@
 //! Time-slice extensions: a thread that holds a lock asks the kernel not to take its CPU away just now.
 //!
-//! Linux 7.0 reads a byte of the thread's own memory, in the area for restartable sequences that the C library registers, when it is
-//! about to take the CPU away: if the byte says so, the thread may go on for some microseconds more. It then
-//! finds a second byte set, and gives the CPU up by itself when it has released what it holds. Source: the kernel's
-//! `Documentation/userspace-api/rseq.rst` and `include/uapi/linux/rseq.h`.
+//! Linux 7.0 reads a byte of the thread's own memory, in the area for restartable sequences that the C library
+//! registers, when it is about to take the CPU away: if the byte says so, the thread may go on for some microseconds
+//! more. It then finds a second byte set, and gives the CPU up by itself when it has released what it holds. Source:
+//! the kernel's `Documentation/userspace-api/rseq.rst` and `include/uapi/linux/rseq.h`.
 //!
 //! | byte of `struct rseq` | written by | is |
 //! |---|---|---|
 //! | 28 | both | *request*: the thread wants to stay; cleared when that is granted, and whenever the thread is switched |
 //! | 29 | the kernel | *granted*: the thread runs on borrowed time |
 //!
-//! Each thread has to be let take part (`prctl`), which is tried once, when it first holds a lock. Where the kernel has no such
-//! thing, no area is registered, or a filter of system calls might object, holders ask for nothing.
+//! Each thread has to be let take part (`prctl`), which is tried once, when it first holds a lock. Where the kernel has
+//! no such thing, no area is registered, or a filter of system calls might object, holders ask for nothing.
 
 use core::cell::Cell;
 use core::ptr;
@@ -113,8 +113,8 @@ pub fn acquired() {
     ThreadBlock::current().slice.acquired::<Linux>();
 }
 
-/// The calling thread has released a lock for which it called [`acquired`]. With the last one it takes its wish back, and gives the
-/// CPU up if it has been granted.
+/// The calling thread has released a lock for which it called [`acquired`]. With the last one it takes its wish back,
+/// and gives the CPU up if it has been granted.
 #[inline]
 pub fn released() {
     ThreadBlock::current().slice.released::<Linux>();

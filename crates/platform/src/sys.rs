@@ -247,8 +247,9 @@ pub(crate) fn is_unfiltered() -> bool {
     unsafe { syscall6(number::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) == 0 }
 }
 
-/// How many filters of system calls (`seccomp(2)`) are in force; `None` if that cannot be told: there are some and the kernel does not
-/// say how many (before Linux 5.9), or it cannot be asked. (`prctl` would be another call that a filter might object to.)
+/// How many filters of system calls (`seccomp(2)`) are in force; `None` if that cannot be told: there are some and the
+/// kernel does not say how many (before Linux 5.9), or it cannot be asked. (`prctl` would be another call that a filter
+/// might object to.)
 #[must_use]
 pub fn filters() -> Option<u32> {
     let mut buffer = [0; 4096];
@@ -301,8 +302,8 @@ pub fn close(descriptor: i32) {
     unsafe { syscall6(number::CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// Connects to the stream socket at `path`, of at most 107 bytes, and receives `N` descriptors, which is all there is to receive.
-/// Connecting waits for nobody; the answer may take `timeout_us`, which is less than a second.
+/// Connects to the stream socket at `path`, of at most 107 bytes, and receives `N` descriptors, which is all there is
+/// to receive. Connecting waits for nobody; the answer may take `timeout_us`, which is less than a second.
 #[must_use]
 pub fn receive_descriptors<const N: usize>(path: &[u8], timeout_us: u32) -> Option<[i32; N]> {
     let socket = connect(path)?;
@@ -408,8 +409,9 @@ fn receive<const N: usize>(socket: usize) -> Option<[i32; N]> {
     None
 }
 
-/// Maps files for reading, at places within `bytes` of memory, which both are multiples of a page: of each file where it is to begin
-/// and how much of its first bytes to map, which includes the rest of the last page. `None` if one cannot be.
+/// Maps files for reading, at places within `bytes` of memory, which both are multiples of a page: of each file where
+/// it is to begin and how much of its first bytes to map, which includes the rest of the last page. `None` if one
+/// cannot be.
 #[must_use]
 pub fn map_shared(bytes: usize, files: &[(i32, usize, usize)]) -> Option<NonNull<u8>> {
     const READ: usize = 1;

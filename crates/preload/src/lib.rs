@@ -4,9 +4,9 @@
 //! unmodified program. Lock state lives inside the program's own `pthread_mutex_t`: no table, no
 //! allocation. What it cannot serve (robust, priority-aware and process-shared locks) goes to glibc.
 //!
-//! Rooms: `start` (constructor, choice of locks), `table` and `rwtable` (from a lock's tag to code), `layout` (where things are in
-//! glibc's types), `policy` (`LOCKWORK_POLICY`), `posix` (the API), `fork`, `real` (glibc's own functions), `report`
-//! (`LOCKWORK_VERBOSE`) to `output`.
+//! Rooms: `start` (constructor, choice of locks), `table` and `rwtable` (from a lock's tag to code), `layout` (where
+//! things are in glibc's types), `policy` (`LOCKWORK_POLICY`), `posix` (the API), `fork`, `real` (glibc's own
+//! functions), `report` (`LOCKWORK_VERBOSE`) to `output`.
 #![no_std]
 
 extern crate alloc;

@@ -16,9 +16,9 @@
 //!
 //! A process that is killed, or ends by `_exit` as some shells do, says nothing.
 //!
-//! A lock counts each time it is initialised, or when it is first used if it never was; conditions that were not initialised
-//! when they are first waited on. Where all locks are glibc's (`passthrough` without a policy), initialised ones are counted
-//! only, and the line begins `served nothing; forwarded to glibc all locks, of which it initialised`.
+//! A lock counts each time it is initialised, or when it is first used if it never was; conditions that were not
+//! initialised when they are first waited on. Where all locks are glibc's (`passthrough` without a policy), initialised
+//! ones are counted only, and the line begins `served nothing; forwarded to glibc all locks, of which it initialised`.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};

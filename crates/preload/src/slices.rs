@@ -1,5 +1,6 @@
-//! Mutexes whose holders ask the kernel for time-slice extensions (`LOCKWORK_TIME_SLICE`): leaf functions around those of the lock
-//! itself. They are put in the columns of the table instead of those, so that who does not ask for extensions pays nothing.
+//! Mutexes whose holders ask the kernel for time-slice extensions (`LOCKWORK_TIME_SLICE`): leaf functions around those
+//! of the lock itself. They are put in the columns of the table instead of those, so that who does not ask for
+//! extensions pays nothing.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};

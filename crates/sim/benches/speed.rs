@@ -1,5 +1,6 @@
-//! How fast the simulation is: simulated operations of a host second, at 40 and at 4,095 threads, with every turn of every polling
-//! loop simulated; what a large run takes of memory; and how long a point of a sweep takes as users run it.
+//! How fast the simulation is: simulated operations of a host second, at 40 and at 4,095 threads, with every turn of
+//! every polling loop simulated; what a large run takes of memory; and how long a point of a sweep takes as users run
+//! it.
 //!
 //! `cargo bench -p lockwork-sim [-- TEXT]`: all, or those whose line begins with a title and lock that contain the text.
 

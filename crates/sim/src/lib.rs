@@ -1,10 +1,11 @@
 //! The simulated machine: the locks of Lockwork, the very same code, on NUMA machines one does not own.
 //!
-//! [`Sim`] is a [`Platform`](lockwork_platform::Platform). A [`Machine`] says what the hardware and the operating system cost; a
-//! [`Simulation`] runs threads on it, deterministically: a seed determines every event.
+//! [`Sim`] is a [`Platform`](lockwork_platform::Platform). A [`Machine`] says what the hardware and the operating
+//! system cost; a [`Simulation`] runs threads on it, deterministically: a seed determines every event.
 //!
-//! The model is good for orderings, crossovers and collapses, not for cycle counts: an in-order core with a store buffer in total
-//! store order, caches without capacity, a directory that moves one copy of a line at a time, run queues with time slices.
+//! The model is good for orderings, crossovers and collapses, not for cycle counts: an in-order core with a store
+//! buffer in total store order, caches without capacity, a directory that moves one copy of a line at a time, run
+//! queues with time slices.
 
 mod engine;
 mod file;

@@ -1,7 +1,7 @@
 //! The memory of a simulated machine: one piece of ours, in which everything lies as it would natively.
 //!
-//! A cell's cache line is known by where the cell is, so false sharing is simulated as it is laid out. Memory is handed out in the
-//! order of requests from a fixed start, so that a line has the same number in every run.
+//! A cell's cache line is known by where the cell is, so false sharing is simulated as it is laid out. Memory is handed
+//! out in the order of requests from a fixed start, so that a line has the same number in every run.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;

@@ -13,7 +13,8 @@ use lockwork_platform::{
 use crate::engine::cpu::{Source, Width};
 use crate::engine::{Engine, catch_up, suspend, until, with};
 
-/// Words that the locks of a process share: those of [`Platform::shared_word`], and behind them the slots of visible readers.
+/// Words that the locks of a process share: those of [`Platform::shared_word`], and behind them the slots of visible
+/// readers.
 pub(crate) const SHARED_WORDS: usize = COMMON_WORDS + VISIBLE_READERS;
 const COMMON_WORDS: usize = 4096;
 /// As many as natively.
@@ -75,8 +76,8 @@ impl<T: Copy> fmt::Debug for Word<T> {
     }
 }
 
-// SAFETY: the value is used by code of the run alone whose memory it is in: every access looks whether it is. All threads of a run
-// are coroutines of one host thread, and no access is interrupted by another.
+// SAFETY: the value is used by code of the run alone whose memory it is in: every access looks whether it is. All
+// threads of a run are coroutines of one host thread, and no access is interrupted by another.
 unsafe impl<T: Copy> Sync for Word<T> {}
 // SAFETY: as above.
 unsafe impl<T: Copy> Send for Word<T> {}
@@ -199,8 +200,8 @@ impl FutexCell for Word<u32> {
     }
 }
 
-/// Plain data of a simulated machine. It costs what its line costs; the value itself changes at once, which nobody can tell where
-/// a lock orders the accesses.
+/// Plain data of a simulated machine. It costs what its line costs; the value itself changes at once, which nobody can
+/// tell where a lock orders the accesses.
 #[repr(transparent)]
 pub struct Plain<T: Copy>(Cell<T>);
 
@@ -260,8 +261,8 @@ fn slot<'a>(address: usize) -> &'a Word<usize> {
     unsafe { &*ptr::with_exposed_provenance(address) }
 }
 
-// SAFETY: atomics are sequentially consistent but for the store buffer, which keeps the order of releases; the look and the sleep of a
-// futex are not interrupted; the pool gives every node to one owner.
+// SAFETY: atomics are sequentially consistent but for the store buffer, which keeps the order of releases; the look and
+// the sleep of a futex are not interrupted; the pool gives every node to one owner.
 unsafe impl Platform for Sim {
     type U32 = Word<u32>;
     type Usize = Word<usize>;

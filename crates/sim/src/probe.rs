@@ -10,8 +10,8 @@ use crate::machine::{Machine, Transfer};
 use crate::platform::Word;
 use crate::simulation::{Options, Simulation, delay, now};
 
-/// Cycles to get lines that the CPU `from` has modified to the CPU `to`: to read one, and to change one by an atomic operation;
-/// less what that takes with a line of one's own.
+/// Cycles to get lines that the CPU `from` has modified to the CPU `to`: to read one, and to change one by an atomic
+/// operation; less what that takes with a line of one's own.
 ///
 /// # Panics
 ///

@@ -61,8 +61,9 @@ impl Simulation {
     /// # Safety
     ///
     /// - Nobody uses what was placed in its memory once it has been dropped.
-    /// - Threads that the end of the run cuts short are forgotten where they are: what a thread has on its stack while simulated
-    ///   time passes must not need to be dropped for others to be safe, as a pinned value or a scope of host threads would.
+    /// - Threads that the end of the run cuts short are forgotten where they are: what a thread has on its stack while
+    ///   simulated time passes must not need to be dropped for others to be safe, as a pinned value or a scope of host
+    ///   threads would.
     #[must_use]
     pub unsafe fn new(machine: &Machine, options: Options) -> Self {
         let engine = Engine::new(machine, options);
@@ -79,8 +80,8 @@ impl Simulation {
         &self.place_all(name, [value])[0]
     }
 
-    /// Puts a value into simulated memory, on cache lines of its own. It stays until the run is dropped, without being dropped
-    /// itself.
+    /// Puts a value into simulated memory, on cache lines of its own. It stays until the run is dropped, without being
+    /// dropped itself.
     pub fn place<T: 'static>(&mut self, value: T) -> &'static T {
         let place = self.engine().allocate(Layout::new::<T>()).cast::<T>();
         // SAFETY: fresh memory of this layout.
@@ -89,8 +90,8 @@ impl Simulation {
         unsafe { place.as_ref() }
     }
 
-    /// As [`Simulation::place_named`] for many values, one behind the other as in an array: they share cache lines unless their
-    /// type is aligned to 64 bytes.
+    /// As [`Simulation::place_named`] for many values, one behind the other as in an array: they share cache lines
+    /// unless their type is aligned to 64 bytes.
     ///
     /// # Panics
     ///
@@ -115,8 +116,8 @@ impl Simulation {
         unsafe { std::slice::from_raw_parts(place.as_ptr(), count) }
     }
 
-    /// Adds a thread, which starts at the time 0 on `cpu` and stays there if it is pinned; else on an idle CPU near that. `body` may be cut short at the end of
-    /// the run: it is then forgotten, and what it owns is not dropped.
+    /// Adds a thread, which starts at the time 0 on `cpu` and stays there if it is pinned; else on an idle CPU near
+    /// that. `body` may be cut short at the end of the run: it is then forgotten, and what it owns is not dropped.
     pub fn spawn(&mut self, cpu: usize, pinned: bool, body: impl FnOnce() + 'static) {
         self.spawn_in(ProcessId::FIRST, cpu, pinned, body);
     }
@@ -187,8 +188,8 @@ pub fn delay(cycles: u64) {
     crate::engine::catch_up();
 }
 
-/// In a simulated thread: computes until somebody else gets its CPU, and again once it has that back. No event is filed for it: when
-/// nothing is left that may happen to the other threads, nothing is left.
+/// In a simulated thread: computes until somebody else gets its CPU, and again once it has that back. No event is filed
+/// for it: when nothing is left that may happen to the other threads, nothing is left.
 fn compute_for_ever() {
     loop {
         with(|engine| engine.me().state = State::Computing);

@@ -1,8 +1,8 @@
 //! What happens next: a timing wheel for the near future, a heap for the rest.
 //!
-//! Almost all events of a simulated machine lie within a few thousand cycles, so that finding and filing one takes constant
-//! time. Events at the same time come in the order of their ranks, and those of one rank as they were filed: what happens in a
-//! cycle does not depend on the order in which the simulation found out that it would.
+//! Almost all events of a simulated machine lie within a few thousand cycles, so that finding and filing one takes
+//! constant time. Events at the same time come in the order of their ranks, and those of one rank as they were filed:
+//! what happens in a cycle does not depend on the order in which the simulation found out that it would.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

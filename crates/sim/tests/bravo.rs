@@ -27,8 +27,8 @@ fn read<L: RawRwLock<Sim>>(lock: &L) {
     unsafe { lock.unlock_shared() };
 }
 
-/// The lines that are moved while two threads on different nodes read so often. The first reader is before the others, and turns the
-/// bias on.
+/// The lines that are moved while two threads on different nodes read so often. The first reader is before the others,
+/// and turns the bias on.
 fn transfers_of<L: RawRwLock<Sim> + 'static>(reads: u32) -> Transfers {
     let mut run = new_run();
     let lock: &'static L = run.place_named("the lock", L::new());

@@ -18,8 +18,8 @@ fn count(parts: &[Part], order: Ordering, asked: impl Fn(&[[u32; 2]]) -> bool) -
     count_on(&machine, parts, order, asked)
 }
 
-/// A machine on which stores are visible in this order, and requests are on their way for long: what a core has asked for it gets
-/// late, and what it has it keeps meanwhile.
+/// A machine on which stores are visible in this order, and requests are on their way for long: what a core has asked
+/// for it gets late, and what it has it keeps meanwhile.
 fn host(stores: Order) -> Machine {
     let mut machine: Machine = machine::named("opteron-6274").expect("a machine of ours");
     machine.core.order = stores;
@@ -136,8 +136,8 @@ fn messages_pass_in_order() {
     assert!(count(&parts, Relaxed, |seen| seen[1] == [0, 1]) > 0);
 }
 
-/// The writer owns the second cell, and not the first, of which somebody else has a copy, too: its stores are not under way for
-/// the same time.
+/// The writer owns the second cell, and not the first, of which somebody else has a copy, too: its stores are not under
+/// way for the same time.
 const WRITER: Part = |[x, y], order| {
     y.fetch_add(0, Relaxed);
     x.store(1, Relaxed);

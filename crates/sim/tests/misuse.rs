@@ -10,8 +10,8 @@ use lockwork_sim::{End, Options, Sim, Simulation, Word, delay, machine};
 
 const LONG: u64 = 1_000_000_000;
 
-/// A run of which nothing is used afterwards but by tests that expect to be refused, and whose threads own nothing that must be
-/// dropped.
+/// A run of which nothing is used afterwards but by tests that expect to be refused, and whose threads own nothing that
+/// must be dropped.
 fn new_run() -> Simulation {
     let machine = machine::named("e7-4850").expect("a machine of ours");
     // SAFETY: as above.

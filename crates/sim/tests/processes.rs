@@ -89,7 +89,8 @@ fn a_background_that_only_computes_takes_cpus_away() {
     assert!((3.0..5.0).contains(&factor(beside_three.0)), "{}", factor(beside_three.0));
 }
 
-/// Why a run ends whose only thread sleeps, or polls, until a word changes that nobody changes, beside threads that compute.
+/// Why a run ends whose only thread sleeps, or polls, until a word changes that nobody changes, beside threads that
+/// compute.
 fn end_beside_a_background(background: usize, body: impl FnOnce(&'static Word<u32>) + 'static) -> Outcome {
     let mut run = new_run(&host(), Options { background, ..Options::default() });
     let word: &'static Word<u32> = run.place(Word::new(0));

@@ -1,4 +1,5 @@
-//! Threads that poll sleep until what they poll changes: that alters nothing for queue locks, and next to nothing for others.
+//! Threads that poll sleep until what they poll changes: that alters nothing for queue locks, and next to nothing for
+//! others.
 
 use lockwork_locks::spec::LockSpec;
 use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, RunResult, Workload};

@@ -1,5 +1,5 @@
-//! The workloads other than the micro-benchmark: that they run under every kind of lock, and that a lock which does not exclude is
-//! caught by each of them.
+//! The workloads other than the micro-benchmark: that they run under every kind of lock, and that a lock which does not
+//! exclude is caught by each of them.
 
 use lockwork_locks::rw::catalogue::{RW_LOCKS, RwSpec};
 use lockwork_locks::spec::LockSpec;

@@ -21,7 +21,8 @@ pub(crate) fn run_within(scenario: &Scenario, bounds: Bounds) -> u64 {
     explore(bounds, scenario.config, scenario.resident, move || play())
 }
 
-/// Says on stderr how far a scenario was explored, if `LOCKWORK_BOUNDS` is set. `scripts/bounds.sh` makes tables of these lines.
+/// Says on stderr how far a scenario was explored, if `LOCKWORK_BOUNDS` is set. `scripts/bounds.sh` makes tables of
+/// these lines.
 pub fn report(name: &str, scenario: &Scenario, executions: u64, time: Duration) {
     if env::var_os("LOCKWORK_BOUNDS").is_some() {
         let Scenario { threads, preemptions, config, .. } = scenario;

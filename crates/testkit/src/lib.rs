@@ -1,7 +1,7 @@
 //! What checks Lockwork's locks.
 //!
-//! - [`model`] and [`engines`]: loom and shuttle as ordinary [`Platform`](lockwork_platform::Platform)s, so that they run the
-//!   very source that runs natively; [`model::sites`] weakens its orderings one by one.
+//! - [`model`] and [`engines`]: loom and shuttle as ordinary [`Platform`](lockwork_platform::Platform)s, so that they
+//!   run the very source that runs natively; [`model::sites`] weakens its orderings one by one.
 //! - [`portable`]: a platform of nothing but the standard library, for Miri.
 //! - [`erased`]: locks without their types, so that none of what follows is compiled once a lock.
 //! - [`scenarios`]: the plays that both model checkers perform, for any lock.
@@ -33,8 +33,9 @@ pub mod watchdog;
 
 use lockwork_locks::catalogue::{LOCKS, LockInfo};
 
-/// Whether a lock stands for its algorithm where only that matters, as to wrappers: one that spins, as a rule, and one that spins
-/// and then parks. Other waiting policies change how long a waiter takes to see that it was granted the lock.
+/// Whether a lock stands for its algorithm where only that matters, as to wrappers: one that spins, as a rule, and one
+/// that spins and then parks. Other waiting policies change how long a waiter takes to see that it was granted the
+/// lock.
 #[must_use]
 pub fn is_typical(lock: &LockInfo) -> bool {
     let first = LOCKS.iter().find(|other| other.algorithm.name == lock.algorithm.name);

@@ -123,11 +123,12 @@ impl<P: ModelPlatform> Shelf<P> {
     }
 }
 
-/// One part: `r`ead, `w`rite; `R`ead and `W`rite with a deadline that has passed; `t`imed read and
-/// `T`imed write, whose deadline passes when somebody sets the time; `c`lock: sets the time; `e`ra: sets it to much later; `a`gain: reads, twice at once;
-/// `d`owngrade: writes, and reads before it leaves; `h`old: reads, and stays until somebody waits; `j`oin: reads when somebody
-/// waits; joins `A`t once: reads as if it were a reader already; `l`ate: the same, some time after somebody has begun to wait;
-/// `n`ested: reads, stays until somebody waits, and reads again beside; `x`: writes, if that needs no waiting.
+/// One part: `r`ead, `w`rite; `R`ead and `W`rite with a deadline that has passed; `t`imed read and `T`imed write, whose
+/// deadline passes when somebody sets the time; `c`lock: sets the time; `e`ra: sets it to much later; `a`gain: reads,
+/// twice at once; `d`owngrade: writes, and reads before it leaves; `h`old: reads, and stays until somebody waits;
+/// `j`oin: reads when somebody waits; joins `A`t once: reads as if it were a reader already; `l`ate: the same, some
+/// time after somebody has begun to wait; `n`ested: reads, stays until somebody waits, and reads again beside; `x`:
+/// writes, if that needs no waiting.
 fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
     match part {
         b'r' => _ = shelf.read(None),

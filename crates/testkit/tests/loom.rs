@@ -1,7 +1,7 @@
 //! Every lock under loom: one test for each lock and scenario. `BOUNDS.md` lists how far each is explored.
 //!
-//! Most models of three threads run with fewer involuntary switches than they have; `LOCKWORK_DEEPER=n` runs all with theirs and n
-//! more (many minutes for 1); `LOCKWORK_BOUNDS=1` prints how many executions there were.
+//! Most models of three threads run with fewer involuntary switches than they have; `LOCKWORK_DEEPER=n` runs all with
+//! theirs and n more (many minutes for 1); `LOCKWORK_BOUNDS=1` prints how many executions there were.
 
 use std::time::{Duration, Instant};
 

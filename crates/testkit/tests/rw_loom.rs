@@ -34,19 +34,20 @@ const TRIOS: &[&str] = &["r r w", "w r W", "w R w", "w r R", "w T c", "w t c", "
 /// Plays of three threads with too many executions for two involuntary switches.
 const LARGE_TRIOS: &[&str] = &["r w w", "w w w", "r w W", "w w W", "wc T w", "rc T w"];
 
-/// Plays for locks whose other plays have only one involuntary switch: readers who leave while a writer waits for them or has just
-/// given up, and one who comes in then.
+/// Plays for locks whose other plays have only one involuntary switch: readers who leave while a writer waits for them
+/// or has just given up, and one who comes in then.
 const DEEP: &[(&str, usize)] = &[("h Ww", 2), ("h h w", 1), ("wh w j", 1)];
 
-/// Plays for phase-fair locks: a thread comes in beside readers that a writer waits for, is late for that, or mistakes a writer that
-/// has left for one that is there; a reader leaves while somebody tries, or gives up waiting for it.
+/// Plays for phase-fair locks: a thread comes in beside readers that a writer waits for, is late for that, or mistakes
+/// a writer that has left for one that is there; a reader leaves while somebody tries, or gives up waiting for it.
 const PHASED: &[(&str, usize)] =
     &[("rw A", 3), ("wrw A", 2), ("wh w A", 0), ("wn w l", 0), ("r x", 3), ("r T c", 1)];
 
 /// Plays for a biased lock whose readers are visible; threads 0 and 2 share a slot.
 const VISIBLE: &[(&str, usize)] = &[("wrh  A", 0), ("wrh x r", 0), ("rxr r", 2)];
 
-/// Plays for a lock that is handed to a writer that was woken in vain after a long time, and otherwise taken without its guard.
+/// Plays for a lock that is handed to a writer that was woken in vain after a long time, and otherwise taken without
+/// its guard.
 const HANDED: &[(&str, usize)] = &[("wew w", 2), ("wer w", 2), ("w x", 2)];
 
 /// Plays for locks that know nodes, in which threads 1 and 3 are on a node that has no state yet.

@@ -46,8 +46,8 @@ fn soon(ns: u64) -> Deadline {
 
 const FAR: u64 = 3_600_000_000_000;
 
-/// While a writer is in, the next one lines up, and behind that one some readers. They go before it, all of them together, whatever
-/// came first; and no reader sees two writers pass.
+/// While a writer is in, the next one lines up, and behind that one some readers. They go before it, all of them
+/// together, whatever came first; and no reader sees two writers pass.
 fn phases_take_turns<L: Phased>(readers_give_up: bool) {
     const READERS: usize = 3;
     const ROUNDS: usize = 20;

@@ -23,7 +23,8 @@ fn each(batches: usize, batch: u32, work: impl Fn()) -> f64 {
     median(&times)
 }
 
-/// Cycles of a nanosecond: of the time-stamp counter where there is one, else of the fastest frequency that the kernel names.
+/// Cycles of a nanosecond: of the time-stamp counter where there is one, else of the fastest frequency that the kernel
+/// names.
 pub(super) fn ghz() -> Option<f64> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -107,8 +108,8 @@ pub(super) fn wakes(waker: usize, sleeper: usize, rounds: u32) -> Option<Vec<Wak
     pair((waker, wakes), (sleeper, sleeps)).map(|(seen, ())| seen)
 }
 
-/// From one thread to another on a CPU: two that yield to each other, less what the yields cost that found nobody. `None` if
-/// the kernel did not switch.
+/// From one thread to another on a CPU: two that yield to each other, less what the yields cost that found nobody.
+/// `None` if the kernel did not switch.
 pub(super) fn context_switch(cpu: usize) -> Option<f64> {
     const YIELDS: u32 = 2000;
     let alone = on_cpu(cpu, || each(21, 100, thread::yield_now))?;

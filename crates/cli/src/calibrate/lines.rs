@@ -160,8 +160,8 @@ impl Drop for Pages {
     }
 }
 
-/// Nanoseconds to read a line that no cache has, of memory that `home` has touched first: medians of a few thousand accesses
-/// each.
+/// Nanoseconds to read a line that no cache has, of memory that `home` has touched first: medians of a few thousand
+/// accesses each.
 pub(super) fn memory(home: usize, reader: usize, bytes: usize, batches: usize) -> Option<Vec<f64>> {
     /// Words of a cache line.
     const LINE: usize = 8;

@@ -290,8 +290,8 @@ mod tests {
         let finished = shell("sleep 1000 & echo $!; wait", 300);
         assert_eq!(finished.end, End::TimedOut);
         let pid: i32 = finished.stdout.last_line().unwrap().parse().unwrap();
-        // The grandchild is init's to reap now; until then it is a zombie. It dies when it next runs, which may take a while
-        // on a busy machine.
+        // The grandchild is init's to reap now; until then it is a zombie. It dies when it next runs, which may take a
+        // while on a busy machine.
         let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let is_dead = |state: &str| state.is_empty() || state.contains(") Z") || state.contains(") X");
         let waited = (0..1000).find(|_| {

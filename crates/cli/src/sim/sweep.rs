@@ -118,8 +118,8 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// How the workload runs on a machine. Where threads outnumber CPUs it takes some time slices at least: until the first of them is
-    /// over, nobody is preempted.
+    /// How the workload runs on a machine. Where threads outnumber CPUs it takes some time slices at least: until the
+    /// first of them is over, nobody is preempted.
     pub(super) fn frame(&self, machine: &Machine, threads: u32) -> Frame {
         const SLICES: u64 = 8;
         const SLICES_OF_WARM_UP: u64 = 2;

@@ -1,4 +1,5 @@
-//! Many runs on all CPUs of the host: each run by itself, in parallel with others, the results in the order of the requests.
+//! Many runs on all CPUs of the host: each run by itself, in parallel with others, the results in the order of the
+//! requests.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

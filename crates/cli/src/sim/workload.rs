@@ -34,7 +34,8 @@ pub(crate) struct WorkloadArgs {
     /// Shared cache lines that a section reads and writes, one after the other [default: 1; rw: 2; sections: uniform:1-4]
     #[arg(long, value_name = "N", value_parser = lines)]
     lines: Option<Distribution>,
-    /// Cycles that a section computes beside that, written as those of --delay [default: fixed:0; sections: exponential:500]
+    /// Cycles that a section computes beside that, written as those of --delay [default: fixed:0; sections:
+    /// exponential:500]
     #[arg(long, value_name = "CYCLES")]
     work: Option<Distribution>,
     /// Locks, each with lines of its own, chosen at random for every section [default: 1; sections: 4]

@@ -1,19 +1,21 @@
-//! Linux's mutex in user space: a word that is taken by whoever is first, one waiter at a time that spins on it, and a list of
-//! sleepers, the first of whom asks for the lock when it was woken in vain.
+//! Linux's mutex in user space: a word that is taken by whoever is first, one waiter at a time that spins on it, and a
+//! list of sleepers, the first of whom asks for the lock when it was woken in vain.
 //!
 //! Ingo Molnar, Davidlohr Bueso and others, "Generic mutex subsystem", Linux (`Documentation/locking/mutex-design.rst`,
-//! `kernel/locking/mutex.c`, `osq_lock.c`), as of version 6. Fast path: a CAS of the word. Mid path: waiters queue (OSQ) for
-//! the right to spin on the word. Slow path: a FIFO list of sleepers under a guard (`wait_lock`); a release wakes the first, who
-//! competes with newcomers once, then sets HANDOFF, and the next release hands it the lock.
+//! `kernel/locking/mutex.c`, `osq_lock.c`), as of version 6. Fast path: a CAS of the word. Mid path: waiters queue
+//! (OSQ) for the right to spin on the word. Slow path: a FIFO list of sleepers under a guard (`wait_lock`); a release
+//! wakes the first, who competes with newcomers once, then sets HANDOFF, and the next release hands it the lock.
 //!
 //! Deviations:
 //! - Whether the owner runs is not known in user space: spinners spin for a context-switch round trip. Waiters may give up.
-//! - The word has no owner, as any thread may release; who is handed the lock is told so in its own word, in place of PICKUP.
+//! - The word has no owner, as any thread may release; who is handed the lock is told so in its own word, in place of
+//!   PICKUP.
 //! - The flags, the guard and the list are one word, so a release is one step, after which the lock may be gone.
-//! - The spinners' queue is MCS whose waiters give up after their spinning, and are skipped, where they unlink themselves in OSQ.
+//! - The spinners' queue is MCS whose waiters give up after their spinning, and are skipped, where they unlink
+//!   themselves in OSQ.
 //!
-//! Properties: no fairness up to the first vain wake-up, then FIFO; 16 bytes a lock; 64 for each waiter, none for the holder.
-//! Waiting: spin, then park. `try_lock` succeeds on a free lock, whoever is on the way to it.
+//! Properties: no fairness up to the first vain wake-up, then FIFO; 16 bytes a lock; 64 for each waiter, none for the
+//! holder. Waiting: spin, then park. `try_lock` succeeds on a free lock, whoever is on the way to it.
 //!
 //! # State
 //!
@@ -25,18 +27,21 @@
 //! # Invariants
 //!
 //! - I1: who sets LOCKED holds the lock, until it clears it or grants it to a sleeper, which leaves LOCKED set.
-//! - I2: the list is accessed by who set GUARD. While GUARD and LOCKED are set LOCKED stays: a release that finds GUARD waits for it.
-//! - I3: a thread joins the list with LOCKED set. If LOCKED is clear and the list is not empty, the first has been told to try,
-//!   and does, or takes the lock when it gives up: nobody who was told to try leaves a free lock.
-//! - I4: HANDOFF is set together with LOCKED, by the first of the list, and a release that finds it does not clear LOCKED. So the
-//!   sleep that follows ends by a grant.
-//! - I5: a node is recycled by its owner, when it is out of the list: taken out by its owner under the guard, or by who granted.
+//! - I2: the list is accessed by who set GUARD. While GUARD and LOCKED are set LOCKED stays: a release that finds GUARD
+//!   waits for it.
+//! - I3: a thread joins the list with LOCKED set. If LOCKED is clear and the list is not empty, the first has been told
+//!   to try, and does, or takes the lock when it gives up: nobody who was told to try leaves a free lock.
+//! - I4: HANDOFF is set together with LOCKED, by the first of the list, and a release that finds it does not clear
+//!   LOCKED. So the sleep that follows ends by a grant.
+//! - I5: a node is recycled by its owner, when it is out of the list: taken out by its owner under the guard, or by who
+//!   granted.
 //!
 //! # Ordering
 //!
 //! - E1: the step that clears LOCKED (Release) → the CAS that sets it (Acquire), by way of CASes: the critical section.
 //! - E2: the guard's (E1 in [`sleepers`]): the list.
-//! - E3: the swap to `GRANTED` (Release) → the owner's load of its word (Acquire): the critical section, and accesses to the node.
+//! - E3: the swap to `GRANTED` (Release) → the owner's load of its word (Acquire): the critical section, and accesses
+//!   to the node.
 //! - E4: the edges of MCS: the spinners' nodes.
 
 pub(crate) mod sleepers;

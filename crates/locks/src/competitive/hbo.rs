@@ -9,8 +9,8 @@
 //! left behind by `fork`, or killed with its deadline, would keep them for ever.
 //!
 //! Properties: no fairness, and remote waiters are overtaken until they get angry, which is after `ANGRY` looks in
-//! vain; then they look as often as local ones; 4 bytes a lock, nothing a waiter. Waiting: spin. Timed acquisition polls, and
-//! may overshoot its deadline by one delay. On one node the lock is a variant of `backoff`.
+//! vain; then they look as often as local ones; 4 bytes a lock, nothing a waiter. Waiting: spin. Timed acquisition
+//! polls, and may overshoot its deadline by one delay. On one node the lock is a variant of `backoff`.
 //!
 //! State, invariants and ordering: see [`word`](super::word). The holder's mark is its node + 1.
 

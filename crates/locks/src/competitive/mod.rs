@@ -21,8 +21,9 @@ pub(crate) const LIBSLOCK: Citation = Citation {
 /// Pauses between two looks at the clock, which costs about as much as one or two of them.
 pub(crate) const CLOCK_INTERVAL: u32 = 16;
 
-/// Repeats `attempt` until it succeeds or the deadline has passed, with `relax` in between, which is told how
-/// many pauses it may make, if it can choose, and returns how many it made. Returns whether an attempt succeeded; there is at least one.
+/// Repeats `attempt` until it succeeds or the deadline has passed, with `relax` in between, which is told how many
+/// pauses it may make, if it can choose, and returns how many it made. Returns whether an attempt succeeded; there is
+/// at least one.
 pub(crate) fn poll<P: Platform>(
     deadline: Option<Deadline>,
     mut attempt: impl FnMut() -> bool,

@@ -1,11 +1,11 @@
 //! Test-and-test-and-set: waiters read the word, and try to change it only when it says "unlocked".
 //!
-//! Larry Rudolph and Zary Segall, "Dynamic decentralized cache schemes for MIMD parallel processors", ISCA 1984; as `ttas-ls`
-//! with the back-off of libslock: Tudor David, Rachid Guerraoui and Vasileios Trigonakis, "Everything you always wanted to
-//! know about synchronization but were afraid to ask", SOSP 2013. Deviations: a compare-and-swap rather than a swap; the very
-//! first attempt does not read first, which saves the uncontended acquisition a dependent load. `ttas-ls`: the delay
-//! starts small at each acquisition instead of staying with the thread, and is bounded by the cost of a context-switch
-//! round trip; waiters pause between two looks.
+//! Larry Rudolph and Zary Segall, "Dynamic decentralized cache schemes for MIMD parallel processors", ISCA 1984; as
+//! `ttas-ls` with the back-off of libslock: Tudor David, Rachid Guerraoui and Vasileios Trigonakis, "Everything you
+//! always wanted to know about synchronization but were afraid to ask", SOSP 2013. Deviations: a compare-and-swap
+//! rather than a swap; the very first attempt does not read first, which saves the uncontended acquisition a dependent
+//! load. `ttas-ls`: the delay starts small at each acquisition instead of staying with the thread, and is bounded by
+//! the cost of a context-switch round trip; waiters pause between two looks.
 //!
 //! Properties: no fairness at all; 4 bytes a lock, nothing a waiter. Waiters spin in their own cache while the lock
 //! is held; each release costs all of them a miss, and a burst of attempts, which `ttas-ls` spreads: who loses the race

@@ -22,10 +22,10 @@
 //!
 //! # Invariants
 //!
-//! - I1: links, `linked`, `chained`, `head`, `tail` and `leavers` are accessed under the guard only (`chained` afterwards by its
-//!   waiter alone, once granted).
-//! - I2: a claim and `LEAVING` exclude each other: one CAS on the word decides who was first. A signal is therefore never spent
-//!   on a waiter that reports a time-out.
+//! - I1: links, `linked`, `chained`, `head`, `tail` and `leavers` are accessed under the guard only (`chained`
+//!   afterwards by its waiter alone, once granted).
+//! - I2: a claim and `LEAVING` exclude each other: one CAS on the word decides who was first. A signal is therefore
+//!   never spent on a waiter that reports a time-out.
 //! - I3: a waiter that was claimed never touches the condition again, so that it may be destroyed as soon as everybody
 //!   has been signalled. A waiter that is leaving does, and is counted in `leavers` if a signaller unlinked it first;
 //!   [`Cond::destroy`] waits for those.
@@ -253,9 +253,8 @@ impl<P: Platform> Cond<P> {
     fn claim(&self, waiter: &Waiter<P>) -> bool {
         let claimed = waiter.claim();
         if claimed {
-            // The condition may be destroyed as soon as all are claimed (I3), long before they run: a child of `fork` must not
-            // look for ghosts there.
-            // SAFETY: I1.
+            // The condition may be destroyed as soon as all are claimed (I3), long before they run: a child of `fork`
+            // must not look for ghosts there. SAFETY: I1.
             let registration = unsafe { waiter.registration.get() };
             // SAFETY: a claimed waiter lives until it is granted.
             unsafe { P::end_waiting_on(registration, self.address()) };

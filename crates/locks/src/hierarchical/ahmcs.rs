@@ -5,8 +5,8 @@
 //! enter in it again. Deviations: without hardware transactional memory; contention is counted for each queue by
 //! the lock's holders, where the paper has every thread find its own level; otherwise as HMCS here.
 //!
-//! Properties: as HMCS. With little contention one queue is all there is: hand-overs cost as in MCS, and a lock has 64 bytes of state
-//! however many nodes use it. A change of level takes 8 acquisitions in a row that ask for it.
+//! Properties: as HMCS. With little contention one queue is all there is: hand-overs cost as in MCS, and a lock has 64
+//! bytes of state however many nodes use it. A change of level takes 8 acquisitions in a row that ask for it.
 //!
 //! # State
 //!
@@ -17,7 +17,8 @@
 //! | 0 … H-1    | in its queue  | crowd: one more, from H-1 to 2H-1; else 0 | –                         |
 //! | H … 2H-1   | below         | –                                    | after hand-overs: 2H-1; else one less, from H to 0 |
 //!
-//! An acquisition met a crowd if somebody was in the queue when it came, and somebody behind it when it had the lock. Only the holder of the queue writes the value, so none gets lost.
+//! An acquisition met a crowd if somebody was in the queue when it came, and somebody behind it when it had the lock.
+//! Only the holder of the queue writes the value, so none gets lost.
 //!
 //! Invariants and ordering: `tree`. The value orders nothing: a thread may enter at any level at any time.
 

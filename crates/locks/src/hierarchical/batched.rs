@@ -1,8 +1,8 @@
-//! Queue locks that the waiters of a NUMA node enter together: they line up on their node first, and the first of them puts all
-//! who have done so into the queue of the lock as a whole.
+//! Queue locks that the waiters of a NUMA node enter together: they line up on their node first, and the first of them
+//! puts all who have done so into the queue of the lock as a whole.
 //!
-//! What [`hclh`](super::hclh) and [`fc_mcs`](super::fc_mcs) share. How waiters line up, and with that the queue lock, is the
-//! type of the nodes' states, [`Batch`].
+//! What [`hclh`](super::hclh) and [`fc_mcs`](super::fc_mcs) share. How waiters line up, and with that the queue lock,
+//! is the type of the nodes' states, [`Batch`].
 //!
 //! # State
 //!
@@ -36,8 +36,8 @@ pub trait Batch<P: Platform>: PoolNode<P> + Debug {
     /// The lock as a whole.
     type Lock: NodeLock<P> + 'static;
 
-    /// Lines up with `node`, and waits for `lock`. Returns whether that was granted; if the deadline was first, the node is no
-    /// longer the caller's.
+    /// Lines up with `node`, and waits for `lock`. Returns whether that was granted; if the deadline was first, the
+    /// node is no longer the caller's.
     ///
     /// # Safety
     ///

@@ -10,8 +10,9 @@
 //! the state of a node is made when a thread of that node first has to wait.
 //!
 //! Properties: 8 bytes a lock, 64 more once it has been used, 64 for each node that has waited, and another 64 for each
-//! 7 nodes beyond the first 4. Fairness within a node is that of its lock, between nodes that of the global lock, with up
-//! to `may-pass-local` hand-overs within a node in between. Waiting: as the parts do. `try_lock` looks at the global lock only.
+//! 7 nodes beyond the first 4. Fairness within a node is that of its lock, between nodes that of the global lock, with
+//! up to `may-pass-local` hand-overs within a node in between. Waiting: as the parts do. `try_lock` looks at the global
+//! lock only.
 //!
 //! # State
 //!

@@ -1,16 +1,16 @@
 //! FC-MCS: waiters of a NUMA node publish requests, which the first of them, the combiner, makes into one piece of an
 //! MCS queue.
 //!
-//! Dave Dice, Virendra J. Marathe and Nir Shavit, "Flat-combining NUMA locks", SPAA 2011. Deviations: the requests of a node
-//! are a stack of the queue nodes themselves, not a list of records that threads keep and that must be cleaned up; the combiner is
-//! whoever publishes into the empty stack, so there is no combiner lock for others to poll, and waiters can sleep; it
-//! looks once, after a moment, not several times; an acquisition first tries the lock as a whole. The rest is that of
-//! [`mcs`](crate::queue::mcs): nodes come from a pool, waiters can give up at a deadline.
+//! Dave Dice, Virendra J. Marathe and Nir Shavit, "Flat-combining NUMA locks", SPAA 2011. Deviations: the requests of a
+//! node are a stack of the queue nodes themselves, not a list of records that threads keep and that must be cleaned up;
+//! the combiner is whoever publishes into the empty stack, so there is no combiner lock for others to poll, and waiters
+//! can sleep; it looks once, after a moment, not several times; an acquisition first tries the lock as a whole. The
+//! rest is that of [`mcs`](crate::queue::mcs): nodes come from a pool, waiters can give up at a deadline.
 //!
-//! Properties: 8 bytes a lock, 64 more once it has been used, 64 for each node that has waited, and another 64 for each 7
-//! nodes beyond the first 4; one node of 64 bytes for the holder and for each waiter. Requests that are combined are served
-//! together, so no node can keep the others waiting for longer than it takes to serve the waiters it has. Waiting: spin, stp,
-//! park, yield, aware. `try_lock` looks at the lock as a whole only.
+//! Properties: 8 bytes a lock, 64 more once it has been used, 64 for each node that has waited, and another 64 for each
+//! 7 nodes beyond the first 4; one node of 64 bytes for the holder and for each waiter. Requests that are combined are
+//! served together, so no node can keep the others waiting for longer than it takes to serve the waiters it has.
+//! Waiting: spin, stp, park, yield, aware. `try_lock` looks at the lock as a whole only.
 //!
 //! # State
 //!

@@ -2,9 +2,10 @@
 //! as a whole.
 //!
 //! Victor Luchangco, Dan Nussbaum and Nir Shavit, "A hierarchical CLH queue lock", Euro-Par 2006. Deviations: whoever
-//! splices a node's queue leaves that empty, so that the next one to come knows that it is the first; the paper leaves the last
-//! queue node where it was, marked as spliced, and so reads queue nodes that may be in use again. An acquisition first tries
-//! the lock as a whole. The rest is that of [`clh`](crate::queue::clh): nodes come from a pool, waiters can give up at a deadline.
+//! splices a node's queue leaves that empty, so that the next one to come knows that it is the first; the paper leaves
+//! the last queue node where it was, marked as spliced, and so reads queue nodes that may be in use again. An
+//! acquisition first tries the lock as a whole. The rest is that of [`clh`](crate::queue::clh): nodes come from a pool,
+//! waiters can give up at a deadline.
 //!
 //! Properties: 8 bytes a lock, 64 more once it has been used, 64 for each node that has waited, and another 64 for each 7
 //! nodes beyond the first 4; one node of 64 bytes for the holder and for each waiter. Those who are spliced together are
@@ -24,10 +25,10 @@
 //!
 //! # Invariants
 //!
-//! - I1: those in the lock's queue obey the invariants of `clh`. In a node's queue, too, whoever swaps a queue node out of the
-//!   tail, and nobody else, waits on its word.
-//! - I2: whoever finds a node's queue empty splices it, soon and without waiting for anybody. So whoever waits in it will be in the
-//!   lock's queue, right behind the one whose word it waits on.
+//! - I1: those in the lock's queue obey the invariants of `clh`. In a node's queue, too, whoever swaps a queue node out
+//!   of the tail, and nobody else, waits on its word.
+//! - I2: whoever finds a node's queue empty splices it, soon and without waiting for anybody. So whoever waits in it
+//!   will be in the lock's queue, right behind the one whose word it waits on.
 //!
 //! # Ordering
 //!

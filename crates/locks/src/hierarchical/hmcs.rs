@@ -7,12 +7,12 @@
 //! the next holder may destroy the lock; waiters can give up at a deadline at every level; a domain's state is
 //! made when a thread there first has to wait.
 //!
-//! Properties: FIFO within each queue; at every level up to `may-pass-local` hand-overs in a row before the domains beside
-//! get their turn, so with three levels a node may keep the lock for about the square of that. 8 bytes a lock, 64 more once
-//! it has been used, 64 for each node and each group of cores that has waited, and 64 for each 7 children of a domain beyond
-//! the first 2; a node of 64 bytes for each waiter, and one a level for those at the head of a queue. Waiting: spin, stp,
-//! park, yield, aware. `try_lock` looks at the root's queue only. With one level, on a machine without a hierarchy, this is
-//! MCS.
+//! Properties: FIFO within each queue; at every level up to `may-pass-local` hand-overs in a row before the domains
+//! beside get their turn, so with three levels a node may keep the lock for about the square of that. 8 bytes a lock,
+//! 64 more once it has been used, 64 for each node and each group of cores that has waited, and 64 for each 7 children
+//! of a domain beyond the first 2; a node of 64 bytes for each waiter, and one a level for those at the head of a
+//! queue. Waiting: spin, stp, park, yield, aware. `try_lock` looks at the root's queue only. With one level, on a
+//! machine without a hierarchy, this is MCS.
 //!
 //! State, invariants and ordering: `tree`.
 

@@ -9,7 +9,8 @@
 //! | anything else  | the address of its state                                  |
 //!
 //! The state knows its lock by its address. A lock that finds the state of another has been copied, where that may be
-//! ([`Platform::locks_are_copied`]): it is as if never used, with the default pass limit. Or it has been moved, and the state is its own.
+//! ([`Platform::locks_are_copied`]): it is as if never used, with the default pass limit. Or it has been moved, and the
+//! state is its own.
 //!
 //! Nothing lies in the lowest 64 KiB of a process: Linux maps nothing there unless it is asked for that very address.
 //!
@@ -133,7 +134,8 @@ impl<P: Platform, T: PoolNode<P> + State<P>> Lazy<P, T> {
             if !is_address(word) && !word.is_null() {
                 state.pass_limit().store(word.addr() as u32, Relaxed);
             }
-            // Only now: the state that `word` points to may be this very one, given back by the lock that this one is a copy of.
+            // Only now: the state that `word` points to may be this very one, given back by the lock that this one is a
+            // copy of.
             state.owner().store(self.identity(), Relaxed);
             // ORDER: Release is E1. A failure is looked at above.
             if self.0.compare_exchange(word, fresh.as_ptr(), Release, Relaxed).is_ok() {

@@ -203,7 +203,8 @@ impl<P: Platform, W: WaitPolicy<P>> Domain<P, W> {
         unsafe { above.release::<E>() };
     }
 
-    /// In a child after `fork`: drops the waiters here and below. `is_held` says of a domain whether the holder holds its queue.
+    /// In a child after `fork`: drops the waiters here and below. `is_held` says of a domain whether the holder holds
+    /// its queue.
     ///
     /// # Safety
     ///

@@ -1,14 +1,15 @@
 //! FlexGuard: waiters spin in a queue while the thread they wait for runs, and sleep in the kernel while it does not.
 //!
-//! Victor Laforet, Sanidhya Kashyap, Călin Iorgulescu, Julia Lawall and Jean-Pierre Lozi, "FlexGuard: fast mutual exclusion
-//! independent of subscription", SOSP 2025. Deviations: a waiter goes by the thread that it waits for, which the lock's word and the
-//! queue name, where the paper's go by the number of preempted holders of all locks, for which its threads tell the
-//! kernel when they hold one; without a monitor it goes by signs (see `wait::Aware`); waiters can give up at a deadline; a waiter
-//! that leaves the queue is skipped, where the paper's stays in it until its turn.
+//! Victor Laforet, Sanidhya Kashyap, Călin Iorgulescu, Julia Lawall and Jean-Pierre Lozi, "FlexGuard: fast mutual
+//! exclusion independent of subscription", SOSP 2025. Deviations: a waiter goes by the thread that it waits for, which
+//! the lock's word and the queue name, where the paper's go by the number of preempted holders of all locks, for which
+//! its threads tell the kernel when they hold one; without a monitor it goes by signs (see `wait::Aware`); waiters can
+//! give up at a deadline; a waiter that leaves the queue is skipped, where the paper's stays in it until its turn.
 //!
-//! Properties: nearly FIFO among those that spin, none otherwise: a running thread overtakes those being woken, which is what keeps
-//! the lock busy with many more threads than CPUs; 16 bytes a lock; one node of 64 bytes for each waiter that spins. Waiting:
-//! aware. `try_lock` succeeds on a free lock, whoever is on the way to it. Avoid it where threads may not be overtaken.
+//! Properties: nearly FIFO among those that spin, none otherwise: a running thread overtakes those being woken, which
+//! is what keeps the lock busy with many more threads than CPUs; 16 bytes a lock; one node of 64 bytes for each waiter
+//! that spins. Waiting: aware. `try_lock` succeeds on a free lock, whoever is on the way to it. Avoid it where threads
+//! may not be overtaken.
 //!
 //! # State
 //!
@@ -18,14 +19,14 @@
 //! # Invariants
 //!
 //! - I1: a thread that moved `word` from 0 to anything else is the holder, and only the holder's release moves it to 0.
-//! - I2: a thread sleeps only on a value with [`SLEEPERS`], so whoever moves such a value to 0 has to wake one. A thread that has been
-//!   woken answers for the others: it takes the lock with [`SLEEPERS`], sets it before it sleeps again, or, if it gives up, sets
-//!   it in the holder's word or wakes another.
+//! - I2: a thread sleeps only on a value with [`SLEEPERS`], so whoever moves such a value to 0 has to wake one. A
+//!   thread that has been woken answers for the others: it takes the lock with [`SLEEPERS`], sets it before it sleeps
+//!   again, or, if it gives up, sets it in the holder's word or wakes another.
 //!
 //! # Ordering
 //!
-//! - E1: `unlock`'s swap to 0 (Release) → the next locker's CAS from 0 (Acquire): the critical section. [`SLEEPERS`] is set in
-//!   between only in the holder's time, and overwritten by `unlock`.
+//! - E1: `unlock`'s swap to 0 (Release) → the next locker's CAS from 0 (Acquire): the critical section. [`SLEEPERS`] is
+//!   set in between only in the holder's time, and overwritten by `unlock`.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -1,13 +1,13 @@
 //! GLK: a ticket lock where few wait, MCS where many do, a blocking mutex where there are more threads than CPUs.
 //!
-//! Jelena Antić, Georgios Chatzopoulos, Rachid Guerraoui and Vasileios Trigonakis, "Locking made easy", Middleware 2016.
-//! The periods and thresholds are those of the authors' GLS library. Deviations: no thread in the background watches the load of
-//! the system; those who had to wait look at it, at a figure of the kernel that one of them refreshes every few milliseconds,
-//! and switch to the mutex at once when there are more runnable threads than CPUs (in GLS two more, and back when there are five
-//! fewer, for some time). With the mutex, sleepers count as if they ran, which is what they would do in the other modes, and
-//! the queue decides what comes next (in GLS the ticket lock does). In ticket mode the holder counts those behind it at every
-//! 128th acquisition; in GLS the one who draws that ticket counts those before it. The mode changes only where the lock of the next
-//! mode is free.
+//! Jelena Antić, Georgios Chatzopoulos, Rachid Guerraoui and Vasileios Trigonakis, "Locking made easy", Middleware
+//! 2016. The periods and thresholds are those of the authors' GLS library. Deviations: no thread in the background
+//! watches the load of the system; those who had to wait look at it, at a figure of the kernel that one of them
+//! refreshes every few milliseconds, and switch to the mutex at once when there are more runnable threads than CPUs (in
+//! GLS two more, and back when there are five fewer, for some time). With the mutex, sleepers count as if they ran,
+//! which is what they would do in the other modes, and the queue decides what comes next (in GLS the ticket lock does).
+//! In ticket mode the holder counts those behind it at every 128th acquisition; in GLS the one who draws that ticket
+//! counts those before it. The mode changes only where the lock of the next mode is free.
 //!
 //! Properties: FIFO as long as the mode stays, no order with the mutex; 16 bytes a lock, 64 more once somebody was found
 //! waiting; with MCS a node for the holder and for each waiter. Waiting: spin; park with the mutex. Timed acquisition is
@@ -28,8 +28,8 @@
 //! - I2: only the holder changes `word`, and while it does so it holds the lock of the old mode and that of the new one.
 //!   So `word` cannot change to or from a mode whose lock somebody else holds, and a thread that holds the lock of a
 //!   mode and finds that mode in `word` is the holder, and stays it.
-//! - I3: after its release a holder touches nothing but what the release of the mode's lock touches: the mode changes at the
-//!   beginning of a critical section, when the holder has the lock's memory for certain.
+//! - I3: after its release a holder touches nothing but what the release of the mode's lock touches: the mode changes
+//!   at the beginning of a critical section, when the holder has the lock's memory for certain.
 //! - I4: the address of the state is set once, by a holder, and stays until the lock is disposed of. In TICKET nobody but
 //!   the holder follows it.
 //! - I5: the holder's node is in the state exactly while a holder holds the lock in MCS.
@@ -38,8 +38,8 @@
 //!
 //! - E1: the store of a new mode (Release) → the load of a thread that finds it without holding the lock (Acquire): the
 //!   state's initialisation.
-//! - The critical section: by the lock of the mode. A change of the mode is made under the old lock and under
-//!   the new one, so the edges of both lead from the one to the other; and who acquires the old one afterwards sees the change.
+//! - The critical section: by the lock of the mode. A change of the mode is made under the old lock and under the new
+//!   one, so the edges of both lead from the one to the other; and who acquires the old one afterwards sees the change.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -151,8 +151,8 @@ impl<P: Platform, const EAGER: bool> Glk<P, EAGER> {
     const PERIOD: u32 = if EAGER { 1 } else { 128 };
     /// Samples from one decision to the next.
     const SAMPLES: u32 = if EAGER { 1 } else { 32 };
-    /// As many waiters, on average, are better served by MCS. The ticket lock comes back when the holder and its waiters are less
-    /// than two.
+    /// As many waiters, on average, are better served by MCS. The ticket lock comes back when the holder and its
+    /// waiters are less than two.
     const QUEUE: u32 = if EAGER { 1 } else { 3 };
     /// With MCS, one part in so many of an average goes into the next one.
     const KEPT: u32 = 8;

@@ -2,10 +2,10 @@
 //!
 //! Ryan Johnson, Radu Stoica, Anastasia Ailamaki and Todd C. Mowry, "Decoupling contention management from scheduling",
 //! ASPLOS 2010. Deviations: no thread in the background measures the load and no array of slots says who sleeps: a
-//! spinner looks at the kernel's figure (refreshed by one of them every few milliseconds) and takes itself off it when it goes
-//! to sleep, so that as many do as there are threads too many, in whatever lock they wait. The lock is test-and-set with
-//! back-off that counts its spinners and sleepers, and a release wakes a sleeper where nobody spins: the lock
-//! is not left free while somebody sleeps for it.
+//! spinner looks at the kernel's figure (refreshed by one of them every few milliseconds) and takes itself off it when
+//! it goes to sleep, so that as many do as there are threads too many, in whatever lock they wait. The lock is
+//! test-and-set with back-off that counts its spinners and sleepers, and a release wakes a sleeper where nobody spins:
+//! the lock is not left free while somebody sleeps for it.
 //!
 //! Properties: no fairness, and spinners go before sleepers, but every 10 ms a sleeper spins again; 4 bytes a lock,
 //! nothing a waiter. Waiting: spin; park when the system is overloaded. Avoid it where the figure is of other CPUs than the
@@ -53,7 +53,8 @@ enum Spun {
 /// However many sleep, each looks at the load again after so long (ns).
 const LONGEST_NAP_NS: u64 = 1_000_000_000;
 
-/// The lock with load control. One of its sleepers looks at the load again every `NAP_NS` or so; 0 = sleeps end only by a wake.
+/// The lock with load control. One of its sleepers looks at the load again every `NAP_NS` or so; 0 = sleeps end only by
+/// a wake.
 #[repr(transparent)]
 pub struct Lc<P: Platform, const NAP_NS: u64 = 10_000_000> {
     word: Mutexee<P>,

@@ -7,9 +7,10 @@
 //! travels in the token; waiters, passive ones too, can give up at a deadline, and are dropped at the latest with the next
 //! promotion; the hand-off is a swap rather than a store, because the waiter may be asleep or gone.
 //!
-//! Properties: work-conserving; fair in the long term only; 8 bytes a lock; one node of 64 bytes for the holder and for each
-//! waiter; O(1) remote references per hand-off. Waiting: spin, stp, park, yield, aware. `try_lock` succeeds only on a free
-//! lock with no queue. With the parking policy passive threads sleep, and the few that circulate hand the lock over awake.
+//! Properties: work-conserving; fair in the long term only; 8 bytes a lock; one node of 64 bytes for the holder and for
+//! each waiter; O(1) remote references per hand-off. Waiting: spin, stp, park, yield, aware. `try_lock` succeeds only
+//! on a free lock with no queue. With the parking policy passive threads sleep, and the few that circulate hand the
+//! lock over awake.
 //!
 //! # State
 //!

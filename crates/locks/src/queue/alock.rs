@@ -1,16 +1,17 @@
 //! Anderson's array lock: draw a number, and wait on the slot of an array that belongs to it.
 //!
-//! Thomas E. Anderson, "The performance of spin lock alternatives for shared-memory multiprocessors", IEEE TPDS 1(1), 1990,
-//! the array-based queueing lock. Deviations: the array is taken from the platform's pool by the first release that finds two
-//! waiters, and kept until the lock is destroyed; before, waiters watch the number that is served, as in a ticket lock. A slot
-//! holds the number that has come up instead of a flag that its owner resets, so a slot may have more than one
-//! waiter, and any number of threads can wait. The place in the array is the holder's number, which the lock keeps. The
-//! uncontended acquisition draws by compare-and-swap (so `try_lock` is the uncontended path of `lock`).
+//! Thomas E. Anderson, "The performance of spin lock alternatives for shared-memory multiprocessors", IEEE TPDS 1(1),
+//! 1990, the array-based queueing lock. Deviations: the array is taken from the platform's pool by the first release
+//! that finds two waiters, and kept until the lock is destroyed; before, waiters watch the number that is served, as in
+//! a ticket lock. A slot holds the number that has come up instead of a flag that its owner resets, so a slot may have
+//! more than one waiter, and any number of threads can wait. The place in the array is the holder's number, which the
+//! lock keeps. The uncontended acquisition draws by compare-and-swap (so `try_lock` is the uncontended path of `lock`).
 //!
-//! Properties: FIFO; 16 bytes a lock, and 2 KiB once two have waited; nothing a waiter; O(1) remote references per hand-off
-//! while fewer threads wait than there are slots. Waiting: spin. A drawn number cannot be given back, so a timed acquisition
-//! polls `try_lock`: it stands in no line, and starves for as long as there is always somebody in line. Avoid the lock
-//! with more threads than CPUs: a preempted waiter whose number comes up stops everybody for its whole time slice.
+//! Properties: FIFO; 16 bytes a lock, and 2 KiB once two have waited; nothing a waiter; O(1) remote references per
+//! hand-off while fewer threads wait than there are slots. Waiting: spin. A drawn number cannot be given back, so a
+//! timed acquisition polls `try_lock`: it stands in no line, and starves for as long as there is always somebody in
+//! line. Avoid the lock with more threads than CPUs: a preempted waiter whose number comes up stops everybody for its
+//! whole time slice.
 //!
 //! # State
 //!
@@ -26,8 +27,8 @@
 //!
 //! - I1: a number is drawn by one thread: `next` changes by atomic additions of 1 only. Fewer than 2^32 numbers are drawn
 //!   and not yet released.
-//! - I2: without an array, the holder is the thread that drew the number in `serving`, and its release adds 1. With an array
-//!   it is the thread whose number its slot has said last; it then writes its number to `serving`. So while a
+//! - I2: without an array, the holder is the thread that drew the number in `serving`, and its release adds 1. With an
+//!   array it is the thread whose number its slot has said last; it then writes its number to `serving`. So while a
 //!   thread holds the lock, `serving` is its number, once the acquisition has returned.
 //! - I3: only a holder installs the array, and only `dispose` removes it. So a release knows whether there is an array, and
 //!   its last access is one store: to `serving` without, to the next number's slot with an array.
@@ -35,8 +36,8 @@
 //!
 //! # Ordering
 //!
-//! - E1: `unlock`'s store of `serving` (Release) → the load of the thread that finds its number there (Acquire): the critical
-//!   section, while there is no array.
+//! - E1: `unlock`'s store of `serving` (Release) → the load of the thread that finds its number there (Acquire): the
+//!   critical section, while there is no array.
 //! - E2: `unlock`'s store to a slot (Release) → the load of the thread that finds its number there (Acquire): the same,
 //!   with an array.
 //! - E3: the installing store of `slots` (Release) → the loads of `slots` by those who do not hold the lock (Acquire): the

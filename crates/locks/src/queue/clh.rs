@@ -7,12 +7,12 @@
 //! up at a deadline, and the release goes on behalf of those who did; the hand-off is a swap rather than a store,
 //! because the waiter may be asleep or gone.
 //!
-//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references per
-//! hand-off where caches are coherent. A release never has to wait for a successor to link itself, as MCS's does. Waiting:
-//! spin, stp, park, yield, aware; as `clh-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP 2013), asking for
-//! the line in writing before each look. `try_lock` succeeds only on a free lock with no queue. A waiter that gave up leaves
-//! its node in the queue until the release gets there. Avoid the spinning variant with more threads than CPUs: a preempted
-//! waiter at the head of the queue stops everybody for its whole time slice.
+//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references
+//! per hand-off where caches are coherent. A release never has to wait for a successor to link itself, as MCS's does.
+//! Waiting: spin, stp, park, yield, aware; as `clh-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP
+//! 2013), asking for the line in writing before each look. `try_lock` succeeds only on a free lock with no queue. A
+//! waiter that gave up leaves its node in the queue until the release gets there. Avoid the spinning variant with more
+//! threads than CPUs: a preempted waiter at the head of the queue stops everybody for its whole time slice.
 //!
 //! # State
 //!
@@ -32,8 +32,8 @@
 //! - I2: the lock is released on behalf of the node at the head of the queue only: the holder's, or one that the
 //!   releaser found abandoned by following the queue from the holder's.
 //! - I3: a node is recycled once, by one thread: by the releaser, if nobody is behind it (the CAS of `tail`) or if
-//!   whoever was behind it has given up; else as its [`Retirement`] says. CLH's is [`Inherited`]: by the thread behind it, once
-//!   that was granted the lock.
+//!   whoever was behind it has given up; else as its [`Retirement`] says. CLH's is [`Inherited`]: by the thread behind
+//!   it, once that was granted the lock.
 //! - I4: a node whose owner gave up is touched no more by its owner; the releaser that is told so owns it.
 //! - I5: before a waiter can abandon a word, it has written the `next` of that word's node.
 //!

@@ -1,22 +1,22 @@
 //! Hemlock: an implicit queue, each waiter waiting on its predecessor's word; whoever releases keeps its word, because the
 //! successor acknowledges the hand-off.
 //!
-//! Dave Dice and Alex Kogan, "Hemlock: Compact and Scalable Mutual Exclusion", SPAA 2021, listing 1. Deviations: the word
-//! belongs to an acquisition, not to a thread: it is a node from the platform's pool that travels in the token. A word of the
-//! thread could not be told from another lock's when a lock is released by another thread than its locker, and would
-//! have to outlive its thread. So the word says "granted" instead of naming the lock, and no wait is for two locks. A
-//! releaser waits for the acknowledgement for a bounded time, then leaves its node to the successor, which may be asleep
-//! or preempted. Waiters can give up at a deadline, and the release goes on behalf of those who did. Waiters poll by
-//! loads (no "coherence traffic reduction" by read-modify-writes).
+//! Dave Dice and Alex Kogan, "Hemlock: Compact and Scalable Mutual Exclusion", SPAA 2021, listing 1. Deviations: the
+//! word belongs to an acquisition, not to a thread: it is a node from the platform's pool that travels in the token. A
+//! word of the thread could not be told from another lock's when a lock is released by another thread than its locker,
+//! and would have to outlive its thread. So the word says "granted" instead of naming the lock, and no wait is for two
+//! locks. A releaser waits for the acknowledgement for a bounded time, then leaves its node to the successor, which may
+//! be asleep or preempted. Waiters can give up at a deadline, and the release goes on behalf of those who did. Waiters
+//! poll by loads (no "coherence traffic reduction" by read-modify-writes).
 //!
-//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter, which mostly stay with their
-//! threads, where CLH's wander with the lock; O(1) remote references per hand-off where caches are coherent. A release never
-//! has to wait for a successor to link itself, as MCS's does. Waiting: spin, stp, park, yield, aware. `try_lock` succeeds
-//! only on a free lock with no queue. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head
-//! of the queue stops everybody for its whole time slice.
+//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter, which mostly stay with
+//! their threads, where CLH's wander with the lock; O(1) remote references per hand-off where caches are coherent. A
+//! release never has to wait for a successor to link itself, as MCS's does. Waiting: spin, stp, park, yield, aware.
+//! `try_lock` succeeds only on a free lock with no queue. Avoid the spinning variant with more threads than CPUs: a
+//! preempted waiter at the head of the queue stops everybody for its whole time slice.
 //!
-//! With a word for each acquisition all but the acknowledgement is as in [`clh`](super::clh), and this is that lock with another
-//! way of retiring its nodes.
+//! With a word for each acquisition all but the acknowledgement is as in [`clh`](super::clh), and this is that lock
+//! with another way of retiring its nodes.
 //!
 //! # State
 //!

@@ -8,11 +8,11 @@
 //! the stack; waiters can give up at a deadline, and the release skips them; the hand-off is a swap rather than a
 //! store, because the waiter may be asleep or gone.
 //!
-//! Properties: FIFO; 16 bytes a lock; one node of 64 bytes for each waiter, none for the holder; O(1) remote references per
-//! hand-off. The uncontended path touches the lock and nothing else. Waiting: spin, stp, park, yield, aware. `try_lock`
-//! succeeds only on a free lock with no queue. A waiter that gave up leaves its node in the queue until the release gets
-//! there. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head of the queue stops everybody
-//! for its whole time slice.
+//! Properties: FIFO; 16 bytes a lock; one node of 64 bytes for each waiter, none for the holder; O(1) remote references
+//! per hand-off. The uncontended path touches the lock and nothing else. Waiting: spin, stp, park, yield, aware.
+//! `try_lock` succeeds only on a free lock with no queue. A waiter that gave up leaves its node in the queue until the
+//! release gets there. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head of the
+//! queue stops everybody for its whole time slice.
 //!
 //! # State
 //!

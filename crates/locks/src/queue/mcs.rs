@@ -6,11 +6,11 @@
 //! variant of Scott, PODC 2002); the hand-off is a swap rather than a store, because the waiter may
 //! be asleep or gone.
 //!
-//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references per
-//! hand-off. Waiting: spin, stp, park, yield, aware; as `mcs-ls` in the way of libslock (David, Guerraoui and Trigonakis,
-//! SOSP 2013), asking for the line in writing before each look. `try_lock` succeeds only on a free lock with no queue. Avoid
-//! the spinning variant with more threads than CPUs: a preempted waiter at the head of the queue stops everybody for its
-//! whole time slice.
+//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references
+//! per hand-off. Waiting: spin, stp, park, yield, aware; as `mcs-ls` in the way of libslock (David, Guerraoui and
+//! Trigonakis, SOSP 2013), asking for the line in writing before each look. `try_lock` succeeds only on a free lock
+//! with no queue. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head of the queue
+//! stops everybody for its whole time slice.
 //!
 //! # State
 //!
@@ -24,8 +24,8 @@
 //! - I1: the node at the head belongs to the holder; its word means nothing.
 //! - I2: `tail` is null or the last node of the queue; a node is linked by its predecessor's `next` after it became
 //!   `tail`, once.
-//! - I3: a node's memory is recycled only by its owner after a grant's matching release, or by the releaser that was told it was
-//!   abandoned; never while a predecessor may still link to it or a successor still looks for it.
+//! - I3: a node's memory is recycled only by its owner after a grant's matching release, or by the releaser that was
+//!   told it was abandoned; never while a predecessor may still link to it or a successor still looks for it.
 //!
 //! # Ordering
 //!
@@ -132,8 +132,8 @@ impl<W> Mcs<Native, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
-    /// Puts those from `node` to `last`, who are linked, into the queue, and waits with `node`. Returns whether it was granted
-    /// the lock.
+    /// Puts those from `node` to `last`, who are linked, into the queue, and waits with `node`. Returns whether it was
+    /// granted the lock.
     #[inline]
     pub(crate) fn append(
         &self,

@@ -34,8 +34,8 @@
 //! - I1: the node at the head belongs to the holder; its status means nothing.
 //! - I2: `tail` is null or the last node of the queue; a node is linked by its predecessor's `next` after it became
 //!   `tail`, once for each time it lines up.
-//! - I3: a releaser moves a node it passes over to `REMOVED` when nobody is behind it or its successor is linked, and touches
-//!   it no more, unless that finds it `ABANDONED`: then the node is the releaser's to recycle.
+//! - I3: a releaser moves a node it passes over to `REMOVED` when nobody is behind it or its successor is linked, and
+//!   touches it no more, unless that finds it `ABANDONED`: then the node is the releaser's to recycle.
 //! - I4: a node that is `ABANDONED` is not touched by its owner any more. So each node is recycled once.
 //! - I5: a waiter polls its status: whatever a releaser does with its node, it notices. Nobody sleeps.
 //!

@@ -1,17 +1,18 @@
-//! MCS-try: an MCS lock whose waiters unlink themselves when their deadline passes, so that those who gave up cost a release
-//! nothing.
+//! MCS-try: an MCS lock whose waiters unlink themselves when their deadline passes, so that those who gave up cost a
+//! release nothing.
 //!
-//! Michael L. Scott and William N. Scherer III, "Scalable queue-based spin locks with timeout", PPoPP 2001; the idea of a
-//! doubly linked queue, in which a leaver may have to wait for a neighbour's next few steps, is from there. Deviations: where
-//! the paper's neighbours negotiate by tags in their pointers, each node has a latch, which a leaver takes of its
-//! predecessor, itself and its successor, so that neighbours can be asleep; the node comes from the platform's pool
-//! and travels in the token; a lock that is handed to a waiter on its way out is its own, after the deadline.
+//! Michael L. Scott and William N. Scherer III, "Scalable queue-based spin locks with timeout", PPoPP 2001; the idea of
+//! a doubly linked queue, in which a leaver may have to wait for a neighbour's next few steps, is from there.
+//! Deviations: where the paper's neighbours negotiate by tags in their pointers, each node has a latch, which a leaver
+//! takes of its predecessor, itself and its successor, so that neighbours can be asleep; the node comes from the
+//! platform's pool and travels in the token; a lock that is handed to a waiter on its way out is its own, after the
+//! deadline.
 //!
-//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter, and none for those who gave up,
-//! which [`mcs`](super::mcs) leaves in the queue until a release comes by; O(1) remote references per hand-off. Waiting:
-//! spin, stp, park, yield, aware. `try_lock` succeeds only on a free lock with no queue. A leaver waits for a predecessor
-//! that has just been granted the lock and has not noticed yet. Avoid the spinning variant with more threads than CPUs: a
-//! preempted waiter at the head of the queue stops everybody for its whole time slice.
+//! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter, and none for those who
+//! gave up, which [`mcs`](super::mcs) leaves in the queue until a release comes by; O(1) remote references per
+//! hand-off. Waiting: spin, stp, park, yield, aware. `try_lock` succeeds only on a free lock with no queue. A leaver
+//! waits for a predecessor that has just been granted the lock and has not noticed yet. Avoid the spinning variant with
+//! more threads than CPUs: a preempted waiter at the head of the queue stops everybody for its whole time slice.
 //!
 //! # State
 //!
@@ -26,11 +27,11 @@
 //! - I1: the node at the head belongs to the holder; its word means nothing.
 //! - I2: `tail` is null or the last node of the queue. A node leaves `tail` by a locker's swap, or by a CAS of its owner's
 //!   to its predecessor, or, of a releaser's, to null.
-//! - I3: `next` of a node that is not last is null only while the one behind it, or a leaver on behalf of that one, is about
-//!   to write it. Whoever is about to keeps the node in the queue: its owner neither releases nor leaves before
+//! - I3: `next` of a node that is not last is null only while the one behind it, or a leaver on behalf of that one, is
+//!   about to write it. Whoever is about to keeps the node in the queue: its owner neither releases nor leaves before
 //!   (`detach`).
-//! - I4: `prev` of a waiter is its predecessor, for whoever has the waiter's latch; the predecessor is not recycled then: to
-//!   leave or to release, its owner needs that latch.
+//! - I4: `prev` of a waiter is its predecessor, for whoever has the waiter's latch; the predecessor is not recycled
+//!   then: to leave or to release, its owner needs that latch.
 //! - I5: a waiter is granted the lock by who has the latches of both its predecessor and itself. Its own passes to
 //!   it with the lock, so that a grant is the granter's last access. A waiter that has taken its latch itself has not
 //!   been granted the lock.
@@ -41,8 +42,9 @@
 //!
 //! - E1: a release's CAS of `tail` to null (Release) → the swap or CAS of the next locker that finds null (Acquire): the
 //!   critical section.
-//! - E2: the locker's swap of `tail`, or a leaver's CAS of it to its predecessor (Release) → the swap of the next behind, or
-//!   the CAS of the predecessor's owner (Acquire): the node's initialisation, and the leaver's last accesses to it.
+//! - E2: the locker's swap of `tail`, or a leaver's CAS of it to its predecessor (Release) → the swap of the next
+//!   behind, or the CAS of the predecessor's owner (Acquire): the node's initialisation, and the leaver's last accesses
+//!   to it.
 //! - E3: the store of `next` (Release) → the load of the node's owner (Acquire): the one behind is initialised.
 //! - E4: `wait::grant` → `WaitPolicy::wait`, or the leaver's look at its word: the critical section, on a hand-off.
 //! - E5: the giving back of a latch (Release) → the taking of it (Acquire): `prev`, `next`, and all accesses to the node

@@ -15,8 +15,8 @@ pub trait NodeLock<P: Platform>: RawLock<P, Token = NonNull<Self::Node>> + Sized
     /// Acquires with `node`, which is the caller's and fresh, if there is no queue.
     fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool;
 
-    /// Lines up with `node`, which is the caller's and fresh, and waits, as a thread that is registered as a waiter. Returns
-    /// whether it was granted the lock; if the deadline was first, the node is no longer the caller's.
+    /// Lines up with `node`, which is the caller's and fresh, and waits, as a thread that is registered as a waiter.
+    /// Returns whether it was granted the lock; if the deadline was first, the node is no longer the caller's.
     fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool;
 
     /// [`NodeLock::queue_up`], known as a waiter for `address`.

@@ -4,10 +4,10 @@
 //! so a release disturbs only the waiters on one slot. Deviations: the slots are made when a third thread comes, and
 //! until then the lock is a ticket lock; an acquisition first tries to draw exactly the number that is being served.
 //!
-//! Properties: FIFO; 16 bytes a lock, and a line for each slot (8 by default) once a holder and two waiters have met; nothing a waiter.
-//! Waiting: spin. A drawn number cannot be given back, so a timed acquisition polls `try_lock`: it stands in no line, and
-//! starves for as long as there is always somebody in line. Avoid the lock with more threads than CPUs: a preempted
-//! waiter whose number comes up stops everybody for its whole time slice.
+//! Properties: FIFO; 16 bytes a lock, and a line for each slot (8 by default) once a holder and two waiters have met;
+//! nothing a waiter. Waiting: spin. A drawn number cannot be given back, so a timed acquisition polls `try_lock`: it
+//! stands in no line, and starves for as long as there is always somebody in line. Avoid the lock with more threads
+//! than CPUs: a preempted waiter whose number comes up stops everybody for its whole time slice.
 //!
 //! # State
 //!
@@ -27,9 +27,10 @@
 //!
 //! - I1: a number is drawn by one thread: `next` changes by atomic additions only.
 //! - I2: the holder is the thread that drew the number that was served last. Only it serves another.
-//! - I3: the lock is partitioned once, by the thread that published the slots, in the step that draws its number k. Numbers up to k
-//!   wait for `serving`, later ones on slots. The slots are unsettled until k holds the lock: a release before that
-//!   serves by `serving`, whether it sees that the lock is partitioned or not, and every later one by a slot.
+//! - I3: the lock is partitioned once, by the thread that published the slots, in the step that draws its number k.
+//!   Numbers up to k wait for `serving`, later ones on slots. The slots are unsettled until k holds the lock: a release
+//!   before that serves by `serving`, whether it sees that the lock is partitioned or not, and every later one by a
+//!   slot.
 //! - I4: a release touches nothing after the one store that serves the next number: the lock may be gone.
 //! - I5: a grant is overwritten after as many numbers as there are slots: no number finds the one of 2^31 numbers ago.
 //!
@@ -142,7 +143,8 @@ impl<P: Platform, const N: usize> Slots<P, N> {
     }
 }
 
-/// The partitioned ticket lock, with `N` slots, which are made for whoever finds `CROWD` others in line, the holder included.
+/// The partitioned ticket lock, with `N` slots, which are made for whoever finds `CROWD` others in line, the holder
+/// included.
 #[repr(C)]
 pub struct Ptl<P: Platform, const N: usize = SLOTS, const CROWD: u32 = 2> {
     /// The number that is drawn next, and [`PARTITIONED`]; written by lockers.

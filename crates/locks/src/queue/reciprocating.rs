@@ -7,10 +7,10 @@
 //! can sleep on; waiters can give up at a deadline, and the release goes on behalf of those who did; a first attempt by
 //! compare-and-swap comes before the swap.
 //!
-//! Properties: bounded bypass: while a thread waits, each other thread overtakes it at most once. 8 bytes a lock; one node of
-//! 64 bytes for the holder and for each waiter; O(1) remote references per hand-off; a release never waits for an arriving
-//! thread. Waiting: spin, stp, park, yield, aware. `try_lock` succeeds only on a free lock. Avoid the spinning variant with
-//! more threads than CPUs: a preempted waiter stops everybody when its turn comes.
+//! Properties: bounded bypass: while a thread waits, each other thread overtakes it at most once. 8 bytes a lock; one
+//! node of 64 bytes for the holder and for each waiter; O(1) remote references per hand-off; a release never waits for
+//! an arriving thread. Waiting: spin, stp, park, yield, aware. `try_lock` succeeds only on a free lock. Avoid the
+//! spinning variant with more threads than CPUs: a preempted waiter stops everybody when its turn comes.
 //!
 //! # State
 //!
@@ -40,8 +40,8 @@
 //!
 //! # Ordering
 //!
-//! - E1: a release's CAS of `arrivals` to null (Release) → the CAS or swap of the next locker that finds null (Acquire): the
-//!   critical section.
+//! - E1: a release's CAS of `arrivals` to null (Release) → the CAS or swap of the next locker that finds null
+//!   (Acquire): the critical section.
 //! - E2: a waiter's swap of `arrivals` (Release) → the swap that takes its node out (Acquire), of the next arrival or of
 //!   the holder: the node's initialisation.
 //! - E3: `wait::grant` → `WaitPolicy::wait` (E1 there): the critical section on a hand-off, and `end`.
@@ -83,8 +83,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
 pub struct RecNode<P: Platform> {
     /// Whom the owner serves next; written by the owner.
     succ: P::Ptr<RecNode<P>>,
-    /// Where the segment ends; written by the granter, then the owner's. Of an owner that found the lock free, and therefore was
-    /// not granted it, the segment ends with its own node, and nothing is written here.
+    /// Where the segment ends; written by the granter, then the owner's. Of an owner that found the lock free, and
+    /// therefore was not granted it, the segment ends with its own node, and nothing is written here.
     end: P::Ptr<RecNode<P>>,
     /// The hand-off word of the node's owner; written by the owner and once by its granter.
     word: P::Futex,

@@ -9,9 +9,10 @@
 //! as all spinning locks do here, after a while; a release does not prefetch what it has just written.
 //!
 //! Properties: FIFO; 8 bytes a lock, nothing a waiter. All waiters spin on one word, so every release costs each of
-//! them a cache miss; with back-off only those who look just then. Waiting: spin. A drawn number cannot be given back, so a timed acquisition polls `try_lock`: it
-//! stands in no line, and starves for as long as there is always somebody in line. Avoid the lock with more threads
-//! than CPUs: a preempted waiter whose number comes up stops everybody for its whole time slice.
+//! them a cache miss; with back-off only those who look just then. Waiting: spin. A drawn number cannot be given back,
+//! so a timed acquisition polls `try_lock`: it stands in no line, and starves for as long as there is always somebody
+//! in line. Avoid the lock with more threads than CPUs: a preempted waiter whose number comes up stops everybody for
+//! its whole time slice.
 //!
 //! # State
 //!

@@ -1,9 +1,9 @@
 //! TWA: a ticket lock of which only the next in line watches the number that is served; those behind wait on words of an
 //! array that all locks of the process share.
 //!
-//! Dave Dice and Alex Kogan, "TWA: ticket locks augmented with a waiting array", Euro-Par 2019, listing 1, with the array of
-//! 4096 words and the threshold of 1. Deviations: those of [`ticket`](super::ticket), of which this is a way of waiting: the
-//! uncontended acquisition draws by compare-and-swap, and a timed one polls, without a place in line.
+//! Dave Dice and Alex Kogan, "TWA: ticket locks augmented with a waiting array", Euro-Par 2019, listing 1, with the
+//! array of 4096 words and the threshold of 1. Deviations: those of [`ticket`](super::ticket), of which this is a way
+//! of waiting: the uncontended acquisition draws by compare-and-swap, and a timed one polls, without a place in line.
 //!
 //! Properties: FIFO; 8 bytes a lock, nothing a waiter, 32 KiB a process. A release costs a cache miss of the next in line,
 //! and one of the thread behind it, which is told to come and watch; waiters of other locks that hash to the same

@@ -175,9 +175,9 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         unsafe { self.gate.0.queue.dispose() };
     }
 
-    /// Waits, as the first passive thread that has just joined and may be one too many, until another has left, since it keeps
-    /// new ones from joining. Were it to spin in the lock instead, it could do so on the very CPU that the holder needs. Ends
-    /// early at the deadline, or when the next thread is to be admitted out of turn.
+    /// Waits, as the first passive thread that has just joined and may be one too many, until another has left, since
+    /// it keeps new ones from joining. Were it to spin in the lock instead, it could do so on the very CPU that the
+    /// holder needs. Ends early at the deadline, or when the next thread is to be admitted out of turn.
     fn wait_for_room(&self, deadline: Option<Deadline>) {
         let Settings { active, spin, .. } = self.settings();
         let has_room = || (self.active() <= active + 1).then_some(());
@@ -186,10 +186,10 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         }
     }
 
-    /// Makes the calling thread active if few enough are, now or within about the time that sleeping would cost: most collisions
-    /// are with holders that run and are about to leave. It looks more and more rarely, up to a bound: every look takes from
-    /// the holder the line that the holder is about to write, and there may be one looking on each other CPU. On a
-    /// machine with few of them rare looks would but miss the moment at which there is room.
+    /// Makes the calling thread active if few enough are, now or within about the time that sleeping would cost: most
+    /// collisions are with holders that run and are about to leave. It looks more and more rarely, up to a bound: every
+    /// look takes from the holder the line that the holder is about to write, and there may be one looking on each
+    /// other CPU. On a machine with few of them rare looks would but miss the moment at which there is room.
     fn join_active(&self) -> bool {
         let Settings { active, spin, .. } = self.settings();
         let counts = &self.counts.0;

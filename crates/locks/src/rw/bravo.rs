@@ -1,20 +1,22 @@
-//! `bravo(RW)`: a bias for readers around any reader-writer lock. While it is on, readers make themselves visible in a table that
-//! all locks share, and leave the lock alone; a writer turns it off and waits until none is visible.
+//! `bravo(RW)`: a bias for readers around any reader-writer lock. While it is on, readers make themselves visible in a
+//! table that all locks share, and leave the lock alone; a writer turns it off and waits until none is visible.
 //!
 //! Dave Dice and Alex Kogan, "BRAVO: biased locking for reader-writer locks", USENIX ATC 2019, listing 1. Deviations: a
-//! writer stops further readers from becoming visible before it waits for the lock inside, so that they keep behind it where that lock
-//! says so. Releases have no token: readers are interchangeable, and one that is not visible where its thread would be
-//! takes back any of those that the lock inside counts, or of those that are visible. A slot says whether its reader is only
-//! arriving, which `fork` forgets, and how often its thread reads. The check of the bias after the slot is taken costs readers no
-//! fence: the writer pays (`membarrier`). A writer that waits for readers yields its CPU after a while.
+//! writer stops further readers from becoming visible before it waits for the lock inside, so that they keep behind it
+//! where that lock says so. Releases have no token: readers are interchangeable, and one that is not visible where its
+//! thread would be takes back any of those that the lock inside counts, or of those that are visible. A slot says
+//! whether its reader is only arriving, which `fork` forgets, and how often its thread reads. The check of the bias
+//! after the slot is taken costs readers no fence: the writer pays (`membarrier`). A writer that waits for readers
+//! yields its CPU after a while.
 //!
-//! Properties: 12 bytes more than the lock inside, which has at most 12; the table is 32 KiB a process. With the bias on, a
-//! reader changes one slot, mostly one that nobody else uses. A revocation scans the table, and the bias stays off for nine times as long
-//! as it took, at most 17 s. A slot counts 65,536 readers; more use the lock inside.
+//! Properties: 12 bytes more than the lock inside, which has at most 12; the table is 32 KiB a process. With the bias
+//! on, a reader changes one slot, mostly one that nobody else uses. A revocation scans the table, and the bias stays
+//! off for nine times as long as it took, at most 17 s. A slot counts 65,536 readers; more use the lock inside.
 //!
 //! # State
 //!
-//! `bias`: `OFF`, `ON`, `REVOKING` (off, and readers may still be visible), `LAPSED` (the same, and the writer has given up).
+//! `bias`: `OFF`, `ON`, `REVOKING` (off, and readers may still be visible), `LAPSED` (the same, and the writer has
+//! given up).
 //!
 //! A slot of the table:
 //!
@@ -24,25 +26,33 @@
 //! | 0–47  | the lock's address, or 0                                            |
 //! | 48–63 | how many readers more are counted here                              |
 //!
-//! `slow`: readers that the lock inside counts, and whom no release has claimed. `inhibited`: until when the bias stays off, in units of
-//! 1,024 ns, of which it has the lowest 32 bits: what seems to be further ahead than the longest inhibition is past. 0 = not at all.
+//! `slow`: readers that the lock inside counts, and whom no release has claimed. `inhibited`: until when the bias stays
+//! off, in units of 1,024 ns, of which it has the lowest 32 bits: what seems to be further ahead than the longest
+//! inhibition is past. 0 = not at all.
 //!
 //! # Invariants
 //!
-//! - I1: the readers are the visible ones that are not arriving, and those of the lock inside. A release takes one away from either.
-//! - I2: the bias is turned on by a holder of the lock inside, so no writer is between its look at the bias and its release then.
-//! - I3: a reader that finds the bias on after it took the slot is visible to whoever revokes (store-load race, I4 of the paper). A
-//!   slot with a reader that is not arriving was not passed by a revocation, nor will be: others may be added to it.
-//! - I4: the writer has the lock inside, and has seen after the bias went off every slot without the lock. Then it sets `OFF`.
+//! - I1: the readers are the visible ones that are not arriving, and those of the lock inside. A release takes one away
+//!   from either.
+//! - I2: the bias is turned on by a holder of the lock inside, so no writer is between its look at the bias and its
+//!   release then.
+//! - I3: a reader that finds the bias on after it took the slot is visible to whoever revokes (store-load race, I4 of
+//!   the paper). A slot with a reader that is not arriving was not passed by a revocation, nor will be: others may be
+//!   added to it.
+//! - I4: the writer has the lock inside, and has seen after the bias went off every slot without the lock. Then it sets
+//!   `OFF`.
 //! - I5: a release touches the lock for the last time as the lock inside does, or by leaving its slot.
-//! - I6: while a writer has this lock the bias is `OFF`. Who has the lock inside for writing while it is not has yet to revoke.
+//! - I6: while a writer has this lock the bias is `OFF`. Who has the lock inside for writing while it is not has yet to
+//!   revoke.
 //!
 //! # Ordering
 //!
-//! - E1: turning the bias on (Release) → the look at it after the slot was taken (Acquire): the writers' sections. From there on by the
-//!   slot: the end of the arrival (Release) → the CAS of a reader that joins (Acquire), by way of CASes.
+//! - E1: turning the bias on (Release) → the look at it after the slot was taken (Acquire): the writers' sections. From
+//!   there on by the slot: the end of the arrival (Release) → the CAS of a reader that joins (Acquire), by way of
+//!   CASes.
 //! - E2: leaving a slot (Release) → the revocation that finds it left (Acquire): what the reader read.
-//! - E3: taking the slot, light barrier, look at the bias ↔ `REVOKING`, heavy barrier, look at the slot: one sees the other.
+//! - E3: taking the slot, light barrier, look at the bias ↔ `REVOKING`, heavy barrier, look at the slot: one sees the
+//!   other.
 
 #[cfg(test)]
 mod tests;
@@ -187,7 +197,8 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         })
     }
 
-    /// Is counted with the reader that is visible where this thread would be, if one is (I3) and the slot can count one more.
+    /// Is counted with the reader that is visible where this thread would be, if one is (I3) and the slot can count one
+    /// more.
     fn join(&self) -> bool {
         if P::VISIBLE_READERS == 0 || self.bias.load(Relaxed) == OFF {
             return false;
@@ -275,8 +286,8 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         true
     }
 
-    /// Waits until nobody is visible any more, as a writer that has the lock inside, and turns the bias off. If it does not, the
-    /// deadline has passed.
+    /// Waits until nobody is visible any more, as a writer that has the lock inside, and turns the bias off. If it does
+    /// not, the deadline has passed.
     #[cold]
     fn revoke(&self, deadline: Option<Deadline>) -> bool {
         let start = P::now(Clock::Monotonic);
@@ -308,8 +319,8 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
     }
 }
 
-// SAFETY: a writer has the lock inside, and no reader is visible (I4); E1 and E2 order those readers' sections, and the lock
-// inside the others.
+// SAFETY: a writer has the lock inside, and no reader is visible (I4); E1 and E2 order those readers' sections, and the
+// lock inside the others.
 unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
     fn new() -> Self {
         Self { lock: L::new(), bias: P::U32::new(OFF), slow: P::U32::new(0), inhibited: P::U32::new(0) }

@@ -1,23 +1,25 @@
 //! Reader-writer locks that count readers by NUMA node, around a mutex for writers: the `c-rw-*` and `cst-rwsem*` locks.
 //!
-//! Irina Calciu, Dave Dice, Yossi Lev, Victor Luchangco, Virendra J. Marathe and Nir Shavit, "NUMA-aware reader-writer locks",
-//! PPoPP 2013: a cohort lock for the writers, a reader indicator split by node, and three preferences. Sanidhya Kashyap, Changwoo
-//! Min and Taesoo Kim, "Scalable NUMA-aware blocking synchronization primitives", USENIX ATC 2017, section 5.2: the same,
-//! writers preferred, whose readers park on a list of their node, of which a writer wakes the first and that one the others.
+//! Irina Calciu, Dave Dice, Yossi Lev, Victor Luchangco, Virendra J. Marathe and Nir Shavit, "NUMA-aware reader-writer
+//! locks", PPoPP 2013: a cohort lock for the writers, a reader indicator split by node, and three preferences. Sanidhya
+//! Kashyap, Changwoo Min and Taesoo Kim, "Scalable NUMA-aware blocking synchronization primitives", USENIX ATC 2017,
+//! section 5.2: the same, writers preferred, whose readers park on a list of their node, of which a writer wakes the
+//! first and that one the others.
 //!
-//! Deviations. The published locks have a flag of the writer's and counters of the readers', with a store-load race between
-//! them. Here a writer bars each node's word, which is also its count: readers come and go by one compare-and-swap on a word of
-//! their node, without fences, and one that is barred leaves no trace. A writer that waits for readers sleeps; the last of them
-//! wakes it. Parked readers sleep on their node's word. `c-rw-np`: the paper's readers pass through the writers' lock one by
-//! one; here only those that have found the lock barred twice. Who may park spins first, for longer while the machine has CPUs to
-//! spare: the kernel's waiters look at their own CPU's queue, which a program cannot see, so readers give way to it between two
-//! rounds (not so a writer that waits for readers, which may be granted its turn at any time). A node gets a word of its own at
-//! the first use that finds no writer; until then its readers use that of the first node. The mutex of `cst-rwsem*` is the CST-mutex: with more threads than CPUs
-//! the lock goes to writers who are awake. `cst-rwsem` lets readers in when no writer of the releaser's node is, rather than when none
-//! waits: they would wait for somebody to wake up.
+//! Deviations. The published locks have a flag of the writer's and counters of the readers', with a store-load race
+//! between them. Here a writer bars each node's word, which is also its count: readers come and go by one
+//! compare-and-swap on a word of their node, without fences, and one that is barred leaves no trace. A writer that
+//! waits for readers sleeps; the last of them wakes it. Parked readers sleep on their node's word. `c-rw-np`: the
+//! paper's readers pass through the writers' lock one by one; here only those that have found the lock barred twice.
+//! Who may park spins first, for longer while the machine has CPUs to spare: the kernel's waiters look at their own
+//! CPU's queue, which a program cannot see, so readers give way to it between two rounds (not so a writer that waits
+//! for readers, which may be granted its turn at any time). A node gets a word of its own at the first use that finds
+//! no writer; until then its readers use that of the first node. The mutex of `cst-rwsem*` is the CST-mutex: with more
+//! threads than CPUs the lock goes to writers who are awake. `cst-rwsem` lets readers in when no writer of the
+//! releaser's node is, rather than when none waits: they would wait for somebody to wake up.
 //!
-//! Properties: 8 bytes at rest; used, 192 more, 64 for each further node that reads, and the state of the writers' lock. Readers of different
-//! nodes share no line that changes. A writer changes a line a node, twice.
+//! Properties: 8 bytes at rest; used, 192 more, 64 for each further node that reads, and the state of the writers'
+//! lock. Readers of different nodes share no line that changes. A writer changes a line a node, twice.
 //!
 //! # State
 //!
@@ -45,38 +47,41 @@
 //! # Invariants
 //!
 //! - I1: nodes are barred only by the holder of the writers' lock; while that is free, no node is barred.
-//! - I2: the number of readers is the sum of the live counts and of what `remaining` counts. A reader that acquires adds 1 to a
-//!   live count, or to `remaining` where that waits for readers; one that releases takes 1 from a live count, or from
-//!   `remaining` if it finds its node barred. A release on another node than the acquisition's makes one count too small and another too
-//!   large by the same: arithmetic wraps, and only the sum is used.
-//! - I3: a writer bars all nodes, which freezes their counts, and moves their sum into `remaining` in the one operation that ends
-//!   the rest. From then on no reader comes in but beside another one, so `remaining` reaches 0 once, by the writer's own
-//!   operation or by one reader's release. That reader grants `turn`, once. The writer waits for the grant, not for the 0.
-//! - I4: a writer that gives up puts the rest back. If `remaining` was 0, the grant is certain and it waits for that instead. So nobody
-//!   grants `turn` but for the wait that it is for.
-//! - I5: a release by a reader touches nothing after its last operation: nobody else may grant before it has.
-//!   A release by a writer touches the lock itself only at its beginning, and the shared state, last of all, by releasing the
+//! - I2: the number of readers is the sum of the live counts and of what `remaining` counts. A reader that acquires
+//!   adds 1 to a live count, or to `remaining` where that waits for readers; one that releases takes 1 from a live
+//!   count, or from `remaining` if it finds its node barred. A release on another node than the acquisition's makes one
+//!   count too small and another too large by the same: arithmetic wraps, and only the sum is used.
+//! - I3: a writer bars all nodes, which freezes their counts, and moves their sum into `remaining` in the one operation
+//!   that ends the rest. From then on no reader comes in but beside another one, so `remaining` reaches 0 once, by the
+//!   writer's own operation or by one reader's release. That reader grants `turn`, once. The writer waits for the
+//!   grant, not for the 0.
+//! - I4: a writer that gives up puts the rest back. If `remaining` was 0, the grant is certain and it waits for that
+//!   instead. So nobody grants `turn` but for the wait that it is for.
+//! - I5: a release by a reader touches nothing after its last operation: nobody else may grant before it has. A release
+//!   by a writer touches the lock itself only at its beginning, and the shared state, last of all, by releasing the
 //!   writers' lock, which `dispose` waits for.
 //! - I6: a bar that is handed over goes with the writers' lock to a thread that certainly takes it (`handed`).
-//! - I7: while readers sleep on a word, `PARKED` is set, or somebody who cleared it is about to wake them all. Who lifts the bar and finds it
-//!   wakes one; who was woken and finds the bar lifted clears it and wakes all, if possible before it acquires: a writer would have to
-//!   wait for that.
-//! - I8: a node's word is published `NEW`. It becomes live when a writer lifts its bar, or by a reader that came in on the first
-//!   node's word after it found the other published, if it is not barred then. So a writer that has barred the first node's word sees
-//!   every word that is live, or will be before it lifts that bar.
+//! - I7: while readers sleep on a word, `PARKED` is set, or somebody who cleared it is about to wake them all. Who
+//!   lifts the bar and finds it wakes one; who was woken and finds the bar lifted clears it and wakes all, if possible
+//!   before it acquires: a writer would have to wait for that.
+//! - I8: a node's word is published `NEW`. It becomes live when a writer lifts its bar, or by a reader that came in on
+//!   the first node's word after it found the other published, if it is not barred then. So a writer that has barred
+//!   the first node's word sees every word that is live, or will be before it lifts that bar.
 //!
 //! # Ordering
 //!
-//! - E1: the operation that lifts a node's bar (Release) → the acquiring CAS of a reader (Acquire): the writer's section. Also by way of
-//!   the reader that makes a word live.
-//! - E2: a reader's release on its node's word (Release) → the operation that bars it (Acquire), through the other readers' RMWs.
-//! - E3: a reader's release on `remaining` (Release) → the operation on it that makes it 0 or adds the counts (Acquire); and from
-//!   the last reader on by the grant.
-//! - E4: the operation on `remaining` that ends the rest (Release) → the CAS of a reader that joins another there, and of the one that
-//!   grants (Acquire): what the writer before wrote, and that `turn` waits.
-//! - E5: the release of the writers' lock → its next acquisition: the critical section, and all that only its holder accesses.
-//! - E6: the first node's CAS of a reader that knows of another word (Release) → the operation that bars the first node (Acquire): that
-//!   the word is there.
+//! - E1: the operation that lifts a node's bar (Release) → the acquiring CAS of a reader (Acquire): the writer's
+//!   section. Also by way of the reader that makes a word live.
+//! - E2: a reader's release on its node's word (Release) → the operation that bars it (Acquire), through the other
+//!   readers' RMWs.
+//! - E3: a reader's release on `remaining` (Release) → the operation on it that makes it 0 or adds the counts
+//!   (Acquire); and from the last reader on by the grant.
+//! - E4: the operation on `remaining` that ends the rest (Release) → the CAS of a reader that joins another there, and
+//!   of the one that grants (Acquire): what the writer before wrote, and that `turn` waits.
+//! - E5: the release of the writers' lock → its next acquisition: the critical section, and all that only its holder
+//!   accesses.
+//! - E6: the first node's CAS of a reader that knows of another word (Release) → the operation that bars the first node
+//!   (Acquire): that the word is there.
 
 mod shared;
 mod slow;
@@ -143,8 +148,9 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
         Patron::new(shared, self.address())
     }
 
-    /// Calls `visit` with the count of every node that has a word, in the order of the nodes: how many readers have acquired there less
-    /// how many have released there. Of a lock that nobody uses the sum is 0; while a writer has it, or waits, counts mean nothing.
+    /// Calls `visit` with the count of every node that has a word, in the order of the nodes: how many readers have
+    /// acquired there less how many have released there. Of a lock that nobody uses the sum is 0; while a writer has
+    /// it, or waits, counts mean nothing.
     pub fn visit_counts(&self, mut visit: impl FnMut(i32)) {
         if let Some(shared) = self.shared.get() {
             shared.visit(|word| visit((word.load(Relaxed) & !FLAGS) as i32 / READER as i32));
@@ -160,8 +166,8 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
     }
 }
 
-// SAFETY: a writer has the lock from when all nodes are barred and no reader is left (I1 to I3) until it lifts the first bar, or hands them on
-// (I6); E1 to E5 order the sections.
+// SAFETY: a writer has the lock from when all nodes are barred and no reader is left (I1 to I3) until it lifts the
+// first bar, or hands them on (I6); E1 to E5 order the sections.
 unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M, R> {
     fn new() -> Self {
         Self { shared: Lazy::new(), rule: PhantomData }
@@ -258,8 +264,8 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         let token = unsafe { shared.token() };
         registered::<P, _>(self.address(), || {
             shared.lift();
-            // Nobody bars it again before the writers' lock is released (I1). ORDER: Relaxed: the bar that counts us acquires
-            // that (E5).
+            // Nobody bars it again before the writers' lock is released (I1). ORDER: Relaxed: the bar that counts us
+            // acquires that (E5).
             shared.word_here().fetch_add(READER, Relaxed);
             // SAFETY: held, by this token.
             unsafe { shared.writers.unlock(token) };
@@ -278,7 +284,8 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     }
 
     unsafe fn dispose(&self) {
-        // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its state is lost.
+        // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its
+        // state is lost.
         if self.shared.get().is_some_and(Shared::is_held) {
             return;
         }

@@ -43,12 +43,13 @@
 //! - I4: nobody goes to sleep on a `turn` that changed while `WAKING` was set before that ends: the wake that follows
 //!   would miss it. Who would, sleeps on the state word instead (`LATE`).
 //! - I5: releasing threads do not touch the lock after the operation that frees it, except by wakes.
-//! - I6: with [`Preference::Readers`], a release that finds `READERS_WAITING` leaves the waking of writers to those readers:
-//!   the last of them does it. Hence a reader that gives up does not leave the bit behind.
+//! - I6: with [`Preference::Readers`], a release that finds `READERS_WAITING` leaves the waking of writers to those
+//!   readers: the last of them does it. Hence a reader that gives up does not leave the bit behind.
 //!
 //! # Ordering
 //!
-//! - E1: the release of a writer, its downgrade, or its end of `WAKING` (Release) → the acquiring CAS (Acquire): the critical section.
+//! - E1: the release of a writer, its downgrade, or its end of `WAKING` (Release) → the acquiring CAS (Acquire): the
+//!   critical section.
 //! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through the other readers' releases,
 //!   which are RMWs and continue the release sequence: what the reader read.
 //! - E3: the CAS that sets `WRITERS_WAITING` (Release) → the CAS that sets `WAKING`, the acquiring CAS of a registered

@@ -1,18 +1,21 @@
-//! Linux's rw_semaphore in user space: one word with the readers' count, a list of sleepers in the order of their arrival, of which all
-//! readers are let in together, one writer at a time that spins, and a hand-off to a writer that has slept for too long.
+//! Linux's rw_semaphore in user space: one word with the readers' count, a list of sleepers in the order of their
+//! arrival, of which all readers are let in together, one writer at a time that spins, and a hand-off to a writer that
+//! has slept for too long.
 //!
 //! David Howells, Alex Shi, Michel Lespinasse, Tim Chen, Davidlohr Bueso, Waiman Long, Peter Zijlstra and others, Linux
-//! (`kernel/locking/rwsem.c`, `osq_lock.c`), as of version 6. Readers come in while nobody sleeps, and on a lock that is free; further
-//! ones queue behind who sleeps. Writers queue (OSQ) for the right to spin, then sleep. Who releases lets in the readers (up to 256), if
-//! the first sleeper is one, wherever they are in the list; otherwise it tells the first writer to try. A writer that is told in vain 4
-//! ms after it went to sleep sets HANDOFF, and the next release hands it the lock.
+//! (`kernel/locking/rwsem.c`, `osq_lock.c`), as of version 6. Readers come in while nobody sleeps, and on a lock that
+//! is free; further ones queue behind who sleeps. Writers queue (OSQ) for the right to spin, then sleep. Who releases
+//! lets in the readers (up to 256), if the first sleeper is one, wherever they are in the list; otherwise it tells the
+//! first writer to try. A writer that is told in vain 4 ms after it went to sleep sets HANDOFF, and the next release
+//! hands it the lock.
 //!
 //! Deviations:
 //! - Whether the owner runs is not known in user space: writers spin for a context-switch round trip. Waiters may give up.
-//! - Count, flags, guard and list are one word, changed by CAS, so a release is one step, after which the lock may be gone. Linux adds a
-//!   reader before it knows whether it may come in. There are at most 65,279 readers, and a batch; others sleep until all have left.
-//! - The last reader becomes a writer before it hands on, so that nobody joins it meanwhile. Who is handed the lock has it then, where
-//!   Linux keeps others off it until it has taken it.
+//! - Count, flags, guard and list are one word, changed by CAS, so a release is one step, after which the lock may be
+//!   gone. Linux adds a reader before it knows whether it may come in. There are at most 65,279 readers, and a batch;
+//!   others sleep until all have left.
+//! - The last reader becomes a writer before it hands on, so that nobody joins it meanwhile. Who is handed the lock has
+//!   it then, where Linux keeps others off it until it has taken it.
 //! - A thread that may be a reader already comes in beside readers, whoever sleeps.
 //!
 //! Properties: 16 bytes a lock; 64 for each sleeper, none for holders. Everybody changes one word.
@@ -28,21 +31,24 @@
 //! # Invariants
 //!
 //! - I1: who adds a reader or sets LOCKED holds the lock, for itself or for those that it is about to grant it to.
-//! - I2: the list is accessed by who set GUARD. While that is set, a lock that is held stays so: a release that would free it waits.
-//! - I3: a writer joins the list while the lock is held, a reader with LOCKED set, behind a sleeper, or since there are too many readers.
-//!   So if LOCKED is clear, the first is a writer, or there are too many readers; and if the lock is free, it has been told to try. It
-//!   does, or takes the lock when it gives up: nobody who was told to try leaves a free lock.
-//! - I4: HANDOFF is set by the first of the list, under the guard, on a lock that is held, and goes when that is handed the lock or
-//!   leaves. So the sleep that follows ends by a grant.
-//! - I5: a sleeper is recycled by its owner when it is out of the list: taken out by itself, or chosen, and then granted after the guard
-//!   was released.
+//! - I2: the list is accessed by who set GUARD. While that is set, a lock that is held stays so: a release that would
+//!   free it waits.
+//! - I3: a writer joins the list while the lock is held, a reader with LOCKED set, behind a sleeper, or since there are
+//!   too many readers. So if LOCKED is clear, the first is a writer, or there are too many readers; and if the lock is
+//!   free, it has been told to try. It does, or takes the lock when it gives up: nobody who was told to try leaves a
+//!   free lock.
+//! - I4: HANDOFF is set by the first of the list, under the guard, on a lock that is held, and goes when that is handed
+//!   the lock or leaves. So the sleep that follows ends by a grant.
+//! - I5: a sleeper is recycled by its owner when it is out of the list: taken out by itself, or chosen, and then
+//!   granted after the guard was released.
 //!
 //! # Ordering
 //!
-//! - E1: the step that releases (Release) → the CAS that acquires (Acquire), by way of CASes: the section. The last reader acquires those
-//!   of the others when it becomes a writer.
+//! - E1: the step that releases (Release) → the CAS that acquires (Acquire), by way of CASes: the section. The last
+//!   reader acquires those of the others when it becomes a writer.
 //! - E2: the guard's (E1 in [`sleepers`](crate::blocking::linux)): the list, and what its members say of themselves.
-//! - E3: the grant (E1 in [`wait`](crate::wait)) → the owner's load of its word: the sections before, and accesses to the sleeper.
+//! - E3: the grant (E1 in [`wait`](crate::wait)) → the owner's load of its word: the sections before, and accesses to
+//!   the sleeper.
 
 mod readers;
 #[cfg(test)]
@@ -296,8 +302,8 @@ impl<P: Platform> LinuxRwsem<P> {
         false
     }
 
-    /// Ends with the guard, which it clears, and `change`s the lock's own bits. If the first of the list is a reader, and readers may come
-    /// in after that, they do. Whether it is one.
+    /// Ends with the guard, which it clears, and `change`s the lock's own bits. If the first of the list is a reader,
+    /// and readers may come in after that, they do. Whether it is one.
     fn let_readers_in(&self, end: Tagged<P>, change: impl Fn(usize) -> usize) -> bool {
         let (rest, chosen, count) = if readers::<P>(self.word.load(Relaxed)) > MOST_READERS {
             (end, ptr::null_mut(), 0)

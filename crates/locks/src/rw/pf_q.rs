@@ -1,17 +1,18 @@
-//! `pf-q`: the phase-fair queue lock. Phases of readers and of one writer take turns, as in [`pf_t`](super::pf_t); whoever waits does so on a
-//! cache line of its own.
+//! `pf-q`: the phase-fair queue lock. Phases of readers and of one writer take turns, as in [`pf_t`](super::pf_t);
+//! whoever waits does so on a cache line of its own.
 //!
 //! Björn B. Brandenburg and James H. Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time
-//! systems", Real-Time Systems 46(1), 2010, algorithm PF-Q. Deviations. Writers queue by [MCS](crate::queue::mcs), whose waiters can
-//! give up and be skipped. Readers that a writer stops go on one list, where the paper has one for odd and one for even phases: a
-//! reader that comes too late for its phase's end sees that when it has put its node there, and leaves it behind. The writer
-//! wakes all of the list, where in the paper each reader wakes the next: one that is not running then holds up no other. A writer stops
-//! the readers by a compare-and-swap, and a thread that may be a reader already takes back a departure, as in `pf-t`. The state
-//! comes from the pool, and goes back there only once the last writer is through with its release.
+//! systems", Real-Time Systems 46(1), 2010, algorithm PF-Q. Deviations. Writers queue by [MCS](crate::queue::mcs),
+//! whose waiters can give up and be skipped. Readers that a writer stops go on one list, where the paper has one for
+//! odd and one for even phases: a reader that comes too late for its phase's end sees that when it has put its node
+//! there, and leaves it behind. The writer wakes all of the list, where in the paper each reader wakes the next: one
+//! that is not running then holds up no other. A writer stops the readers by a compare-and-swap, and a thread that may
+//! be a reader already takes back a departure, as in `pf-t`. The state comes from the pool, and goes back there only
+//! once the last writer is through with its release.
 //!
-//! Properties: 8 bytes at rest; used, 256 more, and 64 for each thread that waits and each writer that has the lock. O(1) remote references for
-//! readers and for writers, but for the readers that a release wakes. Waiting: spin, or spin-then-park. All timed acquisitions
-//! have their place in the order and give up there.
+//! Properties: 8 bytes at rest; used, 256 more, and 64 for each thread that waits and each writer that has the lock.
+//! O(1) remote references for readers and for writers, but for the readers that a release wakes. Waiting: spin, or
+//! spin-then-park. All timed acquisitions have their place in the order and give up there.
 //!
 //! # State
 //!
@@ -31,28 +32,33 @@
 //!
 //! # Invariants
 //!
-//! - I1: the holder of the writers' lock, and nobody else, changes the phase, `entry` and the lower half of `departures`. It sets `AWAITED`
-//!   after its turn has begun, and clears it before that ends.
-//! - I2: the readers are the arrivals that need not wait, and the guests; each release takes one from either. Once `AWAITED` is
-//!   set, the writer has the lock as soon as all that it awaits have left. Then no reader leaves, and no guest comes in (I3).
+//! - I1: the holder of the writers' lock, and nobody else, changes the phase, `entry` and the lower half of
+//!   `departures`. It sets `AWAITED` after its turn has begun, and clears it before that ends.
+//! - I2: the readers are the arrivals that need not wait, and the guests; each release takes one from either. Once
+//!   `AWAITED` is set, the writer has the lock as soon as all that it awaits have left. Then no reader leaves, and no
+//!   guest comes in (I3).
 //! - I3: a guest comes in by an exchange of `departures` which says that a writer awaits readers that have not all left.
-//! - I4: who leaves as the last that is awaited grants `turn`, once, and has read that from the operation by which it left. A writer that
-//!   gives up clears `AWAITED` while some have not left, or waits for the grant. So nobody grants `turn` but for the wait that it is for.
-//! - I5: a reader in the list waits for its grant as long as the phase is the one in which it drew; it looks at that after it has put its
-//!   node there. Who ends the phase takes the list afterwards. If the node came after that, the reader sees the end of its
-//!   phase (E5). It then abandons the node, which belongs to whoever takes the list next.
-//! - I6: a release by a reader touches nothing after its last operation; a release by a writer touches the lock itself only at its
-//!   beginning, and the shared state, last of all, by releasing the writers' lock, which `dispose` waits for.
+//! - I4: who leaves as the last that is awaited grants `turn`, once, and has read that from the operation by which it
+//!   left. A writer that gives up clears `AWAITED` while some have not left, or waits for the grant. So nobody grants
+//!   `turn` but for the wait that it is for.
+//! - I5: a reader in the list waits for its grant as long as the phase is the one in which it drew; it looks at that
+//!   after it has put its node there. Who ends the phase takes the list afterwards. If the node came after that, the
+//!   reader sees the end of its phase (E5). It then abandons the node, which belongs to whoever takes the list next.
+//! - I6: a release by a reader touches nothing after its last operation; a release by a writer touches the lock itself
+//!   only at its beginning, and the shared state, last of all, by releasing the writers' lock, which `dispose` waits
+//!   for.
 //!
 //! # Ordering
 //!
 //! - E1: that of `word`: the critical section of a writer.
-//! - E2: a reader's release on `departures` (Release) → the writer's operation that sets `AWAITED`, or its load before a mere attempt,
-//!   and the release of the last reader (Acquire), through the other readers' RMWs: what the reader read. From the last on by the grant.
-//! - E3: the operation that sets `AWAITED` (Release) → the release of the last reader (Acquire): that `turn` waits. → the CAS by which a
-//!   guest comes in (Acquire): the turns before.
+//! - E2: a reader's release on `departures` (Release) → the writer's operation that sets `AWAITED`, or its load before
+//!   a mere attempt, and the release of the last reader (Acquire), through the other readers' RMWs: what the reader
+//!   read. From the last on by the grant.
+//! - E3: the operation that sets `AWAITED` (Release) → the release of the last reader (Acquire): that `turn` waits. →
+//!   the CAS by which a guest comes in (Acquire): the turns before.
 //! - E4: the CAS that puts a node on the list (Release) → the swap that takes it (Acquire): the node.
-//! - E5: the swap that takes the list (Release) → the CAS that puts a node there afterwards (Acquire): that the phase has ended.
+//! - E5: the swap that takes the list (Release) → the CAS that puts a node there afterwards (Acquire): that the phase
+//!   has ended.
 //! - E6: the release of the writers' lock → its next acquisition: all that only its holder accesses.
 //! - E7: `wait::grant` → `WaitPolicy::wait`: as E1, for readers that waited; as E2, for the writer.
 
@@ -262,7 +268,8 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawRwLock<P> for PfQ<P, W> {
     }
 
     unsafe fn dispose(&self) {
-        // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its state is lost.
+        // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its
+        // state is lost.
         if self.shared.get().is_some_and(Shared::is_held) {
             return;
         }

@@ -1,48 +1,51 @@
-//! `pf-t`: phase-fair tickets. Phases of readers and of one writer take turns: a reader waits for at most one writer, a writer for
-//! the writers before it and for one phase of readers each.
+//! `pf-t`: phase-fair tickets. Phases of readers and of one writer take turns: a reader waits for at most one writer, a
+//! writer for the writers before it and for one phase of readers each.
 //!
 //! Björn B. Brandenburg and James H. Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time
-//! systems", Real-Time Systems 46(1), 2010, algorithm PF-T. Deviations: the readers' arrivals and the ticket that is served
-//! share a word, so that a writer's release is one operation (in the paper a second one follows the first, which may
-//! let in who destroys the lock). A writer stops the readers by a compare-and-swap, for a child of `fork` must know which of them came
-//! before. A thread that may be a reader already and finds a writer waiting takes back a departure instead of a new place
-//! (a guest). Readers first try a compare-and-swap, which a writer that is there does not see. A thread that waits for long yields
-//! its CPU.
+//! systems", Real-Time Systems 46(1), 2010, algorithm PF-T. Deviations: the readers' arrivals and the ticket that is
+//! served share a word, so that a writer's release is one operation (in the paper a second one follows the first, which
+//! may let in who destroys the lock). A writer stops the readers by a compare-and-swap, for a child of `fork` must know
+//! which of them came before. A thread that may be a reader already and finds a writer waiting takes back a departure
+//! instead of a new place (a guest). Readers first try a compare-and-swap, which a writer that is there does not see. A
+//! thread that waits for long yields its CPU.
 //!
-//! Properties: 24 bytes, nothing a waiter; up to 2^31 writers and 2^32 readers at once. Waiting: spin, all readers and all writers but the
-//! first on one word.
+//! Properties: 24 bytes, nothing a waiter; up to 2^31 writers and 2^32 readers at once. Waiting: spin, all readers and
+//! all writers but the first on one word.
 //!
-//! Timed acquisition. A reader draws as others do; at the deadline it takes its arrival back, as long as the phase is the one that it waits
-//! for, and else is in. A ticket cannot be given back once others have drawn after it, and one that is abandoned would have to be found
-//! and skipped by a release, which then is no longer one operation. So a timed writer polls until no writer is before it, draws only then, and
-//! stops the readers like any other: they do not starve it, but writers that come without a deadline can. At the deadline
-//! it ends its turn, and the readers that it stopped come in.
+//! Timed acquisition. A reader draws as others do; at the deadline it takes its arrival back, as long as the phase is
+//! the one that it waits for, and else is in. A ticket cannot be given back once others have drawn after it, and one
+//! that is abandoned would have to be found and skipped by a release, which then is no longer one operation. So a timed
+//! writer polls until no writer is before it, draws only then, and stops the readers like any other: they do not starve
+//! it, but writers that come without a deadline can. At the deadline it ends its turn, and the readers that it stopped
+//! come in.
 //!
 //! # State
 //!
 //! `word`: see [`phases`](super::phases). Its number of turns is the ticket that is served.
 //!
-//! `departures`: the lower half is how many of the arrivals have left, less the guests that have come. It only grows: a guest takes
-//! one from the lower half by adding 2^32 − 1. `tickets`: how many writers have drawn. `entry`: the arrivals when the turn began.
+//! `departures`: the lower half is how many of the arrivals have left, less the guests that have come. It only grows: a
+//! guest takes one from the lower half by adding 2^32 − 1. `tickets`: how many writers have drawn. `entry`: the
+//! arrivals when the turn began.
 //!
 //! # Invariants
 //!
 //! - I1: the writer that is served changes the phase, and before that `entry`.
-//! - I2: the readers are the arrivals that need not wait, and the guests; each release takes one from either. So the writer that is
-//!   served has the lock once it is present and `departures` is `entry`. From then on `departures` stays as it is to the end of
-//!   the turn (I3).
-//! - I3: a guest comes in by an exchange of `departures` that it has read before it saw a writer present whose `entry` was another. If the
-//!   exchange succeeds, nobody has left in between: somebody who came before that `entry` is still a reader, and no writer has
-//!   had the lock since.
+//! - I2: the readers are the arrivals that need not wait, and the guests; each release takes one from either. So the
+//!   writer that is served has the lock once it is present and `departures` is `entry`. From then on `departures` stays
+//!   as it is to the end of the turn (I3).
+//! - I3: a guest comes in by an exchange of `departures` that it has read before it saw a writer present whose `entry`
+//!   was another. If the exchange succeeds, nobody has left in between: somebody who came before that `entry` is still
+//!   a reader, and no writer has had the lock since.
 //! - I4: a release, and the surrender of a waiter, touch nothing after their last operation.
 //!
 //! # Ordering
 //!
-//! - E1 to E3: those of `word` and `entry`. A guest needs all of them: it may see the beginning of a turn in `word` and a later one in `entry`.
-//! - E4: a reader's release on `departures` (Release) → the load by a writer that finds it at `entry` (Acquire), through the other
-//!   readers' and guests' RMWs: what the reader read.
-//! - E5: a reader's release on `departures`, or a guest's exchange (Release) → a guest's load (Acquire): the turns that ended before that one
-//!   came in, so that the guest does not take one of those for the present.
+//! - E1 to E3: those of `word` and `entry`. A guest needs all of them: it may see the beginning of a turn in `word` and
+//!   a later one in `entry`.
+//! - E4: a reader's release on `departures` (Release) → the load by a writer that finds it at `entry` (Acquire),
+//!   through the other readers' and guests' RMWs: what the reader read.
+//! - E5: a reader's release on `departures`, or a guest's exchange (Release) → a guest's load (Acquire): the turns that
+//!   ended before that one came in, so that the guest does not take one of those for the present.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -161,8 +164,9 @@ impl<P: Platform> PfT<P> {
 
     /// Draws as a writer if that makes it its turn.
     fn try_turn(&self) -> bool {
-        // Before the word: as no ticket has been drawn from here to the CAS, the word says whose turn it is since this ticket could be
-        // drawn, and not how it was as many turns ago as there are tickets. ORDER: Acquire keeps it before.
+        // Before the word: as no ticket has been drawn from here to the CAS, the word says whose turn it is since this
+        // ticket could be drawn, and not how it was as many turns ago as there are tickets. ORDER: Acquire keeps it
+        // before.
         let drawn = self.tickets.load(Acquire);
         self.word.acquired().phase().is_after(drawn)
             && self.tickets.compare_exchange(drawn, drawn.wrapping_add(1), Relaxed, Relaxed).is_ok()

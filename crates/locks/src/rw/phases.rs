@@ -13,13 +13,13 @@
 //! # Invariants
 //!
 //! - I1: only the writer whose turn it is changes the phase; there is one at a time, by other means than this word.
-//! - I2: a reader that finds a writer present when it draws waits until the phase is another. While it is the same, those who drew after
-//!   its beginning all wait, and no others.
+//! - I2: a reader that finds a writer present when it draws waits until the phase is another. While it is the same,
+//!   those who drew after its beginning all wait, and no others.
 //!
 //! # Ordering
 //!
-//! - E1: the end of a writer's turn (Release) → the operations and loads by which others come in (Acquire), through other RMWs: the
-//!   critical section.
+//! - E1: the end of a writer's turn (Release) → the operations and loads by which others come in (Acquire), through
+//!   other RMWs: the critical section.
 //! - E2: the beginning of a writer's turn (Release) → a load that sees it (Acquire): `entry`, at least of that turn.
 //! - E3: the store to `entry` (Release) → the load of it by who comes in by that (Acquire): the turns before.
 
@@ -114,8 +114,8 @@ impl<P: Platform> Phases<P> {
         Seen(self.0.load(Acquire))
     }
 
-    /// One attempt to draw where no writer is present. Who finds competition had better draw anyway, which takes one operation
-    /// however many compete.
+    /// One attempt to draw where no writer is present. Who finds competition had better draw anyway, which takes one
+    /// operation however many compete.
     #[inline(always)]
     pub(super) fn try_once(&self) -> bool {
         let seen = self.seen();
@@ -162,8 +162,8 @@ impl<P: Platform> Phases<P> {
         }
     }
 
-    /// Begins the turn of the writer whose turn it is: readers that draw from now on wait. Returns how many have before, which is
-    /// in `entry` before anybody can see the turn.
+    /// Begins the turn of the writer whose turn it is: readers that draw from now on wait. Returns how many have
+    /// before, which is in `entry` before anybody can see the turn.
     pub(super) fn begin_turn(&self, entry: &P::U32) -> u32 {
         let mut seen = self.seen();
         while let Err(now) = self.try_begin_turn(seen, entry) {
@@ -194,7 +194,8 @@ impl<P: Platform> Phases<P> {
         self.0.fetch_add(step.wrapping_add(more), Release);
     }
 
-    /// In a child after `fork`: forgets those who wait. `entry` is that of the last turn, `is_held` whether a writer has the lock.
+    /// In a child after `fork`: forgets those who wait. `entry` is that of the last turn, `is_held` whether a writer
+    /// has the lock.
     pub(super) fn forget_waiters(&self, entry: u32, is_held: bool) -> Phase {
         let seen = self.seen();
         // I2.

@@ -1,25 +1,26 @@
 //! Waiting that knows the scheduler: spinning while whoever is ahead runs, sleeping while it does not.
 //!
-//! When to stop spinning is decided as in Victor Laforet, Sanidhya Kashyap, Călin Iorgulescu, Julia Lawall and Jean-Pierre Lozi,
-//! "FlexGuard: fast mutual exclusion independent of subscription", SOSP 2025: when, and only when, a holder is preempted. Deviation:
-//! a waiter looks at the one thread ahead of it, where theirs looks at the number of preempted holders of all locks, for
-//! which the kernel has to be told who holds one. Two sources tell how things are:
+//! When to stop spinning is decided as in Victor Laforet, Sanidhya Kashyap, Călin Iorgulescu, Julia Lawall and
+//! Jean-Pierre Lozi, "FlexGuard: fast mutual exclusion independent of subscription", SOSP 2025: when, and only when, a
+//! holder is preempted. Deviation: a waiter looks at the one thread ahead of it, where theirs looks at the number of
+//! preempted holders of all locks, for which the kernel has to be told who holds one. Two sources tell how things are:
 //!
-//! - Where `lockwork monitor` watches the scheduler, a waiter sees whether the thread ahead of it in the queue is on a CPU. It
-//!   spins while that is so and sleeps as soon as it is not. Who is ahead does the same, up to the holder: when the
-//!   holder is preempted, those behind it go to sleep one by one, and its CPU's competitors are gone. The monitor watches as long
-//!   as there are waiters that would sleep for a thread ahead, and not for those that spin for a moment.
+//! - Where `lockwork monitor` watches the scheduler, a waiter sees whether the thread ahead of it in the queue is on a
+//!   CPU. It spins while that is so and sleeps as soon as it is not. Who is ahead does the same, up to the holder: when
+//!   the holder is preempted, those behind it go to sleep one by one, and its CPU's competitors are gone. The monitor
+//!   watches as long as there are waiters that would sleep for a thread ahead, and not for those that spin for a
+//!   moment.
 //! - Elsewhere, and where the order of service does not say who is ahead (Reciprocating), it looks for signs that threads
 //!   outnumber CPUs: the load of the system against the CPUs and the quota it has, and gaps in the clock, which say that it
 //!   was itself off its CPU. It spins for the time of a context switch like spin-then-park, and on while there is no sign.
 //!
-//! Who is ahead may be out of date, which misjudges how long to spin: between the nodes (HMCS, AHMCS, C-MCS-MCS) a waiter watches the
-//! thread that came first from the other node, whoever of that node holds the lock since; one that was put aside (Malthusian)
-//! watches whom it stood behind. A waiter that leaves the queue notes in its node the one that it watched itself, but
-//! for one that slept until its deadline: its node is somebody else's then.
+//! Who is ahead may be out of date, which misjudges how long to spin: between the nodes (HMCS, AHMCS, C-MCS-MCS) a
+//! waiter watches the thread that came first from the other node, whoever of that node holds the lock since; one that
+//! was put aside (Malthusian) watches whom it stood behind. A waiter that leaves the queue notes in its node the one
+//! that it watched itself, but for one that slept until its deadline: its node is somebody else's then.
 //!
-//! Either way spinning ends: after [`WATCHED`] or [`UNWATCHED`] times the budget a waiter sleeps whatever it has seen, so that
-//! what it was told may be wrong, or old, or missing, and costs time only.
+//! Either way spinning ends: after [`WATCHED`] or [`UNWATCHED`] times the budget a waiter sleeps whatever it has seen,
+//! so that what it was told may be wrong, or old, or missing, and costs time only.
 
 use core::sync::atomic::Ordering::Acquire;
 
@@ -27,8 +28,8 @@ use lockwork_platform::{AtomicCell, Deadline, Platform, TimedOut};
 
 use super::{GRANTED, Owner, WaitPolicy, abandon, expired, park, poll_within};
 
-/// Spinning while whoever is ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`), or, if it
-/// `LEAVES`, giving up.
+/// Spinning while whoever is ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`),
+/// or, if it `LEAVES`, giving up.
 #[derive(Debug)]
 pub struct AwareThen<const LEAVES: bool>;
 
@@ -66,8 +67,8 @@ pub(crate) enum Spun {
     Bleak,
 }
 
-/// Repeats `attempt` until it succeeds, with pauses in between, for as long as it makes sense for a thread that waits for the one
-/// that `ahead` names, or (0) for somebody.
+/// Repeats `attempt` until it succeeds, with pauses in between, for as long as it makes sense for a thread that waits
+/// for the one that `ahead` names, or (0) for somebody.
 pub(crate) fn spin_aware<P: Platform>(
     ahead: impl Fn() -> u32,
     deadline: Option<Deadline>,
@@ -134,7 +135,8 @@ impl<P: Platform, const LEAVES: bool> WaitPolicy<P> for AwareThen<LEAVES> {
             Spun::Done => Ok(()),
             Spun::Bleak if !LEAVES => park::<P>(word, deadline),
             Spun::Late | Spun::Bleak => {
-                // Whoever comes behind our node would watch a thread that is no longer in the queue, and spin for as long as that runs.
+                // Whoever comes behind our node would watch a thread that is no longer in the queue, and spin for as
+                // long as that runs.
                 own.leave_to(ahead);
                 abandon::<P>(word).inspect(|()| own.note::<Self>())
             }

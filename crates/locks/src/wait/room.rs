@@ -1,15 +1,16 @@
-//! Spinning for as long as the machine has CPUs to spare, as the waiters of the CST locks do, who look at the load of their CPU (Kashyap,
-//! Min and Kim, USENIX ATC 2017, section 4.2).
+//! Spinning for as long as the machine has CPUs to spare, as the waiters of the CST locks do, who look at the load of
+//! their CPU (Kashyap, Min and Kim, USENIX ATC 2017, section 4.2).
 
 use lockwork_platform::{Deadline, Platform};
 
 use super::{expired, poll_within};
 
-/// For how many context-switch round trips a waiter spins at most: while the system has CPUs to spare nobody needs this one.
+/// For how many context-switch round trips a waiter spins at most: while the system has CPUs to spare nobody needs this
+/// one.
 const ROUND_TRIPS: u32 = 20;
 
-/// Repeats `attempt` until it has a result, with pauses in between, but not beyond the deadline: for the time of a context-switch
-/// round trip and of `more` others, and for longer while there is room, with `interlude` after each.
+/// Repeats `attempt` until it has a result, with pauses in between, but not beyond the deadline: for the time of a
+/// context-switch round trip and of `more` others, and for longer while there is room, with `interlude` after each.
 pub(crate) fn spin_with_room<P: Platform, R>(
     more: u32,
     deadline: Option<Deadline>,

@@ -16,8 +16,8 @@ use lockwork_locks::spec::{LockSpec, Wrapper};
 use self::probe::{LIVE, NODES, Probe, WAITING};
 use crate::dynamic::SpecError;
 
-/// Bytes of a lock and of what it keeps in the pool while nobody holds it or waits for it. The knobs of `gcr`, which all locks
-/// of one spec share under `lockwork run`, do not count.
+/// Bytes of a lock and of what it keeps in the pool while nobody holds it or waits for it. The knobs of `gcr`, which
+/// all locks of one spec share under `lockwork run`, do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// Never used.
@@ -29,8 +29,8 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Measures the lock that `spec` describes on a machine with so many NUMA nodes (1 to 64): threads that say that they run
-    /// there contend for a real lock of the kind. Takes some milliseconds.
+    /// Measures the lock that `spec` describes on a machine with so many NUMA nodes (1 to 64): threads that say that
+    /// they run there contend for a real lock of the kind. Takes some milliseconds.
     ///
     /// ```
     /// use lockwork::Footprint;

@@ -1,4 +1,5 @@
-//! What clients of the monitor do, and what they must not be able to do. Each has a process of its own, and fails by panicking.
+//! What clients of the monitor do, and what they must not be able to do. Each has a process of its own, and fails by
+//! panicking.
 
 mod exec;
 mod hoard;

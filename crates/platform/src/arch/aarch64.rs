@@ -77,8 +77,8 @@ pub(crate) fn rseq_area() -> Option<*const u8> {
 #[inline(always)]
 pub(crate) fn rseq_cpu() -> Option<usize> {
     let area = rseq_area()?;
-    // SAFETY: glibc registered an rseq area here; `cpu_id` is its second word, which the kernel rewrites at every migration, hence
-    // volatile.
+    // SAFETY: glibc registered an rseq area here; `cpu_id` is its second word, which the kernel rewrites at every
+    // migration, hence volatile.
     let cpu = unsafe { area.wrapping_add(4).cast::<i32>().read_volatile() };
     usize::try_from(cpu).ok()
 }

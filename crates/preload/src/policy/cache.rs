@@ -1,7 +1,7 @@
 //! Decisions by code location, so that thousands of locks from one place are decided once.
 //!
-//! Lock-free, and never waits: two words an entry, written one after the other. The first is the key mixed with the second, so
-//! that a mixture of two entries fits neither key (as in the transposition tables of chess programs).
+//! Lock-free, and never waits: two words an entry, written one after the other. The first is the key mixed with the
+//! second, so that a mixture of two entries fits neither key (as in the transposition tables of chess programs).
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

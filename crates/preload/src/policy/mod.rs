@@ -6,9 +6,9 @@
 //! # What a rule sees
 //!
 //! - The code location is the call of `pthread_mutex_init` and the like, or of the first operation on a lock that was
-//!   initialised statically. A rule names it by the offset of the call instruction or of the one behind it, in the file's
-//!   own addresses, as `nm`, `objdump`, `addr2line` and backtraces show them (see `call` and `modules`), or by the function it is
-//!   in. Where the compiler made a tail call of it, it is the place that called that function.
+//!   initialised statically. A rule names it by the offset of the call instruction or of the one behind it, in the
+//!   file's own addresses, as `nm`, `objdump`, `addr2line` and backtraces show them (see `call` and `modules`), or by
+//!   the function it is in. Where the compiler made a tail call of it, it is the place that called that function.
 //! - Symbols come from the file's `.symtab`; of a stripped file, exported functions and variables are known only.
 //! - What is called from generated code, and what lies on the heap or a stack, has no place or symbol.
 //!
@@ -16,8 +16,8 @@
 //!
 //! - A mutex gets the lock that the rule names, or is glibc's (`passthrough`). Robust, priority-aware and process-shared
 //!   ones are glibc's whatever the rules say.
-//! - A reader-writer lock gets the reader-writer lock that the rule names, the futex lock where it names a mutex alone, or is
-//!   glibc's.
+//! - A reader-writer lock gets the reader-writer lock that the rule names, the futex lock where it names a mutex alone,
+//!   or is glibc's.
 //! - Conditions and spin locks have one algorithm each: any mutex but `passthrough` means it.
 //! - glibc's condition cannot work with a mutex that is ours: a condition is glibc's if the rules say so and the mutex of
 //!   its first wait is glibc's, too.
@@ -93,8 +93,8 @@ impl Chosen {
     }
 }
 
-/// Decides for the lock at `address`, which the code before the return address `caller` initialises or uses for the first time;
-/// `None` if there is no policy. `default` serves what no rule matches.
+/// Decides for the lock at `address`, which the code before the return address `caller` initialises or uses for the
+/// first time; `None` if there is no policy. `default` serves what no rule matches.
 pub(crate) fn choose(address: usize, caller: usize, kind: Kind, default: Tags) -> Option<Chosen> {
     let loaded = loaded()?;
     let rule = place::rule(&loaded.policy, address, caller, kind).unwrap_or(loaded.tags.len() as u16);

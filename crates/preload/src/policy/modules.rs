@@ -85,8 +85,8 @@ pub(super) fn find(address: usize) -> Option<Loaded> {
 }
 
 impl Loaded {
-    /// The address as the file has it, which is what `nm`, `objdump` and `addr2line` show: less the bias of loading, whether
-    /// the module is position-independent or not.
+    /// The address as the file has it, which is what `nm`, `objdump` and `addr2line` show: less the bias of loading,
+    /// whether the module is position-independent or not.
     pub(super) fn offset(&self, address: usize) -> usize {
         address.wrapping_sub(self.bias)
     }

@@ -37,7 +37,8 @@ fn is_forwarded(lock: &RwLock, caller: usize) -> bool {
     }
 }
 
-/// Who serves a lock: the futex lock where the chosen one cannot keep readers behind waiting writers, as its attribute asks.
+/// Who serves a lock: the futex lock where the chosen one cannot keep readers behind waiting writers, as its attribute
+/// asks.
 fn server(chosen: Chosen, prefers_writers: bool) -> u32 {
     match chosen.tags.rwlock {
         RWLOCK_GLIBC => RWLOCK_GLIBC,
@@ -195,8 +196,8 @@ unsafe extern "C" fn read(lock: *mut RwLock) -> c_int {
     acquire_shared(unsafe { RwLock::at(lock) }, None)
 }
 
-/// Whether the calling thread may have this lock for reading, and must then not wait behind a writer, unless the program asked
-/// for that.
+/// Whether the calling thread may have this lock for reading, and must then not wait behind a writer, unless the
+/// program asked for that.
 #[inline(always)]
 fn may_read_already(it: &RwLock) -> bool {
     Native::read_locks() != 0 && !it.prefers_writers()

@@ -1,8 +1,9 @@
 //! Cache coherence: a directory that knows which caches have a line, and moves one copy of it at a time.
 //!
-//! A core that misses sends a request, which takes the request's share of the transfer. The line then serves it, or lets it wait
-//! while it serves another. What others have is taken away (or made read-only) when the service begins; the core has the line when
-//! it ends. So a request and its service, from a line that nobody else wants, take exactly what the machine's table says.
+//! A core that misses sends a request, which takes the request's share of the transfer. The line then serves it, or
+//! lets it wait while it serves another. What others have is taken away (or made read-only) when the service begins;
+//! the core has the line when it ends. So a request and its service, from a line that nobody else wants, take exactly
+//! what the machine's table says.
 
 pub(crate) mod outlook;
 

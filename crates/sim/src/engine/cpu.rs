@@ -1,9 +1,9 @@
 //! What a CPU does with the operations of its thread: cache hits, misses, stores and fences, polling.
 //!
-//! A core is in order and waits for what it loads. Stores wait in the buffer for their lines, several of which may be on their
-//! way, and become visible in program order. A read-modify-write, a sequentially consistent store and a fence wait until
-//! the buffer is empty, as on x86. On a machine with a weak order stores may overtake each other (see `stores`), and a
-//! read-modify-write that does not release need not wait for them.
+//! A core is in order and waits for what it loads. Stores wait in the buffer for their lines, several of which may be
+//! on their way, and become visible in program order. A read-modify-write, a sequentially consistent store and a fence
+//! wait until the buffer is empty, as on x86. On a machine with a weak order stores may overtake each other (see
+//! `stores`), and a read-modify-write that does not release need not wait for them.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -89,8 +89,8 @@ impl Engine {
         &mut self.cpus[usize::from(cpu)]
     }
 
-    /// Whether the thread has run ahead of what may still happen. Then it must wait, and will. What it is about to do does not
-    /// change for as long as `outlook` says.
+    /// Whether the thread has run ahead of what may still happen. Then it must wait, and will. What it is about to do
+    /// does not change for as long as `outlook` says.
     #[inline]
     pub(crate) fn is_ahead(&mut self, outlook: Outlook) -> bool {
         let next = if self.ready.is_empty() { self.wheel.next_time() } else { self.now };
@@ -108,7 +108,8 @@ impl Engine {
         ahead
     }
 
-    /// As [`Engine::is_ahead`], for an access to a line that depends on the thread's own stores, too, while there are any under way.
+    /// As [`Engine::is_ahead`], for an access to a line that depends on the thread's own stores, too, while there are
+    /// any under way.
     #[inline]
     fn is_ahead_of_stores(&mut self, line: LineId, access: Access) -> bool {
         let cpu = self.my_cpu();
@@ -159,8 +160,8 @@ impl Engine {
     ///
     /// # Panics
     ///
-    /// If the cell is not in this run's memory. Cells may be shared between host threads, each of which has runs of its own, only
-    /// because nobody else than code of its own run can use one.
+    /// If the cell is not in this run's memory. Cells may be shared between host threads, each of which has runs of its
+    /// own, only because nobody else than code of its own run can use one.
     #[inline]
     fn line_of(&self, address: usize) -> LineId {
         match self.memory.line_of(address) {
@@ -196,8 +197,8 @@ impl Engine {
         Some(Source::Memory)
     }
 
-    /// Stores to `address`, after all earlier stores if it releases. `None`: try again when it is the thread's turn; else `Some(true)` if the caller is to write the value,
-    /// `Some(false)` if the buffer will.
+    /// Stores to `address`, after all earlier stores if it releases. `None`: try again when it is the thread's turn;
+    /// else `Some(true)` if the caller is to write the value, `Some(false)` if the buffer will.
     #[inline]
     pub(crate) fn store(
         &mut self,
@@ -231,8 +232,8 @@ impl Engine {
         Some(at_once && owned || width == Width::Line)
     }
 
-    /// Makes the line of `address` the core's own, with no store under way that is to be visible before: what a read-modify-write
-    /// begins with. `None`: try again when it is the thread's turn.
+    /// Makes the line of `address` the core's own, with no store under way that is to be visible before: what a
+    /// read-modify-write begins with. `None`: try again when it is the thread's turn.
     #[inline]
     pub(crate) fn own(&mut self, address: usize, releases: bool) -> Option<()> {
         let line = self.line_of(address);
@@ -266,8 +267,8 @@ impl Engine {
         None
     }
 
-    /// Waits until no store to this memory is under way: what is written there at once is written after those. `None`: try again
-    /// when it is the thread's turn.
+    /// Waits until no store to this memory is under way: what is written there at once is written after those. `None`:
+    /// try again when it is the thread's turn.
     pub(crate) fn settled(&mut self, memory: Range<usize>) -> Option<()> {
         if self.my_cpu().buffer.writes_to(&memory) {
             self.me().state = State::Drain;
@@ -413,8 +414,8 @@ impl Engine {
         None
     }
 
-    /// One pause of a thread that polls, and would for at most `most` rounds. Returns whether the thread is to be suspended, until
-    /// something changes or the rounds are over.
+    /// One pause of a thread that polls, and would for at most `most` rounds. Returns whether the thread is to be
+    /// suspended, until something changes or the rounds are over.
     pub(crate) fn pause(&mut self, most: u32) -> bool {
         let pause = self.machine.core.pause;
         let spin_sleep = self.spin_sleep;

@@ -116,8 +116,8 @@ thread_local! {
 pub(crate) fn with<R>(f: impl FnOnce(&mut Engine) -> R) -> R {
     let engine = CURRENT.get();
     assert!(!engine.is_null(), "simulated cells are used outside a run");
-    // SAFETY: `Engine::enter` has set it, and takes it back before the engine can go; one host thread; and no borrow outlasts its
-    // closure: none of them suspends, which alone lets other code of the run go on, and none calls `with`.
+    // SAFETY: `Engine::enter` has set it, and takes it back before the engine can go; one host thread; and no borrow
+    // outlasts its closure: none of them suspends, which alone lets other code of the run go on, and none calls `with`.
     f(unsafe { &mut *engine })
 }
 
@@ -341,8 +341,8 @@ impl Engine {
         self.wheel.push(time, rank, event);
     }
 
-    /// An event's place among those of the same cycle: first what becomes of lines, then the operating system's, then what threads
-    /// do on. By cores, lines and threads, so that it does not matter which of two was filed first.
+    /// An event's place among those of the same cycle: first what becomes of lines, then the operating system's, then
+    /// what threads do on. By cores, lines and threads, so that it does not matter which of two was filed first.
     #[inline]
     fn rank(&self, event: Event) -> u64 {
         let of = |kind: u64, major: u16, minor: u32| kind << 48 | u64::from(major) << 32 | u64::from(minor);

@@ -1,8 +1,8 @@
 //! The operating system: which thread has which CPU, and who sleeps on what.
 //!
-//! Each CPU has a queue of threads that wait for it, and lets the next one run when a slice of some milliseconds is over; slices
-//! differ a little, as they do in life. A thread that is not pinned goes, when it wakes up, to an idle CPU if there is one near
-//! it, and a CPU with nothing to do takes a thread from the longest queue.
+//! Each CPU has a queue of threads that wait for it, and lets the next one run when a slice of some milliseconds is
+//! over; slices differ a little, as they do in life. A thread that is not pinned goes, when it wakes up, to an idle CPU
+//! if there is one near it, and a CPU with nothing to do takes a thread from the longest queue.
 
 use super::coherence::outlook::Outlook;
 use super::fiber::{FiberId, State};

@@ -1,5 +1,5 @@
-//! What the threads of a process have in common, and those of other processes have not: pool memory, the words that locks share,
-//! futexes. Caches, CPUs and their queues are the machine's.
+//! What the threads of a process have in common, and those of other processes have not: pool memory, the words that
+//! locks share, futexes. Caches, CPUs and their queues are the machine's.
 
 use std::alloc::Layout;
 use std::collections::{HashMap, VecDeque};

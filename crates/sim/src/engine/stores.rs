@@ -1,8 +1,8 @@
 //! A CPU's store buffer: stores that are not visible yet, and which of them may become so.
 //!
-//! In total store order that is the oldest alone. In a weak order it is any whose line has come, but for these: two stores to a line
-//! keep their order; a releasing store waits for all before it; and a fence that releases keeps those before it before those
-//! behind it.
+//! In total store order that is the oldest alone. In a weak order it is any whose line has come, but for these: two
+//! stores to a line keep their order; a releasing store waits for all before it; and a fence that releases keeps those
+//! before it before those behind it.
 
 use std::collections::VecDeque;
 use std::ops::Range;

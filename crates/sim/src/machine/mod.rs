@@ -1,7 +1,7 @@
 //! Models of machines: what a file says of one, checked, and in the form in which the simulation uses it.
 //!
-//! A model is a TOML file; `machines/` has those that come with Lockwork. All costs are in cycles of the machine's clock unless a
-//! name says otherwise. See the files for what each figure rests on.
+//! A model is a TOML file; `machines/` has those that come with Lockwork. All costs are in cycles of the machine's
+//! clock unless a name says otherwise. See the files for what each figure rests on.
 
 mod file;
 mod library;

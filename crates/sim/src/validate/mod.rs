@@ -1,7 +1,8 @@
 //! Published results beside simulated ones.
 //!
-//! A claim is what a paper says, put so that a simulation can agree with it or not: a figure, or that one point is so many times
-//! better than another. Claims stay in the list whether they agree or not; those that need what is not modelled say so.
+//! A claim is what a paper says, put so that a simulation can agree with it or not: a figure, or that one point is so
+//! many times better than another. Claims stay in the list whether they agree or not; those that need what is not
+//! modelled say so.
 
 mod claims;
 mod memory;

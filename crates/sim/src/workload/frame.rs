@@ -1,5 +1,5 @@
-//! What all workloads have in common: threads that enter sections over and over, a window in which that is counted, and a look at the
-//! data afterwards.
+//! What all workloads have in common: threads that enter sections over and over, a window in which that is counted, and
+//! a look at the data afterwards.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -99,8 +99,8 @@ pub(super) fn run<L: Load>(
     options: Options,
     build: impl Fn(&mut Simulation) -> L,
 ) -> RunResult {
-    // SAFETY: what is placed is used by the threads, and looked at before the run goes; threads keep numbers and counted references
-    // on their stacks.
+    // SAFETY: what is placed is used by the threads, and looked at before the run goes; threads keep numbers and
+    // counted references on their stacks.
     let mut run = unsafe { Simulation::new(machine, options) };
     let end = frame.warm_up + frame.window;
     let processes = frame.processes.max(1);

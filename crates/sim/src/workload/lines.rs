@@ -28,7 +28,8 @@ impl Lines {
         Self(run.place_all("the shared data", (0..count.max(1)).map(line)))
     }
 
-    /// Reads and writes the first `count` lines; which line is next depends on what was read, so the accesses do not overlap.
+    /// Reads and writes the first `count` lines; which line is next depends on what was read, so the accesses do not
+    /// overlap.
     pub(super) fn update(self, count: usize) {
         for Line { value, updates } in self.0.iter().take(count) {
             set(value, get(value) + 1);

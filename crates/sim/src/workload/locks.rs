@@ -25,8 +25,8 @@ impl SpecVisitor<Sim> for Build<'_> {
     }
 }
 
-/// Puts an unlocked lock into a run's memory, on cache lines of its own. Its knobs are still to be set, by a simulated thread
-/// ([`ErasedLock::configure`]): that may touch memory.
+/// Puts an unlocked lock into a run's memory, on cache lines of its own. Its knobs are still to be set, by a simulated
+/// thread ([`ErasedLock::configure`]): that may touch memory.
 pub fn build(run: &mut Simulation, spec: &LockSpec) -> SimLock {
     LockSpec { knobs: BaseKnobs::NONE, ..*spec }.dispatch(Build(run))
 }

@@ -1,7 +1,7 @@
 //! The papers' micro-benchmark: threads that do nothing but compute and enter critical sections.
 //!
-//! As in RCL's and SANL's (section 4 of both): a delay, the lock, dependent accesses to some shared cache lines, the release. A
-//! section's time runs from before the acquisition to after the release.
+//! As in RCL's and SANL's (section 4 of both): a delay, the lock, dependent accesses to some shared cache lines, the
+//! release. A section's time runs from before the acquisition to after the release.
 
 use super::Workload;
 use super::distribution::Distribution;

@@ -20,8 +20,9 @@ pub struct Mix {
     pub write_share: f64,
     /// In place of that: so many threads write, the first ones, and the others read.
     pub writers: Option<usize>,
-    /// Shared lines: a writer reads and writes each, a reader reads each, one after the other. From 2 on a reader can tell whether a
-    /// writer was there at the same time; 0 for sections in which nothing is done, and which show nothing.
+    /// Shared lines: a writer reads and writes each, a reader reads each, one after the other. From 2 on a reader can
+    /// tell whether a writer was there at the same time; 0 for sections in which nothing is done, and which show
+    /// nothing.
     pub lines: usize,
     /// Work in a section beside that.
     pub work: Distribution,

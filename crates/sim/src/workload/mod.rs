@@ -28,7 +28,8 @@ use crate::simulation::Options;
 /// Bytes of simulated memory that the data of a workload can take. As much again is left for locks and their queue nodes.
 pub const MEMORY: u64 = crate::memory::BYTES as u64 / 2;
 
-/// What threads do with data that a lock guards. Every run ends with a look at the data: a lock that does not exclude is caught.
+/// What threads do with data that a lock guards. Every run ends with a look at the data: a lock that does not exclude
+/// is caught.
 pub trait Workload: std::fmt::Debug + Send + Sync {
     /// Runs it, with this many threads for this long, on a machine.
     #[must_use]

@@ -14,8 +14,9 @@ pub struct RunResult {
     pub by_thread: Vec<u64>,
     /// Cycles within the window that each thread spent in sections, whether or not those ended.
     pub spent_by_thread: Vec<u64>,
-    /// Cycles of a section, on average: from before the acquisition to after the release. All the time that threads spent in
-    /// sections within the window counts, whether or not the section ended, so that a lock cannot hide those whom it lets starve.
+    /// Cycles of a section, on average: from before the acquisition to after the release. All the time that threads
+    /// spent in sections within the window counts, whether or not the section ended, so that a lock cannot hide those
+    /// whom it lets starve.
     pub section: f64,
     /// The same for those that ended, at most, for this share of them: 0.5, 0.99, 1.
     pub percentiles: [u64; 3],
@@ -33,7 +34,8 @@ pub struct RunResult {
     pub hash: u64,
     /// Why the run could not go on, if it could not.
     pub deadlock: Option<String>,
-    /// Threads that were in one and the same section from the beginning of the window to its end, by their places in `by_thread`.
+    /// Threads that were in one and the same section from the beginning of the window to its end, by their places in
+    /// `by_thread`.
     pub starving: Vec<usize>,
     /// The state of every thread at the end of the window, if somebody starves or no section ended.
     pub states: Option<String>,

@@ -1,7 +1,8 @@
 //! Producers and consumers: a bounded buffer behind one lock, with a condition variable for each side.
 //!
-//! The conditions are those of the library (`lockwork_locks::cond`), with the library's way to wake many: whoever waits sleeps in the
-//! simulated kernel, whatever the lock is. A section is one item put or taken, the wait for room or for an item included.
+//! The conditions are those of the library (`lockwork_locks::cond`), with the library's way to wake many: whoever waits
+//! sleeps in the simulated kernel, whatever the lock is. A section is one item put or taken, the wait for room or for
+//! an item included.
 
 use std::cell::Cell;
 

@@ -1,5 +1,5 @@
-//! Sections as a profile of a program would describe them: how long they last, how far they are apart, how many lines they touch, and
-//! which of several locks they take.
+//! Sections as a profile of a program would describe them: how long they last, how far they are apart, how many lines
+//! they touch, and which of several locks they take.
 
 mod file;
 mod quantity;

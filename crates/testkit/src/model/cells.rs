@@ -117,8 +117,8 @@ impl<E: Engine, T: Copy, A: RawInt<T>> AtomicInt<T> for Word<E, A> {
 impl<E: Engine> FutexCell for Word<E, E::U32> {
     /// Orders nothing: a waker does not happen before the sleeper it wakes.
     ///
-    /// loom may take a plain store for older than a read-modify-write that it does not know of, so a word that is released by
-    /// a plain store can raise a false alarm here ("stuck").
+    /// loom may take a plain store for older than a read-modify-write that it does not know of, so a word that is
+    /// released by a plain store can raise a false alarm here ("stuck").
     #[track_caller]
     fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
         let address = self.address();

@@ -77,7 +77,8 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
     /// Lets a sleeping thread look again.
     fn rouse(thread: usize);
 
-    /// Called, perhaps repeatedly, in an execution whose scheduling has become unfair: there is nothing more to learn from it.
+    /// Called, perhaps repeatedly, in an execution whose scheduling has become unfair: there is nothing more to learn
+    /// from it.
     fn prune();
 
     /// A fence.

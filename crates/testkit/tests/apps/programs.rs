@@ -72,7 +72,8 @@ pub(crate) fn succeed_under(mut command: Command, lock: &str) -> Ended {
     ended
 }
 
-/// Checks that the library reported at the program's end, and had served mutexes by `lock`, or both kinds by `MUTEX+RWLOCK`.
+/// Checks that the library reported at the program's end, and had served mutexes by `lock`, or both kinds by
+/// `MUTEX+RWLOCK`.
 pub(crate) fn assert_served(ended: &Ended, lock: &str) {
     let (mutex, rwlock) = lock.split_once('+').map_or((lock, None), |(mutex, rwlock)| (mutex, Some(rwlock)));
     let mutexes =

@@ -106,9 +106,9 @@ pub(crate) struct Effort {
     pub(crate) spin: bool,
 }
 
-/// The effort that suits a lock. With more threads than cores, a lock whose waiters spin keeps its holder off
-/// the processor, or is handed to a thread that is; where they yield, each gets its turn before the holder does. GCR bounds how
-/// many do so, but not to the number of cores.
+/// The effort that suits a lock. With more threads than cores, a lock whose waiters spin keeps its holder off the
+/// processor, or is handed to a thread that is; where they yield, each gets its turn before the holder does. GCR bounds
+/// how many do so, but not to the number of cores.
 pub(crate) fn effort(lock: &str) -> Effort {
     let (mutex, rwlock) = lock.split_once('+').unwrap_or((lock, lock));
     if rw::lookup(rwlock).is_some_and(|lock| lock.algorithm.waiting == "spin") {

@@ -44,7 +44,8 @@ fn limited(lock: &LockInfo) -> Traits {
 }
 
 /// Lets one thread for each CPU wait for a lock that is held, then releases it; every thread has the lock once. Returns
-/// their nodes in the order in which they had it. If `elsewhere`, another thread releases each time, the same for all nodes.
+/// their nodes in the order in which they had it. If `elsewhere`, another thread releases each time, the same for all
+/// nodes.
 fn order_of_nodes(traits: &Traits, elsewhere: bool) -> Vec<usize> {
     let cpus = topology::current().cpus();
     let lock = (traits.new)();

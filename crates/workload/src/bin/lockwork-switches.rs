@@ -1,5 +1,5 @@
-//! Measures what a context switch costs: two threads on one CPU that wake each other in turn through pipes, and do nothing else. What
-//! watches the scheduler shows here most.
+//! Measures what a context switch costs: two threads on one CPU that wake each other in turn through pipes, and do
+//! nothing else. What watches the scheduler shows here most.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;

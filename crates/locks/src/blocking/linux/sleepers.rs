@@ -1,5 +1,5 @@
-//! What Linux's sleeping locks share: the list of sleepers in the lock's word, under a guard in the same word, and the queue of those that
-//! spin before they sleep.
+//! What Linux's sleeping locks share: the list of sleepers in the lock's word, under a guard in the same word, and the
+//! queue of those that spin before they sleep.
 //!
 //! # State
 //!
@@ -17,7 +17,8 @@
 //! # Ordering
 //!
 //! - E1: the step that clears GUARD (Release) → the CAS that sets it (Acquire): the list.
-//! - E2: the swap to `GRANTED` (Release) → the owner's load of its word (Acquire): accesses to the sleeper, and what is granted.
+//! - E2: the swap to `GRANTED` (Release) → the owner's load of its word (Acquire): accesses to the sleeper, and what is
+//!   granted.
 
 use core::ops::Deref;
 use core::ptr;

@@ -1,16 +1,16 @@
 //! CNA: an MCS queue whose releases prefer waiters of the holder's NUMA node; those of the others wait in a second queue,
 //! which travels with the lock.
 //!
-//! Dave Dice and Alex Kogan, "Compact NUMA-aware locks", EuroSys 2019. Deviations: the second queue is
-//! brought back after a fixed number of hand-offs that it waited for (`may-pass-local`), not when a coin says so; its ends are in the holder's
-//! node, not its head in the holder's word and its tail in the head's node, because the word is the hand-off protocol's; the node
-//! comes from the platform's pool and travels in the token; waiters can give up at a deadline in either queue; the hand-off is
-//! a swap rather than a store, because the waiter may be asleep or gone. The lock without a queue does not know the node of
-//! its holder, as in the paper: the releaser's counts.
+//! Dave Dice and Alex Kogan, "Compact NUMA-aware locks", EuroSys 2019. Deviations: the second queue is brought back
+//! after a fixed number of hand-offs that it waited for (`may-pass-local`), not when a coin says so; its ends are in
+//! the holder's node, not its head in the holder's word and its tail in the head's node, because the word is the
+//! hand-off protocol's; the node comes from the platform's pool and travels in the token; waiters can give up at a
+//! deadline in either queue; the hand-off is a swap rather than a store, because the waiter may be asleep or gone. The
+//! lock without a queue does not know the node of its holder, as in the paper: the releaser's counts.
 //!
-//! Properties: FIFO within a node, and among those who were passed over; 8 bytes a lock, however many nodes; one node of 64
-//! bytes for the holder and for each waiter; one queue node is read for each waiter that is passed over, once. Waiting: spin,
-//! stp, park, yield, aware. `try_lock` succeeds only on a free lock with no queue.
+//! Properties: FIFO within a node, and among those who were passed over; 8 bytes a lock, however many nodes; one node
+//! of 64 bytes for the holder and for each waiter; one queue node is read for each waiter that is passed over, once.
+//! Waiting: spin, stp, park, yield, aware. `try_lock` succeeds only on a free lock with no queue.
 //!
 //! # State
 //!
@@ -25,11 +25,12 @@
 //!
 //! - I1: the queue node at the head belongs to the holder; its word means nothing. The second queue is accessed by the
 //!   holder only.
-//! - I2: `tail` is a pass limit or the last queue node of the main queue; one is linked by its predecessor's `next` after it became
-//!   `tail`, once, except that the holder may move nodes between the queues.
-//! - I3: a queue node's memory is recycled only by its owner after a grant's matching release, or by the releaser that found
-//!   it abandoned; never while a predecessor may still link to it or a successor still looks for it.
-//! - I4: only a queue node whose successor is linked is taken out of the main queue; so nobody is about to write its `next`.
+//! - I2: `tail` is a pass limit or the last queue node of the main queue; one is linked by its predecessor's `next`
+//!   after it became `tail`, once, except that the holder may move nodes between the queues.
+//! - I3: a queue node's memory is recycled only by its owner after a grant's matching release, or by the releaser that
+//!   found it abandoned; never while a predecessor may still link to it or a successor still looks for it.
+//! - I4: only a queue node whose successor is linked is taken out of the main queue; so nobody is about to write its
+//!   `next`.
 //! - I5: the second queue is empty whenever the lock is freed: whoever would free it makes it the main queue instead. The
 //!   first in it waits for at most as many hand-offs as the pass limit says, and nobody is put before those who are in it.
 //!
@@ -38,7 +39,8 @@
 //! - E1: a release's CAS of `tail` to the limit (Release) → the swap or CAS of the next locker that finds it (Acquire): the
 //!   critical section. A change of the limit in between is a read-modify-write.
 //! - E2: the locker's swap of `tail` (Release), or the CAS that puts the second queue there → the swap of its successor
-//!   (Acquire): the queue node's initialisation, or the clearing of its `next`, comes before the successor's write to `next`.
+//!   (Acquire): the queue node's initialisation, or the clearing of its `next`, comes before the successor's write to
+//!   `next`.
 //! - E3: the store of `next` (Release) → the releaser's load (Acquire): the successor's queue node is initialised.
 //! - E4: `wait::grant` → `WaitPolicy::wait`: the critical section, and both queues, on a hand-off.
 //! - E5: a waiter's abandonment (Release, E2 of `wait`) → the load of its word in `gave_up` (Acquire): its accesses to

@@ -77,11 +77,11 @@ impl<P: Platform> Waiter<P> {
         Offer::Taken
     }
 
-    /// Waits for as long as it takes, or up to the deadline. Returns what the word says then: what was granted, [`REQUEUED`],
-    /// or [`ABANDONED`], after which the node is no longer the caller's.
+    /// Waits for as long as it takes, or up to the deadline. Returns what the word says then: what was granted,
+    /// [`REQUEUED`], or [`ABANDONED`], after which the node is no longer the caller's.
     pub(super) fn wait(&self, deadline: Option<Deadline>) -> u32 {
-        /// Round trips for each further NUMA node: who slept whenever another node has its turn would make nothing of its own
-        /// node's.
+        /// Round trips for each further NUMA node: who slept whenever another node has its turn would make nothing of
+        /// its own node's.
         const AWAY: u32 = 4;
         let look = || {
             let said = self.word.load(Acquire); // ORDER: E4.
@@ -141,8 +141,8 @@ fn await_link<P: Platform>(link: &P::Ptr<Waiter<P>>) -> NonNull<Waiter<P>> {
 }
 
 impl<P: Platform> Line<'_, P> {
-    /// Puts `node`, which is the caller's and fresh, at the end. Returns whether what is queued for was free, and is the caller's now;
-    /// `entered` is called in between.
+    /// Puts `node`, which is the caller's and fresh, at the end. Returns whether what is queued for was free, and is
+    /// the caller's now; `entered` is called in between.
     pub(super) fn enter(&self, node: NonNull<Waiter<P>>, entered: impl FnOnce()) -> bool {
         // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1, E2 and E3.
         let pred = self.tail.swap(node.as_ptr(), AcqRel);

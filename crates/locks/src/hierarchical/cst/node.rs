@@ -1,5 +1,5 @@
-//! What [`Cst`](super::Cst) keeps for a NUMA node: the lock of its threads, and those of them who sleep. Invariants and edges
-//! are those of the lock.
+//! What [`Cst`](super::Cst) keeps for a NUMA node: the lock of its threads, and those of them who sleep. Invariants and
+//! edges are those of the lock.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -158,8 +158,8 @@ impl<P: Platform> NodeState<P> {
         unreachable!("a waiter that is aged is not told to line up again")
     }
 
-    /// Hands the node's lock, as `what`, to the nearest waiter who is awake or aged; who is passed over goes to the parking list.
-    /// Whether there was one.
+    /// Hands the node's lock, as `what`, to the nearest waiter who is awake or aged; who is passed over goes to the
+    /// parking list. Whether there was one.
     ///
     /// # Safety
     ///
@@ -278,7 +278,8 @@ impl<P: Platform> NodeState<P> {
         chosen
     }
 
-    /// Hands the node's lock to somebody who has yet to acquire the lock of the whole machine, or frees it. Returns whom to wake:
+    /// Hands the node's lock to somebody who has yet to acquire the lock of the whole machine, or frees it. Returns
+    /// whom to wake:
     /// `chosen`, if those are any.
     ///
     /// # Safety

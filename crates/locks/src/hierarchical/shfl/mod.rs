@@ -1,16 +1,16 @@
 //! ShflLock: a test-and-set lock whose waiters queue, and while they wait bring those of one NUMA node together.
 //!
 //! Sanidhya Kashyap, Irina Calciu, Xiaohe Cheng, Changwoo Min and Taesoo Kim, "Scalable and practical locking with
-//! shuffling", SOSP 2019. Deviations: the ban on stealing and the sleep of the first waiter are bits of the
-//! lock's word; the first waiter may sleep too; a shuffler looks at one waiter at a time and keeps its place, and passes its
-//! role on when it leaves the queue, not after each look; it wakes at most four waiters ahead of time; the last
-//! waiter of the queue is never moved; queue nodes come from the platform's pool; waiters can give up at a deadline, those who
+//! shuffling", SOSP 2019. Deviations: the ban on stealing and the sleep of the first waiter are bits of the lock's
+//! word; the first waiter may sleep too; a shuffler looks at one waiter at a time and keeps its place, and passes its
+//! role on when it leaves the queue, not after each look; it wakes at most four waiters ahead of time; the last waiter
+//! of the queue is never moved; queue nodes come from the platform's pool; waiters can give up at a deadline, those who
 //! are made first and have given up being skipped.
 //!
-//! Properties: 16 bytes a lock, however many nodes; one node of 64 bytes for each waiter, none for the holder. A newcomer
-//! may overtake a queue whose first waiter has not yet forbidden that: the spinning one does at once, the sleeping one when it
-//! has been woken in vain. Who waits on another node is passed over by at most 1024 waiters before its turn
-//! (`may-pass-local`). Waiting: spin, stp.
+//! Properties: 16 bytes a lock, however many nodes; one node of 64 bytes for each waiter, none for the holder. A
+//! newcomer may overtake a queue whose first waiter has not yet forbidden that: the spinning one does at once, the
+//! sleeping one when it has been woken in vain. Who waits on another node is passed over by at most 1024 waiters before
+//! its turn (`may-pass-local`). Waiting: spin, stp.
 //!
 //! # State
 //!
@@ -20,7 +20,8 @@
 //! first ─next→ waiter ─next→ … ─next→ last    word of a waiter: see `wait`; it waits to be first
 //! ```
 //!
-//! A waiter's word may also say `SHUFFLER`: awake, and given the shuffler's role. The queue while thread 2 shuffles, by nodes:
+//! A waiter's word may also say `SHUFFLER`: awake, and given the shuffler's role. The queue while thread 2 shuffles, by
+//! nodes:
 //!
 //! ```text
 //! 1a  2b  2c  1d  1e  2f …   →   1a  2b  2c  2f  1d  1e …      batch: 2b, 2c, 2f
@@ -28,13 +29,15 @@
 //!
 //! # Invariants
 //!
-//! - I1: who sets LOCKED holds the lock; while RESERVED is set that is the first waiter. The first waiter alone sets RESERVED and
-//!   SLEEPER. It clears them when it takes the lock or gives up, and a release clears SLEEPER.
-//! - I2: `tail` is null or the last of the queue, which shuffling does not change; a waiter is linked by its predecessor's `next`
-//!   after it became `tail`.
-//! - I3: one waiter at most has the shuffler's role: whoever is first and in no batch takes it, and all those before whoever has
-//!   it are in a batch. It moves waiters behind itself only; none of them can be made first before it has passed the role on.
-//! - I4: a queue node is recycled by its owner when another is first, or by whoever found it abandoned when making it first.
+//! - I1: who sets LOCKED holds the lock; while RESERVED is set that is the first waiter. The first waiter alone sets
+//!   RESERVED and SLEEPER. It clears them when it takes the lock or gives up, and a release clears SLEEPER.
+//! - I2: `tail` is null or the last of the queue, which shuffling does not change; a waiter is linked by its
+//!   predecessor's `next` after it became `tail`.
+//! - I3: one waiter at most has the shuffler's role: whoever is first and in no batch takes it, and all those before
+//!   whoever has it are in a batch. It moves waiters behind itself only; none of them can be made first before it has
+//!   passed the role on.
+//! - I4: a queue node is recycled by its owner when another is first, or by whoever found it abandoned when making it
+//!   first.
 //! - I5: the first waiter sleeps with SLEEPER set and LOCKED; the release that clears SLEEPER wakes it.
 //!
 //! # Ordering
@@ -42,7 +45,8 @@
 //! - E1: `unlock`'s CAS (Release) → the CAS that sets LOCKED (Acquire): the critical section. The CASes in between are
 //!   read-modify-writes.
 //! - E2: the newcomer's swap of `tail` (Release) → the swap of its successor (Acquire): the queue node's initialisation.
-//! - E3: the store of `next` (Release) → the load of whoever goes through the queue (Acquire): the successor's initialisation.
+//! - E3: the store of `next` (Release) → the load of whoever goes through the queue (Acquire): the successor's
+//!   initialisation.
 //! - E4: `wait::grant` → the waiter's load of its word: the order of the queue, and batches, from first to first.
 //! - E5: the CAS to SHUFFLER (Release) → the waiter's load of its word (Acquire): the same, from shuffler to shuffler.
 //! - E6: a waiter's abandonment → `wait::grant` (E2 of `wait`): its accesses come before its node's re-use.

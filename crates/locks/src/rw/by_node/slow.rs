@@ -70,8 +70,8 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                 return true;
             }
             if joins {
-                // I2: while there are readers, a writer that bars them is about to wait for them, or to lift the bar again: who may be
-                // one of them must not sleep.
+                // I2: while there are readers, a writer that bars them is about to wait for them, or to lift the bar
+                // again: who may be one of them must not sleep.
                 if self.shared.remaining.load(Relaxed) != 0 {
                     if deadline.is_some_and(expired::<P>) {
                         return false;

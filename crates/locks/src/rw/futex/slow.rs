@@ -161,7 +161,8 @@ impl<P: Platform> RwState<P> {
             let last = seen & (READERS | WRITERS_WAITING) == READER | WRITERS_WAITING;
             if last {
                 let waking = (seen - READER) | WRITER | WAKING;
-                // I5: the lock stays ours until `turn` has changed. ORDER: Acquire is E3; E2 comes with the end of `WAKING`.
+                // I5: the lock stays ours until `turn` has changed. ORDER: Acquire is E3; E2 comes with the end of
+                // `WAKING`.
                 match self.state.compare_exchange(seen, waking, Acquire, Relaxed) {
                     Ok(_) => return self.wake_writer(preference),
                     Err(now) => seen = now,

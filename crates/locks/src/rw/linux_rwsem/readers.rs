@@ -9,8 +9,8 @@ use crate::blocking::linux::sleepers::{append, next};
 use crate::wait::grant;
 
 impl<P: Platform> LinuxRwsem<P> {
-    /// Takes the readers out of the list that ends with `end`, if the first is one, as many as are let in together. Returns the last of
-    /// the list now, the last of a list of the others, and their number.
+    /// Takes the readers out of the list that ends with `end`, if the first is one, as many as are let in together.
+    /// Returns the last of the list now, the last of a list of the others, and their number.
     pub(super) fn choose(end: Tagged<P>) -> (Tagged<P>, Tagged<P>, usize) {
         let (mut rest, mut chosen, mut count) = (ptr::null_mut(), ptr::null_mut(), 0);
         if !Self::begins_with_reader(end) {

@@ -63,8 +63,8 @@ fn applications() -> Vec<Claim> {
     ]
 }
 
-/// Figure 7a: a hash table under one lock, 10% of the operations write. The paper says neither how large the table is nor that there is
-/// anything between two operations.
+/// Figure 7a: a hash table under one lock, 10% of the operations write. The paper says neither how large the table is
+/// nor that there is anything between two operations.
 fn readers() -> Vec<Claim> {
     const SOURCE: &str = "CST, figure 7a";
     let table = |lock, threads| {

@@ -1,5 +1,5 @@
-//! What RCL's, SANL's and Guiroux's papers say of locks that stay where they are: their micro-benchmark, and threads that outnumber
-//! CPUs.
+//! What RCL's, SANL's and Guiroux's papers say of locks that stay where they are: their micro-benchmark, and threads
+//! that outnumber CPUs.
 
 use super::{Claim, Figure, SOME_SLICES, at_least, at_most, cycles, every, not_modelled, point};
 use crate::workload::Distribution::{About, Fixed};

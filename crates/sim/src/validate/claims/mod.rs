@@ -13,7 +13,8 @@ use crate::workload::{Distribution, Frame, Micro};
 /// How near a published figure must be met.
 const WITHIN: f64 = 1.5;
 
-/// Long enough for threads that share CPUs to be preempted some times; what happens before the first of that is not counted.
+/// Long enough for threads that share CPUs to be preempted some times; what happens before the first of that is not
+/// counted.
 const SOME_SLICES: Frame = Frame { warm_up: 20_000_000, window: 80_000_000, pinned: false, ..Frame::SHORT };
 
 /// All claims.

@@ -1,7 +1,8 @@
 //! An AVL tree in simulated memory: each node on a cache line of its own, every visit a load of that line.
 //!
-//! What it does is what the sequential tree of `lockwork-avl` does, without recursion: a simulated thread's stack is short, and without
-//! a lock a tree may become a graph. A step that finds the tree in a state in which it cannot be under a lock gives up.
+//! What it does is what the sequential tree of `lockwork-avl` does, without recursion: a simulated thread's stack is
+//! short, and without a lock a tree may become a graph. A step that finds the tree in a state in which it cannot be
+//! under a lock gives up.
 //!
 //! Invariants, checked by `check`:
 //! - I1: keys in a left subtree are smaller than the node's, keys in a right subtree larger.
@@ -108,7 +109,8 @@ impl Tree {
         Ok(None)
     }
 
-    /// Puts the smallest node of its right subtree in the place of a node with two children. The path goes on to where that node was.
+    /// Puts the smallest node of its right subtree in the place of a node with two children. The path goes on to where
+    /// that node was.
     fn replace_by_successor(&self, at: NodeId, path: &mut Path) -> Result<(), Damaged> {
         let place = path.length;
         path.push(at, true)?;
@@ -142,7 +144,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Restores I2 and I3 from the end of a path, below which one subtree has changed, up to where nothing changes any more.
+    /// Restores I2 and I3 from the end of a path, below which one subtree has changed, up to where nothing changes any
+    /// more.
     fn retrace(&self, path: &Path) -> Result<(), Damaged> {
         for length in (0..path.length).rev() {
             let at = path.steps[length].0;
@@ -158,7 +161,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Restores I2 and I3 at a node whose subtrees hold them and differ in height by at most two; returns the subtree's new root.
+    /// Restores I2 and I3 at a node whose subtrees hold them and differ in height by at most two; returns the subtree's
+    /// new root.
     fn rebalance(&self, at: NodeId) -> Result<NodeId, Damaged> {
         let node = self.node(at)?;
         match self.balance(node)? {

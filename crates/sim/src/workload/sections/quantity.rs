@@ -13,7 +13,8 @@ use crate::workload::Distribution;
 pub enum Quantity {
     /// By a formula.
     Drawn(Distribution),
-    /// As measured: values, each with how many were at most that and not among the values before it. Not empty, and not all 0.
+    /// As measured: values, each with how many were at most that and not among the values before it. Not empty, and not
+    /// all 0.
     Measured(Arc<[(u64, u64)]>),
 }
 
