@@ -44,7 +44,7 @@ compare() {
 # Uncontended lock and unlock through the preload, in a process with two threads.
 pairs() {
     compare pairs --locks "$(with_gcr tas backoff "${BASES[@]}"),passthrough" --runs 11 --metric 'ns=ns: ([\d.]+)' \
-        -- "$BIN/lockwork-pairs"
+        --metric 'calls=calls: ([\d.]+)' -- "$BIN/lockwork-pairs"
 }
 
 # The same for every lock of the catalogue, and every wrapper.
