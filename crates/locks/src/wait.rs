@@ -37,7 +37,7 @@ use crate::api::RawLock;
 
 pub use aware::Aware;
 pub(crate) use aware::{AwareOrLeave, Spun, spin_aware};
-pub(crate) use room::spin_with_room;
+pub(crate) use room::{ROUND_TRIPS, spin_with_room};
 
 /// The owner of the word waits, awake.
 pub const WAITING: u32 = 0;

@@ -127,9 +127,9 @@ fn check(subject: RwSubject) {
     let plays: &[&[&str]] = if is_wrapped { &[PAIRS] } else { &[PAIRS, TRIOS, LARGE_TRIOS] };
     let Subject { name, mut scenarios } = scenarios(subject, plays);
     scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
-    // With CPUs to spare those who may sleep spin for longer, and give way.
+    // With CPUs to spare writers that may sleep spin for as long as readers, which give way.
     if subject.knows_nodes() && !subject.spins() {
-        let mut play = scenario(subject, 0, "r w");
+        let mut play = scenario(subject, 1, "r w");
         play.config.runnable = 1;
         scenarios.push(play);
     }

@@ -40,7 +40,7 @@
 //!
 //! | value              | meaning                                                                |
 //! |--------------------|------------------------------------------------------------------------|
-//! | `RESTING` + r      | no writer waits for readers; r readers are counted here rather than by a node |
+//! | `RESTING` + r      | no writer waits for readers; r readers are counted here rather than by a node. A writer has the lock only if r is 0 |
 //! | r, above 0         | a writer waits for r readers, which are all there are                  |
 //! | 0                  | a writer has the lock, or is about to learn it                         |
 //!
@@ -51,10 +51,11 @@
 //!   adds 1 to a live count, or to `remaining` where that waits for readers; one that releases takes 1 from a live
 //!   count, or from `remaining` if it finds its node barred. A release on another node than the acquisition's makes one
 //!   count too small and another too large by the same: arithmetic wraps, and only the sum is used.
-//! - I3: a writer bars all nodes, which freezes their counts, and moves their sum into `remaining` in the one operation
-//!   that ends the rest. From then on no reader comes in but beside another one, so `remaining` reaches 0 once, by the
-//!   writer's own operation or by one reader's release. That reader grants `turn`, once. The writer waits for the
-//!   grant, not for the 0.
+//! - I3: a writer bars all nodes, which freezes their counts. If their sum is 0 and `remaining` says then that no readers
+//!   are counted there, there are none, and none comes in: `remaining` stays as it is. Else the writer moves the sum into
+//!   it in the one operation that ends the rest. From then on no reader comes in but beside another one, so it reaches 0
+//!   once, by the writer's own operation or by one reader's release, and stays 0 until the bars are lifted. That reader
+//!   grants `turn`, once. The writer waits for the grant, not for the 0.
 //! - I4: a writer that gives up puts the rest back. If `remaining` was 0, the grant is certain and it waits for that
 //!   instead. So nobody grants `turn` but for the wait that it is for.
 //! - I5: a release by a reader touches nothing after its last operation: nobody else may grant before it has. A release
@@ -74,8 +75,8 @@
 //!   section. Also by way of the reader that makes a word live.
 //! - E2: a reader's release on its node's word (Release) → the operation that bars it (Acquire), through the other
 //!   readers' RMWs.
-//! - E3: a reader's release on `remaining` (Release) → the operation on it that makes it 0 or adds the counts
-//!   (Acquire); and from the last reader on by the grant.
+//! - E3: a reader's release on `remaining` (Release) → the operation on it that makes it 0 or adds the counts, or the load
+//!   that finds nobody counted there (Acquire); and from the last reader on by the grant.
 //! - E4: the operation on `remaining` that ends the rest (Release) → the CAS of a reader that joins another there, and
 //!   of the one that grants (Acquire): what the writer before wrote, and that `turn` waits.
 //! - E5: the release of the writers' lock → its next acquisition: the critical section, and all that only its holder
@@ -299,8 +300,9 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     fn lift(&self) {
         // ORDER: Relaxed: as above.
         self.phase.store(LIFTING, Relaxed);
-        // ORDER: Relaxed: publishes nothing; the next operation of a writer comes after it by E5.
-        self.remaining.fetch_add(RESTING, Relaxed);
+        // I3: nobody else changes it while a writer has the lock. ORDER: Relaxed: publishes nothing; the next operation of
+        // a writer comes after it by E5.
+        self.remaining.store(RESTING, Relaxed);
         self.lift_nodes();
     }
 

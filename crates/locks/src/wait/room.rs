@@ -7,10 +7,11 @@ use super::{expired, poll_within};
 
 /// For how many context-switch round trips a waiter spins at most: while the system has CPUs to spare nobody needs this
 /// one.
-const ROUND_TRIPS: u32 = 20;
+pub(crate) const ROUND_TRIPS: u32 = 20;
 
 /// Repeats `attempt` until it has a result, with pauses in between, but not beyond the deadline: for the time of a
 /// context-switch round trip and of `more` others, and for longer while there is room, with `interlude` after each.
+/// Where waiters are not to spin (a budget of 0), there is but one round.
 pub(crate) fn spin_with_room<P: Platform, R>(
     more: u32,
     deadline: Option<Deadline>,
@@ -18,12 +19,13 @@ pub(crate) fn spin_with_room<P: Platform, R>(
     interlude: impl Fn(),
 ) -> Option<R> {
     let mut before = 0;
+    let budget = P::spin_budget();
     for round in 0..ROUND_TRIPS {
-        let result = poll_within::<P, _>(P::spin_budget(), &mut attempt).or_else(&mut attempt);
+        let result = poll_within::<P, _>(budget, &mut attempt).or_else(&mut attempt);
         if result.is_some() {
             return result;
         }
-        if round >= more && P::crowded(&mut before) || deadline.is_some_and(expired::<P>) {
+        if budget == 0 || round >= more && P::crowded(&mut before) || deadline.is_some_and(expired::<P>) {
             break;
         }
         interlude();

@@ -13,7 +13,8 @@ use crate::competitive::poll_steadily;
 use crate::hierarchical::part::LocalLock;
 use crate::rw::catalogue::Favour;
 use crate::wait::{
-    GRANTED, PARKED as ASLEEP, Patience, WAITING, expired, poll_within, registered, spin_with_room,
+    GRANTED, PARKED as ASLEEP, Patience, ROUND_TRIPS, WAITING, expired, poll_within, registered,
+    spin_with_room,
 };
 
 /// Bars that a reader sleeps behind before it goes through the writers' lock, where nobody may starve.
@@ -60,8 +61,13 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         let (mut bars, mut spins) = (0, true);
         loop {
             let attempt = || (enter::<P>(word) || joins && self.shared.join()).then_some(());
-            let entered =
-                if spins { spin_with_room::<P, _>(0, deadline, attempt, P::yield_now) } else { attempt() };
+            // Nobody hands it anything, so that it may give way: to whoever it waits for, or to others that wait. So it need not
+            // look whether there is room; sleeping costs whoever lifts the bar a wake-up, and there is one for each write.
+            let entered = if spins {
+                spin_with_room::<P, _>(ROUND_TRIPS, deadline, attempt, P::yield_now)
+            } else {
+                attempt()
+            };
             if entered.is_some() {
                 // I7: if it found a bar when it was woken, others still sleep, or the flag is set for nobody.
                 if bars > 0 {
@@ -71,8 +77,9 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
             }
             if joins {
                 // I2: while there are readers, a writer that bars them is about to wait for them, or to lift the bar
-                // again: who may be one of them must not sleep.
-                if self.shared.remaining.load(Relaxed) != 0 {
+                // again: who may be one of them must not sleep. A reader does not find that a writer has the lock: none has
+                // since the bar was lifted that it came in after (E1).
+                if self.shared.remaining.load(Relaxed) != 0 && !self.shared.is_held() {
                     if deadline.is_some_and(expired::<P>) {
                         return false;
                     }
@@ -164,7 +171,12 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
 
     /// Bars all readers. Returns whether there are none.
     fn end_rest(&self) -> bool {
-        let moved = self.shared.bar().wrapping_sub(RESTING);
+        let frozen = self.shared.bar();
+        // I3. ORDER: E3.
+        if frozen == 0 && self.shared.remaining.load(Acquire) == RESTING {
+            return true;
+        }
+        let moved = frozen.wrapping_sub(RESTING);
         // I3: the grant of the wait before has come.
         self.shared.turn.store(WAITING, Relaxed);
         // ORDER: E3, E4.
