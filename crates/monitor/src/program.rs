@@ -1,7 +1,7 @@
 //! The program that the kernel runs at every context switch, smaller ones for threads that end and for processes that
 //! execute another program, and the few instructions they are made of.
 //!
-//! For the task that leaves the CPU, and then for the one that gets it:
+//! For the task that leaves the CPU, and then for the one that gets it, whose board is mostly the same:
 //!
 //! ```text
 //! leader = task->group_leader;
@@ -219,6 +219,12 @@ impl Assembler {
         self.emit(0x55, register, 0, 0, value);
     }
 
+    /// Jumps if `register == other`.
+    fn jump_if_same(&mut self, register: Register, other: Register, label: Label) {
+        self.jumps.push((self.program.len(), label));
+        self.emit(0x1d, register, other as u8, 0, 0);
+    }
+
     /// Jumps if `register != other`.
     fn jump_if_differ(&mut self, register: Register, other: Register, label: Label) {
         self.jumps.push((self.program.len(), label));
@@ -359,15 +365,23 @@ fn judge(a: &mut Assembler, kernel: &Kernel) {
 /// The program for the tracepoint `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …)`.
 pub(crate) fn sched_switch(kernel: &Kernel, maps: &Maps) -> Vec<Instruction> {
     let mut a = Assembler::default();
-    let (next, judged, done) = (a.label(), a.label(), a.label());
+    let (told, next, found, judged, done) = (a.label(), a.label(), a.label(), a.label(), a.label());
     a.copy(Context, Arg1);
     a.load(Width::Double, Task, Context, 8);
     find_board(&mut a, kernel, maps, next);
     judge(&mut a, kernel);
-    publish(&mut a, kernel, maps, next);
+    publish(&mut a, kernel, maps, told);
+    a.place(told);
+    // To find a board is most of the work, and the other thread is often of the same process.
+    a.load(Width::Double, Arg1, Context, 8);
+    a.load(Width::Double, Arg1, Arg1, kernel.group_leader);
+    a.load(Width::Double, Task, Context, 16);
+    a.load(Width::Double, Arg2, Task, kernel.group_leader);
+    a.jump_if_same(Arg1, Arg2, found);
     a.place(next);
     a.load(Width::Double, Task, Context, 16);
     find_board(&mut a, kernel, maps, done);
+    a.place(found);
     judge_ending(&mut a, kernel, judged);
     a.set_wide(Entry, in_place(RUNNING));
     a.place(judged);
