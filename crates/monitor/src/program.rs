@@ -1,7 +1,7 @@
 //! The program that the kernel runs at every context switch, smaller ones for threads that end and for processes that
 //! execute another program, and the few instructions they are made of.
 //!
-//! For the task that leaves the CPU, and then for the one that gets it, whose board is mostly the same:
+//! For the task that leaves the CPU, and then for the one that gets it, which has the same board if it has the same leader:
 //!
 //! ```text
 //! leader = task->group_leader;

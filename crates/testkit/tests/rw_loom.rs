@@ -35,8 +35,9 @@ const TRIOS: &[&str] = &["r r w", "w r W", "w R w", "w r R", "w T c", "w t c", "
 const LARGE_TRIOS: &[&str] = &["r w w", "w w w", "r w W", "w w W", "wc T w", "rc T w"];
 
 /// Plays for locks whose other plays have only one involuntary switch: readers who leave while a writer waits for them
-/// or has just given up, and one who comes in then.
-const DEEP: &[(&str, usize)] = &[("h Ww", 2), ("h h w", 1), ("wh w j", 1)];
+/// or has just given up, and one who comes in then; readers that may be readers already, and are, or are not.
+const DEEP: &[(&str, usize)] =
+    &[("h Ww", 2), ("h h w", 1), ("wh w j", 1), ("a ww", 2), ("w A", 2), ("w w A", 1), ("wn w l", 0)];
 
 /// Plays for phase-fair locks: a thread comes in beside readers that a writer waits for, is late for that, or mistakes
 /// a writer that has left for one that is there; a reader leaves while somebody tries, or gives up waiting for it.
@@ -161,6 +162,11 @@ const ALLOWED: &[(&str, &str)] = &[
     (
         "let drawn = self.tickets.load(Acquire);",
         "it keeps a load behind it that could otherwise be 2^31 turns old; no play has as many",
+    ),
+    (
+        "let _ = slot.load(Acquire);",
+        "for four threads: a reader that joins itself when another that shares its slot has left for it, and a writer before and \
+         after that one; each is a load of what was written long before",
     ),
     (
         "slot.store(if is_on { name } else { 0 }, Release);",

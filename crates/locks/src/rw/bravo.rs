@@ -50,7 +50,8 @@
 //! - E1: turning the bias on (Release) → the look at it after the slot was taken (Acquire): the writers' sections. From
 //!   there on by the slot: the end of the arrival (Release) → the CAS of a reader that joins (Acquire), by way of
 //!   CASes.
-//! - E2: leaving a slot (Release) → the revocation that finds it left (Acquire): what the reader read.
+//! - E2: leaving a slot (Release) → the revocation that finds it left (Acquire): what the reader read. And the reader
+//!   that finds it left in its stead (Acquire).
 //! - E3: taking the slot, light barrier, look at the bias ↔ `REVOKING`, heavy barrier, look at the slot: one sees the
 //!   other.
 
@@ -214,6 +215,9 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
                     Err(now) => seen = now,
                 }
             }
+            // If this thread reads, but one that the lock inside counts has left in its stead, it must not find the lock
+            // inside as it was before that one. ORDER: Acquire: E2.
+            let _ = slot.load(Acquire);
             false
         })
     }

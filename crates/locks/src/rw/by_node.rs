@@ -11,12 +11,12 @@
 //! compare-and-swap on a word of their node, without fences, and one that is barred leaves no trace. A writer that
 //! waits for readers sleeps; the last of them wakes it. Parked readers sleep on their node's word. `c-rw-np`: the
 //! paper's readers pass through the writers' lock one by one; here only those that have found the lock barred twice.
-//! Who may park spins first, for longer while the machine has CPUs to spare: the kernel's waiters look at their own
-//! CPU's queue, which a program cannot see, so readers give way to it between two rounds (not so a writer that waits
-//! for readers, which may be granted its turn at any time). A node gets a word of its own at the first use that finds
-//! no writer; until then its readers use that of the first node. The mutex of `cst-rwsem*` is the CST-mutex: with more
-//! threads than CPUs the lock goes to writers who are awake. `cst-rwsem` lets readers in when no writer of the
-//! releaser's node is, rather than when none waits: they would wait for somebody to wake up.
+//! Who may park spins first. The kernel's waiters look at their own CPU's queue, which a program cannot see, so readers
+//! give way to it between two rounds; a writer that waits for readers may be granted its turn at any time, and spins on
+//! while the machine has CPUs to spare. A node gets a word of its own at the first use that finds no writer; until then
+//! its readers use that of the first node. The mutex of `cst-rwsem*` is the CST-mutex: with more threads than CPUs the
+//! lock goes to writers who are awake. `cst-rwsem` lets readers in when no writer of the releaser's node is, rather
+//! than when none waits: they would wait for somebody to wake up.
 //!
 //! Properties: 8 bytes at rest; used, 192 more, 64 for each further node that reads, and the state of the writers'
 //! lock. Readers of different nodes share no line that changes. A writer changes a line a node, twice.
@@ -40,7 +40,7 @@
 //!
 //! | value              | meaning                                                                |
 //! |--------------------|------------------------------------------------------------------------|
-//! | `RESTING` + r      | no writer waits for readers; r readers are counted here rather than by a node. A writer has the lock only if r is 0 |
+//! | `RESTING` + r      | no writer waits for readers; r readers are counted here rather than by a node |
 //! | r, above 0         | a writer waits for r readers, which are all there are                  |
 //! | 0                  | a writer has the lock, or is about to learn it                         |
 //!
@@ -52,9 +52,10 @@
 //!   count, or from `remaining` if it finds its node barred. A release on another node than the acquisition's makes one
 //!   count too small and another too large by the same: arithmetic wraps, and only the sum is used.
 //! - I3: a writer bars all nodes, which freezes their counts. If their sum is 0 and `remaining` says then that no readers
-//!   are counted there, there are none, and none comes in: `remaining` stays as it is. Else the writer moves the sum into
-//!   it in the one operation that ends the rest. From then on no reader comes in but beside another one, so it reaches 0
-//!   once, by the writer's own operation or by one reader's release, and stays 0 until the bars are lifted. That reader
+//!   are counted there, there are none: until the bars are lifted none comes in, and nobody else changes `remaining`, which
+//!   the writer sets to 0. (Between two writers it only falls; an old value could but make it seem that there are some.)
+//!   Else the writer moves the sum into it in the one operation that ends the rest. From then on no reader comes in but
+//!   beside another one, so it reaches 0 once, by the writer's own operation or by one reader's release. That reader
 //!   grants `turn`, once. The writer waits for the grant, not for the 0.
 //! - I4: a writer that gives up puts the rest back. If `remaining` was 0, the grant is certain and it waits for that
 //!   instead. So nobody grants `turn` but for the wait that it is for.
@@ -72,7 +73,8 @@
 //! # Ordering
 //!
 //! - E1: the operation that lifts a node's bar (Release) → the acquiring CAS of a reader (Acquire): the writer's
-//!   section. Also by way of the reader that makes a word live.
+//!   section, and that `remaining` rests, before the reader takes from it or looks at it. Also by way of the reader that
+//!   makes a word live.
 //! - E2: a reader's release on its node's word (Release) → the operation that bars it (Acquire), through the other
 //!   readers' RMWs.
 //! - E3: a reader's release on `remaining` (Release) → the operation on it that makes it 0 or adds the counts, or the load
@@ -237,7 +239,7 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         let shared = unsafe { self.shared.of_holder() };
         // SAFETY: the writer holds the writers' lock, and put its token there.
         let mut token = unsafe { shared.token() };
-        // ORDER: Relaxed: read by a child after `fork`, which is alone.
+        // ORDER: Relaxed: a child after `fork` is alone; to others it is a hint.
         shared.phase.store(IDLE, Relaxed);
         if R::FAVOUR == Favour::Writers {
             // SAFETY: the writers' lock is held (E5).
@@ -300,8 +302,8 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     fn lift(&self) {
         // ORDER: Relaxed: as above.
         self.phase.store(LIFTING, Relaxed);
-        // I3: nobody else changes it while a writer has the lock. ORDER: Relaxed: publishes nothing; the next operation of
-        // a writer comes after it by E5.
+        // I3: nobody else changes it while a writer has the lock. ORDER: Relaxed: before what readers do to it by E1, and
+        // before what the next writer does by E5.
         self.remaining.store(RESTING, Relaxed);
         self.lift_nodes();
     }
@@ -313,7 +315,7 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
             if word.load(Relaxed) & BARRED == 0 {
                 return;
             }
-            // The frozen count has been moved (I3). ORDER: Release is E1.
+            // The frozen count has been moved, or is one of those that come to nothing (I3). ORDER: Release is E1.
             if word.fetch_and(PARKED, Release) & PARKED != 0 {
                 // SAFETY: alive until `dispose`, which waits for us (I5). I7.
                 unsafe { lockwork_platform::FutexCell::wake(ptr::from_ref(word), 1) };

@@ -5,27 +5,27 @@ use lockwork_platform::{Deadline, Platform};
 
 use super::{expired, poll_within};
 
-/// For how many context-switch round trips a waiter spins at most: while the system has CPUs to spare nobody needs this
-/// one.
+/// For how many context-switch round trips a waiter spins at most.
 pub(crate) const ROUND_TRIPS: u32 = 20;
 
 /// Repeats `attempt` until it has a result, with pauses in between, but not beyond the deadline: for the time of a
-/// context-switch round trip and of `more` others, and for longer while there is room, with `interlude` after each.
-/// Where waiters are not to spin (a budget of 0), there is but one round.
+/// context-switch round trip and of `more` others, and then while there is room, up to [`ROUND_TRIPS`], with `interlude`
+/// between two of them. Where waiters are not to spin (a budget of 0), there is but one.
 pub(crate) fn spin_with_room<P: Platform, R>(
     more: u32,
     deadline: Option<Deadline>,
     mut attempt: impl FnMut() -> Option<R>,
     interlude: impl Fn(),
 ) -> Option<R> {
-    let mut before = 0;
-    let budget = P::spin_budget();
-    for round in 0..ROUND_TRIPS {
+    let (mut before, budget) = (0, P::spin_budget());
+    let rounds = if budget == 0 { 1 } else { ROUND_TRIPS };
+    for round in 1..=rounds {
         let result = poll_within::<P, _>(budget, &mut attempt).or_else(&mut attempt);
         if result.is_some() {
             return result;
         }
-        if budget == 0 || round >= more && P::crowded(&mut before) || deadline.is_some_and(expired::<P>) {
+        let is_late = || deadline.is_some_and(expired::<P>);
+        if round == rounds || round > more && P::crowded(&mut before) || is_late() {
             break;
         }
         interlude();

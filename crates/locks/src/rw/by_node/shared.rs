@@ -22,11 +22,12 @@ pub(super) const READER: u32 = 8;
 /// In `remaining`: no writer waits for readers.
 pub(super) const RESTING: u32 = 1 << 31;
 
-/// Phases of the holder of the writers' lock, for a child after `fork`. No writer has the lock, and none lifts bars.
+/// Phases of the holder of the writers' lock, for a child after `fork`; for others a hint. No writer says that it has the
+/// lock, and none lifts bars.
 pub(super) const IDLE: u32 = 0;
 /// A writer has the lock.
 pub(super) const HELD: u32 = 1;
-/// The frozen counts of nodes that are still barred have been moved.
+/// The frozen counts of nodes that are still barred have been moved, or come to nothing together.
 pub(super) const LIFTING: u32 = 2;
 
 /// Whether this is a value of `remaining` while no writer waits for readers; what is counted there may be less than none.

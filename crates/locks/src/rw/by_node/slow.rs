@@ -57,14 +57,16 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
     }
 
     fn read_or_sleep(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
+        // Nobody hands a reader anything, so it may give way: to whoever it waits for, or to others that wait. So it need not
+        // look whether there is room; to sleep costs whoever lifts the bar a wake-up, at each write. But it would not see
+        // its deadline while others run.
+        let rounds = if deadline.is_some() { 0 } else { ROUND_TRIPS };
         let mut patience = Patience::new::<P>();
         let (mut bars, mut spins) = (0, true);
         loop {
             let attempt = || (enter::<P>(word) || joins && self.shared.join()).then_some(());
-            // Nobody hands it anything, so that it may give way: to whoever it waits for, or to others that wait. So it need not
-            // look whether there is room; sleeping costs whoever lifts the bar a wake-up, and there is one for each write.
             let entered = if spins {
-                spin_with_room::<P, _>(ROUND_TRIPS, deadline, attempt, P::yield_now)
+                spin_with_room::<P, _>(rounds, deadline, attempt, P::yield_now)
             } else {
                 attempt()
             };
@@ -77,9 +79,8 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
             }
             if joins {
                 // I2: while there are readers, a writer that bars them is about to wait for them, or to lift the bar
-                // again: who may be one of them must not sleep. A reader does not find that a writer has the lock: none has
-                // since the bar was lifted that it came in after (E1).
-                if self.shared.remaining.load(Relaxed) != 0 && !self.shared.is_held() {
+                // again: who may be one of them must not sleep.
+                if self.shared.remaining.load(Relaxed) != 0 {
                     if deadline.is_some_and(expired::<P>) {
                         return false;
                     }
@@ -174,6 +175,8 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         let frozen = self.shared.bar();
         // I3. ORDER: E3.
         if frozen == 0 && self.shared.remaining.load(Acquire) == RESTING {
+            // ORDER: Relaxed: nobody joins readers that there are none of.
+            self.shared.remaining.store(0, Relaxed);
             return true;
         }
         let moved = frozen.wrapping_sub(RESTING);
@@ -205,7 +208,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
     /// Stops waiting for readers, unless they have left: whether they have.
     fn give_up(&self, token: M::Token) -> bool {
         let shared = self.shared;
-        // ORDER: Relaxed: read by a child after `fork`, which is alone.
+        // ORDER: Relaxed: a child after `fork` is alone; to others it is a hint.
         shared.phase.store(LIFTING, Relaxed);
         // ORDER: Relaxed: as in `lift`.
         if shared.remaining.fetch_add(RESTING, Relaxed) == 0 {
