@@ -124,6 +124,13 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// The time on `clock`, in nanoseconds since its origin.
     fn now(clock: Clock) -> u64;
 
+    /// The time on the monotonic clock some milliseconds ago, at most: when the kernel last had reason to note it. Cheaper
+    /// than [`Platform::now`].
+    #[inline]
+    fn now_roughly() -> u64 {
+        Self::now(Clock::Monotonic)
+    }
+
     /// How many threads can run at once, at least 1: the CPUs this process is allowed to use.
     fn parallelism() -> usize;
 

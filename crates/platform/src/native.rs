@@ -265,6 +265,10 @@ unsafe impl Platform for Native {
         sys::now(clock)
     }
 
+    fn now_roughly() -> u64 {
+        sys::now_roughly()
+    }
+
     fn parallelism() -> usize {
         match PARALLELISM.load(Ordering::Relaxed) {
             0 => {

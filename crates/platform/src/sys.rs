@@ -201,10 +201,20 @@ pub unsafe fn wipe_on_fork(pages: NonNull<u8>, bytes: usize) -> bool {
 /// The time on `clock` in nanoseconds.
 #[must_use]
 pub fn now(clock: Clock) -> u64 {
-    let id = match clock {
+    read_clock(match clock {
         Clock::Realtime => 0,
         Clock::Monotonic => 1,
-    };
+    })
+}
+
+/// The monotonic clock at the last tick (`CLOCK_MONOTONIC_COARSE`).
+#[must_use]
+pub fn now_roughly() -> u64 {
+    read_clock(6)
+}
+
+/// Nanoseconds since the origin of the clock with this id, which is one that always exists.
+fn read_clock(id: i32) -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
     // SAFETY: a writable timespec and a clock that always exists.
     unsafe { clock_gettime(id, &raw mut time) };

@@ -11,7 +11,7 @@
 //!
 //! Properties: 12 bytes more than the lock inside, which has at most 12; the table is 32 KiB a process. With the bias
 //! on, a reader changes one slot, mostly one that nobody else uses. A revocation scans the table, and the bias stays
-//! off for nine times as long as it took, at most 17 s. A slot counts 65,536 readers; more use the lock inside.
+//! off for nine times as long as it took and up to a tick more, at most 17 s. A slot counts 65,536 readers; more use the lock inside.
 //!
 //! # State
 //!
@@ -144,9 +144,9 @@ fn inhibited_until(start: u64, end: u64) -> u32 {
     units(end).wrapping_add(length).max(1)
 }
 
-/// Whether the bias has to stay off.
+/// Whether the bias has to stay off. The time may be a little behind that of the revocation.
 fn is_inhibited(until: u32, now: impl FnOnce() -> u32) -> bool {
-    until != 0 && (1..=LONGEST_INHIBITION).contains(&until.wrapping_sub(now()))
+    until != 0 && (1..=2 * LONGEST_INHIBITION).contains(&until.wrapping_sub(now()))
 }
 
 /// In a child after `fork`: nobody is arriving any more, at whatever lock.
@@ -256,7 +256,7 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         if P::VISIBLE_READERS == 0 || !matches!(bias, OFF | LAPSED) {
             return;
         }
-        if !is_inhibited(self.inhibited.load(Relaxed), || units(P::now(Clock::Monotonic))) {
+        if !is_inhibited(self.inhibited.load(Relaxed), || units(P::now_roughly())) {
             // I2. ORDER: Release is E1.
             let _ = self.bias.compare_exchange(bias, ON, Release, Relaxed);
         }
