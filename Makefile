@@ -13,7 +13,7 @@ demo: build
 build:
 	$(CARGO) build --release
 
-## test: everything that can be checked, in about 20 minutes on 2 cores
+## test: everything that can be checked, in 17 to 20 minutes on 2 cores
 test:
 	scripts/setup.sh test
 	$(CARGO) build --release -p lockwork-preload
