@@ -21,6 +21,8 @@ readonly BIN=target/release
 read -ra BASES <<<"${BENCH_BASES:-ttas ticket clh-spin clh-stp mcs-spin mcs-stp k42-spin k42-stp futex}"
 readonly BASES
 readonly KEYS=1000000
+# How crowds are compared.
+readonly CROWDS=(--threads 2,8,32 --runs "${BENCH_RUNS:-7}" --warmup 0 --timeout 20)
 RESULTS=results/$(date +%F)-${BENCH_HOST:-$(uname -n)}
 readonly RESULTS
 
@@ -84,21 +86,38 @@ rocksdb() {
 }
 
 # Each lock under GCR against itself with other numbers of threads, in a run of its own, so that what is compared is measured
-# within the same minutes. About half an hour.
+# within the same minutes. About three quarters of an hour.
 crowds() {
     # So much work that starting 32 threads does not count.
-    local base program ratios OPS=2000000 READS=1000000
-    local -a options=(--threads 2,8,32 --runs "${BENCH_RUNS:-7}" --warmup 0 --timeout 20)
+    local base READS=1000000 OPS=2000000
     for base in "${BASES[@]}"; do
-        readrandom "crowds/rocksdb/$base" --locks "gcr($base)" "${options[@]}"
-        tree "crowds/avl/$base" --locks "gcr($base)" "${options[@]}"
+        readrandom "crowds/rocksdb/$base" --locks "gcr($base)" "${CROWDS[@]}"
+        tree "crowds/avl/$base" --locks "gcr($base)" "${CROWDS[@]}"
     done
-    for program in rocksdb avl; do
+    against_fewer_of rocksdb avl | tee "$RESULTS/crowds/table.txt"
+    crowds_untrimmed
+}
+
+# RocksDB again, without what more threads cost whatever the lock: glibc's malloc gives each an arena, and trims that at every
+# read, so that 32 threads have 25 times the page faults of 2.
+crowds_untrimmed() (
+    local base READS=1000000
+    export GLIBC_TUNABLES=glibc.malloc.trim_threshold=1073741824:glibc.malloc.top_pad=1048576
+    for base in "${BASES[@]}"; do
+        readrandom "crowds/rocksdb-untrimmed/$base" --locks "gcr($base)" "${CROWDS[@]}"
+    done
+    against_fewer_of rocksdb-untrimmed | tee "$RESULTS/crowds/table-untrimmed.txt"
+)
+
+# `against_fewer` for each lock, of these programs.
+against_fewer_of() {
+    local program base ratios
+    for program in "$@"; do
         for base in "${BASES[@]}"; do
             ratios=$(against_fewer "$RESULTS/crowds/$program/$base/runs.csv")
-            printf '%-24s 32 threads have %s\n' "$program, gcr($base)" "$ratios"
+            printf '%-32s 32 threads have %s\n' "$program, gcr($base)" "$ratios"
         done
-    done | tee "$RESULTS/crowds/table.txt"
+    done
 }
 
 # What 32 threads do, as ratios to what 2 and 8 did in the same round.
