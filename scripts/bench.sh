@@ -6,7 +6,7 @@
 #   (default: all but monitor, which needs root, and is monitor_costs and monitor_helps)
 #
 # Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
-# compared is interleaved within one run of `lockwork compare`. Takes about an hour and a half.
+# compared is interleaved within one run of `lockwork compare`. Takes about two hours.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -270,10 +270,10 @@ monitor_helps() {
     done
 }
 
-# What the monitor of the scheduler costs a command that prints its time after the given pattern. While nobody asks to watch: a process
-# that is not attached, and one that is. While another process asks all the time: the same two, the second of which is watched. No lock goes
-# by what the monitor says, so that nothing else differs. Machines change their speed: short runs take turns, and of each round's
-# medians ratios are made.
+# What the monitor of the scheduler costs a command that prints its time after the given pattern. While nobody asks to watch:
+# a process that is not attached, and one that is. While another process asks all the time: the same two, the second of which
+# is watched. No lock goes by what the monitor says, so that nothing else differs. Machines change their speed: short runs take
+# turns, and of each round's medians ratios are made.
 overhead() {
     local name=$1 rounds=${BENCH_RUNS:-$2} turns=$3 pattern=$4 round turn asks case
     local csv=$out/$name.csv preload=$PWD/$BIN/liblockwork.so policy=$PWD/target/watched.toml

@@ -1,37 +1,33 @@
 //! CST-mutex: a queue for each NUMA node and one of nodes, in which a release passes over those who sleep.
 //!
-//! Sanidhya Kashyap, Changwoo Min and Taesoo Kim, "Scalable NUMA-aware blocking synchronization primitives", USENIX ATC
-//! 2017, figure 4. A thread acquires the lock of its node, then the global one. The release hands both to the nearest
-//! waiter of its node who is awake, a bounded number of times in a row (`may-pass-local`, 64 unless a spec says
-//! otherwise), then the global lock to the next node. Sleepers who are passed over go to the node's parking list; when
-//! nobody of the node is awake, as many as the node has CPUs are woken (the paper's WS; `wake` sets another number, and
-//! a large one is its WA), and line up again. Within a node nobody waits for a thread to wake up while another is
-//! awake, but for one that has waited too long (see below).
+//! Sanidhya Kashyap, Changwoo Min and Taesoo Kim, "Scalable NUMA-aware blocking synchronization primitives", USENIX ATC 2017,
+//! figure 4. A thread acquires the lock of its node, then the global one. The release hands both to the nearest waiter of its
+//! node who is awake, a bounded number of times in a row (`may-pass-local`, 64 unless a spec says otherwise), then the global
+//! lock to the next node. Sleepers who are passed over go to the node's parking list; when nobody of the node is awake, as many
+//! as the node has CPUs are woken (the paper's WS; `wake` sets another number, and a large one is its WA), and line up again.
+//! Within a node nobody waits for a thread to wake up while another is awake, but for one that has waited too long (see below).
 //!
 //! Deviations:
 //! - An acquisition that finds the lock free takes it without its node: one CAS, and no memory but the lock's own.
-//! - The global queue is K42's as well: whoever has the lock is not in the queue, and the queue has nodes of the
-//!   waiters, not of the NUMA nodes. So a node's lock can be released before the global one: the next holder may
-//!   destroy the lock.
-//! - The releaser, not the sleeper, moves the sleeper to the parking list, when it passes over it. That list needs no
-//!   lock then, and nobody is in two lists, where the paper's woken waiter re-uses a node that the waiting list may
-//!   still lead to.
+//! - The global queue is K42's as well: whoever has the lock is not in the queue, and the queue has nodes of the waiters, not
+//!   of the NUMA nodes. So a node's lock can be released before the global one: the next holder may destroy the lock.
+//! - The releaser, not the sleeper, moves the sleeper to the parking list, when it passes over it. That list needs no lock then,
+//!   and nobody is in two lists, where the paper's woken waiter re-uses a node that the waiting list may still lead to.
 //! - The presence of node states is their pointers, in a line that is read only, instead of a bit vector and a list.
 //! - Those to be woken are chosen before the lock is released, and woken after it.
-//! - Whether the caller's time slice is over cannot be asked for: a waiter sleeps after a context-switch round trip, if
-//!   there are signs of more threads than CPUs and there is but one node; else after up to twenty.
+//! - Whether the caller's time slice is over cannot be asked for: a waiter sleeps after a context-switch round trip, if there
+//!   are signs of more threads than CPUs and there is but one node; else after up to twenty.
 //! - A waiter may give up at a deadline.
 //!
-//! The paper's sleepers may starve, since a woken one lines up behind others and may sleep again before its turn. Here
-//! that is bounded, twice. The one that has slept longest is woken at the latest after 1024 hand-overs on its node,
-//! with as many others as are woken at a time, once those woken before have lined up again. And who has lined up again
-//! twice is not passed over any more: it is handed the lock in its turn, if need be asleep. So a waiter is passed over
-//! twice at most, each time by 1024 hand-overs for each batch of sleepers before it.
+//! The paper's sleepers may starve, since a woken one lines up behind others and may sleep again before its turn. Here that is
+//! bounded, twice. The one that has slept longest is woken at the latest after 1024 hand-overs on its node, with as many others
+//! as are woken at a time, once those woken before have lined up again. And who has lined up again twice is not passed
+//! over any more: it is handed the lock in its turn, if need be asleep. So a waiter is passed over twice at most, each
+//! time by 1024 hand-overs for each batch of sleepers before it.
 //!
-//! Properties: 16 bytes a lock; once somebody has waited 64 more, 64 for each node that has waited, and another 64 for
-//! each 7 nodes beyond the first 3; one node of 64 bytes for each waiter, none for the holder. FIFO between nodes, and
-//! among those of a node who are awake. Waiting: spin, then park. `try_lock` looks at the lock's own word, and never
-//! waits.
+//! Properties: 16 bytes a lock; once somebody has waited 64 more, 64 for each node that has waited, and another 64 for each 7
+//! nodes beyond the first 3; one node of 64 bytes for each waiter, none for the holder. FIFO between nodes, and among
+//! those of a node who are awake. Waiting: spin, then park. `try_lock` looks at the lock's own word, and never waits.
 //!
 //! # State
 //!
@@ -56,41 +52,37 @@
 //!
 //! # Invariants
 //!
-//! - I1: the lock is held exactly while `tail` is not null. `serving` is the node by way of which, or null; it belongs
-//!   to the holder, who holds that node's lock too.
-//! - I2: whoever swaps something out of a tail links itself to it: to `first` where nobody waited, to the node's `next`
-//!   where it was a node. `first` is null while nobody waits; between a grant and `settle` it is stale, and read by
-//!   nobody.
-//! - I3: a queue node is recycled once, when it is in no list and whoever is behind it has linked itself: by its owner
-//!   who was granted what it waited for or told to line up again, or by the holder who found it abandoned.
+//! - I1: the lock is held exactly while `tail` is not null. `serving` is the node by way of which, or null; it belongs to the
+//!   holder, who holds that node's lock too.
+//! - I2: whoever swaps something out of a tail links itself to it: to `first` where nobody waited, to the node's `next` where it
+//!   was a node. `first` is null while nobody waits; between a grant and `settle` it is stale, and read by nobody.
+//! - I3: a queue node is recycled once, when it is in no list and whoever is behind it has linked itself: by its owner who was
+//!   granted what it waited for or told to line up again, or by the holder who found it abandoned.
 //! - I4: the parking list and the counts of a node belong to the holder of the node's lock. It alone takes nodes out of the
 //!   waiting list, so a waiter is in one list at a time.
-//! - I5: a sleeper's word is changed by that holder, and by the sleeper from `PARKED` to `ABANDONED`. So there is no
-//!   race between passing over a sleeper and waking it, and none between going to sleep and being handed the lock: one
-//!   exchange decides.
-//! - I6: `CHOSEN` means that its writer will write `REQUEUED`, and nobody else anything; the sleeper waits for that,
-//!   without a deadline. Until then the node is the writer's.
-//! - I7: if sleepers are in a node's parking list, the node's lock is held, or somebody is on its way to it: `woken` is
-//!   at least the number of those who were chosen and have not swapped the tail since. A thread swaps first, then
-//!   counts down, and that it swaps is unconditional. So a holder that reads more than 0 and then frees the node's lock
-//!   frees it before one of them swaps, who will hold the lock then, and look for sleepers when it releases it.
+//! - I5: a sleeper's word is changed by that holder, and by the sleeper from `PARKED` to `ABANDONED`. So there is no race between
+//!   passing over a sleeper and waking it, and none between going to sleep and being handed the lock: one exchange decides.
+//! - I6: `CHOSEN` means that its writer will write `REQUEUED`, and nobody else anything; the sleeper waits for that, without a
+//!   deadline. Until then the node is the writer's.
+//! - I7: if sleepers are in a node's parking list, the node's lock is held, or somebody is on its way to it: `woken` is at
+//!   least the number of those who were chosen and have not swapped the tail since. A thread swaps first, then counts down, and
+//!   that it swaps is unconditional. So a holder that reads more than 0 and then frees the node's lock frees it before
+//!   one of them swaps, who will hold the lock then, and look for sleepers when it releases it.
 //!
 //! # Ordering
 //!
-//! - E1: a release's CAS of a tail to null (Release) → the CAS or swap of the next locker that finds null (Acquire):
-//!   the critical section, and what belongs to the holder of a node's lock.
+//! - E1: a release's CAS of a tail to null (Release) → the CAS or swap of the next locker that finds null (Acquire): the critical
+//!   section, and what belongs to the holder of a node's lock.
 //! - E2: the swap of a tail (Release) → the swap of the successor (Acquire): the node's initialisation comes before the
 //!   successor's write to `next`.
-//! - E3: the store of `next` or `first` (Release) → the load of whoever looks for a waiter (Acquire): its node is
-//!   initialised.
+//! - E3: the store of `next` or `first` (Release) → the load of whoever looks for a waiter (Acquire): its node is initialised.
 //! - E4: the exchange that grants (Release), or `wait::grant` → the waiter's load of its word (Acquire): as E1.
 //! - E5: the swap to `REQUEUED` (Release) → the same load: the chooser's accesses to the node come before its re-use.
-//! - E6: the CAS to `ABANDONED` (Release) → the exchange that fails because of it (Acquire): the waiter's accesses
-//!   likewise.
-//! - E7: the CAS of a tail from a node to "held" or null (Release) → the swap that finds that (Acquire), directly or
-//!   through the CASes in between: clearing `first` comes before the new waiter's write to it.
-//! - E8: the swap of `tail` (Release), after the state was made → the load of a holder who took the lock directly, and
-//!   finds that somebody waits (Acquire).
+//! - E6: the CAS to `ABANDONED` (Release) → the exchange that fails because of it (Acquire): the waiter's accesses likewise.
+//! - E7: the CAS of a tail from a node to "held" or null (Release) → the swap that finds that (Acquire), directly or through the
+//!   CASes in between: clearing `first` comes before the new waiter's write to it.
+//! - E8: the swap of `tail` (Release), after the state was made → the load of a holder who took the lock directly, and finds that
+//!   somebody waits (Acquire).
 
 mod line;
 mod node;
