@@ -326,8 +326,9 @@ Examples:
 It needs root, a kernel that describes its types (BTF), and Linux 5.12; `lockwork doctor` says
 whether it can run. Programs need no privilege: those under a lock that waits by `aware` (see
 `lockwork list`) connect when they start, and see in memory that they cannot write which of their
-own threads are on a CPU. Without a monitor, or when it ends, their waiters go by what they can see
-themselves.")]
+own threads are on a CPU. It is of use to programs under a filter of system calls, as in containers;
+others read the CPU clock of the thread they wait for, which costs nobody else anything. Without a
+monitor, or when it ends, waiters go by what they can see themselves.")]
 pub(crate) struct MonitorArgs {
     /// Where to listen; programs are told another place by LOCKWORK_MONITOR
     #[arg(long, value_name = "PATH", default_value = lockwork_platform::monitor::SOCKET, value_hint = ValueHint::FilePath)]

@@ -3,17 +3,18 @@
 use std::process::ExitCode;
 
 use lockwork_monitor::{Obstacle, Server};
+use lockwork_platform::cpu_time::{self, Allowed};
 use lockwork_platform::monitor;
 
 use crate::args::MonitorArgs;
 use crate::error::Failure;
-use crate::preload::MONITOR;
+use crate::preload::{CPU_CLOCKS, MONITOR};
 use crate::terminal;
 
 /// Returns when it is told to end, or cannot serve.
 pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
     let failure = |obstacle: Obstacle| {
-        let instead = "waiters of aware locks go by what they can see themselves";
+        let instead = "waiters of aware locks read CPU clocks where they may, or go by the load";
         Failure::with_status(1, format!("the scheduler cannot be watched: {obstacle}; {instead}"))
     };
     if args.check {
@@ -29,6 +30,15 @@ pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
     match server.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(Failure::with_status(1, format!("the monitor cannot go on: {error}"))),
+    }
+}
+
+/// Has waiters of this process read CPU clocks, unless somebody says otherwise; what came of it, `None` if somebody does.
+pub(crate) fn allow_cpu_clocks() -> Option<Allowed> {
+    match std::env::var(CPU_CLOCKS).as_deref() {
+        Ok("0") => None,
+        Ok(_) => Some(cpu_time::allow_as_told()),
+        Err(_) => Some(cpu_time::allow()),
     }
 }
 

@@ -14,13 +14,22 @@ use crate::program::describe;
 const FILE_NAME: &str = "liblockwork.so";
 
 /// Every variable the library reads; a program that is to run without it gets none of them.
-const VARIABLES: [&str; 6] =
-    ["LOCKWORK_LOCK", "LOCKWORK_POLICY", "LOCKWORK_VERBOSE", "LOCKWORK_NO_FOLLOW", SPIN_NS, MONITOR];
+const VARIABLES: [&str; 7] = [
+    "LOCKWORK_LOCK",
+    "LOCKWORK_POLICY",
+    "LOCKWORK_VERBOSE",
+    "LOCKWORK_NO_FOLLOW",
+    SPIN_NS,
+    MONITOR,
+    CPU_CLOCKS,
+];
 /// How long spin-then-park waiters spin, in ns.
 pub(crate) const SPIN_NS: &str = "LOCKWORK_SPIN_NS";
 
 /// The socket of the monitor; 0 for none.
 pub(crate) const MONITOR: &str = "LOCKWORK_MONITOR";
+/// Whether waiters read CPU clocks: 0 for never, anything else for even under filters of system calls.
+pub(crate) const CPU_CLOCKS: &str = "LOCKWORK_CPU_CLOCKS";
 
 /// The library, found and checked.
 #[derive(Debug, Clone)]

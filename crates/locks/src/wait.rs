@@ -112,21 +112,52 @@ pub trait WaitPolicy<P: Platform>: Debug + Send + Sync + 'static {
     /// [`TimedOut`]: the word is [`ABANDONED`], and belongs to the granter.
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut>;
 
-    /// [`WaitPolicy::wait`] for a grant by the thread whose [`Platform::scheduling_id`] is `ahead`, or by others if it
-    /// gives up.
-    /// `own` says to those behind who is ahead of them: a waiter that gives up awake puts there whom it went by itself.
+    /// [`WaitPolicy::wait`] at a place in a queue. A waiter that gives up awake leaves it to those behind.
     ///
     /// # Errors
     ///
     /// As [`WaitPolicy::wait`].
-    fn wait_behind(
-        word: &P::Futex,
-        ahead: u32,
-        own: &Owner<P>,
-        deadline: Option<Deadline>,
-    ) -> Result<(), TimedOut> {
-        let _ = (ahead, own);
+    fn wait_at(word: &P::Futex, place: &impl Place, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        let _ = place;
         Self::wait(word, deadline)
+    }
+}
+
+/// A waiter's place in a queue, for those who look ahead.
+pub trait Place {
+    /// The [`Platform::scheduling_id`] of the thread that is expected to grant; 0 = somebody.
+    fn ahead(&self) -> u32;
+
+    /// The waiter, which has not given up yet, is about to: those behind it are to look at whom it looked at.
+    fn leave(&self);
+
+    /// The waiter, which was about to give up, has been granted what it waited for.
+    fn stay(&self);
+}
+
+/// Behind a thread that was the one ahead when the waiter came.
+pub(crate) struct Behind<'own, P: Platform> {
+    ahead: u32,
+    own: &'own Owner<P>,
+}
+
+impl<'own, P: Platform> Behind<'own, P> {
+    pub(crate) fn new(ahead: u32, own: &'own Owner<P>) -> Self {
+        Self { ahead, own }
+    }
+}
+
+impl<P: Platform> Place for Behind<'_, P> {
+    fn ahead(&self) -> u32 {
+        self.ahead
+    }
+
+    fn leave(&self) {
+        self.own.set(self.ahead);
+    }
+
+    fn stay(&self) {
+        self.own.set(P::scheduling_id());
     }
 }
 
@@ -148,15 +179,21 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// Notes the thread `other` in place of the calling one, which is about to leave the queue.
-    pub(crate) fn leave_to(&self, other: u32) {
+    /// Notes another thread.
+    #[inline(always)]
+    pub(crate) fn set(&self, other: u32) {
         self.0.store(other, Relaxed); // ORDER: a hint.
     }
 
-    /// What [`WaitPolicy::wait_behind`] wants to know of the one ahead.
+    /// Who it is, where those who wait by `W` want to know, else 0.
     #[inline(always)]
     pub(crate) fn get<W: WaitPolicy<P>>(&self) -> u32 {
-        if W::LOOKS_AHEAD { self.0.load(Relaxed) } else { 0 }
+        if W::LOOKS_AHEAD { self.who() } else { 0 }
+    }
+
+    /// Who it is, if anybody has noted that.
+    pub(crate) fn who(&self) -> u32 {
+        self.0.load(Relaxed)
     }
 }
 

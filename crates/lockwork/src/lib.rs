@@ -72,9 +72,16 @@ mod mutex;
 mod rwlock;
 mod time;
 
-/// What tells the waiters of aware locks whether the thread ahead of them runs: a `lockwork monitor`, if there is one.
-/// Programs under `lockwork run` find it by themselves; others call [`attach`](monitor::attach) with
-/// [`SOCKET`](monitor::SOCKET) when they start.
+/// What tells the waiters of aware locks whether the thread ahead of them runs: its CPU clock. Programs under
+/// `lockwork run` see to it by themselves; others call [`allow`](cpu_time::allow) when they start, and
+/// [`forbid`](cpu_time::forbid) before they add a filter of system calls, if ever.
+pub mod cpu_time {
+    pub use lockwork_platform::cpu_time::{Allowed, allow, allow_as_told, forbid, is_allowed};
+}
+
+/// What tells it to waiters that may not read such clocks: a `lockwork monitor`, if there is one. Programs under
+/// `lockwork run` find it by themselves; others call [`attach`](monitor::attach) with [`SOCKET`](monitor::SOCKET) when
+/// they start.
 pub mod monitor {
     pub use lockwork_platform::monitor::{Attached, SOCKET, attach, attach_as_told, is_attached};
 }

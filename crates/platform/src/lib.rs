@@ -11,6 +11,7 @@ mod arch;
 pub mod barrier;
 mod cells;
 mod clock;
+pub mod cpu_time;
 mod load;
 pub mod monitor;
 mod native;
@@ -166,7 +167,21 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
         None
     }
 
-    /// The caller is about to sleep for another thread: where the scheduler is watched on demand, here is some.
+    /// Whether [`Platform::has_run`] can tell anything.
+    fn reads_cpu_time() -> bool {
+        false
+    }
+
+    /// Whether a thread with this [`Platform::scheduling_id`] has been on a CPU since the caller last looked, or, when
+    /// it is the first look at that thread, is. `None` where that cannot be told. Costs a system call or two, of about a
+    /// microsecond.
+    fn has_run(thread: u32, last: &mut LastSeen) -> Option<bool> {
+        let _ = (thread, last);
+        None
+    }
+
+    /// The caller is about to sleep for another thread: where the scheduler is watched on demand, and CPU time cannot be
+    /// read, here is some.
     fn want_watch() {}
 
     /// A number from 1 that no other living thread has; 0 where the thread has none, as when it is ending.
@@ -251,6 +266,15 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     /// `node` came from [`Platform::alloc_node`] with the same `T`, and no thread accesses it any more except by a
     /// spurious [`FutexCell::wake`].
     unsafe fn free_node<T: PoolNode<Self>>(node: NonNull<T>);
+}
+
+/// What a waiter keeps from one [`Platform::has_run`] to the next; at first the default.
+#[derive(Debug, Default)]
+pub struct LastSeen {
+    /// Which thread was looked at; 0 = none yet.
+    thread: u32,
+    /// Its CPU time, in ns.
+    ns: u64,
 }
 
 /// A queue node that lives in the platform's pool: never on a stack and never in thread-local

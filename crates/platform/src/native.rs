@@ -8,7 +8,8 @@ use crate::cells::{AtomicCell, AtomicInt, DataCell, FutexCell, TimedOut};
 use crate::clock::{Clock, Deadline};
 use crate::tls::ThreadBlock;
 use crate::{
-    ConstPlatform, NODE_BYTES, Platform, PoolNode, arch, barrier, load, monitor, slab, slots, sys, topology,
+    ConstPlatform, LastSeen, NODE_BYTES, Platform, PoolNode, arch, barrier, cpu_time, load, monitor, slab,
+    slots, sys, topology,
 };
 
 /// Linux on the machine at hand.
@@ -302,8 +303,19 @@ unsafe impl Platform for Native {
         monitor::running(thread)
     }
 
+    fn reads_cpu_time() -> bool {
+        cpu_time::is_allowed()
+    }
+
+    fn has_run(thread: u32, last: &mut LastSeen) -> Option<bool> {
+        cpu_time::has_run(thread, last)
+    }
+
     fn want_watch() {
-        monitor::want();
+        // A watch costs every context switch of the machine, a look at a clock only who looks.
+        if !Self::reads_cpu_time() {
+            monitor::want();
+        }
     }
 
     fn cpu() -> usize {

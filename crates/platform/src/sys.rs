@@ -22,6 +22,7 @@ mod number {
     pub(super) const GETTID: usize = 186;
     pub(super) const SCHED_GETAFFINITY: usize = 204;
     pub(super) const FUTEX: usize = 202;
+    pub(super) const CLOCK_GETTIME: usize = 228;
     pub(super) const OPENAT: usize = 257;
     pub(super) const PPOLL: usize = 271;
     pub(super) const GETCPU: usize = 309;
@@ -37,6 +38,7 @@ mod number {
     pub(super) const WRITE: usize = 64;
     pub(super) const PPOLL: usize = 73;
     pub(super) const FUTEX: usize = 98;
+    pub(super) const CLOCK_GETTIME: usize = 113;
     pub(super) const SCHED_YIELD: usize = 124;
     pub(super) const SOCKET: usize = 198;
     pub(super) const CONNECT: usize = 203;
@@ -71,6 +73,13 @@ const FUTEX_BITSET_ANY: usize = 0xffff_ffff;
 struct Timespec {
     seconds: i64,
     nanoseconds: i64,
+}
+
+impl Timespec {
+    /// All of it in nanoseconds; 0 if it is negative.
+    fn in_ns(&self) -> u64 {
+        (self.seconds.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(self.nanoseconds as u64)
+    }
 }
 
 unsafe extern "C" {
@@ -218,7 +227,19 @@ fn read_clock(id: i32) -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
     // SAFETY: a writable timespec and a clock that always exists.
     unsafe { clock_gettime(id, &raw mut time) };
-    (time.seconds.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(time.nanoseconds as u64)
+    time.in_ns()
+}
+
+/// For how long a thread of this process has been on CPUs, in nanoseconds; `None` if there is no such thread.
+#[must_use]
+pub fn cpu_time(thread: u32) -> Option<u64> {
+    /// In the id of a clock: of a thread, and by the scheduler's account.
+    const THREAD_SCHED: usize = 4 | 2;
+    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+    let id = !(thread as usize) << 3 | THREAD_SCHED;
+    // SAFETY: a writable timespec; the kernel refuses ids that there are not.
+    let result = unsafe { syscall6(number::CLOCK_GETTIME, [id, &raw mut time as usize, 0, 0, 0, 0]) };
+    (result == 0).then(|| time.in_ns())
 }
 
 /// Reads at most `buffer.len()` bytes of the file at `path`; `None` if it cannot be opened or read.

@@ -1,6 +1,6 @@
 //! glibc's own functions, looked up behind ours when they are first needed.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::layout::{CondVar, Mutex, RwLock};
@@ -121,6 +121,8 @@ real! {
     pthread_rwlock_unlock(lock: *mut RwLock) -> c_int;
     pthread_spin_lock(lock: *mut u32) -> c_int;
     pthread_cancel(thread: usize) -> c_int;
+    prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int;
+    syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
 }
 
 /// A function of glibc's that is jumped to rather than called.

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use lockwork_platform::{
-    AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, PoolNode, TimedOut,
+    AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, LastSeen, Platform, PoolNode, TimedOut,
 };
 
 use crate::engine::cpu::{Source, Width};
@@ -358,6 +358,21 @@ unsafe impl Platform for Sim {
             // The figure changes without a line's doing so.
             engine.me().round.idle = false;
             engine.runnable()
+        })
+    }
+
+    fn reads_cpu_time() -> bool {
+        true
+    }
+
+    /// What two reads of its CPU clock say of a thread, for the price of one.
+    fn has_run(thread: u32, _last: &mut LastSeen) -> Option<bool> {
+        let id = thread.checked_sub(1)?;
+        enter_kernel();
+        with(|engine| {
+            // As in `runnable`.
+            engine.me().round.idle = false;
+            engine.has_cpu(id)
         })
     }
 

@@ -25,7 +25,7 @@ const API: &str = "
     __pthread_mutex_init __pthread_mutex_destroy __pthread_mutex_lock __pthread_mutex_trylock
     __pthread_mutex_unlock __pthread_rwlock_init __pthread_rwlock_destroy __pthread_rwlock_rdlock
     __pthread_rwlock_wrlock __pthread_rwlock_tryrdlock __pthread_rwlock_trywrlock __pthread_rwlock_unlock
-    pthread_cancel dlopen dlvsym
+    pthread_cancel dlopen dlvsym prctl syscall
 ";
 
 fn run(command: &mut Command) -> Output {

@@ -2,25 +2,9 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// The program, compiled.
-fn program() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slices.c");
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("slices-{}", std::process::id()));
-    let output = Command::new("gcc")
-        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
-        .args([&out, &source])
-        .output()
-        .expect("gcc");
-    assert!(output.status.success(), "{}", common::text(&output));
-    out
-}
-
 #[test]
 fn holders_ask_when_told_to() {
-    let program = program();
+    let program = common::compiled("slices");
     for (lock, asks) in [
         ("mcs-stp", true),
         ("mcs-stp", false),
@@ -28,8 +12,7 @@ fn holders_ask_when_told_to() {
         ("futex", true),
         ("passthrough", false),
     ] {
-        let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", "60"]).arg(&program);
+        let mut command = common::limited(&program);
         common::put_under(&mut command, lock);
         if asks {
             command.arg("asks").env("LOCKWORK_TIME_SLICE", "1");

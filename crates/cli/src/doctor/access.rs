@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use lockwork_platform::cpu_time::Allowed;
 use perf_event_open_sys as perf;
 
 use super::Check;
 use crate::monitor;
 
 pub(super) fn checks(checks: &mut Vec<Check>) {
-    checks.extend([counters(), bpf(), scheduler()]);
+    checks.extend([counters(), bpf(), cpu_clocks(), scheduler()]);
 }
 
 fn counters() -> Check {
@@ -96,17 +97,41 @@ fn bpf() -> Check {
     }
 }
 
+/// Whether waiters can read the CPU clocks of those they wait for.
+fn cpu_clocks() -> Check {
+    let name = "CPU clocks";
+    let fallback = "waiters of aware locks ask a monitor who runs, or go by the load and the clock";
+    match monitor::allow_cpu_clocks() {
+        Some(Allowed::Yes) => Check::ok(
+            name,
+            "those of threads can be read",
+            "waiters of aware locks see whether who is ahead runs",
+        ),
+        Some(Allowed::Filtered) => Check::warn(
+            name,
+            "not read: a filter of system calls is in force",
+            format!("{fallback}; LOCKWORK_CPU_CLOCKS=1 if the filter allows all of clock_gettime"),
+        ),
+        Some(Allowed::Coarse) => {
+            Check::warn(name, "those of threads cannot be read, or stand still", fallback)
+        }
+        None => Check::warn(name, "not read: LOCKWORK_CPU_CLOCKS is 0", fallback),
+    }
+}
+
 /// Whether `lockwork monitor` can run, and whether it does.
 fn scheduler() -> Check {
     let name = "scheduler";
     monitor::attach();
-    let fallback = "waiters of aware locks go by the load and the clock";
+    let fallback = "programs go without";
     match (lockwork_platform::monitor::is_attached(), lockwork_monitor::check()) {
-        (true, _) => Check::ok(name, "a monitor runs", "waiters of aware locks ask it who runs"),
+        (true, _) => {
+            Check::ok(name, "a monitor runs", "waiters that may not read CPU clocks ask it who runs")
+        }
         (false, Ok(())) => Check::ok(
             name,
             "can be watched; no monitor runs",
-            format!("{fallback}; with `lockwork monitor` running they know who runs"),
+            format!("{fallback}; `lockwork monitor` tells who runs where CPU clocks may not be read"),
         ),
         (false, Err(obstacle)) => Check::warn(name, format!("not watched: {obstacle}"), fallback),
     }

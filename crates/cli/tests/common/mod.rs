@@ -22,6 +22,7 @@ pub fn bare_lockwork() -> Command {
         "LOCKWORK_TOPOLOGY",
         "LOCKWORK_SPIN_NS",
         "LOCKWORK_MONITOR",
+        "LOCKWORK_CPU_CLOCKS",
         "LD_PRELOAD",
         "COLUMNS",
         "NO_COLOR",

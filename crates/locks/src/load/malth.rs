@@ -53,7 +53,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::queue::node_lock::NodeLock;
-use crate::wait::{self, Grant, Owner, Patience, WaitPolicy};
+use crate::wait::{self, Behind, Grant, Owner, Patience, WaitPolicy};
 
 /// What is known of the Malthusian lock.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -347,9 +347,9 @@ impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock<P> for Malth<P, 
         let pred = unsafe { pred.as_ref() };
         let ahead = pred.owner.get::<W>();
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
-        // SAFETY: our node lives until it is granted or abandoned, and `wait_behind` returns then.
+        // SAFETY: our node lives until it is granted or abandoned, and `wait_at` returns then.
         let ours = unsafe { node.as_ref() };
-        W::wait_behind(&ours.word, ahead, &ours.owner, deadline).is_ok()
+        W::wait_at(&ours.word, &Behind::new(ahead, &ours.owner), deadline).is_ok()
     }
 }
 

@@ -58,7 +58,7 @@ use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive;
-use crate::wait::{self, Grant, Owner, WaitPolicy};
+use crate::wait::{self, Behind, Grant, Owner, WaitPolicy};
 
 /// What is known of CLH.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -215,7 +215,7 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
         }
         // SAFETY: ours.
         let own = &unsafe { node.as_ref() }.owner;
-        if W::wait_behind(&ahead.word, ahead.owner.get::<W>(), own, deadline).is_err() {
+        if W::wait_at(&ahead.word, &Behind::new(ahead.owner.get::<W>(), own), deadline).is_err() {
             return false;
         }
         // SAFETY: granted (I3). ORDER: E3.

@@ -56,7 +56,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, Owner, Patience, WaitPolicy, registered};
+use crate::wait::{self, Behind, Grant, Owner, Patience, WaitPolicy, registered};
 
 /// What is known of K42.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -189,9 +189,9 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
             (&pred.next, pred.owner.get::<W>())
         };
         link.store(node.as_ptr(), Release); // ORDER: E3.
-        // SAFETY: our node lives until it is granted (and settled) or abandoned, and `wait_behind` returns then.
+        // SAFETY: our node lives until it is granted (and settled) or abandoned, and `wait_at` returns then.
         let ours = unsafe { node.as_ref() };
-        W::wait_behind(&ours.word, ahead, &ours.owner, deadline).is_ok()
+        W::wait_at(&ours.word, &Behind::new(ahead, &ours.owner), deadline).is_ok()
     }
 
     /// The holder takes its node out of the queue.

@@ -46,7 +46,7 @@ use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive;
-use crate::wait::{self, Grant, Owner, Patience, WaitPolicy};
+use crate::wait::{self, Grant, Owner, Patience, Place, WaitPolicy};
 
 /// What is known of MCS.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -86,6 +86,10 @@ pub struct McsNode<P: Platform> {
     word: P::Futex,
     /// Written before the node is in the queue.
     owner: Owner<P>,
+    /// Whom the owner waits for; written by the owner, and by those ahead of it that leave the queue.
+    ahead: Owner<P>,
+    /// Makes the fields before it a whole number of words, which are written faster.
+    spare: P::U32,
     /// The successor; written once, by the successor.
     next: P::Ptr<McsNode<P>>,
 }
@@ -98,7 +102,13 @@ impl<P: Platform> core::fmt::Debug for McsNode<P> {
 
 impl<P: Platform> PoolNode<P> for McsNode<P> {
     fn new() -> Self {
-        Self { word: P::Futex::new(wait::WAITING), owner: Owner::new(), next: P::Ptr::new(ptr::null_mut()) }
+        Self {
+            word: P::Futex::new(wait::WAITING),
+            owner: Owner::new(),
+            ahead: Owner::new(),
+            spare: P::U32::new(0),
+            next: P::Ptr::new(ptr::null_mut()),
+        }
     }
 }
 
@@ -106,6 +116,37 @@ impl<P: Platform> McsNode<P> {
     /// The link, for those who put together what [`Mcs::append`] appends.
     pub(crate) fn link(&self) -> &P::Ptr<Self> {
         &self.next
+    }
+}
+
+impl<P: Platform> Place for McsNode<P> {
+    fn ahead(&self) -> u32 {
+        self.ahead.who()
+    }
+
+    /// Who comes next may have looked at us for long.
+    fn leave(&self) {
+        /// Nodes of those who left that are told, too. Those beyond may look at the wrong thread.
+        const FAR: u32 = 64;
+        let ahead = self.ahead();
+        self.owner.set(ahead);
+        let mut node = self;
+        for _ in 0..FAR {
+            // SAFETY: no node behind ours is recycled before a releaser has passed ours, which it cannot before we have
+            // given up or, having been granted the lock, release it. ORDER: E3.
+            let Some(next) = (unsafe { node.next.load(Acquire).as_ref() }) else { break };
+            next.ahead.set(ahead);
+            if next.word.load(Relaxed) != wait::ABANDONED {
+                break;
+            }
+            // Who lines up behind it looks at whom its owner went by.
+            next.owner.set(ahead);
+            node = next;
+        }
+    }
+
+    fn stay(&self) {
+        self.owner.set(P::scheduling_id());
     }
 }
 
@@ -147,11 +188,11 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
         };
         // SAFETY: I3: `pred` is not recycled before it has found us as its successor.
         let pred = unsafe { pred.as_ref() };
-        let ahead = pred.owner.get::<W>();
-        pred.next.store(node.as_ptr(), Release); // ORDER: E3.
-        // SAFETY: our node lives until it is granted or abandoned, and `wait_behind` returns then.
+        // SAFETY: our node lives until it is granted or abandoned, and `wait_at` returns then.
         let ours = unsafe { node.as_ref() };
-        W::wait_behind(&ours.word, ahead, &ours.owner, deadline).is_ok()
+        ours.ahead.set(pred.owner.get::<W>());
+        pred.next.store(node.as_ptr(), Release); // ORDER: E3.
+        W::wait_at(&ours.word, ours, deadline).is_ok()
     }
 
     /// Waits with `node`, which is in the queue or soon will be. Returns whether it was granted the lock.
@@ -278,5 +319,31 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Mcs<P, W> {
             unsafe { node.as_ref() }.next.store(ptr::null_mut(), Relaxed);
             self.tail.store(node.as_ptr(), Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::ABANDONED;
+
+    #[test]
+    fn those_behind_are_told_who_is_ahead_when_a_waiter_leaves() {
+        let nodes: [McsNode<Native>; 4] = core::array::from_fn(|_| PoolNode::new());
+        for [node, next] in nodes.array_windows() {
+            node.next.store(ptr::from_ref(next).cast_mut(), Relaxed);
+        }
+        for (id, node) in (1..).zip(&nodes) {
+            node.owner.set(id);
+            node.ahead.set(id - 1);
+        }
+        // Its owner has left already, and went by the first.
+        nodes[1].owner.set(1);
+        nodes[1].word.store(ABANDONED, Relaxed);
+        nodes[0].leave();
+        assert_eq!([1, 2, 3].map(|behind: usize| nodes[behind].ahead.who()), [0, 0, 3]);
+        assert_eq!(nodes.each_ref().map(|node| node.owner.who()), [0, 0, 3, 4]);
+        nodes[0].stay();
+        assert_eq!(nodes[0].owner.who(), Native::scheduling_id());
     }
 }

@@ -59,7 +59,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
 use super::node_lock::NodeLock;
 use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Owner, Patience, WaitPolicy};
+use crate::wait::{self, Behind, Owner, Patience, WaitPolicy};
 
 /// What is known of MCS-try.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -286,7 +286,7 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for McsTry<P, W> {
         let before = unsafe { pred.as_ref() };
         let ahead = before.owner.get::<W>();
         before.next.store(node.as_ptr(), Release); // ORDER: E3.
-        if W::wait_behind(&mine.word, ahead, &mine.owner, deadline).is_err() && self.leave(node) {
+        if W::wait_at(&mine.word, &Behind::new(ahead, &mine.owner), deadline).is_err() && self.leave(node) {
             return false;
         }
         mine.unlatch(); // I5.

@@ -3,30 +3,31 @@
 //! When to stop spinning is decided as in Victor Laforet, Sanidhya Kashyap, Călin Iorgulescu, Julia Lawall and
 //! Jean-Pierre Lozi, "FlexGuard: fast mutual exclusion independent of subscription", SOSP 2025: when, and only when, a
 //! holder is preempted. Deviation: a waiter looks at the one thread ahead of it, where theirs looks at the number of
-//! preempted holders of all locks, for which the kernel has to be told who holds one. Two sources tell how things are:
+//! preempted holders of all locks, for which the kernel has to be told who holds one. Three sources tell how things are:
 //!
-//! - Where `lockwork monitor` watches the scheduler, a waiter sees whether the thread ahead of it in the queue is on a
-//!   CPU. It spins while that is so and sleeps as soon as it is not. Who is ahead does the same, up to the holder: when
-//!   the holder is preempted, those behind it go to sleep one by one, and its CPU's competitors are gone. The monitor
-//!   watches as long as there are waiters that would sleep for a thread ahead, and not for those that spin for a
-//!   moment.
+//! - A waiter reads the CPU clock of the thread ahead of it in the queue, after a moment and then once in each budget. It
+//!   spins while that moves on and sleeps as soon as it does not. Who is ahead does the same, up to the holder: when the
+//!   holder is preempted, those behind it go to sleep one by one, and its CPU's competitors are gone.
+//! - Where such clocks may not be read, but `lockwork monitor` watches the scheduler, a waiter sees the same in memory,
+//!   and looks more often. The monitor watches as long as there are such waiters that would sleep for a thread ahead, and
+//!   not for those that spin for a moment.
 //! - Elsewhere, and where the order of service does not say who is ahead (Reciprocating), it looks for signs that threads
 //!   outnumber CPUs: the load of the system against the CPUs and the quota it has, and gaps in the clock, which say that it
 //!   was itself off its CPU. It spins for the time of a context switch like spin-then-park, and on while there is no sign.
 //!
 //! Who is ahead may be out of date, which misjudges how long to spin: between the nodes (HMCS, AHMCS, C-MCS-MCS) a
-//! waiter watches the thread that came first from the other node, whoever of that node holds the lock since; one that
-//! was put aside (Malthusian) watches whom it stood behind. A waiter that leaves the queue notes in its node the one
-//! that it watched itself, but for one that slept until its deadline: its node is somebody else's then.
+//! waiter looks at the thread that came first from the other node, whoever of that node holds the lock since; one that
+//! was put aside (Malthusian) looks at whom it stood behind. A waiter that leaves the queue notes in its node the one
+//! that it looked at itself, but for one that slept until its deadline: its node is somebody else's then.
 //!
-//! Either way spinning ends: after [`WATCHED`] or [`UNWATCHED`] times the budget a waiter sleeps whatever it has seen,
-//! so that what it was told may be wrong, or old, or missing, and costs time only.
+//! Either way spinning ends: after [`SEEN`] or [`UNSEEN`] times the budget a waiter sleeps whatever it has seen, so that
+//! what it was told may be wrong, or old, or missing, and costs time only.
 
 use core::sync::atomic::Ordering::Acquire;
 
-use lockwork_platform::{AtomicCell, Deadline, Platform, TimedOut};
+use lockwork_platform::{AtomicCell, Deadline, LastSeen, Platform, TimedOut};
 
-use super::{GRANTED, Owner, WaitPolicy, abandon, expired, park, poll_within};
+use super::{GRANTED, Place, WaitPolicy, abandon, expired, park, poll_within};
 
 /// Spinning while whoever is ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`),
 /// or, if it `LEAVES`, giving up.
@@ -40,16 +41,18 @@ pub type Aware = AwareThen<false>;
 pub(crate) type AwareOrLeave = AwareThen<true>;
 
 /// Spinning budgets behind a thread that is seen to run: about 10 ms.
-const WATCHED: u32 = 2000;
+const SEEN: u32 = 2000;
 /// Spinning budgets without a sign that threads outnumber CPUs: about 1 ms, within which a monitor that ended is forgotten.
-const UNWATCHED: u32 = 200;
-/// Looks at the thread ahead in the time of one budget.
+const UNSEEN: u32 = 200;
+/// Looks at the thread ahead in the time of one budget, where they are cheap.
 const LOOKS: u32 = 8;
 
 /// What a waiter knows after a look.
 enum Outlook {
-    /// Who is ahead runs.
-    Runs,
+    /// Nobody has looked yet.
+    First,
+    /// Who is ahead runs; so often in the time of a budget it pays to look again.
+    Runs(u32),
     /// Nobody says, and there is no sign that it does not.
     Unknown,
     /// Who is ahead does not run, or probably not for long.
@@ -75,32 +78,46 @@ pub(crate) fn spin_aware<P: Platform>(
     mut attempt: impl FnMut() -> bool,
 ) -> Spun {
     let budget = P::spin_budget();
-    let mut before = 0;
-    let (mut watched, mut unwatched) = (WATCHED * LOOKS, UNWATCHED);
-    let mut outlook = if P::running(ahead()) == Some(false) { Outlook::Bleak } else { Outlook::Unknown };
+    let (mut before, mut last) = (0, LastSeen::default());
+    let (mut seen, mut unseen) = (SEEN * LOOKS, UNSEEN);
+    let mut outlook = match P::running(ahead()) {
+        Some(true) => Outlook::Runs(LOOKS),
+        Some(false) => Outlook::Bleak,
+        None if P::reads_cpu_time() => Outlook::First,
+        None => Outlook::Unknown,
+    };
     loop {
-        let (left, pauses) = match outlook {
-            Outlook::Runs => (&mut watched, (budget / LOOKS).max(1)),
-            Outlook::Unknown => (&mut unwatched, budget),
+        let (left, cost, pauses) = match outlook {
+            Outlook::Runs(looks) => (&mut seen, LOOKS / looks, (budget / looks).max(1)),
+            Outlook::First => (&mut unseen, 0, (budget / LOOKS).max(1)),
+            Outlook::Unknown => (&mut unseen, 1, budget),
             Outlook::Bleak => return bleak::<P>(ahead()),
         };
-        if *left == 0 {
+        if *left < cost {
             return bleak::<P>(ahead());
         }
-        *left -= 1;
+        *left -= cost;
         if poll_within::<P, _>(pauses, || attempt().then_some(())).is_some() {
             return Spun::Done;
         }
         if deadline.is_some_and(expired::<P>) {
             return Spun::Late;
         }
-        outlook = match P::running(ahead()) {
-            Some(true) => Outlook::Runs,
-            Some(false) => Outlook::Bleak,
-            None if P::crowded(&mut before) => Outlook::Bleak,
+        outlook = match look::<P>(ahead(), &mut last) {
+            Some(outlook) => outlook,
+            None if !matches!(outlook, Outlook::First) && P::crowded(&mut before) => Outlook::Bleak,
             None => Outlook::Unknown,
         };
     }
+}
+
+/// What is to be seen of the thread `ahead`.
+fn look<P: Platform>(ahead: u32, last: &mut LastSeen) -> Option<Outlook> {
+    let (runs, looks) = match P::running(ahead) {
+        None => (P::has_run(ahead, last)?, 1),
+        Some(runs) => (runs, LOOKS),
+    };
+    Some(if runs { Outlook::Runs(looks) } else { Outlook::Bleak })
 }
 
 /// There may be no point in spinning, and a monitor would know better, if it is known who is `ahead`.
@@ -111,10 +128,17 @@ fn bleak<P: Platform>(ahead: u32) -> Spun {
     Spun::Bleak
 }
 
-/// [`spin_aware`] until `word` is granted.
-fn spin_on<P: Platform>(word: &P::Futex, ahead: u32, deadline: Option<Deadline>) -> Spun {
-    // ORDER: E1 of `wait`.
-    spin_aware::<P>(|| ahead, deadline, || word.load(Acquire) == GRANTED)
+/// Nowhere in particular.
+struct Somewhere;
+
+impl Place for Somewhere {
+    fn ahead(&self) -> u32 {
+        0
+    }
+
+    fn leave(&self) {}
+
+    fn stay(&self) {}
 }
 
 impl<P: Platform, const LEAVES: bool> WaitPolicy<P> for AwareThen<LEAVES> {
@@ -122,23 +146,18 @@ impl<P: Platform, const LEAVES: bool> WaitPolicy<P> for AwareThen<LEAVES> {
     const LOOKS_AHEAD: bool = true;
 
     fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        <Self as WaitPolicy<P>>::wait_behind(word, 0, &Owner::new(), deadline)
+        <Self as WaitPolicy<P>>::wait_at(word, &Somewhere, deadline)
     }
 
-    fn wait_behind(
-        word: &P::Futex,
-        ahead: u32,
-        own: &Owner<P>,
-        deadline: Option<Deadline>,
-    ) -> Result<(), TimedOut> {
-        match spin_on::<P>(word, ahead, deadline) {
+    fn wait_at(word: &P::Futex, place: &impl Place, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        // ORDER: E1 of `wait`.
+        match spin_aware::<P>(|| place.ahead(), deadline, || word.load(Acquire) == GRANTED) {
             Spun::Done => Ok(()),
             Spun::Bleak if !LEAVES => park::<P>(word, deadline),
             Spun::Late | Spun::Bleak => {
-                // Whoever comes behind our node would watch a thread that is no longer in the queue, and spin for as
-                // long as that runs.
-                own.leave_to(ahead);
-                abandon::<P>(word).inspect(|()| own.note::<Self>())
+                // Who comes behind would look at a thread that is no longer in the queue, and spin for as long as that runs.
+                place.leave();
+                abandon::<P>(word).inspect(|()| place.stay())
             }
         }
     }
@@ -149,7 +168,7 @@ mod tests {
     use lockwork_platform::{Clock, Native};
 
     use super::*;
-    use crate::wait::WAITING;
+    use crate::wait::{Behind, Owner, WAITING};
 
     const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
 
@@ -158,10 +177,11 @@ mod tests {
         let word = <Native as Platform>::Futex::new(WAITING);
         let own = Owner::<Native>::new();
         own.note::<AwareOrLeave>();
-        assert_eq!(own.get::<AwareOrLeave>(), Native::scheduling_id());
+        assert_eq!(own.who(), Native::scheduling_id());
         let ahead = Native::scheduling_id() + 1;
-        assert!(AwareOrLeave::wait_behind(&word, ahead, &own, Some(PAST)).is_err());
-        assert_eq!(own.get::<AwareOrLeave>(), ahead);
+        let behind = Behind::new(ahead, &own);
+        assert!(<AwareOrLeave as WaitPolicy<Native>>::wait_at(&word, &behind, Some(PAST)).is_err());
+        assert_eq!(own.who(), ahead);
     }
 
     #[test]
@@ -169,7 +189,8 @@ mod tests {
         let word = <Native as Platform>::Futex::new(GRANTED);
         let own = Owner::<Native>::new();
         own.note::<AwareOrLeave>();
-        assert!(AwareOrLeave::wait_behind(&word, 1, &own, Some(PAST)).is_ok());
-        assert_eq!(own.get::<AwareOrLeave>(), Native::scheduling_id());
+        let behind = Behind::new(1, &own);
+        assert!(<AwareOrLeave as WaitPolicy<Native>>::wait_at(&word, &behind, Some(PAST)).is_ok());
+        assert_eq!(own.who(), Native::scheduling_id());
     }
 }

@@ -12,8 +12,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use lockwork::DynMutex;
+use lockwork_platform::cpu_time::{self, Allowed};
 use lockwork_platform::monitor::{self, Attached, BOARD_BYTES};
 use lockwork_platform::{Native, Platform, slots, sys};
 
@@ -27,6 +29,7 @@ pub(crate) const ALL: &[(&str, Client)] = &[
     ("nobody_writes_to_what_is_shared", nobody_writes_to_what_is_shared),
     ("what_an_earlier_watch_left_is_not_told", what_an_earlier_watch_left_is_not_told),
     ("a_waiter_asks", a_waiter_asks),
+    ("a_waiter_that_reads_clocks_does_not_ask", a_waiter_that_reads_clocks_does_not_ask),
     ("a_child_asks_for_itself", a_child_asks_for_itself),
     ("ids_are_those_of_the_own_namespace", ids_are_those_of_the_own_namespace),
     ("a_filter_keeps_from_connecting", a_filter_keeps_from_connecting),
@@ -266,6 +269,26 @@ fn a_waiter_asks(socket: &Path) {
     thread::scope(|scope| {
         scope.spawn(|| drop(lock.lock()));
         until(|| monitor::preempted().is_some());
+        drop(held);
+    });
+}
+
+/// Of that lock, behind a holder that sleeps, so that the waiter goes to sleep for what it sees.
+fn a_waiter_that_reads_clocks_does_not_ask(socket: &Path) {
+    attach(socket);
+    if cpu_time::allow() != Allowed::Yes {
+        eprintln!("SKIPPED: the CPU clocks of threads cannot be read here");
+        return;
+    }
+    let lock = DynMutex::with_spec("flexguard", ()).expect("a lock");
+    let held = lock.lock();
+    thread::scope(|scope| {
+        scope.spawn(|| drop(lock.lock()));
+        // Ten times as long as it takes until the scheduler is watched if somebody asks.
+        for _ in 0..50 {
+            thread::sleep(Duration::from_millis(10));
+            assert_eq!(monitor::preempted(), None, "somebody has asked");
+        }
         drop(held);
     });
 }

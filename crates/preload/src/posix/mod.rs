@@ -9,6 +9,7 @@ mod cond;
 mod dlopen;
 mod dlvsym;
 mod entry;
+mod filters;
 pub(crate) mod mutex;
 mod mutex_timed;
 mod rwlock;

@@ -276,6 +276,12 @@ impl Engine {
         idle.or_else(shorter).unwrap_or(fiber.cpu)
     }
 
+    /// Whether a thread has a CPU; `None` if there is no such thread.
+    pub(crate) fn has_cpu(&self, id: FiberId) -> Option<bool> {
+        let fiber = self.fibers.get(id as usize)?;
+        Some(self.cpus[usize::from(fiber.cpu)].fiber == Some(id))
+    }
+
     /// Threads that run or wait for a CPU.
     pub(crate) fn runnable(&self) -> usize {
         self.runnable

@@ -83,6 +83,26 @@ pub(crate) fn command(program: &str) -> Command {
     command
 }
 
+/// The program of the one file `tests/NAME.c`, compiled. The caller removes it.
+pub(crate) fn compiled(name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name).with_extension("c");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let output = Command::new("gcc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .args([&out, &source])
+        .output()
+        .expect("gcc");
+    assert!(output.status.success(), "{}", text(&output));
+    out
+}
+
+/// A command for such a program, which is killed when it does not end within a minute.
+pub(crate) fn limited(program: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60"]).arg(program);
+    command
+}
+
 /// Both streams of a process and how it ended, for a failure's message.
 pub(crate) fn text(output: &Output) -> String {
     let mut all = String::new();

@@ -26,7 +26,7 @@ use locks::Subject;
 /// The environment variable that names the lock.
 pub(super) const LOCK_VARIABLE: &str = "LOCKWORK_BENCH_LOCK";
 
-/// Locks whose waiters ask the monitor, by a part of the name.
+/// Locks whose waiters want to know who runs, by a part of the name.
 const AWARE: [&str; 2] = ["-aware", "flexguard"];
 
 /// What a run found, by name.
@@ -38,6 +38,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
         .map_err(|_| Failure::usage("--measure is for `lockwork bench` itself: leave it out"))?;
     let subject = Subject::parse(&name)?;
     if AWARE.iter().any(|aware| name.contains(aware)) {
+        monitor::allow_cpu_clocks();
         monitor::attach();
     }
     let threads = args.threads.first().copied().unwrap_or(2);

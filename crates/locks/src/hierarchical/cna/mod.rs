@@ -60,7 +60,7 @@ use crate::api::RawLock;
 use crate::catalogue::{Algorithm, Citation, Family};
 use crate::knobs::{BaseKnobs, MOST_PASSES};
 use crate::queue::node_lock::NodeLock;
-use crate::wait::{self, Grant, WaitPolicy};
+use crate::wait::{self, Behind, Grant, WaitPolicy};
 
 /// What is known of CNA.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -233,7 +233,7 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Cna<P, W> {
         let pred = unsafe { &*pred };
         let ahead = pred.owner.get::<W>();
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
-        W::wait_behind(&ours.word, ahead, &ours.owner, deadline).is_ok()
+        W::wait_at(&ours.word, &Behind::new(ahead, &ours.owner), deadline).is_ok()
     }
 }
 
