@@ -250,20 +250,26 @@ monitor_costs() {
     overhead kccachetest 40 3 '^time: ' kccachetest wicked -th 64 -it 1 1500
 }
 
-# Aware locks with the monitor and without, beside plain ones, with as many threads as CPUs and with 16 times as many.
+# Aware locks whose waiters read CPU clocks, go by the monitor, or by signs, beside plain ones, with as many threads as CPUs and
+# with 16 times as many.
 monitor_helps() {
-    local socket=$PWD/target/monitor.sock with
+    local socket=$PWD/target/monitor.sock by
     local -i cpus
     cpus=$(nproc)
-    "$BIN/lockwork" monitor --check || return 0
     trap stop_monitor EXIT
-    for with in with without; do
-        [[ $with == without ]] || start_monitor
+    for by in clocks monitor signs; do
+        if [[ $by == monitor ]]; then
+            "$BIN/lockwork" monitor --check || continue
+            start_monitor
+        fi
         (
-            export LOCKWORK_MONITOR=0
-            [[ $with == without ]] || LOCKWORK_MONITOR=$socket
+            export LOCKWORK_MONITOR=0 LOCKWORK_CPU_CLOCKS=0
             unset LOCKWORK_STRICT_SPIN
-            tree "monitor/$with" --locks "pthread,mcs-spin,mcs-stp,mcs-aware,clh-aware,flexguard,gcr(mcs-stp)" \
+            case $by in
+                clocks) unset LOCKWORK_CPU_CLOCKS ;;
+                monitor) LOCKWORK_MONITOR=$socket ;;
+            esac
+            tree "monitor/by-$by" --locks "pthread,mcs-spin,mcs-stp,mcs-aware,clh-aware,flexguard,gcr(mcs-stp)" \
                 --threads "$cpus,$((cpus * 16))" --runs "${BENCH_RUNS:-7}" --warmup 1 --timeout 20
         )
         stop_monitor

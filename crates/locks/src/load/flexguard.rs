@@ -3,7 +3,7 @@
 //! Victor Laforet, Sanidhya Kashyap, Călin Iorgulescu, Julia Lawall and Jean-Pierre Lozi, "FlexGuard: fast mutual
 //! exclusion independent of subscription", SOSP 2025. Deviations: a waiter goes by the thread that it waits for, which
 //! the lock's word and the queue name, where the paper's go by the number of preempted holders of all locks, for which
-//! its threads tell the kernel when they hold one; without a monitor it goes by signs (see `wait::Aware`); waiters can
+//! its threads tell the kernel when they hold one; it sees that by CPU clocks (see `wait::Aware`); waiters can
 //! give up at a deadline; a waiter that leaves the queue is skipped, where the paper's stays in it until its turn.
 //!
 //! Properties: nearly FIFO among those that spin, none otherwise: a running thread overtakes those being woken, which
@@ -53,8 +53,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
         text: "Laforet, Kashyap, Iorgulescu, Lawall, Lozi: FlexGuard: fast mutual exclusion independent of subscription. SOSP 2025",
     },
     summary: "waiters spin in a queue while the thread they wait for runs, and sleep in the kernel while it does not",
-    properties: "With `lockwork monitor` running they know exactly when that is; else they go by the load and the clock. \
-                 A running thread overtakes sleepers.",
+    properties: "They see when that is by that thread's CPU clock, or are told by `lockwork monitor`, or else go by the \
+                 load. A running thread overtakes sleepers.",
     deviations: "A waiter goes by the thread it waits for, not by how many holders of all locks are preempted.",
     avoid: "Wherever a waiter may not be overtaken.",
 };
