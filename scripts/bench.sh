@@ -316,7 +316,8 @@ timed() {
     local before after value monitor=0
     [[ $case == none || $case == asked ]] || monitor=$socket
     before=$(switches)
-    value=$(env "LD_PRELOAD=$preload" "LOCKWORK_POLICY=$policy" "LOCKWORK_MONITOR=$monitor" "$@" | sed -n "s/$pattern//p")
+    value=$(env "LD_PRELOAD=$preload" "LOCKWORK_POLICY=$policy" LOCKWORK_CPU_CLOCKS=0 "LOCKWORK_MONITOR=$monitor" "$@" |
+        sed -n "s/$pattern//p")
     after=$(switches)
     [[ $value =~ ^[0-9.]+$ ]] || { echo "bench: one time was expected of: $*" >&2; return 1; }
     echo "$round,$case,$value,$((after - before))" >>"$csv"

@@ -322,13 +322,14 @@ Examples:
   sudo lockwork monitor                           until ^C or SIGTERM
   lockwork run --lock mcs-aware -- ./server       finds it by itself
   LOCKWORK_MONITOR=0 lockwork run --lock mcs-aware -- ./server    does not look for it
+  LOCKWORK_CPU_CLOCKS=0 lockwork run --lock mcs-aware -- ./server    goes by it in any case
 
 It needs root, a kernel that describes its types (BTF), and Linux 5.12; `lockwork doctor` says
 whether it can run. Programs need no privilege: those under a lock that waits by `aware` (see
 `lockwork list`) connect when they start, and see in memory that they cannot write which of their
 own threads are on a CPU. It is of use to programs under a filter of system calls, as in containers;
-others read the CPU clock of the thread they wait for, which costs nobody else anything. Without a
-monitor, or when it ends, waiters go by what they can see themselves.")]
+others read the CPU clock of the thread they wait for, and do not connect. Without a monitor, or when
+it ends, waiters go by the load.")]
 pub(crate) struct MonitorArgs {
     /// Where to listen; programs are told another place by LOCKWORK_MONITOR
     #[arg(long, value_name = "PATH", default_value = lockwork_platform::monitor::SOCKET, value_hint = ValueHint::FilePath)]

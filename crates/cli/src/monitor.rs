@@ -33,12 +33,19 @@ pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Has waiters of this process know who runs, by the one way or the other.
+pub(crate) fn tell_who_runs() {
+    if allow_cpu_clocks() != Some(Allowed::Yes) {
+        attach();
+    }
+}
+
 /// Has waiters of this process read CPU clocks, unless somebody says otherwise; what came of it, `None` if somebody does.
 pub(crate) fn allow_cpu_clocks() -> Option<Allowed> {
     match std::env::var(CPU_CLOCKS).as_deref() {
         Ok("0") => None,
+        Ok("") | Err(_) => Some(cpu_time::allow()),
         Ok(_) => Some(cpu_time::allow_as_told()),
-        Err(_) => Some(cpu_time::allow()),
     }
 }
 

@@ -1,8 +1,9 @@
 //! `lockwork monitor`: a small daemon that watches the scheduler on behalf of waiting threads.
 //!
 //! A thread that spins for a lock wastes its time, and the CPU that the holder may need, while the holder is off its
-//! CPU. The kernel knows when that is so and tells no unprivileged program. This daemon has the privilege to ask, once
-//! for all programs: it loads a program that the kernel runs at every context switch (`program.rs`), and gives each
+//! CPU. The kernel knows when that is so. A program may ask by the CPU clock of one thread after another
+//! (`lockwork_platform::cpu_time`), unless a filter of system calls is in its way. For those this daemon asks, which has
+//! the privilege to: it loads a program that the kernel runs at every context switch (`program.rs`), and gives each
 //! process that asks a board, read-only memory in which its own threads are seen to run, to be preempted or to sleep
 //! (`lockwork_platform::monitor` has the format, and is the other side). The program is attached only while clients ask
 //! for it, which they do again and again while they have waiters that would know more: being called costs more than

@@ -1,18 +1,26 @@
 //! Whether another thread of this process runs, by what every thread of the process may read: its CPU clock.
 //!
-//! Who reads such a clock twice sees that the thread was on a CPU in between, or that it was not, which costs nobody
-//! else anything, takes no privilege, and is as fresh as a look at the scheduler itself. It is a system call, of half a
-//! microsecond to one: something for those who wait. Sources: `clock_gettime(2)`, and the kernel's
-//! `include/linux/posix-timers_types.h` for what the ids of such clocks are made of.
+//! Who reads such a clock twice sees that the thread was on a CPU in between, or that it was not, which takes no
+//! privilege and is as fresh as a look at the scheduler itself. It is a system call, of half a microsecond to one: something
+//! for those who wait. Others pay little: the kernel locks the run queue of the CPU that the thread is on, for a moment.
+//! Sources: `clock_gettime(2)`, and the kernel's `include/linux/posix-timers_types.h` for what the ids of such clocks are
+//! made of.
 //!
 //! The danger is a filter of system calls (`seccomp(2)`) that knows the clocks it allows, and ends the process that
 //! asks for another, as web browsers have for themselves. So nobody reads clocks before [`allow`] has been called, and
-//! whoever is about to add a filter calls [`forbid`] first.
+//! whoever is about to add a filter calls [`forbid`] first, which returns when nobody reads one any more.
+//!
+//! # Ordering
+//!
+//! - E1: a reader marks its slot and then looks whether it may; `forbid` forbids and then looks at the marks; between the
+//!   two, on both sides, is a fence. So either the reader sees that it may not, or `forbid` sees the mark.
+//! - E2: a reader's call → its clearing the mark (Release) → `forbid`'s look at it (Acquire).
 
 use core::mem;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicBool, fence};
 
-use crate::{LastSeen, sys};
+use crate::{LastSeen, slots, sys};
 
 /// Whether clocks are read.
 static ALLOWED: AtomicBool = AtomicBool::new(false);
@@ -24,7 +32,7 @@ pub enum Allowed {
     Yes,
     /// A filter of system calls is in force, which might end the process for that.
     Filtered,
-    /// They do not move on between one look and the next, as where something else than Linux answers for it.
+    /// They cannot be read, or do not move on between one look and the next, as where something else than Linux answers.
     Coarse,
 }
 
@@ -36,23 +44,31 @@ pub fn allow() -> Allowed {
 
 /// As [`allow`], when somebody has said that filters that are in force now, as in a container, do not object.
 pub fn allow_as_told() -> Allowed {
+    /// Looks that must each find the caller's own clock ahead of the last.
+    const LOOKS: u32 = 10;
     let me = sys::gettid();
-    let [before, after] = [sys::cpu_time(me), sys::cpu_time(me)];
-    if before.is_none() || before >= after {
+    let moves_on = || Some(sys::cpu_time(me).ok()? < sys::cpu_time(me).ok()?);
+    if !(0..LOOKS).all(|_| moves_on() == Some(true)) {
         return Allowed::Coarse;
     }
     ALLOWED.store(true, Relaxed);
     Allowed::Yes
 }
 
-/// No thread of this process reads another's clock any more, unless [`allow`] is called again.
+/// No thread of this process reads another's clock any more, unless [`allow`] is called again. Waits for those that are
+/// about to, in which they may have been preempted, for a second at most.
 #[cold]
 #[inline(never)]
 pub fn forbid() {
-    /// Longer than a thread is kept from its CPU between finding that it may and having done so.
-    const GRACE_NS: u64 = 10_000_000;
-    if ALLOWED.swap(false, Relaxed) {
-        sys::sleep_ns(GRACE_NS);
+    /// A look at the marks each millisecond.
+    const LOOKS: u32 = 1_000;
+    ALLOWED.store(false, Relaxed);
+    fence(SeqCst); // ORDER: E1.
+    for _ in 0..LOOKS {
+        if !slots::others_read_clocks() {
+            return;
+        }
+        sys::sleep_ns(1_000_000);
     }
 }
 
@@ -67,11 +83,31 @@ pub(crate) fn has_run(thread: u32, last: &mut LastSeen) -> Option<bool> {
     if thread == 0 || !is_allowed() {
         return None;
     }
-    if last.thread != thread {
-        *last = LastSeen { thread, ns: sys::cpu_time(thread)? };
+    let slot = slots::current()?;
+    slot.reads_clock.store(1, Relaxed);
+    fence(SeqCst); // ORDER: E1.
+    let seen = if is_allowed() { look(thread, last) } else { None };
+    slot.reads_clock.store(0, Release); // ORDER: E2.
+    seen
+}
+
+fn look(thread: u32, last: &mut LastSeen) -> Option<bool> {
+    if last.turn_to(thread) {
+        last.ns = read(thread)?;
     }
-    let ns = sys::cpu_time(thread)?;
+    let ns = read(thread)?;
     Some(mem::replace(&mut last.ns, ns) != ns)
+}
+
+/// The thread's CPU time; `None` if it has ended. A filter that nobody has seen coming may refuse: once is enough then.
+fn read(thread: u32) -> Option<u64> {
+    sys::cpu_time(thread)
+        .inspect_err(|&error| {
+            if error != sys::EINVAL && error != sys::ESRCH {
+                ALLOWED.store(false, Relaxed);
+            }
+        })
+        .ok()
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub use native::{Native, NativeData, NativeFutex};
 pub use slab::NODE_BYTES;
 
 use core::fmt::Debug;
+use core::mem;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
@@ -275,6 +276,13 @@ pub struct LastSeen {
     thread: u32,
     /// Its CPU time, in ns.
     ns: u64,
+}
+
+impl LastSeen {
+    /// Notes that `thread` is looked at. Whether it is the first look at that one.
+    pub fn turn_to(&mut self, thread: u32) -> bool {
+        mem::replace(&mut self.thread, thread) != thread
+    }
 }
 
 /// A queue node that lives in the platform's pool: never on a stack and never in thread-local

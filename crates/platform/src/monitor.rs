@@ -5,8 +5,8 @@
 //! Both can only be mapped for reading; no descriptor is kept, and nothing of this process is read or written by
 //! anybody else.
 //!
-//! The scheduler is watched on demand, since being watched costs every context switch of the machine: a waiter that is
-//! about to sleep for somebody ahead of it connects once more, at most once a second for the process, and nobody's
+//! The scheduler is watched on demand, since being watched costs every context switch of the machine: a waiter that may not
+//! read CPU clocks ([`cpu_time`](crate::cpu_time)) and is about to sleep for somebody ahead of it connects once more, at most once a second for the process, and nobody's
 //! boards are written when there has been no such request for some seconds. Each such time is a *watch*, which has a
 //! number.
 //!
@@ -92,8 +92,8 @@ pub enum Attached {
     Filtered,
 }
 
-/// Asks the monitor whose socket is at `path` to watch this process whenever it waits long. Best called before there are
-/// other threads. After `fork` the child asks for itself when it first waits, and so does a process whose monitor ended,
+/// Asks the monitor whose socket is at `path` to watch this process whenever it waits long and reads no CPU clocks. Best
+/// called before there are other threads. After `fork` the child asks for itself when it first waits so, and so does a process whose monitor ended,
 /// once a second. A process that had no monitor at first does not look for one again unless it is told to.
 pub fn attach(path: &str) -> Attached {
     if path.is_empty() || path.len() > LONGEST_PATH {

@@ -312,7 +312,7 @@ unsafe impl Platform for Native {
     }
 
     fn want_watch() {
-        // A watch costs every context switch of the machine, a look at a clock only who looks.
+        // A watch costs every context switch of the machine, a look at a clock little but to who looks.
         if !Self::reads_cpu_time() {
             monitor::want();
         }

@@ -23,6 +23,8 @@ pub struct Slot {
     pub cancel_word: AtomicPtr<AtomicU32>,
     /// 1 = a cancellation request is pending for the owner. Set by the requester, cleared by the owner.
     pub cancel_pending: AtomicU32,
+    /// 1 = the owner reads another thread's CPU clock. Written by the owner.
+    pub(crate) reads_clock: AtomicU32,
     /// Position in the registry, from 0.
     index: AtomicU32,
 }
@@ -90,6 +92,7 @@ fn acquire(block: &ThreadBlock) -> Option<&'static Slot> {
     slot.waiting_on.store(0, Ordering::Relaxed);
     slot.cancel_word.store(ptr::null_mut(), Ordering::Relaxed);
     slot.cancel_pending.store(0, Ordering::Relaxed);
+    slot.reads_clock.store(0, Ordering::Relaxed);
     block.slot.set(slot);
     Some(slot)
 }
@@ -144,6 +147,16 @@ impl Slot {
 #[must_use]
 pub fn of_thread(pthread: usize) -> Option<&'static Slot> {
     all().find(|slot| slot.thread.load(Ordering::Acquire) == pthread)
+}
+
+/// Whether a thread other than the caller reads a clock right now.
+pub(crate) fn others_read_clocks() -> bool {
+    let mine = ThreadBlock::current().slot.get();
+    all().any(|slot| {
+        !ptr::eq(slot, mine)
+            && slot.reads_clock.load(Ordering::Acquire) != 0
+            && slot.thread.load(Ordering::Relaxed) != 0
+    })
 }
 
 /// How many threads say that they wait for the lock at `address`.

@@ -61,6 +61,10 @@ const RSEQ_SLICE_YIELD: usize = 471;
 pub const EINTR: i32 = 4;
 /// `EAGAIN`: the futex word had another value.
 pub const EAGAIN: i32 = 11;
+/// There is no such thing.
+pub const EINVAL: i32 = 22;
+/// There is no such thread.
+pub const ESRCH: i32 = 3;
 /// `ETIMEDOUT`: the deadline passed.
 pub const ETIMEDOUT: i32 = 110;
 
@@ -230,16 +234,19 @@ fn read_clock(id: i32) -> u64 {
     time.in_ns()
 }
 
-/// For how long a thread of this process has been on CPUs, in nanoseconds; `None` if there is no such thread.
-#[must_use]
-pub fn cpu_time(thread: u32) -> Option<u64> {
+/// For how long a thread of this process has been on CPUs, in nanoseconds.
+///
+/// # Errors
+///
+/// An errno: [`EINVAL`] (or [`ESRCH`]) if there is no such thread.
+pub fn cpu_time(thread: u32) -> Result<u64, i32> {
     /// In the id of a clock: of a thread, and by the scheduler's account.
     const THREAD_SCHED: usize = 4 | 2;
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
     let id = !(thread as usize) << 3 | THREAD_SCHED;
     // SAFETY: a writable timespec; the kernel refuses ids that there are not.
     let result = unsafe { syscall6(number::CLOCK_GETTIME, [id, &raw mut time as usize, 0, 0, 0, 0]) };
-    (result == 0).then(|| time.in_ns())
+    if result == 0 { Ok(time.in_ns()) } else { Err(-(result as i32)) }
 }
 
 /// Reads at most `buffer.len()` bytes of the file at `path`; `None` if it cannot be opened or read.

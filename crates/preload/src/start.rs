@@ -11,8 +11,9 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use lockwork_locks::catalogue;
 use lockwork_locks::spec::Choice;
 use lockwork_locks::wait::{Aware, WaitPolicy};
+use lockwork_platform::cpu_time::{self, Allowed};
 use lockwork_platform::topology::{self, Topology};
-use lockwork_platform::{Native, cpu_time, monitor, sys};
+use lockwork_platform::{Native, monitor, sys};
 use lockwork_policy::Kind;
 
 use crate::policy::Chosen;
@@ -144,8 +145,8 @@ fn initialise() {
 
 /// Gives a choice its tags.
 pub(crate) fn add(choice: Choice) -> Tags {
-    if choice.mutex().is_some_and(|spec| spec.base.info().waiting == AWARE) {
-        allow_cpu_clocks();
+    let is_aware = choice.mutex().is_some_and(|spec| spec.base.info().waiting == AWARE);
+    if is_aware && !allow_cpu_clocks() {
         attach_to_monitor();
     }
     let mutex = table::add(choice.mutex().map_or(Choice::Passthrough, Choice::Lock));
@@ -157,13 +158,14 @@ pub(crate) fn add(choice: Choice) -> Tags {
 }
 
 /// Has waiters read the CPU clocks of those they wait for, unless somebody says otherwise or that might be dangerous.
-/// `filters` sees to it that it ends in time.
-fn allow_cpu_clocks() {
-    match Environment::of_process().get(b"LOCKWORK_CPU_CLOCKS") {
-        None => _ = cpu_time::allow(),
-        Some("0") => {}
-        Some(_) => _ = cpu_time::allow_as_told(),
-    }
+/// `filters` sees to it that it ends in time. Whether they do.
+fn allow_cpu_clocks() -> bool {
+    let allowed = match Environment::of_process().get(b"LOCKWORK_CPU_CLOCKS") {
+        None => cpu_time::allow(),
+        Some("0") => return false,
+        Some(_) => cpu_time::allow_as_told(),
+    };
+    allowed == Allowed::Yes
 }
 
 /// Has a monitor watch this process, if there is one and nobody says otherwise.

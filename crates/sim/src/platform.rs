@@ -365,9 +365,12 @@ unsafe impl Platform for Sim {
         true
     }
 
-    /// What two reads of its CPU clock say of a thread, for the price of one.
-    fn has_run(thread: u32, _last: &mut LastSeen) -> Option<bool> {
+    /// For the price of reading its CPU clock, and of another time at first, whether the thread has a CPU.
+    fn has_run(thread: u32, last: &mut LastSeen) -> Option<bool> {
         let id = thread.checked_sub(1)?;
+        if last.turn_to(thread) {
+            enter_kernel();
+        }
         enter_kernel();
         with(|engine| {
             // As in `runnable`.

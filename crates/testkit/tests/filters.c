@@ -1,5 +1,5 @@
 /* Whether a program under an aware lock survives a filter of system calls that ends it for reading the CPU clock of a thread, once it has
-   added one. Waiters read such clocks before. The argument says how the filter is added. */
+   added one. Waiters read such clocks before. The argument says how the filter is added, and when. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 4, TURNS = 50 };
+enum { THREADS = 8, TURNS = 50 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -26,25 +26,51 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 		}                                                                          \
 	} while (0)
 
-/* Holds the mutex asleep, so that the others wait long. */
-static void *take_turns(void *unused)
+/* Whether who holds the mutex is awake, so that others look at its clock time and again. */
+static int awake;
+
+static void hold(void)
 {
 	const struct timespec moment = { .tv_nsec = 200 * 1000 };
+	struct timespec start, now;
+	if (!awake) {
+		nanosleep(&moment, NULL);
+		return;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < moment.tv_nsec);
+}
+
+static void *take_turns(void *unused)
+{
 	for (int turn = 0; turn < TURNS; turn++) {
 		EXPECT(pthread_mutex_lock(&mutex) == 0);
-		nanosleep(&moment, NULL);
+		hold();
 		EXPECT(pthread_mutex_unlock(&mutex) == 0);
 	}
 	return unused;
 }
 
-static void contend(void)
+static pthread_t threads[THREADS];
+
+static void begin(void)
 {
-	pthread_t threads[THREADS];
 	for (int i = 0; i < THREADS; i++)
 		EXPECT(pthread_create(&threads[i], NULL, take_turns, NULL) == 0);
+}
+
+static void end(void)
+{
 	for (int i = 0; i < THREADS; i++)
 		EXPECT(pthread_join(threads[i], NULL) == 0);
+}
+
+static void contend(void)
+{
+	begin();
+	end();
 }
 
 /* A system call that goes past the C library. */
@@ -77,7 +103,7 @@ static void add_filter(const char *how)
 	EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	if (strcmp(how, "prctl") == 0)
 		EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
-	else if (strcmp(how, "seccomp") == 0)
+	else if (strcmp(how, "seccomp") == 0 || strcmp(how, "meanwhile") == 0)
 		EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0);
 	else if (strcmp(how, "syscall-prctl") == 0)
 		EXPECT(syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0);
@@ -87,10 +113,19 @@ static void add_filter(const char *how)
 
 int main(int count, char **arguments)
 {
+	const struct timespec moment = { .tv_nsec = 5 * 1000 * 1000 };
 	EXPECT(count == 2);
-	contend();
-	add_filter(arguments[1]);
-	contend();
+	if (strcmp(arguments[1], "meanwhile") == 0) {
+		awake = 1;
+		begin();
+		nanosleep(&moment, NULL);
+		add_filter(arguments[1]);
+		end();
+	} else {
+		contend();
+		add_filter(arguments[1]);
+		contend();
+	}
 	puts("fine");
 	return 0;
 }

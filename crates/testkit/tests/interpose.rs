@@ -9,6 +9,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use lockwork_platform::cpu_time::{self, Allowed};
+
 /// The locking API of glibc's libc.so.6, but for attribute objects, barriers and semaphores.
 const API: &str = "
     pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock
@@ -124,22 +126,26 @@ fn programs_under_aware_locks_look_for_a_monitor() {
     let socket = directory.join("socket");
     let listener = UnixListener::bind(&socket).expect("a socket");
     listener.set_nonblocking(true).expect("a socket that does not block");
-    let asks = |lock: &str, monitor: &OsStr| {
-        let output = run(under(lock, "mutex_many", "contest_normal").env("LOCKWORK_MONITOR", monitor));
+    let asks_if = |clocks: &str, lock: &str, monitor: &OsStr| {
+        let mut program = under(lock, "mutex_many", "contest_normal");
+        let output = run(program.env("LOCKWORK_MONITOR", monitor).env("LOCKWORK_CPU_CLOCKS", clocks));
         assert!(output.status.success(), "{}", common::text(&output));
         // All that the program has started ask as well.
         std::iter::from_fn(|| listener.accept().ok()).count() > 0
     };
+    let asks = |lock: &str, monitor: &OsStr| asks_if("0", lock, monitor);
     assert!(asks("mcs-aware", socket.as_os_str()));
     assert!(asks("gcr(flexguard)", socket.as_os_str()));
     assert!(!asks("mcs-stp", socket.as_os_str()));
     assert!(!asks("mcs-aware", OsStr::new("0")));
+    if cpu_time::allow() == Allowed::Yes {
+        assert!(!asks_if("", "mcs-aware", socket.as_os_str()), "it can see for itself");
+    } else {
+        eprintln!("SKIPPED: that programs which read CPU clocks do not ask: they cannot be read here");
+    }
     drop(listener);
-    assert!(
-        run(under("mcs-aware", "mutex_many", "contest_normal").env("LOCKWORK_MONITOR", &socket))
-            .status
-            .success()
-    );
+    let mut program = under("mcs-aware", "mutex_many", "contest_normal");
+    assert!(run(program.env("LOCKWORK_MONITOR", &socket).env("LOCKWORK_CPU_CLOCKS", "0")).status.success());
     std::fs::remove_dir_all(directory).expect("our own directory");
 }
 

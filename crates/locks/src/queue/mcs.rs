@@ -84,7 +84,7 @@ pub const LIBSLOCK: Algorithm = Algorithm {
 pub struct McsNode<P: Platform> {
     /// The hand-off word of the node's owner; written by the owner and once by its predecessor.
     word: P::Futex,
-    /// Written before the node is in the queue.
+    /// Written before the node is in the queue, and by those of it and ahead of it that leave.
     owner: Owner<P>,
     /// Whom the owner waits for; written by the owner, and by those ahead of it that leave the queue.
     ahead: Owner<P>,
@@ -124,16 +124,27 @@ impl<P: Platform> Place for McsNode<P> {
         self.ahead.who()
     }
 
-    /// Who comes next may have looked at us for long.
+    /// Who comes next may have looked at us for long. Not told are those who link themselves just then, or whose predecessor
+    /// leaves at the same time: they may spin for as long as aware waiters do at most.
     fn leave(&self) {
+        self.tell(self.ahead());
+    }
+
+    fn stay(&self) {
+        self.tell(P::scheduling_id());
+    }
+}
+
+impl<P: Platform> McsNode<P> {
+    /// Has those behind us look at another thread. Ours to call until we have given up, or have released the lock.
+    fn tell(&self, ahead: u32) {
         /// Nodes of those who left that are told, too. Those beyond may look at the wrong thread.
         const FAR: u32 = 64;
-        let ahead = self.ahead();
         self.owner.set(ahead);
         let mut node = self;
         for _ in 0..FAR {
-            // SAFETY: no node behind ours is recycled before a releaser has passed ours, which it cannot before we have
-            // given up or, having been granted the lock, release it. ORDER: E3.
+            // SAFETY: I3, since a releaser passes nodes in the order of the queue, and ours only when we have given up or, having
+            // been granted the lock, release it. ORDER: E3.
             let Some(next) = (unsafe { node.next.load(Acquire).as_ref() }) else { break };
             next.ahead.set(ahead);
             if next.word.load(Relaxed) != wait::ABANDONED {
@@ -143,10 +154,6 @@ impl<P: Platform> Place for McsNode<P> {
             next.owner.set(ahead);
             node = next;
         }
-    }
-
-    fn stay(&self) {
-        self.owner.set(P::scheduling_id());
     }
 }
 
@@ -344,6 +351,8 @@ mod tests {
         assert_eq!([1, 2, 3].map(|behind: usize| nodes[behind].ahead.who()), [0, 0, 3]);
         assert_eq!(nodes.each_ref().map(|node| node.owner.who()), [0, 0, 3, 4]);
         nodes[0].stay();
-        assert_eq!(nodes[0].owner.who(), Native::scheduling_id());
+        let me = Native::scheduling_id();
+        assert_eq!([1, 2, 3].map(|behind: usize| nodes[behind].ahead.who()), [me, me, 3]);
+        assert_eq!(nodes.each_ref().map(|node| node.owner.who()), [me, me, 3, 4]);
     }
 }

@@ -8,9 +8,9 @@
 //! - A waiter reads the CPU clock of the thread ahead of it in the queue, after a moment and then once in each budget. It
 //!   spins while that moves on and sleeps as soon as it does not. Who is ahead does the same, up to the holder: when the
 //!   holder is preempted, those behind it go to sleep one by one, and its CPU's competitors are gone.
-//! - Where such clocks may not be read, but `lockwork monitor` watches the scheduler, a waiter sees the same in memory,
-//!   and looks more often. The monitor watches as long as there are such waiters that would sleep for a thread ahead, and
-//!   not for those that spin for a moment.
+//! - In a process that may not read such clocks, but has a `lockwork monitor`, a waiter sees the same in memory, and looks
+//!   more often. The monitor watches as long as there are such waiters that would sleep for a thread ahead, and not for those
+//!   that spin for a moment. (A process that has both looks there first.)
 //! - Elsewhere, and where the order of service does not say who is ahead (Reciprocating), it looks for signs that threads
 //!   outnumber CPUs: the load of the system against the CPUs and the quota it has, and gaps in the clock, which say that it
 //!   was itself off its CPU. It spins for the time of a context switch like spin-then-park, and on while there is no sign.
@@ -103,21 +103,30 @@ pub(crate) fn spin_aware<P: Platform>(
         if deadline.is_some_and(expired::<P>) {
             return Spun::Late;
         }
-        outlook = match look::<P>(ahead(), &mut last) {
-            Some(outlook) => outlook,
+        outlook = match look::<P>(&ahead, &mut last) {
+            Some(outlook) => {
+                // The time that passed meanwhile is no gap in the clock.
+                before = 0;
+                outlook
+            }
             None if !matches!(outlook, Outlook::First) && P::crowded(&mut before) => Outlook::Bleak,
             None => Outlook::Unknown,
         };
     }
 }
 
-/// What is to be seen of the thread `ahead`.
-fn look<P: Platform>(ahead: u32, last: &mut LastSeen) -> Option<Outlook> {
-    let (runs, looks) = match P::running(ahead) {
-        None => (P::has_run(ahead, last)?, 1),
-        Some(runs) => (runs, LOOKS),
-    };
-    Some(if runs { Outlook::Runs(looks) } else { Outlook::Bleak })
+/// What is to be seen of the thread ahead.
+fn look<P: Platform>(ahead: impl Fn() -> u32, last: &mut LastSeen) -> Option<Outlook> {
+    let thread = ahead();
+    match P::running(thread) {
+        Some(true) => Some(Outlook::Runs(LOOKS)),
+        Some(false) => Some(Outlook::Bleak),
+        // Reading a clock takes so long that another may be ahead by now, who was not there a moment ago.
+        None => Some(match P::has_run(thread, last)? {
+            false if ahead() == thread => Outlook::Bleak,
+            _ => Outlook::Runs(1),
+        }),
+    }
 }
 
 /// There may be no point in spinning, and a monitor would know better, if it is known who is `ahead`.

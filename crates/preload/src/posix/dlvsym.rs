@@ -33,7 +33,7 @@ served! {
     pthread_rwlock_timedrdlock pthread_rwlock_clockrdlock pthread_rwlock_wrlock pthread_rwlock_trywrlock
     pthread_rwlock_timedwrlock pthread_rwlock_clockwrlock pthread_rwlock_unlock
     pthread_spin_init pthread_spin_destroy pthread_spin_lock pthread_spin_trylock pthread_spin_unlock
-    pthread_cancel
+    pthread_cancel prctl syscall
     mtx_init mtx_destroy mtx_lock mtx_trylock mtx_timedlock mtx_unlock
     cnd_init cnd_destroy cnd_wait cnd_timedwait cnd_signal cnd_broadcast
 }

@@ -1,8 +1,8 @@
 //! `prctl` and `syscall`, by which a program adds filters of system calls to its threads (`seccomp(2)`).
 //!
 //! A filter may end the process for reading the CPU clock of another thread, which waiters of aware locks do. They stop
-//! before the first filter is there. (One that a program adds by instructions of its own is not seen: it then has to be
-//! started with `LOCKWORK_CPU_CLOCKS=0`.)
+//! before the first filter is there. (One that is added by instructions of the program's own, as Go does, or by functions
+//! looked up in libc.so.6 itself, is not seen: such a program has to be started with `LOCKWORK_CPU_CLOCKS=0`.)
 //!
 //! Both take as many arguments as the caller likes; that more are passed on than were given harms nobody, as in glibc.
 
@@ -10,23 +10,43 @@ use core::ffi::{c_int, c_long};
 
 use lockwork_platform::cpu_time;
 
-use crate::real;
+use crate::{fork, real};
 
 const PR_SET_SECCOMP: c_int = 22;
 #[cfg(target_arch = "x86_64")]
-const SYS_PRCTL: c_long = 157;
+const SYS_PRCTL: c_int = 157;
 #[cfg(target_arch = "aarch64")]
-const SYS_PRCTL: c_long = 167;
+const SYS_PRCTL: c_int = 167;
 #[cfg(target_arch = "x86_64")]
-const SYS_SECCOMP: c_long = 317;
+const SYS_SECCOMP: c_int = 317;
 #[cfg(target_arch = "aarch64")]
-const SYS_SECCOMP: c_long = 277;
+const SYS_SECCOMP: c_int = 277;
+
+/// Whether such a `prctl` adds a filter, or means to: others ask what the kernel knows.
+fn adds_filter(mode: usize, filter: usize) -> bool {
+    const STRICT: u32 = 1;
+    const FILTER: u32 = 2;
+    mode as u32 == STRICT || mode as u32 == FILTER && filter != 0
+}
+
+/// The same of `seccomp`, whose operations are the modes less one.
+fn operation_adds_filter(operation: usize, filter: usize) -> bool {
+    adds_filter(operation.wrapping_add(1), filter)
+}
+
+/// Called before a filter is added.
+#[cold]
+fn forbid() {
+    // The dead of another process read no clocks.
+    fork::purge_if_child();
+    cpu_time::forbid();
+}
 
 /// Linux.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
-    if option == PR_SET_SECCOMP {
-        cpu_time::forbid();
+    if option == PR_SET_SECCOMP && adds_filter(a, b) {
+        forbid();
     }
     // SAFETY: the caller's contract.
     unsafe { real::prctl(option, a, b, c, d) }
@@ -43,9 +63,13 @@ unsafe extern "C" fn syscall(
     e: usize,
     f: usize,
 ) -> c_long {
-    let adds_filter = number == SYS_SECCOMP || number == SYS_PRCTL && a as c_int == PR_SET_SECCOMP;
-    if adds_filter {
-        cpu_time::forbid();
+    let adds = match number as c_int {
+        SYS_SECCOMP => operation_adds_filter(a, c),
+        SYS_PRCTL => a as c_int == PR_SET_SECCOMP && adds_filter(b, c),
+        _ => false,
+    };
+    if adds {
+        forbid();
     }
     // SAFETY: the caller's contract.
     unsafe { real::syscall(number, a, b, c, d, e, f) }

@@ -276,9 +276,9 @@ impl Engine {
         idle.or_else(shorter).unwrap_or(fiber.cpu)
     }
 
-    /// Whether a thread has a CPU; `None` if there is no such thread.
+    /// Whether a thread has a CPU; `None` if there is no such thread, or no longer.
     pub(crate) fn has_cpu(&self, id: FiberId) -> Option<bool> {
-        let fiber = self.fibers.get(id as usize)?;
+        let fiber = self.fibers.get(id as usize).filter(|fiber| fiber.state != State::Ended)?;
         Some(self.cpus[usize::from(fiber.cpu)].fiber == Some(id))
     }
 

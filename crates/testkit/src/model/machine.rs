@@ -28,13 +28,23 @@ pub struct Config {
     pub runnable: usize,
     /// Whether threads are seen to be on a CPU; `None`: nobody watches the scheduler.
     pub running: Option<bool>,
+    /// Whether CPU clocks of threads are seen to move on; `None`: nobody can read them.
+    pub clocks: Option<bool>,
     /// Pauses before a spin-then-park waiter parks.
     pub spin_budget: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { parallelism: 2, nodes: 1, clusters: 1, runnable: 1, running: None, spin_budget: 1 }
+        Self {
+            parallelism: 2,
+            nodes: 1,
+            clusters: 1,
+            runnable: 1,
+            running: None,
+            clocks: None,
+            spin_budget: 1,
+        }
     }
 }
 
@@ -168,6 +178,7 @@ impl<E: Engine> Machine<E> {
                 clusters: 1,
                 runnable: 1,
                 running: None,
+                clocks: None,
                 spin_budget: 0,
             },
             regions: Vec::new(),

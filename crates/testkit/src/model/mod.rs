@@ -16,7 +16,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{self, Relaxed};
 
-use lockwork_platform::{Clock, Platform, PoolNode};
+use lockwork_platform::{Clock, LastSeen, Platform, PoolNode};
 
 pub use cells::{Plain, Word};
 pub use engine::{Engine, RawCell, RawData, RawInt};
@@ -135,6 +135,14 @@ unsafe impl<E: Engine> Platform for Model<E> {
 
     fn running(_thread: u32) -> Option<bool> {
         E::machine(|machine| machine.config().running)
+    }
+
+    fn reads_cpu_time() -> bool {
+        E::machine(|machine| machine.config().clocks.is_some())
+    }
+
+    fn has_run(_thread: u32, _last: &mut LastSeen) -> Option<bool> {
+        E::machine(|machine| machine.config().clocks)
     }
 
     fn thread_id() -> u32 {

@@ -79,6 +79,13 @@ impl Scenario {
         self
     }
 
+    /// On a machine where the CPU clocks of threads are seen to move on, or to stand still.
+    #[must_use]
+    pub fn clocked(mut self, moving: bool) -> Self {
+        self.config.clocks = Some(moving);
+        self
+    }
+
     /// On a machine with two nodes: threads of odd and even number are on different ones.
     #[must_use]
     pub fn on_two_nodes(mut self) -> Self {

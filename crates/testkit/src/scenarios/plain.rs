@@ -203,6 +203,8 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         ("overloaded", Scenario::overloaded as fn(Scenario) -> Scenario),
         ("behind threads that run", |scenario| scenario.watched(true)),
         ("behind threads that do not run", |scenario| scenario.watched(false)),
+        ("behind clocks that move on", |scenario| scenario.clocked(true)),
+        ("behind clocks that stand still", |scenario| scenario.clocked(false)),
     ] {
         for id in [LockId::McsAware, LockId::FlexGuard] {
             let scenarios = scenarios_of(make(id), large).into_iter().map(outlook).collect();

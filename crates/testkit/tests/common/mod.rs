@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use lockwork_locks::catalogue::lookup;
 use lockwork_locks::rw::catalogue as rw;
@@ -69,11 +70,15 @@ pub(crate) fn reference(program: &str) -> String {
 /// A command for a program of the suite, free of any preload and of settings the tests themselves run under,
 /// that is killed when it does not end.
 pub(crate) fn command(program: &str) -> Command {
-    let mut command = Command::new("timeout");
+    let mut command = limited(&suite().join("bin").join(program), LIMIT_SECONDS);
+    command.current_dir(suite());
     command
-        .args(["-s", "KILL", &LIMIT_SECONDS.to_string()])
-        .arg(suite().join("bin").join(program))
-        .current_dir(suite());
+}
+
+/// The same for any program, and time.
+pub(crate) fn limited(program: &Path, seconds: u32) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", &seconds.to_string()]).arg(program);
     for (variable, _) in env::vars_os() {
         let name = variable.to_string_lossy();
         if name == "LD_PRELOAD" || name.starts_with("LOCKWORK_") || name.starts_with("SUITE_") {
@@ -86,7 +91,9 @@ pub(crate) fn command(program: &str) -> Command {
 /// The program of the one file `tests/NAME.c`, compiled. The caller removes it.
 pub(crate) fn compiled(name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name).with_extension("c");
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}", std::process::id()));
     let output = Command::new("gcc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
         .args([&out, &source])
@@ -94,13 +101,6 @@ pub(crate) fn compiled(name: &str) -> PathBuf {
         .expect("gcc");
     assert!(output.status.success(), "{}", text(&output));
     out
-}
-
-/// A command for such a program, which is killed when it does not end within a minute.
-pub(crate) fn limited(program: &Path) -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "60"]).arg(program);
-    command
 }
 
 /// Both streams of a process and how it ended, for a failure's message.

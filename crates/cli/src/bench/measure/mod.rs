@@ -38,8 +38,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
         .map_err(|_| Failure::usage("--measure is for `lockwork bench` itself: leave it out"))?;
     let subject = Subject::parse(&name)?;
     if AWARE.iter().any(|aware| name.contains(aware)) {
-        monitor::allow_cpu_clocks();
-        monitor::attach();
+        monitor::tell_who_runs();
     }
     let threads = args.threads.first().copied().unwrap_or(2);
     let benchmark = args.benchmarks.first().copied().unwrap_or(Benchmark::Pair);
