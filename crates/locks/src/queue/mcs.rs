@@ -197,7 +197,9 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
         let pred = unsafe { pred.as_ref() };
         // SAFETY: our node lives until it is granted or abandoned, and `wait_at` returns then.
         let ours = unsafe { node.as_ref() };
-        ours.ahead.set(pred.owner.get::<W>());
+        if W::LOOKS_AHEAD {
+            ours.ahead.set(pred.owner.who());
+        }
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
         W::wait_at(&ours.word, ours, deadline).is_ok()
     }
