@@ -3,7 +3,7 @@
 # outnumber CPUs, and the micro-benchmarks of `lockwork bench`. Run it on an otherwise idle machine.
 #
 #   scripts/bench.sh [pairs|every|startup|avl|rocksdb|crowds|blocking|rwlocks|locks|sim|monitor]...
-#   (default: all but monitor, which needs root, and is monitor_costs and monitor_helps)
+#   (default: all but monitor, which needs root, and is monitor_costs, monitor_helps and monitor_crowd)
 #
 # Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
 # compared is interleaved within one run of `lockwork compare`. Takes about two hours.
@@ -238,6 +238,7 @@ sim() {
 monitor() {
     monitor_costs
     monitor_helps
+    monitor_crowd
 }
 
 monitor_costs() {
@@ -250,9 +251,26 @@ monitor_costs() {
     overhead kccachetest 40 3 '^time: ' kccachetest wicked -th 64 -it 1 1500
 }
 
-# Aware locks whose waiters read CPU clocks, go by the monitor, or by signs, beside plain ones, with as many threads as CPUs and
-# with 16 times as many.
+# Aware locks beside plain ones, with as many threads as CPUs and with 16 times as many.
 monitor_helps() {
+    knowing few_and_many
+}
+few_and_many() {
+    tree "monitor/by-$by" --locks "pthread,mcs-spin,mcs-stp,mcs-aware,clh-aware,flexguard,gcr(mcs-stp)" \
+        --threads "$cpus,$((cpus * 16))" --runs "${BENCH_RUNS:-7}" --warmup 1 --timeout 20
+}
+
+# The one that is made for so many, against glibc's mutex alone, so often that some percent tell.
+monitor_crowd() {
+    knowing crowd
+}
+crowd() {
+    OPS=1000000 tree "monitor/by-$by-crowd" --locks pthread,flexguard --threads $((cpus * 16)) --runs "${BENCH_RUNS:-25}" \
+        --warmup 1 --timeout 20
+}
+
+# Runs a benchmark of aware locks whose waiters read CPU clocks, go by the monitor, or by signs.
+knowing() {
     local socket=$PWD/target/monitor.sock by
     local -i cpus
     cpus=$(nproc)
@@ -269,8 +287,7 @@ monitor_helps() {
                 clocks) unset LOCKWORK_CPU_CLOCKS ;;
                 monitor) LOCKWORK_MONITOR=$socket ;;
             esac
-            tree "monitor/by-$by" --locks "pthread,mcs-spin,mcs-stp,mcs-aware,clh-aware,flexguard,gcr(mcs-stp)" \
-                --threads "$cpus,$((cpus * 16))" --runs "${BENCH_RUNS:-7}" --warmup 1 --timeout 20
+            "$1"
         )
         stop_monitor
     done
