@@ -273,3 +273,24 @@ pub fn fork_reading<P: ModelPlatform>(subject: RwSubject, has_read: bool) -> Pla
         .with(move || _ = first.write(None))
         .with(move || _ = second.write(Some(expired())))
 }
+
+/// While a reader holds the lock, another comes and goes, and a writer waits for them, its thread forks. In the child the
+/// other reader may be inside for ever; but the forker must be, too.
+pub fn fork_reading_beside<P: ModelPlatform>(subject: RwSubject) -> Play {
+    let shelf = Shelf::<P>::new(subject);
+    let (parent, reader, writer) = (Arc::clone(&shelf), Arc::clone(&shelf), Arc::clone(&shelf));
+    shelf
+        .play(2, 4)
+        .with(move || {
+            assert!(parent.lock.lock_shared(None));
+            parent.until_waited_for();
+            P::fork();
+            // SAFETY: no other thread exists.
+            unsafe { parent.lock.forget_waiters() };
+            assert!(!parent.lock.try_lock_exclusive(), "the reader was forgotten");
+            parent.read_locked();
+            parent.read(None);
+        })
+        .with(move || _ = reader.read(None))
+        .with(move || _ = writer.write(None))
+}

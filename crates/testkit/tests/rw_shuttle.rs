@@ -4,7 +4,7 @@ use libtest_mimic::{Arguments, Trial};
 use lockwork_testkit::engines::shuttle::{Schedules, ShuttlePlatform, explore};
 use lockwork_testkit::model::Config;
 use lockwork_testkit::rw::RwSubject;
-use lockwork_testkit::rw_plays::{destroy, fork, fork_reading, play};
+use lockwork_testkit::rw_plays::{destroy, fork, fork_reading, fork_reading_beside, play};
 
 /// Plays for random schedules.
 const CROWDS: &[&str] = &[
@@ -42,6 +42,9 @@ fn check(subject: RwSubject, config: Config) {
     for has_read in [false, true] {
         let play = move || fork_reading::<ShuttlePlatform>(subject, has_read);
         explore(Schedules::Random(2_000), config, KEPT, play);
+    }
+    for schedules in [Schedules::Random(5_000), Schedules::Pct(5_000)] {
+        explore(schedules, config, KEPT, move || fork_reading_beside::<ShuttlePlatform>(subject));
     }
 }
 

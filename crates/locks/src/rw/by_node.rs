@@ -7,8 +7,8 @@
 //! first and that one the others.
 //!
 //! Deviations. The published locks have a flag of the writer's and counters of the readers', with a store-load race
-//! between them. Here a writer bars each node's word, which is also its count: readers come and go by one
-//! compare-and-swap on a word of their node, without fences, and one that is barred leaves no trace. A writer that
+//! race between them. Here a writer bars each node's word, which is also its count: readers come and go by one
+//! addition to a word of their node, without fences, and one that is barred has nothing to undo. A writer that
 //! waits for readers sleeps; the last of them wakes it. Parked readers sleep on their node's word. `c-rw-np`: the
 //! paper's readers pass through the writers' lock one by one; here only those that have found the lock barred twice.
 //! Who may park spins first. The kernel's waiters look at their own CPU's queue, which a program cannot see, so readers
@@ -49,9 +49,11 @@
 //! - I1: nodes are barred only by the holder of the writers' lock; while that is free, no node is barred.
 //! - I2: the number of readers is the sum of the live counts and of what `remaining` counts. A reader that acquires
 //!   adds 1 to a live count, or to `remaining` where that waits for readers; one that releases takes 1 from a live
-//!   count, or from `remaining` if it finds its node barred. A release on another node than the acquisition's makes one
-//!   count too small and another too large by the same: arithmetic wraps, and only the sum is used.
-//! - I3: a writer bars all nodes, which freezes their counts. If their sum is 0 and `remaining` says then that no readers
+//!   count, or from `remaining` if it finds its node barred. Who finds that only when it has changed the count has
+//!   changed nothing: a count is live until the operation that bars the word, which returns it, and begins anew when the
+//!   bar is lifted. A release on another node than the acquisition's makes one count too small and another too large by
+//!   the same: arithmetic wraps, and only the sum is used.
+//! - I3: a writer bars all nodes, and sums up the counts. If their sum is 0 and `remaining` says then that no readers
 //!   are counted there, there are none: until the bars are lifted none comes in, and nobody else changes `remaining`, which
 //!   the writer sets to 0. (Between two writers it only falls; an old value could but make it seem that there are some.)
 //!   Else the writer moves the sum into it in the one operation that ends the rest. From then on no reader comes in but
@@ -69,6 +71,9 @@
 //! - I8: a node's word is published `NEW`. It becomes live when a writer lifts its bar, or by a reader that came in on
 //!   the first node's word after it found the other published, if it is not barred then. So a writer that has barred
 //!   the first node's word sees every word that is live, or will be before it lifts that bar.
+//! - I9: a child of `fork` that finds a writer amid its bars has but the words to sum up. A reader that came too late it
+//!   takes for one that came before. One that released too late would be missed twice, by the word and by `remaining`: so
+//!   it takes itself from `remaining` only when the sum has been moved there, or its node's bar lifted.
 //!
 //! # Ordering
 //!
@@ -196,17 +201,8 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     unsafe fn unlock_shared(&self) {
         // SAFETY: read-locked.
         let shared = unsafe { self.shared.of_holder() };
-        let word = shared.word_here();
-        let mut seen = word.load(Relaxed);
-        while seen & BARRED == 0 {
-            // ORDER: Release is E2.
-            match word.compare_exchange(seen, seen.wrapping_sub(READER), Release, Relaxed) {
-                Ok(_) => return, // I5.
-                Err(now) => seen = now,
-            }
-        }
         // ORDER: Release is E3; Acquire is E3 and E4, for the last.
-        if shared.remaining.fetch_sub(READER, AcqRel) == READER {
+        if !shared.leave_here() && shared.remaining.fetch_sub(READER, AcqRel) == READER {
             // I3, I5.
             grant::<P>(&shared.turn);
         }
@@ -315,7 +311,7 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
             if word.load(Relaxed) & BARRED == 0 {
                 return;
             }
-            // The frozen count has been moved, or is one of those that come to nothing (I3). ORDER: Release is E1.
+            // The count has been moved, or is one of those that come to nothing (I3). ORDER: Release is E1.
             if word.fetch_and(PARKED, Release) & PARKED != 0 {
                 // SAFETY: alive until `dispose`, which waits for us (I5). I7.
                 unsafe { lockwork_platform::FutexCell::wake(ptr::from_ref(word), 1) };
@@ -349,7 +345,7 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
         unsafe { M::Token::from_word(word) }
     }
 
-    /// Bars all nodes. Returns their counts together, frozen.
+    /// Bars all nodes. Returns the sum of their counts.
     fn bar(&self) -> u32 {
         let mut readers = 0_u32;
         self.visit(|word| {

@@ -2,12 +2,12 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, AtomicInt, DataCell, NODE_BYTES, Native, Platform, PoolNode};
 
 use crate::hierarchical::directory::Children;
 use crate::hierarchical::lazy::State;
 use crate::hierarchical::part::LocalLock;
-use crate::wait::{WAITING, until_released};
+use crate::wait::{Patience, WAITING, until_released};
 
 /// A writer has or waits for the lock.
 pub(super) const BARRED: u32 = 1;
@@ -27,7 +27,7 @@ pub(super) const RESTING: u32 = 1 << 31;
 pub(super) const IDLE: u32 = 0;
 /// A writer has the lock.
 pub(super) const HELD: u32 = 1;
-/// The frozen counts of nodes that are still barred have been moved, or come to nothing together.
+/// The counts of nodes that are still barred have been moved, or come to nothing together.
 pub(super) const LIFTING: u32 = 2;
 
 /// Whether this is a value of `remaining` while no writer waits for readers; what is counted there may be less than none.
@@ -154,19 +154,39 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     #[cold]
     pub(super) fn enter_first(&self, index: usize) -> bool {
         let word = self.make_word(index);
-        let mut seen = self.home.word.load(Relaxed);
-        while seen & BARRED == 0 {
-            // ORDER: Acquire is E1, Release is E6.
-            match self.home.word.compare_exchange(seen, seen.wrapping_add(READER), AcqRel, Relaxed) {
-                Ok(_) => {
-                    // I8. ORDER: Release is E1, by way of us.
-                    let _ = word.compare_exchange(NEW, 0, Release, Relaxed);
-                    return true;
-                }
-                Err(now) => seen = now,
-            }
+        let home = &self.home.word;
+        // As in `enter`. ORDER: Acquire is E1, Release is E6.
+        if home.load(Relaxed) & BARRED != 0 || home.fetch_add(READER, AcqRel) & BARRED != 0 {
+            return false;
         }
+        // I8. ORDER: Release is E1, by way of us.
+        let _ = word.compare_exchange(NEW, 0, Release, Relaxed);
+        true
+    }
+
+    /// Takes a reader from this node's count. `false`: a writer has counted it, and it is to be taken from `remaining`.
+    #[inline(always)]
+    pub(super) fn leave_here(&self) -> bool {
+        let word = self.word_here();
+        // Read first: I9.
+        if word.load(Relaxed) & BARRED != 0 {
+            return false;
+        }
+        // ORDER: Release is E2.
+        if word.fetch_sub(READER, Release) & BARRED == 0 {
+            return true; // I5.
+        }
+        self.until_counted(word);
         false
+    }
+
+    /// Waits until nobody can take the word, barred before this thread was taken from it, for a count any more (I9).
+    #[cold]
+    fn until_counted(&self, word: &P::Futex) {
+        let mut patience = Patience::new::<P>();
+        while word.load(Relaxed) & BARRED != 0 && is_resting(self.remaining.load(Relaxed)) {
+            patience.pause::<P>();
+        }
     }
 
     /// The word of a further node, made if it is not there.
@@ -233,13 +253,7 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
 /// Adds a reader to a node's word, if that is not barred.
 #[inline(always)]
 pub(super) fn enter<P: Platform>(word: &P::Futex) -> bool {
-    let mut seen = word.load(Relaxed);
-    while seen & BARRED == 0 {
-        // ORDER: E1.
-        match word.compare_exchange(seen, seen.wrapping_add(READER), Acquire, Relaxed) {
-            Ok(_) => return true,
-            Err(now) => seen = now,
-        }
-    }
-    false
+    // Not by compare-and-swap: of many that try at once, one would succeed. I2: who comes too late has changed nothing.
+    // ORDER: E1.
+    word.load(Relaxed) & BARRED == 0 && word.fetch_add(READER, Acquire) & BARRED == 0
 }

@@ -172,14 +172,14 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
 
     /// Bars all readers. Returns whether there are none.
     fn end_rest(&self) -> bool {
-        let frozen = self.shared.bar();
+        let counted = self.shared.bar();
         // I3. ORDER: E3.
-        if frozen == 0 && self.shared.remaining.load(Acquire) == RESTING {
+        if counted == 0 && self.shared.remaining.load(Acquire) == RESTING {
             // ORDER: Relaxed: nobody joins readers that there are none of.
             self.shared.remaining.store(0, Relaxed);
             return true;
         }
-        let moved = frozen.wrapping_sub(RESTING);
+        let moved = counted.wrapping_sub(RESTING);
         // I3: the grant of the wait before has come.
         self.shared.turn.store(WAITING, Relaxed);
         // ORDER: E3, E4.
