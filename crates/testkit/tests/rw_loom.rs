@@ -48,8 +48,8 @@ const PHASED: &[(&str, usize)] =
 const VISIBLE: &[(&str, usize)] = &[("wrh  A", 0), ("wrh x r", 0), ("rxr r", 2)];
 
 /// Plays for a lock that is handed to a writer that was woken in vain after a long time, and otherwise taken without
-/// its guard.
-const HANDED: &[(&str, usize)] = &[("wew w", 2), ("wer w", 2), ("w x", 2)];
+/// its guard; and whose last reader hands on if somebody slept before it came.
+const HANDED: &[(&str, usize)] = &[("wew w", 2), ("wer w", 2), ("w x", 2), ("d w A", 1), ("d w w", 2)];
 
 /// Plays for locks that know nodes, in which threads 1 and 3 are on a node that has no state yet.
 const NODES: &[(&str, usize)] = &[("w r  r", 1), ("x r", 3)];

@@ -7,7 +7,8 @@
 //! wakes the first, who competes with newcomers once, then sets HANDOFF, and the next release hands it the lock.
 //!
 //! Deviations:
-//! - Whether the owner runs is not known in user space: spinners spin for a context-switch round trip. Waiters may give up.
+//! - Whether the owner runs is not known in user space: spinners spin for a context-switch round trip, and for up to twenty
+//!   while there are CPUs to spare. Waiters may give up.
 //! - The word has no owner, as any thread may release; who is handed the lock is told so in its own word, in place of
 //!   PICKUP.
 //! - The flags, the guard and the list are one word, so a release is one step, after which the lock may be gone.
@@ -71,7 +72,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     },
     summary: "one waiter at a time spins, the others queue for that, then sleep; a sleeper woken in vain is handed the lock",
     properties: "What Linux uses inside, to compare with. Newcomers keep the lock busy while a sleeper wakes up.",
-    deviations: "Spinners spin for a fixed time, wherever the owner is. Flags, guard and list are one word.",
+    deviations: "Spinners spin while there are CPUs to spare, wherever the owner is. Flags, guard and list are one word.",
     avoid: "NUMA machines: everybody changes one word. More threads than CPUs, where most of them get to sleep.",
 };
 
@@ -149,7 +150,8 @@ impl<P: Platform> LinuxMutex<P> {
     fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
         // From before it is in a queue: a child of `fork` must be able to find every ghost.
         registered::<P, _>(self.address(), || {
-            self.spinners.spin(self.address(), || self.take()) || self.sleep(deadline)
+            self.spinners.spin(self.address(), deadline, || self.take().then_some(true))
+                || self.sleep(deadline)
         })
     }
 

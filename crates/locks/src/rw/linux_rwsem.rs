@@ -1,71 +1,77 @@
-//! Linux's rw_semaphore in user space: one word with the readers' count, a list of sleepers in the order of their
-//! arrival, of which all readers are let in together, one writer at a time that spins, and a hand-off to a writer that
-//! has slept for too long.
+//! Linux's rw_semaphore in user space: a readers' count, a list of sleepers in the order of their arrival, of which all
+//! readers are let in together, one writer at a time that spins, and a hand-off to a writer that has slept for too long.
 //!
 //! David Howells, Alex Shi, Michel Lespinasse, Tim Chen, Davidlohr Bueso, Waiman Long, Peter Zijlstra and others, Linux
 //! (`kernel/locking/rwsem.c`, `osq_lock.c`), as of version 6. Readers come in while nobody sleeps, and on a lock that
-//! is free; further ones queue behind who sleeps. Writers queue (OSQ) for the right to spin, then sleep. Who releases
-//! lets in the readers (up to 256), if the first sleeper is one, wherever they are in the list; otherwise it tells the
-//! first writer to try. A writer that is told in vain 4 ms after it went to sleep sets HANDOFF, and the next release
-//! hands it the lock.
+//! is free; further ones queue behind who sleeps. Writers queue (OSQ) for the right to spin, for at most 25 us while
+//! readers have the lock, then sleep. Who releases lets in the readers (up to 256), if the first sleeper is one, wherever
+//! they are in the list; otherwise it tells the first writer to try. A writer that is told in vain 4 ms after it went to
+//! sleep sets HANDOFF, and the next release hands it the lock.
 //!
 //! Deviations:
-//! - Whether the owner runs is not known in user space: writers spin for a context-switch round trip. Waiters may give up.
-//! - Count, flags, guard and list are one word, changed by CAS, so a release is one step, after which the lock may be
-//!   gone. Linux adds a reader before it knows whether it may come in. There are at most 65,279 readers, and a batch;
-//!   others sleep until all have left.
-//! - The last reader becomes a writer before it hands on, so that nobody joins it meanwhile. Who is handed the lock has
-//!   it then, where Linux keeps others off it until it has taken it.
+//! - Whether the owner runs is not known in user space: writers spin for a context-switch round trip, and for up to twenty
+//!   while there are CPUs to spare. Waiters may give up.
+//! - A release is one step, after which the lock may be gone. So the last reader does not look at the list, but wakes the
+//!   first of it, a writer, who sleeps on the count then. A writer that becomes the first behind readers is woken for that.
+//! - All readers are let in with the first one, however many they are.
+//! - A reader that added itself in vain beside a writer leaves it at that: the writer's release clears the count.
+//! - Who is handed the lock has it then, where Linux keeps others off it until it has taken it.
 //! - A thread that may be a reader already comes in beside readers, whoever sleeps.
 //!
-//! Properties: 16 bytes a lock; 64 for each sleeper, none for holders. Everybody changes one word.
+//! Properties: 24 bytes a lock; 64 for each sleeper, none for holders. Everybody changes one word.
 //!
 //! # State
 //!
 //! ```text
-//! word:   readers (16 bits) │ last sleeper (0 = none) │ GUARD: the list is being changed │ HANDOFF │ LOCKED: by a writer
-//! list:   see [`sleepers`](crate::blocking::linux). Readers' words: PARKED → GRANTED;
-//!         writers': PARKED → WAITING (to try) → PARKED, or after HANDOFF → GRANTED
+//! count:  readers (27 bits) │ WATCHED │ WAITERS │ GUARD: the list is being changed │ HANDOFF │ LOCKED: by a writer
+//! last:   last sleeper (0 = none); list: see [`sleepers`](crate::blocking::linux). Readers' words: PARKED → GRANTED;
+//!         writers': PARKED → WAITING (to try) → PARKED, or WATCHING, who sleeps on the count → GRANTED or WAITING
 //! ```
 //!
 //! # Invariants
 //!
-//! - I1: who adds a reader or sets LOCKED holds the lock, for itself or for those that it is about to grant it to.
-//! - I2: the list is accessed by who set GUARD. While that is set, a lock that is held stays so: a release that would
-//!   free it waits.
-//! - I3: a writer joins the list while the lock is held, a reader with LOCKED set, behind a sleeper, or since there are
-//!   too many readers. So if LOCKED is clear, the first is a writer, or there are too many readers; and if the lock is
-//!   free, it has been told to try. It does, or takes the lock when it gives up: nobody who was told to try leaves a
-//!   free lock.
-//! - I4: HANDOFF is set by the first of the list, under the guard, on a lock that is held, and goes when that is handed
-//!   the lock or leaves. So the sleep that follows ends by a grant.
+//! - I1: who adds a reader while LOCKED is clear, or sets LOCKED, holds the lock, for itself or for those that it is about
+//!   to grant it to. With LOCKED set the readers' count means nothing, and it is 0 when LOCKED goes.
+//! - I2: the list, WAITERS, WATCHED and HANDOFF are changed by who set GUARD; WAITERS says that the list is not empty.
+//!   While GUARD is set LOCKED stays: a release that would clear it waits. Readers wait for nobody.
+//! - I3: a writer joins the list while it could not take the lock, a reader with LOCKED set or behind a sleeper. When LOCKED
+//!   goes, or the first leaves while it is clear, readers at the head of the list are let in. So if LOCKED is clear the first
+//!   is a writer.
+//! - I4: HANDOFF is set by the first of the list, which alone takes a free lock then, and goes when that has the lock or
+//!   leaves. A writer's release that finds it grants, unless the first watches.
 //! - I5: a sleeper is recycled by its owner when it is out of the list: taken out by itself, or chosen, and then
-//!   granted after the guard was released.
+//!   granted.
+//! - I6: if LOCKED is clear the first of the list watches, with WATCHED set, or was told to try, and will: it takes the lock,
+//!   sleeps with LOCKED set, until it is told again or granted the lock, or watches. Who makes it the first, or clears
+//!   LOCKED, tells it. It takes the lock when it gives up.
+//! - I7: who watches tries when it finds the lock free: whoever frees it wakes who sleeps on the count after that, whatever
+//!   else the writer was told. It is not granted the lock: a writer that came before its HANDOFF and releases then tells it.
 //!
 //! # Ordering
 //!
-//! - E1: the step that releases (Release) → the CAS that acquires (Acquire), by way of CASes: the section. The last
-//!   reader acquires those of the others when it becomes a writer.
-//! - E2: the guard's (E1 in [`sleepers`](crate::blocking::linux)): the list, and what its members say of themselves.
+//! - E1: the step that releases (Release) → the one that acquires (Acquire), by way of read-modify-writes: the section.
+//! - E2: the step that clears GUARD (Release) → the one that sets it (Acquire): the list, and what its members say.
 //! - E3: the grant (E1 in [`wait`](crate::wait)) → the owner's load of its word: the sections before, and accesses to
 //!   the sleeper.
 
 mod readers;
+mod sleeping;
 #[cfg(test)]
 mod tests;
 
-use core::ptr::{self, NonNull};
+use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Clock, DataCell, Deadline, Native, Platform, TimedOut};
+use lockwork_platform::{
+    AtomicCell, AtomicInt, ConstPlatform, DataCell, Deadline, FutexCell, Native, Platform,
+};
 
 use super::catalogue::{Favour, RwAlgorithm};
 use crate::api::RawRwLock;
-use crate::blocking::linux::sleepers::{
-    self, GUARD, Line, Spinners, append, has, last, linger, next, unlink, wake,
-};
+use crate::blocking::linux::sleepers::{self, Spinners, next, unlink, wake};
 use crate::catalogue::Citation;
-use crate::wait::{GRANTED, PARKED, Patience, WAITING, WAITING_ON_RWLOCK, grant, registered};
+use crate::competitive::backoff::Delay;
+use crate::wait::{WAITING, WAITING_ON_RWLOCK, grant};
 
 /// What is known of Linux's rw_semaphore.
 pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
@@ -74,7 +80,7 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     waiting: "stp",
     by_node: false,
     fairness: "FIFO, all readers with the first one; arriving writers pass sleepers for at most 4 ms",
-    bytes: 16,
+    bytes: 24,
     bytes_per_waiter: 64,
     timed: "writers spin; then sleeps until the deadline",
     recursion: "a thread that has read locks comes in beside readers",
@@ -84,28 +90,33 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     },
     summary: "readers share a count; one writer at a time spins, the others and all readers that must wait sleep in one list",
     properties: "What Linux uses inside, to compare with. A waiting reader takes 64 bytes, too.",
-    deviations: "Writers spin for a fixed time, wherever the owner is. Count, flags, guard and list are one word, changed by CAS; \
-                 at most 65,279 readers come in by themselves.",
+    deviations: "Writers spin while there are CPUs to spare, wherever the owner is. The first writer behind readers sleeps on the count, \
+                 where the last of them wakes it without a look at the list.",
     avoid: "Many cores that mostly read: all change one word.",
 };
 
 /// A writer has the lock.
-const LOCKED: usize = 1;
+const LOCKED: u32 = 1;
 /// The first sleeper, a writer, is to be handed the lock.
-const HANDOFF: usize = 2;
+const HANDOFF: u32 = 2;
+/// The list is being changed.
+const GUARD: u32 = 4;
+/// Somebody sleeps.
+const WAITERS: u32 = 8;
+/// The first sleeper sleeps on the count.
+const WATCHED: u32 = 16;
+/// What is changed by who set GUARD (I2).
+const GUARDED: u32 = GUARD | HANDOFF | WAITERS | WATCHED;
 /// One reader.
-const READER: usize = 1 << READERS_SHIFT;
-const READERS_SHIFT: u32 = 48;
+const READER: u32 = 32;
+/// All readers.
+const READERS: u32 = !(READER - 1);
 
-/// Readers that are let in together.
-const MOST_WOKEN: usize = 256;
-/// While there are as many readers, no more come in but one batch.
-const MOST_READERS: usize = u16::MAX as usize - MOST_WOKEN;
+/// In a writer's word: it sleeps on the count.
+const WATCHING: u32 = 4;
 
 /// A writer that was told in vain claims the lock when it has slept for so long.
 const PATIENCE_NS: u64 = 4_000_000;
-
-const _: () = assert!(usize::BITS == 64, "a pointer leaves room for a count");
 
 /// What a sleeper says of itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,28 +130,34 @@ struct Wish {
 
 type Sleeper<P> = sleepers::Sleeper<P, Wish>;
 
-/// A value of the lock's word, or the last of a list.
-type Tagged<P> = *mut Sleeper<P>;
-
-fn readers<P: Platform>(word: Tagged<P>) -> usize {
-    word.addr() >> READERS_SHIFT
-}
-
-fn is_held<P: Platform>(word: Tagged<P>) -> bool {
-    has(word, LOCKED) || readers::<P>(word) != 0
+fn is_held(count: u32) -> bool {
+    count & (READERS | LOCKED) != 0
 }
 
 /// Whether a reader comes in beside what is there, or on a free lock.
 #[inline(always)]
-fn is_open<P: Platform>(word: Tagged<P>) -> bool {
-    last(word).is_null() || readers::<P>(word) == 0
+fn is_open(count: u32) -> bool {
+    count & (LOCKED | HANDOFF) == 0 && (count & WAITERS == 0 || count & READERS == 0)
+}
+
+/// Whether a thread comes in that may be a reader already.
+#[inline(always)]
+fn is_read(count: u32) -> bool {
+    count & LOCKED == 0
+}
+
+/// The flags that only who set GUARD changes, those in `flags`, as they are to be with `end` as the last of the list.
+fn unguarded<P: Platform>(end: *mut Sleeper<P>, flags: u32) -> u32 {
+    if end.is_null() { flags & !GUARDED } else { flags & !GUARD | WAITERS }
 }
 
 /// Linux's rw_semaphore.
 #[repr(C)]
 pub struct LinuxRwsem<P: Platform> {
     /// Written by everybody.
-    word: Line<P, Wish>,
+    count: P::Futex,
+    /// The last of the list. Of who set GUARD.
+    last: P::Ptr<Sleeper<P>>,
     spinners: Spinners<P>,
 }
 
@@ -148,7 +165,7 @@ const _: () = assert!(size_of::<LinuxRwsem<Native>>() == ALGORITHM.bytes);
 
 impl<P: Platform> core::fmt::Debug for LinuxRwsem<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("LinuxRwsem").field("word", &self.word.load(Relaxed)).finish_non_exhaustive()
+        f.debug_struct("LinuxRwsem").field("count", &self.count.load(Relaxed)).finish_non_exhaustive()
     }
 }
 
@@ -156,297 +173,221 @@ impl LinuxRwsem<Native> {
     /// An unlocked lock, for statics.
     #[must_use]
     pub const fn unlocked() -> Self {
-        Self { word: Line::unlocked(), spinners: Spinners::unlocked() }
+        Self { count: Native::FUTEX_ZERO, last: Native::null(), spinners: Spinners::unlocked() }
     }
 }
 
 impl<P: Platform> LinuxRwsem<P> {
-    const HELD: Tagged<P> = ptr::without_provenance_mut(LOCKED);
-
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize | WAITING_ON_RWLOCK
     }
 
-    /// Adds a reader if there is no writer, and if that is how readers come in.
+    /// Adds a reader if that is how readers come in.
     #[inline(always)]
-    fn enter(&self, admits: impl Fn(Tagged<P>) -> bool) -> bool {
-        let mut seen = self.word.load(Relaxed);
-        while !has(seen, LOCKED) && readers::<P>(seen) < MOST_READERS && admits(seen) {
-            // ORDER: Acquire is E1. Failure tells only what to try next.
-            match self.word.compare_exchange(seen, seen.map_addr(|addr| addr + READER), Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
+    fn enter(&self, admits: impl Fn(u32) -> bool) -> bool {
+        if !admits(self.count.load(Relaxed)) {
+            return false;
         }
-        false
-    }
-
-    /// Takes the lock for writing if it is free.
-    fn take(&self) -> bool {
-        let mut seen = self.word.load(Relaxed);
-        while !is_held::<P>(seen) {
-            // ORDER: Acquire is E1. Failure tells only what to try next.
-            match self.word.compare_exchange(seen, seen.map_addr(|addr| addr | LOCKED), Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
-    }
-
-    #[cold]
-    fn read_slow(&self, deadline: Option<Deadline>, again: bool) -> bool {
-        // From before it is in the list: a child of `fork` must be able to find every ghost.
-        registered::<P, _>(self.address(), || {
-            let end = self.word.guard();
-            if self.enter(|seen| again || last(seen).is_null()) {
-                self.unguard(end);
-                return true;
-            }
-            self.sleep(end, Wish { reads: true, ..Wish::default() }, deadline)
-        })
-    }
-
-    #[cold]
-    fn write_slow(&self, deadline: Option<Deadline>) -> bool {
-        // As above.
-        registered::<P, _>(self.address(), || {
-            if self.spinners.spin(self.address(), || self.take()) {
-                return true;
-            }
-            let claims_at = P::now(Clock::Monotonic) + PATIENCE_NS;
-            let end = self.word.guard();
-            if self.take() {
-                self.unguard(end);
-                return true;
-            }
-            self.sleep(end, Wish { claims_at, ..Wish::default() }, deadline)
-        })
-    }
-
-    /// Clears GUARD. `end` is the last of the list now.
-    fn unguard(&self, end: Tagged<P>) {
-        self.word.unguard(end, |own| own);
-    }
-
-    /// Sleeps behind `end`, with the guard set, which it clears. Whether the lock was acquired before the deadline.
-    fn sleep(&self, end: Tagged<P>, wish: Wish, deadline: Option<Deadline>) -> bool {
-        let node = P::alloc_node::<Sleeper<P>>();
-        // SAFETY: I5: ours, until it is freed below.
-        let sleeper = unsafe { node.as_ref() };
-        // SAFETY: nobody else knows of it yet.
-        unsafe { sleeper.wish.set(wish) };
-        // SAFETY: I2; and the node is ours.
-        unsafe { append(end, node.as_ptr()) };
-        self.unguard(node.as_ptr()); // I2, I3: still held.
-        let acquired = loop {
-            match sleeper.sleep(deadline) {
-                Ok(GRANTED) => break true,
-                Ok(_) if self.retry(node, sleeper) => break true,
-                Ok(_) => {}
-                Err(TimedOut) => break self.leave(node, sleeper),
-            }
-        };
-        // SAFETY: I5: out of the list.
-        unsafe { P::free_node(node) };
-        acquired
-    }
-
-    /// Tries to take the lock, as a writer that is the first of the list and was told to. If that is in vain it sleeps on.
-    fn retry(&self, node: NonNull<Sleeper<P>>, sleeper: &Sleeper<P>) -> bool {
-        let end = self.word.guard();
-        if self.take() {
-            // SAFETY: I2: in the list.
-            let end = unsafe { unlink(end, node.as_ptr()) };
-            self.unguard(end);
+        // ORDER: Acquire is E1.
+        let before = self.count.fetch_add(READER, Acquire);
+        if admits(before) {
             return true;
         }
-        // SAFETY: I2.
-        if P::now(Clock::Monotonic) < unsafe { sleeper.wish.get() }.claims_at {
-            // Before it can be told again. ORDER: Relaxed: E2.
-            sleeper.word.store(PARKED, Relaxed);
-            self.unguard(end);
-        } else {
-            self.word.unguard(end, |own| own | HANDOFF);
-            // I4: to be granted. ORDER: Relaxed: what comes of it is read again.
-            linger::<P>(&sleeper.word);
-            let _ = sleeper.word.compare_exchange(WAITING, PARKED, Relaxed, Relaxed);
+        if is_read(before) {
+            // SAFETY: I1: it is a reader like any other.
+            unsafe { self.unlock_shared() };
         }
         false
     }
 
-    /// Leaves the list at the deadline, unless it was chosen, or is a writer and the lock free. Whether it was acquired.
-    fn leave(&self, node: NonNull<Sleeper<P>>, sleeper: &Sleeper<P>) -> bool {
-        let end = self.word.guard();
-        // SAFETY: I2.
-        let wish = unsafe { sleeper.wish.get() };
-        if wish.is_chosen {
-            self.unguard(end);
-            // I5: the grant is certain.
-            return sleeper.sleep(None) == Ok(GRANTED);
-        }
-        // I3.
-        let acquired = !wish.reads && self.take();
-        // SAFETY: I2: not empty, as `node` is in it.
-        let is_first = unsafe { next(end) } == node.as_ptr();
-        // SAFETY: I2: in the list.
-        let end = unsafe { unlink(end, node.as_ptr()) };
-        if !is_first || has(self.word.load(Relaxed), LOCKED) {
-            // I4: the flag is the first one's.
-            let clear = if is_first { HANDOFF } else { 0 };
-            self.word.unguard(end, |own| own & !clear);
-            return acquired;
-        }
-        // Readers that slept behind a writer may come in beside those that are there (I3).
-        self.let_readers_in(end, |own| own & !HANDOFF);
-        false
-    }
-
-    /// Ends with the guard, which it clears, and `change`s the lock's own bits. If the first of the list is a reader,
-    /// and readers may come in after that, they do. Whether it is one.
-    fn let_readers_in(&self, end: Tagged<P>, change: impl Fn(usize) -> usize) -> bool {
-        let (rest, chosen, count) = if readers::<P>(self.word.load(Relaxed)) > MOST_READERS {
-            (end, ptr::null_mut(), 0)
-        } else {
-            Self::choose(end)
-        };
-        self.word.unguard(rest, |own| change(own) + count * READER);
-        Self::grant_all(chosen);
-        count != 0
-    }
-
-    /// Releases as the last reader of a lock for which somebody sleeps, perhaps. Whether it was the last.
-    #[cold]
-    fn unlock_last(&self) -> bool {
-        // A child of a reader that forks must find that the guard is a ghost's.
-        registered::<P, _>(self.address(), || {
-            let mut patience = Patience::new::<P>();
-            loop {
-                let seen = self.word.load(Relaxed);
-                if readers::<P>(seen) != 1 {
-                    return false; // Somebody has come in beside us.
-                }
-                let alone = seen.map_addr(|addr| addr - READER + (LOCKED | GUARD));
-                // ORDER: Acquire is E1, as the other readers' sections are ours to hand on, and E2.
-                if !has(seen, GUARD) && self.word.compare_exchange(seen, alone, Acquire, Relaxed).is_ok() {
-                    self.hand_on(last(seen), 0);
-                    return true;
-                }
-                patience.pause::<P>();
+    /// Takes the lock for writing if it is free, and not about to be handed to somebody else than the caller.
+    fn take(&self, is_first: bool) -> bool {
+        let others = if is_first { 0 } else { HANDOFF };
+        let mut seen = self.count.load(Relaxed);
+        while seen & (READERS | LOCKED | others) == 0 {
+            // ORDER: Acquire is E1. Failure tells only what to try next.
+            match self.count.compare_exchange(seen, seen | LOCKED, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
             }
-        })
+        }
+        false
+    }
+
+    /// Sets GUARD. Returns the last of the list.
+    fn guard(&self) -> *mut Sleeper<P> {
+        let mut delay = Delay::new::<P>(P::spin_budget());
+        loop {
+            if self.count.load(Relaxed) & GUARD == 0 {
+                // ORDER: Acquire is E2.
+                let before = self.count.fetch_or(GUARD, Acquire);
+                if before & GUARD == 0 {
+                    let end = self.last.load(Relaxed);
+                    debug_assert_eq!(end.is_null(), before & WAITERS == 0, "I2");
+                    return end;
+                }
+            }
+            delay.pause::<P>();
+        }
+    }
+
+    /// Clears GUARD, with `end` as the last of the list, and otherwise changes the flags that are the guard's; those of an
+    /// empty list go.
+    fn unguard(&self, end: *mut Sleeper<P>, change: impl Fn(u32) -> u32) {
+        self.last.store(end, Relaxed);
+        let before = self.count.load(Relaxed) & GUARDED;
+        // By an addition, as I2 says what is there: readers that come and go would make an exchange fail for ever.
+        // ORDER: Release is E2.
+        self.count.fetch_add(unguarded(end, change(before)).wrapping_sub(before), Release);
+    }
+
+    /// Clears LOCKED and GUARD, as the writer, with `end` as the last of the list, and adds so many readers. What the count
+    /// was.
+    fn release(&self, end: *mut Sleeper<P>, readers: u32) -> u32 {
+        self.last.store(end, Relaxed);
+        let mut seen = self.count.load(Relaxed);
+        loop {
+            // I1: only readers that came in vain are lost.
+            let released = unguarded(end, seen & GUARDED) + readers * READER;
+            // ORDER: Release is E1 and E2.
+            match self.count.compare_exchange(seen, released, Release, Relaxed) {
+                Ok(_) => return seen,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Tells the first of the list that ends with `end`, a writer, to try: what its word was, and where that is.
+    fn tell_first(end: *mut Sleeper<P>) -> (u32, *const P::Futex) {
+        // SAFETY: I2.
+        let first = unsafe { next(end) };
+        // SAFETY: I5: in the list.
+        let word = &unsafe { &*first }.word;
+        // I7. ORDER: Relaxed: it is to try, and may fail.
+        (word.swap(WAITING, Relaxed), ptr::from_ref(word))
     }
 
     /// Releases as the writer of a lock for which somebody sleeps, perhaps.
     #[cold]
     fn unlock_exclusive_slow(&self) {
-        self.hand_on(self.word.guard(), 0);
+        self.hand_on(self.guard(), 0);
     }
 
     /// Releases with LOCKED and the guard set, or leaves a reader in its place.
-    fn hand_on(&self, end: Tagged<P>, reader: usize) {
-        let change = |own| own - LOCKED + reader;
-        if end.is_null() || Self::begins_with_reader(end) || reader != 0 {
-            self.let_readers_in(end, change);
-            return;
+    fn hand_on(&self, end: *mut Sleeper<P>, reader: u32) {
+        if reader != 0 || end.is_null() || Self::begins_with_reader(end) {
+            let readers = Self::readers_first(end) + reader;
+            return Self::let_in(end, |rest| _ = self.release(rest, readers));
         }
+        // I7.
+        if self.count.load(Relaxed) & (HANDOFF | WATCHED) == HANDOFF {
+            return self.grant_first(end);
+        }
+        let count = ptr::from_ref(&self.count);
+        let (before, address) = Self::tell_first(end);
+        // From here on there may be no lock, and no sleeper.
+        if self.release(end, 0) & WATCHED == 0 {
+            wake::<P>(before, address);
+        } else {
+            // SAFETY: alive under the guard; a wake that comes late is spurious. I7.
+            unsafe { FutexCell::wake(count, 1) };
+        }
+    }
+
+    /// Lets the readers in that the list which ends with `end` begins with, if it does, and tells the writer that is the
+    /// first then. `unguard`, told the last of the list, adds the readers, unless they have been, and clears the guard.
+    fn let_in(end: *mut Sleeper<P>, unguard: impl FnOnce(*mut Sleeper<P>)) {
+        let (rest, chosen) = Self::choose(end);
+        let told = (!rest.is_null()).then(|| Self::tell_first(rest));
+        unguard(rest);
+        // From here on there may be no lock, and no sleeper but those that are chosen.
+        if let Some((before, address)) = told {
+            wake::<P>(before, address);
+        }
+        Self::grant_all(chosen);
+    }
+
+    /// Hands the lock, with the guard set, to the first of the list that ends with `end`.
+    fn grant_first(&self, end: *mut Sleeper<P>) {
         // SAFETY: I2: a writer.
         let first = unsafe { next(end) };
         // SAFETY: I5: in the list.
-        let sleeper = unsafe { &*first };
-        if has(self.word.load(Relaxed), HANDOFF) {
-            // SAFETY: I2.
-            let wish = unsafe { sleeper.wish.get() };
-            // SAFETY: I2.
-            unsafe { sleeper.wish.set(Wish { is_chosen: true, ..wish }) };
-            // SAFETY: I2: in the list.
-            let rest = unsafe { unlink(end, first) };
-            self.word.unguard(rest, |own| own & !HANDOFF);
-            grant::<P>(&sleeper.word);
-            return;
-        }
-        let address = ptr::from_ref(&sleeper.word);
-        // I3. ORDER: Relaxed: it is to try, and may fail.
-        let before = sleeper.word.swap(WAITING, Relaxed);
-        // From here on there may be no lock, and no sleeper.
-        self.word.unguard(end, change);
-        wake::<P>(before, address);
+        let Sleeper::<P> { word, wish, .. } = unsafe { &*first };
+        // SAFETY: I2.
+        let said = unsafe { wish.get() };
+        // SAFETY: I2.
+        unsafe { wish.set(Wish { is_chosen: true, ..said }) };
+        // SAFETY: I2: in the list.
+        let rest = unsafe { unlink(end, first) };
+        self.unguard(rest, |flags| flags & !HANDOFF);
+        grant::<P>(word);
     }
 }
 
 // SAFETY: I1 excludes writers against everybody; E1 and E3 order the sections.
 unsafe impl<P: Platform> RawRwLock<P> for LinuxRwsem<P> {
     fn new() -> Self {
-        Self { word: Line::new(), spinners: Spinners::new() }
+        Self { count: P::Futex::new(0), last: P::Ptr::new(ptr::null_mut()), spinners: Spinners::new() }
     }
 
     #[inline]
     fn lock_shared(&self, deadline: Option<Deadline>) -> bool {
-        self.enter(is_open::<P>) || self.read_slow(deadline, false)
+        self.enter(is_open) || self.read_slow(deadline, false)
     }
 
     #[inline]
     fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
-        self.enter(|_| true) || self.read_slow(deadline, true)
+        self.enter(is_read) || self.read_slow(deadline, true)
     }
 
     #[inline]
     fn try_lock_shared(&self) -> bool {
-        self.enter(is_open::<P>)
+        self.enter(is_open)
     }
 
     #[inline]
     unsafe fn unlock_shared(&self) {
-        loop {
-            let mut seen = self.word.load(Relaxed);
-            while readers::<P>(seen) > 1 || seen.addr() == READER {
-                let left = seen.map_addr(|addr| addr - READER);
-                // ORDER: Release is E1. From here on there may be no lock.
-                match self.word.compare_exchange(seen, left, Release, Relaxed) {
-                    Ok(_) => return,
-                    Err(now) => seen = now,
-                }
-            }
-            if self.unlock_last() {
-                return;
-            }
+        let count = ptr::from_ref(&self.count);
+        // ORDER: Release is E1. From here on there may be no lock.
+        let before = self.count.fetch_sub(READER, Release);
+        if before & (READERS | WATCHED) == READER | WATCHED {
+            // SAFETY: a wake that comes late is spurious. I7.
+            unsafe { FutexCell::wake(count, 1) };
         }
     }
 
     #[inline]
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
         // ORDER: Acquire is E1. Failure tells nothing.
-        self.word.compare_exchange(ptr::null_mut(), Self::HELD, Acquire, Relaxed).is_ok()
-            || self.write_slow(deadline)
+        self.count.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok() || self.write_slow(deadline)
     }
 
     #[inline]
     fn try_lock_exclusive(&self) -> bool {
-        self.take()
+        self.take(false)
     }
 
     #[inline]
     unsafe fn unlock_exclusive(&self) {
         // ORDER: Release is E1. From here on there may be no lock.
-        if self.word.compare_exchange(Self::HELD, ptr::null_mut(), Release, Relaxed).is_err() {
+        if self.count.compare_exchange(LOCKED, 0, Release, Relaxed).is_err() {
             self.unlock_exclusive_slow();
         }
     }
 
     unsafe fn downgrade(&self) {
-        self.hand_on(self.word.guard(), READER);
+        self.hand_on(self.guard(), 1);
     }
 
     fn is_locked(&self) -> bool {
-        is_held::<P>(self.word.load(Relaxed))
+        is_held(self.count.load(Relaxed))
     }
 
     unsafe fn forget_waiters(&self) {
-        let seen = self.word.load(Relaxed);
-        self.word.store(
-            ptr::without_provenance_mut(seen.addr() & (LOCKED | usize::MAX << READERS_SHIFT)),
-            Relaxed,
-        );
+        let seen = self.count.load(Relaxed);
+        // I1.
+        self.count.store(if seen & LOCKED != 0 { LOCKED } else { seen & READERS }, Relaxed);
+        self.last.store(ptr::null_mut(), Relaxed);
         self.spinners.clear();
     }
 }

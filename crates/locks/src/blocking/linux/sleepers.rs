@@ -1,11 +1,11 @@
-//! What Linux's sleeping locks share: the list of sleepers in the lock's word, under a guard in the same word, and the
-//! queue of those that spin before they sleep.
+//! What Linux's sleeping locks share: the list of sleepers, and the queue of those that spin before they sleep. And the word
+//! of a mutex, which has the list and its guard in it; a rw_semaphore has them beside its readers' count.
 //!
 //! # State
 //!
 //! ```text
-//! word:   the lock's own │ last sleeper (0 = none) │ GUARD: the list is being changed │ the lock's own
-//! bits:   48–63            6–47                     2                                  0–1
+//! word:   last sleeper (0 = none) │ GUARD: the list is being changed │ the lock's own
+//! bits:   6–47                     2                                  0–1
 //! list:   a ring: the last one's `next` is the first
 //! ```
 //!
@@ -31,7 +31,7 @@ use lockwork_platform::{
 use crate::api::RawLock;
 use crate::queue::mcs::Mcs;
 use crate::queue::node_lock::NodeLock;
-use crate::wait::{GRANTED, PARKED, Patience, WaitPolicy, abandon, poll_within};
+use crate::wait::{GRANTED, PARKED, Patience, WaitPolicy, abandon, poll_within, spin_with_room};
 
 /// The list is being changed.
 pub(crate) const GUARD: usize = 4;
@@ -98,7 +98,9 @@ pub(crate) fn last<P: Platform, T: Wish>(word: Tagged<P, T>) -> Tagged<P, T> {
 /// `sleeper` is in a list that the caller may access.
 pub(crate) unsafe fn next<P: Platform, T: Wish>(sleeper: Tagged<P, T>) -> Tagged<P, T> {
     // SAFETY: the caller's contract.
-    unsafe { &*sleeper }.next.load(Relaxed)
+    let next = unsafe { &*sleeper }.next.load(Relaxed);
+    debug_assert!(!next.is_null(), "a ring");
+    next
 }
 
 /// Puts a sleeper at the end of the list that ends with `end`.
@@ -211,8 +213,9 @@ pub(crate) struct Optimist;
 impl<P: Platform> WaitPolicy<P> for Optimist {
     const NAME: &'static str = "spin";
 
-    fn wait(word: &P::Futex, _deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        linger::<P>(word);
+    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        // ORDER: Relaxed: looked at again.
+        spin_with_room::<P, _>(0, deadline, || (word.load(Relaxed) == GRANTED).then_some(()), || ());
         abandon::<P>(word)
     }
 }
@@ -233,15 +236,22 @@ impl<P: Platform> Spinners<P> {
         Self(Mcs::new())
     }
 
-    /// Spins for a lock that waiters call `address`, one thread at a time. Whether an attempt succeeded.
-    pub(crate) fn spin(&self, address: usize, mut attempt: impl FnMut() -> bool) -> bool {
+    /// Spins for a lock that waiters call `address`, one thread at a time, not beyond the deadline and until `attempt` says
+    /// whether it succeeded or is to be given up. Whether it succeeded.
+    pub(crate) fn spin(
+        &self,
+        address: usize,
+        deadline: Option<Deadline>,
+        attempt: impl FnMut() -> Option<bool>,
+    ) -> bool {
         /// Whoever waits for the right to spin gives up, by its policy.
-        const NOT_FOR_EVER: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 0 });
-        let Some(place) = self.0.acquire_for(address, NOT_FOR_EVER) else { return false };
-        let acquired = poll_within::<P, _>(P::spin_budget(), || attempt().then_some(())).is_some();
+        const NOT_FOR_EVER: Deadline = Deadline { clock: Clock::Monotonic, ns: u64::MAX };
+        let deadline = deadline.unwrap_or(NOT_FOR_EVER);
+        let Some(place) = self.0.acquire_for(address, Some(deadline)) else { return false };
+        let acquired = spin_with_room::<P, _>(0, Some(deadline), attempt, || ());
         // SAFETY: acquired above.
         unsafe { self.0.unlock(place) };
-        acquired
+        acquired == Some(true)
     }
 
     /// In a child after `fork`: nobody spins.

@@ -1,7 +1,10 @@
 //! Who is let in, step by step.
 
+use core::ptr::NonNull;
+
 use super::*;
-use crate::blocking::linux::sleepers::line_up;
+use crate::blocking::linux::sleepers::append;
+use crate::wait::{GRANTED, PARKED};
 
 type Node = NonNull<Sleeper<Native>>;
 
@@ -10,13 +13,30 @@ const WRITES: Wish = Wish { reads: false, claims_at: u64::MAX, is_chosen: false 
 /// One that has slept for long.
 const CLAIMS: Wish = Wish { claims_at: 0, ..WRITES };
 
-fn word(lock: &LinuxRwsem<Native>) -> usize {
-    lock.word.load(Relaxed).addr()
+fn count(lock: &LinuxRwsem<Native>) -> u32 {
+    lock.count.load(Relaxed)
 }
 
-/// The word with so many readers, this last sleeper, and these flags.
-fn expected(readers: usize, last: Option<Node>, flags: usize) -> usize {
-    readers * READER + last.map_or(0, |node| node.as_ptr().addr()) + flags
+fn last(lock: &LinuxRwsem<Native>) -> *mut Sleeper<Native> {
+    lock.last.load(Relaxed)
+}
+
+/// A sleeper in the list.
+fn line_up(lock: &LinuxRwsem<Native>, wish: Wish) -> Node {
+    let node = Native::alloc_node::<Sleeper<Native>>();
+    // SAFETY: ours.
+    let sleeper = unsafe { node.as_ref() };
+    // SAFETY: ours.
+    unsafe { sleeper.wish.set(wish) };
+    let end = lock.guard();
+    // SAFETY: ours, and the list under the guard.
+    unsafe { append(end, node.as_ptr()) };
+    if end.is_null() && !wish.reads {
+        lock.stay_first(node.as_ptr(), sleeper, 0);
+    } else {
+        lock.unguard(node.as_ptr(), |count| count);
+    }
+    node
 }
 
 fn said(node: Node) -> u32 {
@@ -28,7 +48,7 @@ fn said(node: Node) -> u32 {
 fn written<const N: usize>(wishes: [Wish; N]) -> (LinuxRwsem<Native>, [Node; N]) {
     let lock = LinuxRwsem::unlocked();
     assert!(lock.lock_exclusive(None));
-    let nodes = wishes.map(|wish| line_up(&lock.word, wish));
+    let nodes = wishes.map(|wish| line_up(&lock, wish));
     (lock, nodes)
 }
 
@@ -38,7 +58,7 @@ fn read<const N: usize>(readers: usize, wishes: [Wish; N]) -> (LinuxRwsem<Native
     for _ in 0..readers {
         assert!(lock.lock_shared(None));
     }
-    let nodes = wishes.map(|wish| line_up(&lock.word, wish));
+    let nodes = wishes.map(|wish| line_up(&lock, wish));
     (lock, nodes)
 }
 
@@ -64,44 +84,71 @@ fn retry(lock: &LinuxRwsem<Native>, node: Node) -> bool {
 
 #[test]
 fn zeroed_memory_is_an_unlocked_lock() {
-    // SAFETY: null pointers are valid atomic pointers.
+    // SAFETY: zeros and null pointers are valid atomics.
     let lock: LinuxRwsem<Native> = unsafe { core::mem::zeroed() };
     assert!(lock.try_lock_exclusive() && !lock.try_lock_shared() && !lock.try_lock_exclusive());
-    assert_eq!(word(&lock), LOCKED);
+    assert_eq!(count(&lock), LOCKED);
     end_write(&lock);
-    assert_eq!(word(&lock), 0);
+    assert_eq!(count(&lock), 0);
 }
 
 #[test]
 fn all_readers_come_in_with_the_first_one() {
     let (lock, nodes) = written([READS, WRITES, READS]);
     end_write(&lock);
-    assert_eq!(nodes.map(said), [GRANTED, PARKED, GRANTED]);
-    assert_eq!(word(&lock), expected(2, Some(nodes[1]), 0));
+    assert_eq!(nodes.map(said), [GRANTED, WAITING, GRANTED]);
+    assert_eq!((count(&lock), last(&lock)), ((2 * READER) | WAITERS, nodes[1].as_ptr()));
     assert!(!lock.try_lock_shared(), "a writer sleeps");
     assert!(lock.lock_shared_again(None), "a reader may be one already");
+    assert!(!retry(&lock, nodes[1]));
+    assert_eq!((said(nodes[1]), count(&lock)), (WATCHING, (3 * READER) | WAITERS | WATCHED));
     (0..3).for_each(|_| end_read(&lock));
-    assert_eq!(said(nodes[1]), WAITING);
-    assert_eq!(word(&lock), expected(0, Some(nodes[1]), 0));
+    assert!(retry(&lock, nodes[1]));
+    assert_eq!(count(&lock), LOCKED);
 }
 
 #[test]
 fn a_writer_told_in_vain_is_handed_the_lock_once_it_has_slept_for_long() {
     for wish in [WRITES, CLAIMS] {
+        let claims = wish.claims_at == 0;
         let (lock, nodes) = written([wish, READS]);
         end_write(&lock);
         assert_eq!(nodes.map(said), [WAITING, PARKED]);
-        assert!(lock.lock_shared(None), "a newcomer is faster");
+        assert!(lock.try_lock_exclusive(), "a newcomer is faster");
         assert!(!retry(&lock, nodes[0]));
         assert_eq!(said(nodes[0]), PARKED);
-        end_read(&lock);
-        let is_handed = wish.claims_at == 0;
-        assert_eq!(nodes.map(said), [if is_handed { GRANTED } else { WAITING }, PARKED]);
-        let flags = if is_handed { LOCKED } else { 0 };
-        assert_eq!(word(&lock), expected(0, Some(nodes[1]), flags));
-        assert!(is_handed || retry(&lock, nodes[0]));
         end_write(&lock);
-        assert_eq!(word(&lock), expected(1, None, 0));
+        assert_eq!(nodes.map(said), [if claims { GRANTED } else { WAITING }, PARKED]);
+        assert_eq!(count(&lock), if claims { WAITERS | LOCKED } else { WAITERS });
+        assert!(claims || retry(&lock, nodes[0]));
+        end_write(&lock);
+        assert_eq!((count(&lock), last(&lock)), (READER, ptr::null_mut()));
+    }
+}
+
+#[test]
+fn the_first_writer_behind_readers_watches_the_count() {
+    for wish in [WRITES, CLAIMS] {
+        let claims = wish.claims_at == 0;
+        let (lock, nodes) = read(2, [wish, WRITES]);
+        assert_eq!(nodes.map(said), [WATCHING, PARKED]);
+        assert_eq!(count(&lock), (2 * READER) | WAITERS | WATCHED);
+        assert!(!retry(&lock, nodes[0]));
+        assert_eq!(nodes.map(said), [WATCHING, PARKED]);
+        (0..2).for_each(|_| end_read(&lock));
+        let claim = if claims { HANDOFF } else { 0 };
+        assert_eq!(count(&lock), WAITERS | WATCHED | claim, "free");
+        assert_eq!(lock.try_lock_exclusive(), !claims, "a newcomer");
+        assert!(!claims || !lock.try_lock_shared() && lock.lock_shared_again(None), "who may be a reader");
+        assert!(!retry(&lock, nodes[0]));
+        assert_eq!(said(nodes[0]), if claims { WATCHING } else { PARKED });
+        if claims {
+            end_read(&lock)
+        } else {
+            end_write(&lock)
+        }
+        assert!(retry(&lock, nodes[0]));
+        assert_eq!(count(&lock), LOCKED | WAITERS);
     }
 }
 
@@ -109,22 +156,39 @@ fn a_writer_told_in_vain_is_handed_the_lock_once_it_has_slept_for_long() {
 fn readers_behind_a_writer_that_leaves_come_in_beside_readers() {
     let (lock, nodes) = read(1, [WRITES, READS, WRITES, READS]);
     assert!(!leave(&lock, nodes[0]));
-    assert_eq!(nodes.map(said), [PARKED, GRANTED, PARKED, GRANTED]);
-    assert_eq!(word(&lock), expected(3, Some(nodes[2]), 0));
+    assert_eq!(nodes.map(said), [WATCHING, GRANTED, WAITING, GRANTED]);
+    assert_eq!((count(&lock), last(&lock)), ((3 * READER) | WAITERS, nodes[2].as_ptr()));
     assert!(leave(&lock, nodes[1]), "chosen");
+    assert!(!retry(&lock, nodes[2]));
+    assert!(!leave(&lock, nodes[2]));
+    assert_eq!((count(&lock), last(&lock)), (3 * READER, ptr::null_mut()));
 }
 
 #[test]
 fn who_leaves_takes_its_claim_along_and_a_free_lock() {
     let (lock, nodes) = written([CLAIMS, WRITES, READS]);
     assert!(!retry(&lock, nodes[0]));
-    assert_eq!(word(&lock), expected(0, Some(nodes[2]), LOCKED | HANDOFF));
+    assert_eq!(count(&lock), WAITERS | LOCKED | HANDOFF);
     assert!(!leave(&lock, nodes[2]));
     assert!(!leave(&lock, nodes[0]));
-    assert_eq!(word(&lock), expected(0, Some(nodes[1]), LOCKED));
+    assert_eq!((count(&lock), last(&lock)), (WAITERS | LOCKED, nodes[1].as_ptr()));
     end_write(&lock);
     assert!(leave(&lock, nodes[1]), "told to try");
-    assert_eq!(word(&lock), LOCKED);
+    assert_eq!(count(&lock), LOCKED);
+}
+
+#[test]
+fn readers_that_come_in_vain_are_forgotten_by_the_writer() {
+    let (lock, nodes) = written([READS]);
+    lock.count.fetch_add(3 * READER, Relaxed);
+    end_write(&lock);
+    assert_eq!((said(nodes[0]), count(&lock)), (GRANTED, READER));
+    end_read(&lock);
+    assert!(lock.try_lock_exclusive());
+    lock.count.fetch_add(READER, Relaxed);
+    // SAFETY: the writer.
+    unsafe { lock.downgrade() };
+    assert_eq!(count(&lock), READER);
 }
 
 #[test]
@@ -132,30 +196,11 @@ fn a_downgrade_lets_readers_in_and_no_writer() {
     let (lock, nodes) = written([READS, WRITES]);
     // SAFETY: the writer.
     unsafe { lock.downgrade() };
-    assert_eq!(nodes.map(said), [GRANTED, PARKED]);
-    assert_eq!(word(&lock), expected(2, Some(nodes[1]), 0));
+    assert_eq!(nodes.map(said), [GRANTED, WAITING]);
+    assert_eq!(count(&lock), (2 * READER) | WAITERS);
     let (lock, nodes) = written([WRITES, READS]);
     // SAFETY: the writer.
     unsafe { lock.downgrade() };
-    assert_eq!(nodes.map(said), [PARKED, PARKED]);
-    assert_eq!(word(&lock), expected(1, Some(nodes[1]), 0));
-}
-
-#[test]
-fn readers_come_in_by_batches_and_never_exceed_the_count() {
-    let (lock, nodes) = written([READS; MOST_WOKEN + 2]);
-    end_write(&lock);
-    assert_eq!(word(&lock), expected(MOST_WOKEN, Some(nodes[MOST_WOKEN + 1]), 0));
-    assert_eq!(said(nodes[MOST_WOKEN]), PARKED);
-
-    let lock = LinuxRwsem::<Native>::unlocked();
-    lock.word.store(ptr::without_provenance_mut(MOST_READERS * READER), Relaxed);
-    assert!(!lock.try_lock_shared());
-    let late = line_up(&lock.word, READS);
-    end_read(&lock);
-    assert_eq!(said(late), PARKED);
-    assert!(lock.enter(|_| true), "one has left");
-    lock.word.unguard(late.as_ptr(), |own| own - (MOST_READERS - 1) * READER);
-    end_read(&lock);
-    assert_eq!((said(late), word(&lock)), (GRANTED, READER));
+    assert_eq!(nodes.map(said), [WAITING, PARKED]);
+    assert_eq!(count(&lock), READER | WAITERS);
 }
