@@ -64,7 +64,8 @@
 //! - I5: a release by a reader touches nothing after its last operation: nobody else may grant before it has. A release
 //!   by a writer touches the lock itself only at its beginning, and the shared state, last of all, by releasing the
 //!   writers' lock, which `dispose` waits for.
-//! - I6: a bar that is handed over goes with the writers' lock to a thread that certainly takes it (`handed`).
+//! - I6: bars that are handed over go with the writers' lock to a thread that certainly takes it: it finds that `remaining`
+//!   is 0, which it is not when a writer lifts them and releases.
 //! - I7: while readers sleep on a word, `PARKED` is set, or somebody who cleared it is about to wake them all. Who
 //!   lifts the bar and finds it wakes one; who was woken and finds the bar lifted clears it and wakes all, if possible
 //!   before it acquires: a writer would have to wait for that.
@@ -99,7 +100,7 @@ pub mod variants;
 
 use core::marker::PhantomData;
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, Native, Platform};
 
@@ -108,7 +109,7 @@ use crate::api::{RawRwLock, Token};
 use crate::hierarchical::lazy::Lazy;
 use crate::hierarchical::part::LocalLock;
 use crate::wait::{WAITING_ON_RWLOCK, grant, registered};
-use shared::{BARRED, FLAGS, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared};
+use shared::{BARRED, FLAGS, HELD, LIFTING, READER, RESTING, Shared};
 use slow::Patron;
 
 /// What distinguishes the locks of this kind.
@@ -212,9 +213,12 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         let shared = self.shared.get_or_make();
         // From before the writers' lock is taken: a child of `fork` must find a ghost that has that, and not yet the lock.
         registered::<P, _>(self.address(), || {
-            let token = shared.writers.attempt_for(self.address());
-            let token = token.or_else(|| shared.writers.acquire_for(self.address(), deadline));
-            token.is_some_and(|token| self.patron(shared).write(token, deadline))
+            let patron = self.patron(shared);
+            if let Some(token) = shared.writers.attempt_for(self.address()) {
+                return patron.write(token, deadline);
+            }
+            let token = shared.writers.acquire_for(self.address(), deadline);
+            token.is_some_and(|token| patron.write_in_turn(token, deadline))
         })
     }
 
@@ -236,17 +240,13 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         // SAFETY: the writer holds the writers' lock, and put its token there.
         let mut token = unsafe { shared.token() };
         // ORDER: Relaxed: a child after `fork` is alone; to others it is a hint.
-        shared.phase.store(IDLE, Relaxed);
+        shared.phase.store(LIFTING, Relaxed);
         if R::FAVOUR == Favour::Writers {
-            // SAFETY: the writers' lock is held (E5).
-            unsafe { shared.handed.set(true) };
             // SAFETY: held, by this token. ORDER: E5.
             match unsafe { shared.writers.hand_over(token) } {
                 Ok(()) => return, // I6.
                 Err(kept) => token = kept,
             }
-            // SAFETY: as above: nobody took it.
-            unsafe { shared.handed.set(false) };
         }
         // Readers come in before the writers' lock is free: as above.
         registered::<P, _>(self.address(), || {
@@ -261,6 +261,8 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         let shared = unsafe { self.shared.of_holder() };
         // SAFETY: as in `unlock_exclusive`.
         let token = unsafe { shared.token() };
+        // ORDER: Relaxed: as there.
+        shared.phase.store(LIFTING, Relaxed);
         registered::<P, _>(self.address(), || {
             shared.lift();
             // Nobody bars it again before the writers' lock is released (I1). ORDER: Relaxed: the bar that counts us
@@ -296,28 +298,10 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
 impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     /// Ends a writer's section, or its wait for readers: lifts all bars, and wakes a reader of each node where some sleep.
     fn lift(&self) {
-        // ORDER: Relaxed: as above.
-        self.phase.store(LIFTING, Relaxed);
         // I3: nobody else changes it while a writer has the lock. ORDER: Relaxed: before what readers do to it by E1, and
         // before what the next writer does by E5.
         self.remaining.store(RESTING, Relaxed);
         self.lift_nodes();
-    }
-
-    /// Lifts all bars, once the readers that are left are counted by `remaining`.
-    fn lift_nodes(&self) {
-        self.visit(|word| {
-            // A word that is not barred has become live since another was lifted (I8). ORDER: Relaxed: E5, or by ourselves.
-            if word.load(Relaxed) & BARRED == 0 {
-                return;
-            }
-            // The count has been moved, or is one of those that come to nothing (I3). ORDER: Release is E1.
-            if word.fetch_and(PARKED, Release) & PARKED != 0 {
-                // SAFETY: alive until `dispose`, which waits for us (I5). I7.
-                unsafe { lockwork_platform::FutexCell::wake(ptr::from_ref(word), 1) };
-            }
-        });
-        self.phase.store(IDLE, Relaxed);
     }
 
     /// Joins readers that a writer waits for.
@@ -340,9 +324,21 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     /// The caller holds the writers' lock, and has noted its token.
     unsafe fn token(&self) -> M::Token {
         // SAFETY: the caller's contract.
-        let word = unsafe { self.token.get() };
-        // SAFETY: put there by `Patron::write`.
+        let word = if M::Token::STORED { unsafe { self.token.get() } } else { 0 };
+        // SAFETY: of a token that was noted, or there is but one.
         unsafe { M::Token::from_word(word) }
+    }
+
+    /// Notes the token of the writers' lock.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the writers' lock.
+    unsafe fn note_token(&self, token: M::Token) {
+        if M::Token::STORED {
+            // SAFETY: the caller's contract.
+            unsafe { self.token.set(token.into_word()) };
+        }
     }
 
     /// Bars all nodes. Returns the sum of their counts.

@@ -1,8 +1,9 @@
 //! What a lock shares. State, invariants (I) and ordering edges (E) are those of [`by_node`](super).
 
+use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, AtomicInt, DataCell, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, AtomicInt, DataCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode};
 
 use crate::hierarchical::directory::Children;
 use crate::hierarchical::lazy::State;
@@ -57,6 +58,8 @@ pub(super) struct Shared<P: Platform, M: 'static> {
     home: Readers<P>,
     /// Words of the other nodes, number 1 first. Read-mostly.
     nodes: Children<P, Readers<P>, 4>,
+    /// Whether there are any of those: 0 or 1.
+    has_nodes: P::U32,
     limit: P::U32,
     owner: P::U32,
     writers_line: WritersLine<P, M>,
@@ -73,9 +76,7 @@ pub(super) struct WritersLine<P: Platform, M> {
     pub(super) turn: P::Futex,
     /// Changed by the holder of the writers' lock.
     pub(super) phase: P::U32,
-    /// The bars come with the writers' lock. This and the next belong to its holder.
-    pub(super) handed: P::Data<bool>,
-    /// The word of the holder's token.
+    /// The word of the holder's token, which is the holder's own, and not noted if there is but one.
     pub(super) token: P::Data<usize>,
 }
 
@@ -92,6 +93,7 @@ impl<P: Platform, M: LocalLock<P>> PoolNode<P> for Shared<P, M> {
         Self {
             home: Readers::new(),
             nodes: Children::new(),
+            has_nodes: P::U32::new(0),
             limit: P::U32::new(0),
             owner: P::U32::new(0),
             writers_line: WritersLine {
@@ -99,7 +101,6 @@ impl<P: Platform, M: LocalLock<P>> PoolNode<P> for Shared<P, M> {
                 remaining: P::U32::new(RESTING),
                 turn: P::Futex::new(WAITING),
                 phase: P::U32::new(IDLE),
-                handed: P::Data::new(false),
                 token: P::Data::new(0),
             },
         }
@@ -191,13 +192,34 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
 
     /// The word of a further node, made if it is not there.
     pub(super) fn make_word(&self, index: usize) -> &P::Futex {
+        // Before it is published. ORDER: Relaxed: E6.
+        self.has_nodes.store(1, Relaxed);
         &self.nodes.state(index, |readers| readers.word.store(NEW, Relaxed)).word
     }
 
     /// Calls `visit` with the word of every node that has one.
     pub(super) fn visit(&self, mut visit: impl FnMut(&P::Futex)) {
         visit(&self.home.word);
-        self.nodes.visit(|readers| visit(&readers.word));
+        self.visit_further(visit);
+    }
+
+    /// Calls `visit` with the words of the nodes that do not use the home word by right.
+    fn visit_further(&self, mut visit: impl FnMut(&P::Futex)) {
+        if self.has_nodes.load(Relaxed) != 0 {
+            self.nodes.visit(|readers| visit(&readers.word));
+        }
+    }
+
+    /// Lifts all bars, once the readers that are left are counted by `remaining`.
+    pub(super) fn lift_nodes(&self) {
+        lift::<P>(&self.home.word);
+        self.visit_further(|word| {
+            // One that is not barred has become live since another was lifted (I8). ORDER: Relaxed: E5, or by ourselves.
+            if word.load(Relaxed) & BARRED != 0 {
+                lift::<P>(word);
+            }
+        });
+        self.phase.store(IDLE, Relaxed);
     }
 
     /// How many readers there seem to be, in units of `READER`.
@@ -235,8 +257,6 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
         self.home.word.store(readers, Relaxed);
         self.remaining.store(RESTING, Relaxed);
         self.phase.store(IDLE, Relaxed);
-        // SAFETY: as above.
-        unsafe { self.handed.set(false) };
         self.writers.clear();
     }
 
@@ -256,4 +276,13 @@ pub(super) fn enter<P: Platform>(word: &P::Futex) -> bool {
     // Not by compare-and-swap: of many that try at once, one would succeed. I2: who comes too late has changed nothing.
     // ORDER: E1.
     word.load(Relaxed) & BARRED == 0 && word.fetch_add(READER, Acquire) & BARRED == 0
+}
+
+/// Lifts the bar of a node's word, and wakes a reader if some sleep there.
+fn lift<P: Platform>(word: &P::Futex) {
+    // The count has been moved, or is one of those that come to nothing (I3). ORDER: Release is E1.
+    if word.fetch_and(PARKED, Release) & PARKED != 0 {
+        // SAFETY: alive until `dispose`, which waits for us (I5). I7.
+        unsafe { FutexCell::wake(ptr::from_ref(word), 1) };
+    }
 }

@@ -4,11 +4,10 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, TimedOut};
+use lockwork_platform::{AtomicCell, AtomicInt, Deadline, FutexCell, Platform, TimedOut};
 
 use super::Rule;
 use super::shared::{BARRED, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared, enter};
-use crate::api::Token;
 use crate::competitive::poll_steadily;
 use crate::hierarchical::part::LocalLock;
 use crate::rw::catalogue::Favour;
@@ -139,16 +138,25 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         }
     }
 
-    /// Goes on to write, with the writers' lock acquired.
+    /// Goes on to write, with the writers' lock acquired by waiting for it.
+    pub(super) fn write_in_turn(&self, token: M::Token, deadline: Option<Deadline>) -> bool {
+        let shared = self.shared;
+        // I6. ORDER: Relaxed: E5.
+        if shared.remaining.load(Relaxed) != 0 {
+            return self.write(token, deadline);
+        }
+        // SAFETY: the writers' lock is held.
+        unsafe { shared.note_token(token) };
+        shared.phase.store(HELD, Relaxed);
+        true
+    }
+
+    /// Goes on to write, with the writers' lock acquired, but not the bars.
     pub(super) fn write(&self, token: M::Token, deadline: Option<Deadline>) -> bool {
         let shared = self.shared;
         // SAFETY: the writers' lock is held.
-        unsafe { shared.token.set(token.into_word()) };
-        // SAFETY: as above.
-        if unsafe { shared.handed.get() } {
-            // SAFETY: as above. I6.
-            unsafe { shared.handed.set(false) };
-        } else if !self.end_rest() {
+        unsafe { shared.note_token(token) };
+        if !self.end_rest() {
             let has_left = self.wait_for_readers(deadline).is_ok();
             if !has_left && !self.give_up(token) {
                 return false;
@@ -162,7 +170,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
     pub(super) fn try_write(&self, token: M::Token) -> bool {
         let shared = self.shared;
         // SAFETY: the writers' lock is held.
-        unsafe { shared.token.set(token.into_word()) };
+        unsafe { shared.note_token(token) };
         if !self.end_rest() && !self.give_up(token) {
             return false;
         }
