@@ -3,10 +3,10 @@
 //! An algorithm of our own, after Rust's standard library (`sys/sync/rwlock/futex.rs`: one state word, and a second
 //! word for writers to sleep on) with glibc's contract (`pthread_rwlock_common.c`: which side passes the other).
 //! Departures from the former: the preference of the caller's choosing, deadlines, an exact count of waiting writers,
-//! and a release that touches the lock for the last time when it frees it, so that whoever gets it next may free its
-//! memory.
+//! readers that come by an addition, as in glibc, and a release that touches the lock for the last time when it frees it,
+//! so that whoever gets it next may free its memory.
 //!
-//! Properties: 12 bytes, no memory per waiter, any number of waiters, 2^27 − 1 readers. Barging: a lock that was freed
+//! Properties: 12 bytes, no memory per waiter, any number of waiters, 2^26 readers. Barging: a lock that was freed
 //! goes to whoever comes first, a sleeper or not. One atomic operation each to lock and to unlock when nobody waits.
 //! Waiting: a short spin, then sleep. Avoid it where many cores only read: every reader writes the state word.
 //!
@@ -23,7 +23,7 @@
 //!
 //! | bits  | name              | meaning                                                                       |
 //! |-------|-------------------|-------------------------------------------------------------------------------|
-//! | 0–26  | `READERS`         | how many readers hold the lock                                                |
+//! | 0–26  | `READERS`         | without `WRITER`: how many readers hold the lock                              |
 //! | 27    | `LATE`            | writers sleep on the state word until `WAKING` ends                           |
 //! | 28    | `WAKING`          | with `WRITER`: the holder is releasing, and about to change `turn`            |
 //! | 29    | `READERS_WAITING` | readers sleep on the state word, or are about to                              |
@@ -35,7 +35,9 @@
 //!
 //! # Invariants
 //!
-//! - I1: `WRITER` excludes `READERS`; only the thread that set `WRITER` clears it.
+//! - I1: who adds a reader while `WRITER` is clear, or sets `WRITER` where there is no reader, holds the lock. Beside
+//!   `WRITER` the readers' count means nothing: who finds it there leaves what it has added. Only the thread that set
+//!   `WRITER` clears it, and the count with it.
 //! - I2: a reader sleeps only while the state is as it found it, with `READERS_WAITING`; everybody who clears that bit
 //!   wakes all sleepers of the state word.
 //! - I3: while writers sleep on `turn`, `WRITERS_WAITING` is set, or one registered writer is awake (it will set the bit,
@@ -48,10 +50,10 @@
 //!
 //! # Ordering
 //!
-//! - E1: the release of a writer, its downgrade, or its end of `WAKING` (Release) → the acquiring CAS (Acquire): the
-//!   critical section.
-//! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through the other readers' releases,
-//!   which are RMWs and continue the release sequence: what the reader read.
+//! - E1: the release of a writer, its downgrade, or its end of `WAKING` (Release) → the acquiring CAS or
+//!   addition (Acquire): the critical section.
+//! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through what other readers add and
+//!   take away, RMWs that continue the release sequence: what the reader read.
 //! - E3: the CAS that sets `WRITERS_WAITING` (Release) → the CAS that sets `WAKING`, the acquiring CAS of a registered
 //!   writer, and the clearing of the bit by a writer that gives up (Acquire): the registration in `writers`. It also
 //!   orders the load of `turn` that comes before the bit ahead of the change of `turn` that comes after it, so
@@ -61,7 +63,7 @@ mod slow;
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, FutexCell, Native, Platform};
+use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, FutexCell, Native, Platform};
 
 use super::catalogue::{Favour, RwAlgorithm};
 use super::{Preference, ReadRefused};
@@ -101,8 +103,10 @@ const WAKING: u32 = 1 << 28;
 const LATE: u32 = 1 << 27;
 /// One reader.
 const READER: u32 = 1;
-/// The number of readers, and the largest there can be.
+/// The number of readers.
 const READERS: u32 = LATE - 1;
+/// Who finds so many adds no further one; those that looked before, one a thread, have room.
+const MOST_READERS: u32 = 1 << 26;
 
 /// The lock, with the preference as an argument. All-zero memory is an unlocked one.
 #[repr(C)]
@@ -120,9 +124,10 @@ const _: () = assert!(size_of::<RwState<Native>>() == ALGORITHM.bytes);
 impl<P: Platform> core::fmt::Debug for RwState<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let state = self.state.load(Relaxed);
+        let is_writer = state & WRITER != 0;
         f.debug_struct("RwState")
-            .field("readers", &(state & READERS))
-            .field("writer", &(state & WRITER != 0))
+            .field("readers", &if is_writer { 0 } else { state & READERS })
+            .field("writer", &is_writer)
             .field("waiting_writers", &self.writers.load(Relaxed))
             .finish_non_exhaustive()
     }
@@ -170,16 +175,12 @@ impl<P: Platform> RwState<P> {
     /// [`ReadRefused::Busy`]: the deadline passed. [`ReadRefused::TooManyReaders`].
     #[inline(always)]
     pub fn lock_shared(&self, preference: Preference, deadline: Option<Deadline>) -> Result<(), ReadRefused> {
-        // A look first: readers overlap, and a guess that is wrong costs as much again.
+        // A look first: what is added in vain keeps the writer from its fast release.
         let seen = self.state.load(Relaxed);
-        if seen >= READERS {
-            return self.lock_shared_slow(seen, preference, deadline);
+        if seen < MOST_READERS && self.add_reader().is_ok() {
+            return Ok(());
         }
-        // ORDER: E1.
-        match self.state.compare_exchange(seen, seen + READER, Acquire, Relaxed) {
-            Ok(_) => Ok(()),
-            Err(seen) => self.lock_shared_slow(seen, preference, deadline),
-        }
+        self.lock_shared_slow(preference, deadline)
     }
 
     /// Acquires for reading if that needs no waiting.
@@ -291,25 +292,35 @@ impl<P: Platform> RwState<P> {
     /// No other thread exists, or none uses this lock.
     pub unsafe fn forget_waiters(&self) {
         let state = self.state.load(Relaxed);
-        let held = if state & WAKING != 0 { 0 } else { state & (WRITER | READERS) };
+        let held = match state & (WRITER | WAKING) {
+            0 => state & READERS,
+            WRITER => WRITER,
+            _ => 0,
+        };
         self.state.store(held, Relaxed);
         self.writers.store(0, Relaxed);
     }
 
-    /// Adds a reader, if the state admits one; otherwise says why not, and the state that does not.
+    /// Adds a reader, if the state that was seen admits one; otherwise says why not, and the state that does not.
     #[inline]
-    fn try_shared_from(&self, mut seen: u32, preference: Preference) -> Result<(), (ReadRefused, u32)> {
-        while admits_reader(seen, preference) {
-            if seen & READERS == READERS {
-                return Err((ReadRefused::TooManyReaders, seen));
-            }
-            // ORDER: E1.
-            match self.state.compare_exchange(seen, seen + READER, Acquire, Relaxed) {
-                Ok(_) => return Ok(()),
-                Err(now) => seen = now,
-            }
+    fn try_shared_from(&self, seen: u32, preference: Preference) -> Result<(), (ReadRefused, u32)> {
+        if !admits_reader(seen, preference) {
+            return Err((ReadRefused::Busy, seen));
         }
-        Err((ReadRefused::Busy, seen))
+        if seen & READERS >= MOST_READERS {
+            return Err((ReadRefused::TooManyReaders, seen));
+        }
+        self.add_reader().map_err(|now| (ReadRefused::Busy, now))
+    }
+
+    /// Adds a reader, which has come in if there is no writer, even where it ought to wait behind one that has begun to
+    /// since its look; otherwise the state that shows the writer. By an addition: of many readers that compare and swap at
+    /// once, one succeeds.
+    #[inline(always)]
+    fn add_reader(&self) -> Result<(), u32> {
+        // ORDER: E1.
+        let before = self.state.fetch_add(READER, Acquire);
+        if before & WRITER == 0 { Ok(()) } else { Err(before + READER) }
     }
 
     /// Becomes the writer if nobody holds the lock, leaving the waiting bits as they are; otherwise
@@ -346,7 +357,7 @@ mod tests {
     #[test]
     fn there_is_a_largest_number_of_readers() {
         let lock = RwState::<Native>::new();
-        lock.state.store(READERS - 1, Relaxed);
+        lock.state.store(MOST_READERS - 1, Relaxed);
         for preference in [Preference::Readers, Preference::Writers] {
             assert_eq!(lock.lock_shared(preference, None), Ok(()));
             assert_eq!(lock.try_lock_shared(preference), Err(ReadRefused::TooManyReaders));
@@ -354,7 +365,29 @@ mod tests {
             assert!(!lock.try_lock_exclusive());
             // SAFETY: the reader above.
             unsafe { lock.unlock_shared(preference) };
-            assert_eq!(lock.state.load(Relaxed), READERS - 1);
+            assert_eq!(lock.state.load(Relaxed), MOST_READERS - 1);
+        }
+    }
+
+    #[test]
+    fn what_readers_add_in_vain_goes_with_the_writer() {
+        for preference in [Preference::Readers, Preference::Writers] {
+            let lock = RwState::<Native>::new();
+            for end in [RwState::unlock_exclusive, RwState::downgrade] {
+                assert!(lock.try_lock_exclusive());
+                assert_eq!(lock.add_reader(), Err(WRITER | READER));
+                assert_eq!(lock.try_lock_shared(preference), Err(ReadRefused::Busy));
+                assert!(!lock.try_lock_exclusive() && lock.is_write_locked());
+                // SAFETY: the writer above.
+                unsafe { end(&lock, preference) };
+                let readers = lock.state.load(Relaxed);
+                if readers != 0 {
+                    assert_eq!(readers, READER);
+                    // SAFETY: downgraded above.
+                    unsafe { lock.unlock_shared(preference) };
+                }
+            }
+            assert!(!lock.is_locked());
         }
     }
 
@@ -366,9 +399,11 @@ mod tests {
         // SAFETY: no other thread has the lock.
         unsafe { lock.forget_waiters() };
         assert!(!lock.is_locked());
-        lock.state.store(3 | WRITERS_WAITING, Relaxed);
-        // SAFETY: as above.
-        unsafe { lock.forget_waiters() };
-        assert_eq!(lock.state.load(Relaxed), 3);
+        for (state, left) in [(3 | WRITERS_WAITING, 3), (WRITER | READERS_WAITING | 3, WRITER)] {
+            lock.state.store(state, Relaxed);
+            // SAFETY: as above.
+            unsafe { lock.forget_waiters() };
+            assert_eq!(lock.state.load(Relaxed), left);
+        }
     }
 }

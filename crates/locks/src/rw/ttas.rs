@@ -2,29 +2,30 @@
 //!
 //! Folklore: the reader-writer spin lock of textbooks and kernels. See John M. Mellor-Crummey and Michael L. Scott,
 //! "Scalable reader-writer synchronization for shared-memory multiprocessors", PPoPP 1991, section 2, which counts readers
-//! above a writer's bit. Deviations: a compare-and-swap for readers too, so that a reader that does not get in leaves no
-//! trace; a thread that waits for long yields its CPU.
+//! above a writer's bit. Deviations: readers look before they add themselves; a thread that waits for long yields its CPU.
 //!
-//! Properties: 4 bytes, nothing a waiter, 2^31 − 1 readers. Readers pass waiting writers, who starve while readers overlap.
+//! Properties: 4 bytes, nothing a waiter, 2^30 readers. Readers pass waiting writers, who starve while readers overlap.
 //! Every operation changes the one word. Waiting: spin. Timed acquisition polls.
 //!
 //! # State
 //!
-//! | bits | name      | meaning                         |
-//! |------|-----------|---------------------------------|
-//! | 0–30 | `READERS` | how many readers hold the lock  |
-//! | 31   | `WRITER`  | a writer holds the lock         |
+//! | bits | meaning                                          |
+//! |------|--------------------------------------------------|
+//! | 0–30 | without `WRITER`: how many readers hold the lock |
+//! | 31   | `WRITER`: a writer holds the lock                |
 //!
 //! # Invariants
 //!
-//! - I1: `WRITER` excludes `READERS`: it is set where the word is 0, and a reader is added where it is not set.
+//! - I1: `WRITER` is set where the word is 0. Who adds a reader while it is clear holds the lock; what is added beside it
+//!   means nothing, and goes with WRITER.
 //! - I2: the operation that releases is the last that touches the lock.
 //!
 //! # Ordering
 //!
-//! - E1: the release of a writer, or its downgrade (Release) → the acquiring CAS (Acquire): the critical section.
-//! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through the other readers' releases,
-//!   which are RMWs and continue the release sequence: what the reader read.
+//! - E1: the release of a writer, or its downgrade (Release) → the acquiring CAS or addition (Acquire): the critical
+//!   section.
+//! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through what other readers add and
+//!   take away, RMWs that continue the release sequence: what the reader read.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -54,14 +55,14 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     },
     summary: "waiters read one word, and try to change it only when it lets them in",
     properties: "The smallest of all. Every reader writes the word, and waits for its cache line.",
-    deviations: "Compare-and-swap for readers too.",
+    deviations: "Readers look before they add themselves.",
     avoid: "Many readers, more threads than CPUs, and wherever writers must get in.",
 };
 
 /// A writer holds the lock.
 const WRITER: u32 = 1 << 31;
-/// The number of readers, and the largest there can be.
-const READERS: u32 = WRITER - 1;
+/// Who finds so many readers adds no further one; those that looked before, one a thread, have room.
+const MOST_READERS: u32 = 1 << 30;
 
 /// The lock.
 #[repr(transparent)]
@@ -75,10 +76,9 @@ const _: () = assert!(size_of::<RwTtas<Native>>() == ALGORITHM.bytes);
 impl<P: Platform> core::fmt::Debug for RwTtas<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let word = self.word.load(Relaxed);
-        f.debug_struct("RwTtas")
-            .field("readers", &(word & READERS))
-            .field("writer", &(word & WRITER != 0))
-            .finish()
+        let is_writer = word & WRITER != 0;
+        let readers = if is_writer { 0 } else { word };
+        f.debug_struct("RwTtas").field("readers", &readers).field("writer", &is_writer).finish()
     }
 }
 
@@ -111,15 +111,8 @@ unsafe impl<P: Platform> RawRwLock<P> for RwTtas<P> {
 
     #[inline]
     fn try_lock_shared(&self) -> bool {
-        let mut seen = self.word.load(Relaxed);
-        while seen < READERS {
-            // ORDER: E1.
-            match self.word.compare_exchange(seen, seen + 1, Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
+        // ORDER: E1.
+        self.word.load(Relaxed) < MOST_READERS && self.word.fetch_add(1, Acquire) & WRITER == 0
     }
 
     #[inline]
@@ -142,12 +135,12 @@ unsafe impl<P: Platform> RawRwLock<P> for RwTtas<P> {
     #[inline]
     unsafe fn unlock_exclusive(&self) {
         // ORDER: Release is E1.
-        self.word.store(0, Release);
+        self.word.swap(0, Release);
     }
 
     unsafe fn downgrade(&self) {
         // ORDER: Release is E1.
-        self.word.store(1, Release);
+        self.word.swap(1, Release);
     }
 
     fn is_locked(&self) -> bool {
@@ -155,6 +148,6 @@ unsafe impl<P: Platform> RawRwLock<P> for RwTtas<P> {
     }
 
     unsafe fn forget_waiters(&self) {
-        // Waiters leave no trace in the lock.
+        // Waiters leave no trace in the lock but what goes with the writer (I1).
     }
 }

@@ -25,14 +25,12 @@ impl<P: Platform> RwState<P> {
     #[inline(never)]
     pub(super) fn lock_shared_slow(
         &self,
-        seen: u32,
         preference: Preference,
         deadline: Option<Deadline>,
     ) -> Result<(), ReadRefused> {
-        match self.try_shared_from(seen, preference) {
-            Err((ReadRefused::Busy, _)) => self.wait_shared(preference, deadline),
-            Err((refused, _)) => Err(refused),
-            Ok(()) => Ok(()),
+        match self.try_lock_shared(preference) {
+            Err(ReadRefused::Busy) => self.wait_shared(preference, deadline),
+            settled => settled,
         }
     }
 
