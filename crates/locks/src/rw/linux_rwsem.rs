@@ -118,6 +118,10 @@ const WATCHING: u32 = 4;
 /// A writer that was told in vain claims the lock when it has slept for so long.
 const PATIENCE_NS: u64 = 4_000_000;
 
+/// Who waits for the guard looks at it ever more rarely, until it lets so many context-switch round trips pass between two
+/// looks: whoever has set it has to change the same word.
+const LONGEST_LOOK_AWAY: u32 = 8;
+
 /// What a sleeper says of itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wish {
@@ -216,7 +220,7 @@ impl<P: Platform> LinuxRwsem<P> {
 
     /// Sets GUARD. Returns the last of the list.
     fn guard(&self) -> *mut Sleeper<P> {
-        let mut delay = Delay::new::<P>(P::spin_budget());
+        let mut delay = Delay::new::<P>(P::spin_budget().saturating_mul(LONGEST_LOOK_AWAY));
         loop {
             if self.count.load(Relaxed) & GUARD == 0 {
                 // ORDER: Acquire is E2.
