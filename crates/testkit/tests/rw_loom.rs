@@ -160,6 +160,10 @@ const ALLOWED: &[(&str, &str)] = &[
          return what is written to it afterwards",
     ),
     (
+        "let seen = self.state.fetch_and(!WATCHED, Acquire);",
+        "as above, of a writer that sleeps on `turn` because another watches",
+    ),
+    (
         "let drawn = self.tickets.load(Acquire);",
         "it keeps a load behind it that could otherwise be 2^31 turns old; no play has as many",
     ),

@@ -3,10 +3,10 @@
 //! An algorithm of our own, after Rust's standard library (`sys/sync/rwlock/futex.rs`: one state word, and a second
 //! word for writers to sleep on) with glibc's contract (`pthread_rwlock_common.c`: which side passes the other).
 //! Departures from the former: the preference of the caller's choosing, deadlines, an exact count of waiting writers,
-//! readers that come by an addition, as in glibc, and a release that touches the lock for the last time when it frees it,
-//! so that whoever gets it next may free its memory.
+//! readers that come by an addition, as in glibc, and go by one, and a release that touches the lock for the last time when
+//! it frees it, so that whoever gets it next may free its memory.
 //!
-//! Properties: 12 bytes, no memory per waiter, any number of waiters, 2^26 readers. Barging: a lock that was freed
+//! Properties: 12 bytes, no memory per waiter, any number of waiters, 2^25 readers. Barging: a lock that was freed
 //! goes to whoever comes first, a sleeper or not. One atomic operation each to lock and to unlock when nobody waits.
 //! Waiting: a short spin, then sleep. Avoid it where many cores only read: every reader writes the state word.
 //!
@@ -23,7 +23,8 @@
 //!
 //! | bits  | name              | meaning                                                                       |
 //! |-------|-------------------|-------------------------------------------------------------------------------|
-//! | 0–26  | `READERS`         | without `WRITER`: how many readers hold the lock                              |
+//! | 0–25  | `READERS`         | without `WRITER`: how many readers hold the lock                              |
+//! | 26    | `WATCHED`         | a writer sleeps on the state word behind readers, or is about to              |
 //! | 27    | `LATE`            | writers sleep on the state word until `WAKING` ends                           |
 //! | 28    | `WAKING`          | with `WRITER`: the holder is releasing, and about to change `turn`            |
 //! | 29    | `READERS_WAITING` | readers sleep on the state word, or are about to                              |
@@ -41,12 +42,20 @@
 //! - I2: a reader sleeps only while the state is as it found it, with `READERS_WAITING`; everybody who clears that bit
 //!   wakes all sleepers of the state word.
 //! - I3: while writers sleep on `turn`, `WRITERS_WAITING` is set, or one registered writer is awake (it will set the bit,
-//!   take the lock, or pass its wake on), or a thread that changed `turn` is about to wake one.
+//!   take the lock, or pass its wake on), or a thread that changed `turn` is about to wake one. While readers hold the lock
+//!   the bit is set only where `WATCHED` is.
 //! - I4: nobody goes to sleep on a `turn` that changed while `WAKING` was set before that ends: the wake that follows
 //!   would miss it. Who would, sleeps on the state word instead (`LATE`).
 //! - I5: releasing threads do not touch the lock after the operation that frees it, except by wakes.
 //! - I6: with [`Preference::Readers`], a release that finds `READERS_WAITING` leaves the waking of writers to those
 //!   readers: the last of them does it. Hence a reader that gives up does not leave the bit behind.
+//! - I7: `WATCHED` is set while readers hold the lock, by a writer, if readers are preferred, and goes when a writer
+//!   acquires the lock. Who has set it sleeps while the state is as it found it; the last reader wakes all sleepers of the
+//!   state word, by address, as it has left already. A watcher that gives up clears the bit, and wakes who has set it, too.
+//! - I8: a reader that leaves by a subtraction has looked at a state without `WRITERS_WAITING` while it held the lock. So if
+//!   it is the last and finds the bit then, a writer watches, or has given up watching and is awake (I3). A reader that sees
+//!   the bit, or where writers are preferred, compares and swaps: as the last it keeps the lock until it has told a writer,
+//!   unless one watches.
 //!
 //! # Ordering
 //!
@@ -55,7 +64,7 @@
 //! - E2: the release of a reader (Release) → the acquiring CAS of a writer (Acquire), through what other readers add and
 //!   take away, RMWs that continue the release sequence: what the reader read.
 //! - E3: the CAS that sets `WRITERS_WAITING` (Release) → the CAS that sets `WAKING`, the acquiring CAS of a registered
-//!   writer, and the clearing of the bit by a writer that gives up (Acquire): the registration in `writers`. It also
+//!   writer, and the clearing of this bit or of `WATCHED` by one that gives up (Acquire): the registration in `writers`. It also
 //!   orders the load of `turn` that comes before the bit ahead of the change of `turn` that comes after it, so
 //!   that the change ends the sleep.
 
@@ -101,12 +110,14 @@ const READERS_WAITING: u32 = 1 << 29;
 const WAKING: u32 = 1 << 28;
 /// Writers sleep on the state word.
 const LATE: u32 = 1 << 27;
+/// A writer sleeps on the state word behind readers.
+const WATCHED: u32 = 1 << 26;
 /// One reader.
 const READER: u32 = 1;
 /// The number of readers.
-const READERS: u32 = LATE - 1;
+const READERS: u32 = WATCHED - 1;
 /// Who finds so many adds no further one; those that looked before, one a thread, have room.
-const MOST_READERS: u32 = 1 << 26;
+const MOST_READERS: u32 = 1 << 25;
 
 /// The lock, with the preference as an argument. All-zero memory is an unlocked one.
 #[repr(C)]
@@ -195,9 +206,10 @@ impl<P: Platform> RwState<P> {
 
     /// Acquires for writing. Returns whether it did, which without a deadline is certain.
     #[inline(always)]
-    pub fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
+    pub fn lock_exclusive(&self, preference: Preference, deadline: Option<Deadline>) -> bool {
         // ORDER: E1, E2.
-        self.state.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok() || self.lock_exclusive_slow(deadline)
+        self.state.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok()
+            || self.lock_exclusive_slow(preference, deadline)
     }
 
     /// Acquires for writing if nobody holds the lock.
@@ -329,7 +341,7 @@ impl<P: Platform> RwState<P> {
     fn try_exclusive_from(&self, mut seen: u32) -> Result<(), u32> {
         while is_free(seen) {
             // ORDER: E1, E2.
-            match self.state.compare_exchange(seen, seen | WRITER, Acquire, Relaxed) {
+            match self.state.compare_exchange(seen, seen & !WATCHED | WRITER, Acquire, Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(now) => seen = now,
             }
@@ -340,12 +352,16 @@ impl<P: Platform> RwState<P> {
     /// Releases one reader, who last saw this state.
     #[inline(always)]
     fn unlock_shared_from(&self, seen: u32, preference: Preference) {
-        if seen > READERS {
+        // I8.
+        if preference == Preference::Writers || seen & WRITERS_WAITING != 0 {
             return self.unlock_shared_slow(seen, preference);
         }
-        // ORDER: Release is E2.
-        if let Err(seen) = self.state.compare_exchange(seen, seen - READER, Release, Relaxed) {
-            self.unlock_shared_slow(seen, preference);
+        let state = &raw const self.state;
+        // ORDER: Release is E2. From here on there may be no lock.
+        let before = self.state.fetch_sub(READER, Release);
+        if before & (READERS | WATCHED) == READER | WATCHED {
+            // I7. SAFETY: alive before the subtraction; a wake that comes late is spurious.
+            unsafe { FutexCell::wake(state, u32::MAX) };
         }
     }
 }

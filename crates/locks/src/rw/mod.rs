@@ -83,7 +83,7 @@ unsafe impl<P: Platform, const PREFER_WRITERS: bool> RawRwLock<P> for RwFutex<P,
 
     #[inline(always)]
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
-        self.0.lock_exclusive(deadline)
+        self.0.lock_exclusive(Self::PREFERENCE, deadline)
     }
 
     #[inline]

@@ -289,7 +289,7 @@ fn acquire_exclusive(it: &RwLock, deadline: Option<Deadline>) -> c_int {
         return EDEADLK;
     }
     let acquired = match rwtable::ops(it.server.load(Relaxed)) {
-        None => rwtable::futex(it).lock_exclusive(deadline),
+        None => rwtable::futex(it).lock_exclusive(preference(it), deadline),
         // SAFETY: the lock has this entry's server.
         Some(ops) => unsafe { (ops.lock_exclusive)(it, deadline) },
     };

@@ -157,7 +157,7 @@ pub(crate) fn the_preference_can_be_an_argument() {
     assert!(lock.is_locked() && !lock.is_write_locked());
     // SAFETY: a reader.
     unsafe { lock.unlock(Preference::Readers) };
-    assert!(lock.lock_exclusive(None));
+    assert!(lock.lock_exclusive(Preference::Readers, None));
     assert!(lock.is_locked() && lock.is_write_locked());
     assert_eq!(lock.try_lock_shared(Preference::Writers), Err(ReadRefused::Busy));
     // SAFETY: the writer.

@@ -6,7 +6,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, AtomicInt, Deadline, FutexCell, Platform};
 
 use super::{
-    LATE, READER, READERS, READERS_WAITING, RwState, WAKING, WRITER, WRITERS_WAITING, admits_reader, is_free,
+    LATE, READER, READERS, READERS_WAITING, RwState, WAKING, WATCHED, WRITER, WRITERS_WAITING, admits_reader,
+    is_free,
 };
 use crate::rw::{Preference, ReadRefused};
 use crate::wait::{WAITING_ON_RWLOCK, poll_within, registered};
@@ -84,14 +85,14 @@ impl<P: Platform> RwState<P> {
     }
 
     #[cold]
-    pub(super) fn lock_exclusive_slow(&self, deadline: Option<Deadline>) -> bool {
+    pub(super) fn lock_exclusive_slow(&self, preference: Preference, deadline: Option<Deadline>) -> bool {
         if self.try_exclusive_from(self.spin(|state| !is_free(state))).is_ok() {
             return true;
         }
         registered::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, || {
             // ORDER: Relaxed: E3 publishes it.
             self.writers.fetch_add(1, Relaxed);
-            let acquired = self.wait_exclusive(deadline);
+            let acquired = self.wait_exclusive(preference, deadline);
             if !acquired {
                 self.give_up_exclusive();
             }
@@ -101,15 +102,16 @@ impl<P: Platform> RwState<P> {
 
     /// Waits, as a registered writer, for the lock or the deadline. Returns whether it has the lock, and then is no
     /// longer registered.
-    fn wait_exclusive(&self, deadline: Option<Deadline>) -> bool {
+    fn wait_exclusive(&self, preference: Preference, deadline: Option<Deadline>) -> bool {
         let mut expired = false;
+        let mut watches = false;
         loop {
             // ORDER: Relaxed: the CAS that sets our bit shows whether the state is still the same, and E3 does the rest.
             let turn = self.turn.load(Relaxed);
             let seen = self.state.load(Relaxed);
             if is_free(seen) {
                 // ORDER: E1, E2, E3.
-                if self.state.compare_exchange(seen, seen | WRITER, Acquire, Relaxed).is_ok() {
+                if self.state.compare_exchange(seen, seen & !WATCHED | WRITER, Acquire, Relaxed).is_ok() {
                     // ORDER: Relaxed: E3 has been acquired. Who gives up and still counts us leaves a bit behind that our
                     // release removes.
                     let others = self.writers.fetch_sub(1, Relaxed) > 1;
@@ -120,18 +122,44 @@ impl<P: Platform> RwState<P> {
                     return true;
                 }
             } else if expired {
+                if watches {
+                    self.stop_watching();
+                }
                 return false;
+            } else if preference == Preference::Readers
+                && seen & WRITER == 0
+                && (watches || seen & WATCHED == 0)
+            {
+                // I7. ORDER: Relaxed: E3 is for those that sleep on `turn`.
+                let watched = seen | WATCHED;
+                if seen == watched || self.state.compare_exchange(seen, watched, Relaxed, Relaxed).is_ok() {
+                    watches = true;
+                    expired = self.state.wait(watched, deadline).is_err();
+                    self.spin(|state| !is_free(state));
+                }
             } else if seen & WAKING != 0 {
                 // I4. ORDER: Relaxed: publishes nothing.
                 let late = seen | LATE;
                 if seen == late || self.state.compare_exchange(seen, late, Relaxed, Relaxed).is_ok() {
+                    watches = false;
                     expired = self.state.wait(late, deadline).is_err();
                 }
             // ORDER: Release is E3, which is why the bit is set even if it is there.
             } else if self.state.compare_exchange(seen, seen | WRITERS_WAITING, Release, Relaxed).is_ok() {
+                watches = false;
                 expired = self.turn.wait(turn, deadline).is_err();
                 self.spin(|state| !is_free(state));
             }
+        }
+    }
+
+    /// Lets the next writer watch, which the end of a registration wakes (I7).
+    fn stop_watching(&self) {
+        // ORDER: Acquire is E3: who relied on us had loaded `turn` before.
+        let seen = self.state.fetch_and(!WATCHED, Acquire);
+        if seen & WATCHED != 0 {
+            // SAFETY: the caller uses the lock, so the cell is alive.
+            unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
         }
     }
 
@@ -156,8 +184,8 @@ impl<P: Platform> RwState<P> {
     #[inline(never)]
     pub(super) fn unlock_shared_slow(&self, mut seen: u32, preference: Preference) {
         loop {
-            let last = seen & (READERS | WRITERS_WAITING) == READER | WRITERS_WAITING;
-            if last {
+            let is_last = seen & READERS == READER;
+            if is_last && seen & (WRITERS_WAITING | WATCHED) == WRITERS_WAITING {
                 let waking = (seen - READER) | WRITER | WAKING;
                 // I5: the lock stays ours until `turn` has changed. ORDER: Acquire is E3; E2 comes with the end of
                 // `WAKING`.
@@ -166,8 +194,13 @@ impl<P: Platform> RwState<P> {
                     Err(now) => seen = now,
                 }
             } else {
-                // ORDER: Release is E2.
+                let state = &raw const self.state;
+                // ORDER: Release is E2. From here on there may be no lock.
                 match self.state.compare_exchange(seen, seen - READER, Release, Relaxed) {
+                    // I7. SAFETY: as in `unlock_shared_from`.
+                    Ok(_) if is_last && seen & WATCHED != 0 => {
+                        return unsafe { FutexCell::wake(state, u32::MAX) };
+                    }
                     Ok(_) => return,
                     Err(now) => seen = now,
                 }
