@@ -197,8 +197,8 @@ impl<P: Platform> RwState<P> {
                 let state = &raw const self.state;
                 // ORDER: Release is E2. From here on there may be no lock.
                 match self.state.compare_exchange(seen, seen - READER, Release, Relaxed) {
-                    // I7. SAFETY: as in `unlock_shared_from`.
                     Ok(_) if is_last && seen & WATCHED != 0 => {
+                        // I7. SAFETY: alive at the exchange; a wake that comes late is spurious.
                         return unsafe { FutexCell::wake(state, u32::MAX) };
                     }
                     Ok(_) => return,
