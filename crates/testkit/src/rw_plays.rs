@@ -294,3 +294,30 @@ pub fn fork_reading_beside<P: ModelPlatform>(subject: RwSubject) -> Play {
         .with(move || _ = reader.read(None))
         .with(move || _ = writer.write(None))
 }
+
+/// A thread tries to read, beside a writer, and forks when it has left, or has not come in: in the child nobody reads.
+pub fn fork_having_tried<P: ModelPlatform>(subject: RwSubject, deadline: Option<Deadline>) -> Play {
+    let shelf = Shelf::<P>::new(subject);
+    let (parent, writer) = (Arc::clone(&shelf), Arc::clone(&shelf));
+    shelf
+        .play(0, 4)
+        .with(move || {
+            let has_come_in = match deadline {
+                None => parent.lock.try_lock_shared(),
+                deadline => parent.lock.lock_shared(deadline),
+            };
+            if has_come_in {
+                parent.read_locked();
+            }
+            P::fork();
+            // SAFETY: no other thread exists.
+            unsafe { parent.lock.forget_waiters() };
+            // The writer may be inside for ever.
+            if parent.lock.try_lock_shared() {
+                parent.read_locked();
+                assert!(parent.lock.try_lock_exclusive(), "nobody reads");
+                parent.write_locked();
+            }
+        })
+        .with(move || _ = writer.write(None))
+}

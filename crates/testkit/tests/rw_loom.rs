@@ -164,6 +164,11 @@ const ALLOWED: &[(&str, &str)] = &[
         "as above, of a writer that sleeps on `turn` because another watches",
     ),
     (
+        "while word.load(Acquire) & BARRED != 0 && is_resting",
+        "for a child of `fork`, which only shuttle plays, in one order of accesses: a reader that leaves too late looks at what \
+         a writer before wrote",
+    ),
+    (
         "let drawn = self.tickets.load(Acquire);",
         "it keeps a load behind it that could otherwise be 2^31 turns old; no play has as many",
     ),

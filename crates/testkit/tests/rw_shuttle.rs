@@ -4,7 +4,8 @@ use libtest_mimic::{Arguments, Trial};
 use lockwork_testkit::engines::shuttle::{Schedules, ShuttlePlatform, explore};
 use lockwork_testkit::model::Config;
 use lockwork_testkit::rw::RwSubject;
-use lockwork_testkit::rw_plays::{destroy, fork, fork_reading, fork_reading_beside, play};
+use lockwork_testkit::rw_plays::{destroy, fork, fork_having_tried, fork_reading, fork_reading_beside, play};
+use lockwork_testkit::scenarios::expired;
 
 /// Plays for random schedules.
 const CROWDS: &[&str] = &[
@@ -45,6 +46,10 @@ fn check(subject: RwSubject, config: Config) {
     }
     for schedules in [Schedules::Random(5_000), Schedules::Pct(5_000)] {
         explore(schedules, config, KEPT, move || fork_reading_beside::<ShuttlePlatform>(subject));
+        for deadline in [None, Some(expired())] {
+            let play = move || fork_having_tried::<ShuttlePlatform>(subject, deadline);
+            explore(schedules, config, KEPT, play);
+        }
     }
 }
 

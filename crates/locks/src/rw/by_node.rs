@@ -7,8 +7,9 @@
 //! first and that one the others.
 //!
 //! Deviations. The published locks have a flag of the writer's and counters of the readers', with a store-load race
-//! race between them. Here a writer bars each node's word, which is also its count: readers come and go by one
-//! addition to a word of their node, without fences, and one that is barred has nothing to undo. A writer that
+//! between them. Here a writer bars each node's word, which is also its count: readers come and go by one
+//! addition to a word of their node, without fences, and one that is barred has nothing to undo. (One that finds the bar
+//! only then waits until the writer has barred all nodes.) A writer that
 //! waits for readers sleeps; the last of them wakes it. Parked readers sleep on their node's word. `c-rw-np`: the
 //! paper's readers pass through the writers' lock one by one; here only those that have found the lock barred twice.
 //! Who may park spins first. The kernel's waiters look at their own CPU's queue, which a program cannot see, so readers
@@ -31,7 +32,7 @@
 //!
 //! | bits | name     | meaning                                                                         |
 //! |------|----------|---------------------------------------------------------------------------------|
-//! | 0    | `BARRED` | a writer has or waits for the lock: the count below is not live                  |
+//! | 0    | `BARRED` | a writer has or waits for the lock: the count is not live                        |
 //! | 1    | `PARKED` | readers sleep on the word, or are about to                                       |
 //! | 2    | `NEW`    | nobody uses the word yet: readers of this node use that of the first one         |
 //! | 3–31 | count    | of this node, mod 2^29: who acquired here less who released here, wherever they were |
@@ -73,12 +74,13 @@
 //!   the first node's word after it found the other published, if it is not barred then. So a writer that has barred
 //!   the first node's word sees every word that is live, or will be before it lifts that bar.
 //! - I9: a child of `fork` that finds a writer amid its bars has but the words to sum up. A reader that came too late it
-//!   takes for one that came before. One that released too late would be missed twice, by the word and by `remaining`: so
-//!   it takes itself from `remaining` only when the sum has been moved there, or its node's bar lifted.
+//!   would take for one that came before, and one that released too late be missed twice, by the word and by `remaining`.
+//!   So both go on only when the sum has been moved there, or their node's bar lifted. (A reader that has not gone on when
+//!   another thread forks is one in the child for ever, as one that came in time is.)
 //!
 //! # Ordering
 //!
-//! - E1: the operation that lifts a node's bar (Release) → the acquiring CAS of a reader (Acquire): the writer's
+//! - E1: the operation that lifts a node's bar (Release) → the addition of a reader that comes in (Acquire): the writer's
 //!   section, and that `remaining` rests, before the reader takes from it or looks at it. Also by way of the reader that
 //!   makes a word live.
 //! - E2: a reader's release on its node's word (Release) → the operation that bars it (Acquire), through the other
@@ -86,11 +88,13 @@
 //! - E3: a reader's release on `remaining` (Release) → the operation on it that makes it 0 or adds the counts, or the load
 //!   that finds nobody counted there (Acquire); and from the last reader on by the grant.
 //! - E4: the operation on `remaining` that ends the rest (Release) → the CAS of a reader that joins another there, and
-//!   of the one that grants (Acquire): what the writer before wrote, and that `turn` waits.
+//!   the subtraction of the one that grants (Acquire): what the writer before wrote, and that `turn` waits.
 //! - E5: the release of the writers' lock → its next acquisition: the critical section, and all that only its holder
 //!   accesses.
-//! - E6: the first node's CAS of a reader that knows of another word (Release) → the operation that bars the first node
+//! - E6: the addition to the first node's word by a reader that knows of another word (Release) → the operation that bars the first node
 //!   (Acquire): that the word is there.
+//! - E7: as E1, by way of the bar that came after → the load of a reader that came or left too late (Acquire): that
+//!   `remaining` rests, before it looks whether that is over.
 
 mod shared;
 mod slow;
@@ -213,12 +217,9 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         let shared = self.shared.get_or_make();
         // From before the writers' lock is taken: a child of `fork` must find a ghost that has that, and not yet the lock.
         registered::<P, _>(self.address(), || {
-            let patron = self.patron(shared);
-            if let Some(token) = shared.writers.attempt_for(self.address()) {
-                return patron.write(token, deadline);
-            }
-            let token = shared.writers.acquire_for(self.address(), deadline);
-            token.is_some_and(|token| patron.write_in_turn(token, deadline))
+            let token = shared.writers.attempt_for(self.address());
+            let token = token.or_else(|| shared.writers.acquire_for(self.address(), deadline));
+            token.is_some_and(|token| self.patron(shared).write(token, deadline))
         })
     }
 
@@ -239,17 +240,17 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         let shared = unsafe { self.shared.of_holder() };
         // SAFETY: the writer holds the writers' lock, and put its token there.
         let mut token = unsafe { shared.token() };
-        // ORDER: Relaxed: a child after `fork` is alone; to others it is a hint.
-        shared.phase.store(LIFTING, Relaxed);
-        if R::FAVOUR == Favour::Writers {
-            // SAFETY: held, by this token. ORDER: E5.
-            match unsafe { shared.writers.hand_over(token) } {
-                Ok(()) => return, // I6.
-                Err(kept) => token = kept,
-            }
-        }
-        // Readers come in before the writers' lock is free: as above.
+        // As above: from here on the lock is nobody's, but the writers' lock is not free yet.
         registered::<P, _>(self.address(), || {
+            // ORDER: Relaxed: a child after `fork` is alone; to others it is a hint.
+            shared.phase.store(LIFTING, Relaxed);
+            if R::FAVOUR == Favour::Writers {
+                // SAFETY: held, by this token. ORDER: E5.
+                match unsafe { shared.writers.hand_over(token) } {
+                    Ok(()) => return, // I6.
+                    Err(kept) => token = kept,
+                }
+            }
             shared.lift();
             // SAFETY: held, by this token. I5.
             unsafe { shared.writers.unlock(token) };
@@ -261,9 +262,9 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         let shared = unsafe { self.shared.of_holder() };
         // SAFETY: as in `unlock_exclusive`.
         let token = unsafe { shared.token() };
-        // ORDER: Relaxed: as there.
-        shared.phase.store(LIFTING, Relaxed);
         registered::<P, _>(self.address(), || {
+            // ORDER: Relaxed: as there.
+            shared.phase.store(LIFTING, Relaxed);
             shared.lift();
             // Nobody bars it again before the writers' lock is released (I1). ORDER: Relaxed: the bar that counts us
             // acquires that (E5).

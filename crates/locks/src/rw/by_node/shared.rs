@@ -144,11 +144,26 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     /// Adds a reader on this node, if that is not barred.
     #[inline(always)]
     pub(super) fn enter_here(&self) -> bool {
-        let Some(index) = Self::further_node() else { return enter::<P>(&self.home.word) };
+        let Some(index) = Self::further_node() else { return self.enter(&self.home.word) };
         match self.word_of(index) {
-            Some(word) => enter::<P>(word),
+            Some(word) => self.enter(word),
             None => self.enter_first(index),
         }
+    }
+
+    /// Adds a reader to a node's word, if that is not barred.
+    #[inline(always)]
+    pub(super) fn enter(&self, word: &P::Futex) -> bool {
+        // Not by compare-and-swap: of many that try at once, one would succeed. I2. ORDER: E1.
+        word.load(Relaxed) & BARRED == 0
+            && (word.fetch_add(READER, Acquire) & BARRED == 0 || self.came_too_late(word))
+    }
+
+    /// What is said of a reader that found the word barred when it had added itself: it has not come in.
+    #[cold]
+    fn came_too_late(&self, word: &P::Futex) -> bool {
+        self.until_counted(word);
+        false
     }
 
     /// As [`Shared::enter_here`], for the first on its node: makes the word that those after it use.
@@ -157,15 +172,18 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
         let word = self.make_word(index);
         let home = &self.home.word;
         // As in `enter`. ORDER: Acquire is E1, Release is E6.
-        if home.load(Relaxed) & BARRED != 0 || home.fetch_add(READER, AcqRel) & BARRED != 0 {
+        if home.load(Relaxed) & BARRED != 0 {
             return false;
+        }
+        if home.fetch_add(READER, AcqRel) & BARRED != 0 {
+            return self.came_too_late(home);
         }
         // I8. ORDER: Release is E1, by way of us.
         let _ = word.compare_exchange(NEW, 0, Release, Relaxed);
         true
     }
 
-    /// Takes a reader from this node's count. `false`: a writer has counted it, and it is to be taken from `remaining`.
+    /// Takes a reader from this node's count. `false`: a writer counts it, or will, and it is to be taken from `remaining`.
     #[inline(always)]
     pub(super) fn leave_here(&self) -> bool {
         let word = self.word_here();
@@ -181,19 +199,22 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
         false
     }
 
-    /// Waits until nobody can take the word, barred before this thread was taken from it, for a count any more (I9).
+    /// Waits until nobody can take the word, barred before this thread changed it, for a count any more (I9).
     #[cold]
     fn until_counted(&self, word: &P::Futex) {
         let mut patience = Patience::new::<P>();
-        while word.load(Relaxed) & BARRED != 0 && is_resting(self.remaining.load(Relaxed)) {
+        // ORDER: E7.
+        while word.load(Acquire) & BARRED != 0 && is_resting(self.remaining.load(Relaxed)) {
             patience.pause::<P>();
         }
     }
 
     /// The word of a further node, made if it is not there.
     pub(super) fn make_word(&self, index: usize) -> &P::Futex {
-        // Before it is published. ORDER: Relaxed: E6.
-        self.has_nodes.store(1, Relaxed);
+        if self.has_nodes.load(Relaxed) == 0 {
+            // Before it is published. ORDER: Relaxed: E6.
+            self.has_nodes.store(1, Relaxed);
+        }
         &self.nodes.state(index, |readers| readers.word.store(NEW, Relaxed)).word
     }
 
@@ -268,14 +289,6 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
         // SAFETY: as above.
         unsafe { self.writers.dispose() };
     }
-}
-
-/// Adds a reader to a node's word, if that is not barred.
-#[inline(always)]
-pub(super) fn enter<P: Platform>(word: &P::Futex) -> bool {
-    // Not by compare-and-swap: of many that try at once, one would succeed. I2: who comes too late has changed nothing.
-    // ORDER: E1.
-    word.load(Relaxed) & BARRED == 0 && word.fetch_add(READER, Acquire) & BARRED == 0
 }
 
 /// Lifts the bar of a node's word, and wakes a reader if some sleep there.

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use lockwork_platform::{AtomicCell, AtomicInt, Deadline, FutexCell, Platform, TimedOut};
 
 use super::Rule;
-use super::shared::{BARRED, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared, enter};
+use super::shared::{BARRED, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared};
 use crate::competitive::poll_steadily;
 use crate::hierarchical::part::LocalLock;
 use crate::rw::catalogue::Favour;
@@ -45,17 +45,33 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         })
     }
 
-    fn read_or_spin(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
-        if R::FAVOUR == Favour::Neutral && !joins {
-            // Whoever is ahead in the writers' queue comes first, and nobody else.
-            let looks = || (word.load(Relaxed) & BARRED == 0).then_some(());
-            poll_within::<P, _>(P::spin_budget(), looks);
-            return enter::<P>(word) || self.read_in_turn(word, deadline);
-        }
-        poll_steadily::<P>(deadline, || enter::<P>(word) || joins && self.shared.join())
+    /// Comes in if no writer is there, or beside readers that one waits for.
+    fn enter(&self, word: &P::Futex, joins: bool) -> bool {
+        self.shared.enter(word) || joins && self.shared.join()
     }
 
-    fn read_or_sleep(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
+    fn read_or_spin(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
+        let shared = self.shared;
+        if R::FAVOUR != Favour::Neutral {
+            return poll_steadily::<P>(deadline, || self.enter(word, joins));
+        }
+        if joins {
+            let mut entered = false;
+            let is_settled = || {
+                entered = self.enter(word, true);
+                entered || shared.remaining.load(Relaxed) == 0 // I2: it is no reader.
+            };
+            if !poll_steadily::<P>(deadline, is_settled) || entered {
+                return entered;
+            }
+        }
+        // Whoever is ahead in the writers' queue comes first, and nobody else.
+        let looks = || (word.load(Relaxed) & BARRED == 0).then_some(());
+        poll_within::<P, _>(P::spin_budget(), looks);
+        shared.enter(word) || self.read_in_turn(word, deadline)
+    }
+
+    fn read_or_sleep(&self, word: &P::Futex, deadline: Option<Deadline>, mut joins: bool) -> bool {
         // Nobody hands a reader anything, so it may give way: to whoever it waits for, or to others that wait. So it need not
         // look whether there is room; to sleep costs whoever lifts the bar a wake-up, at each write. But it would not see
         // its deadline while others run.
@@ -63,13 +79,13 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         let mut patience = Patience::new::<P>();
         let (mut bars, mut spins) = (0, true);
         loop {
-            let attempt = || (enter::<P>(word) || joins && self.shared.join()).then_some(());
             let entered = if spins {
-                spin_with_room::<P, _>(rounds, deadline, attempt, P::yield_now)
+                let attempt = || self.enter(word, joins).then_some(());
+                spin_with_room::<P, _>(rounds, deadline, attempt, P::yield_now).is_some()
             } else {
-                attempt()
+                self.enter(word, joins)
             };
-            if entered.is_some() {
+            if entered {
                 // I7: if it found a bar when it was woken, others still sleep, or the flag is set for nobody.
                 if bars > 0 {
                     Self::wake_others(word);
@@ -78,7 +94,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
             }
             if joins {
                 // I2: while there are readers, a writer that bars them is about to wait for them, or to lift the bar
-                // again: who may be one of them must not sleep.
+                // again: who may be one of them must not sleep, nor queue. Who finds that there are none is none.
                 if self.shared.remaining.load(Relaxed) != 0 {
                     if deadline.is_some_and(expired::<P>) {
                         return false;
@@ -87,6 +103,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                     spins = false;
                     continue;
                 }
+                joins = false;
             } else if R::FAVOUR == Favour::Neutral && bars == MOST_BARS {
                 return self.read_in_turn(word, deadline);
             }
@@ -94,7 +111,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                 bars += 1;
                 spins = true;
                 let is_late = word.wait(asleep, deadline).is_err();
-                let entered = is_late && attempt().is_some();
+                let entered = is_late && self.enter(word, joins);
                 // I7.
                 Self::wake_others(word);
                 if is_late {
@@ -138,25 +155,12 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         }
     }
 
-    /// Goes on to write, with the writers' lock acquired by waiting for it.
-    pub(super) fn write_in_turn(&self, token: M::Token, deadline: Option<Deadline>) -> bool {
-        let shared = self.shared;
-        // I6. ORDER: Relaxed: E5.
-        if shared.remaining.load(Relaxed) != 0 {
-            return self.write(token, deadline);
-        }
-        // SAFETY: the writers' lock is held.
-        unsafe { shared.note_token(token) };
-        shared.phase.store(HELD, Relaxed);
-        true
-    }
-
-    /// Goes on to write, with the writers' lock acquired, but not the bars.
+    /// Goes on to write, with the writers' lock acquired.
     pub(super) fn write(&self, token: M::Token, deadline: Option<Deadline>) -> bool {
         let shared = self.shared;
         // SAFETY: the writers' lock is held.
         unsafe { shared.note_token(token) };
-        if !self.end_rest() {
+        if !self.has_bars() && !self.end_rest() {
             let has_left = self.wait_for_readers(deadline).is_ok();
             if !has_left && !self.give_up(token) {
                 return false;
@@ -171,11 +175,17 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         let shared = self.shared;
         // SAFETY: the writers' lock is held.
         unsafe { shared.note_token(token) };
-        if !self.end_rest() && !self.give_up(token) {
+        if !self.has_bars() && !self.end_rest() && !self.give_up(token) {
             return false;
         }
         shared.phase.store(HELD, Relaxed);
         true
+    }
+
+    /// Whether the bars were handed over with the writers' lock. (Even an attempt may have had to wait for that.)
+    fn has_bars(&self) -> bool {
+        // I6. ORDER: Relaxed: E5.
+        self.shared.remaining.load(Relaxed) == 0
     }
 
     /// Bars all readers. Returns whether there are none.
