@@ -217,9 +217,12 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         let shared = self.shared.get_or_make();
         // From before the writers' lock is taken: a child of `fork` must find a ghost that has that, and not yet the lock.
         registered::<P, _>(self.address(), || {
-            let token = shared.writers.attempt_for(self.address());
-            let token = token.or_else(|| shared.writers.acquire_for(self.address(), deadline));
-            token.is_some_and(|token| self.patron(shared).write(token, deadline))
+            let patron = self.patron(shared);
+            if let Some(token) = shared.writers.attempt_for(self.address()) {
+                return patron.write(token, deadline);
+            }
+            let token = shared.writers.acquire_for(self.address(), deadline);
+            token.is_some_and(|token| patron.write_in_turn(token, deadline))
         })
     }
 

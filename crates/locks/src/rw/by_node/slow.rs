@@ -155,12 +155,25 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         }
     }
 
-    /// Goes on to write, with the writers' lock acquired.
+    /// Goes on to write, with the writers' lock acquired by waiting for it.
+    pub(super) fn write_in_turn(&self, token: M::Token, deadline: Option<Deadline>) -> bool {
+        let shared = self.shared;
+        // I6. ORDER: Relaxed: E5.
+        if shared.remaining.load(Relaxed) != 0 {
+            return self.write(token, deadline);
+        }
+        // SAFETY: the writers' lock is held.
+        unsafe { shared.note_token(token) };
+        shared.phase.store(HELD, Relaxed);
+        true
+    }
+
+    /// Goes on to write, with the writers' lock acquired, and hardly ever the bars.
     pub(super) fn write(&self, token: M::Token, deadline: Option<Deadline>) -> bool {
         let shared = self.shared;
         // SAFETY: the writers' lock is held.
         unsafe { shared.note_token(token) };
-        if !self.has_bars() && !self.end_rest() {
+        if !self.end_rest() {
             let has_left = self.wait_for_readers(deadline).is_ok();
             if !has_left && !self.give_up(token) {
                 return false;
@@ -175,24 +188,24 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         let shared = self.shared;
         // SAFETY: the writers' lock is held.
         unsafe { shared.note_token(token) };
-        if !self.has_bars() && !self.end_rest() && !self.give_up(token) {
+        if !self.end_rest() && !self.give_up(token) {
             return false;
         }
         shared.phase.store(HELD, Relaxed);
         true
     }
 
-    /// Whether the bars were handed over with the writers' lock. (Even an attempt may have had to wait for that.)
-    fn has_bars(&self) -> bool {
-        // I6. ORDER: Relaxed: E5.
-        self.shared.remaining.load(Relaxed) == 0
-    }
-
     /// Bars all readers. Returns whether there are none.
     fn end_rest(&self) -> bool {
         let counted = self.shared.bar();
-        // I3. ORDER: E3.
-        if counted == 0 && self.shared.remaining.load(Acquire) == RESTING {
+        // ORDER: E3.
+        let rest = self.shared.remaining.load(Acquire);
+        if rest == 0 {
+            // I6: an attempt had to wait, too: a ticket may have been served a round earlier than it was drawn.
+            return true;
+        }
+        // I3.
+        if counted == 0 && rest == RESTING {
             // ORDER: Relaxed: nobody joins readers that there are none of.
             self.shared.remaining.store(0, Relaxed);
             return true;
