@@ -75,7 +75,8 @@ impl<T: ?Sized, L: RawRwLock<Native>> RwLock<T, L> {
     ///
     /// # Panics
     ///
-    /// If there are as many readers as the lock can count, which is more than a hundred million.
+    /// If there are as many readers as the lock can count, which is more than thirty million; `cst-rwsem*`, `c-rw-*` (2^29)
+    /// and `pf-*` (2^31 and more) do not notice.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T, L> {
         assert!(self.raw.lock_shared(None), "too many readers");

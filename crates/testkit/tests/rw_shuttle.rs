@@ -21,6 +21,8 @@ const CROWDS: &[&str] = &[
     "ar ar w w",
     "rx rx xr rA w",
     "dr dw rd wa",
+    "r xr rw T c",
+    "r r ww T c",
 ];
 
 /// And for phase-fair locks, which treat those who may be readers already in ways of their own.

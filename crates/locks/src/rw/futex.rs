@@ -17,22 +17,22 @@
 //! - [`Preference::Writers`], as `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`: while a writer waits, new readers wait
 //!   behind it, and a reader that locks again deadlocks with it. Readers wait until no writer is left.
 //!
-//! All users of one lock must name the same preference, once anybody has waited.
+//! All users of one lock must name the same preference, once anybody has waited; but an attempt to read may name readers.
 //!
 //! # State
 //!
 //! | bits  | name              | meaning                                                                       |
 //! |-------|-------------------|-------------------------------------------------------------------------------|
 //! | 0–25  | `READERS`         | without `WRITER`: how many readers hold the lock                              |
-//! | 26    | `WATCHED`         | a writer sleeps on the state word behind readers, or is about to              |
+//! | 26    | `WATCHED`         | a writer sleeps on the state word behind readers, is about to, or wakes up    |
 //! | 27    | `LATE`            | writers sleep on the state word until `WAKING` ends                           |
 //! | 28    | `WAKING`          | with `WRITER`: the holder is releasing, and about to change `turn`            |
 //! | 29    | `READERS_WAITING` | readers sleep on the state word, or are about to                              |
 //! | 30    | `WRITERS_WAITING` | writers sleep on `turn`, or are about to                                      |
 //! | 31    | `WRITER`          | a writer holds the lock (or a reader, the last, that is about to wake a writer) |
 //!
-//! `turn` changes whenever a writer is woken. `writers` counts the writers that are between their registration and their
-//! acquisition or surrender.
+//! `turn` changes whenever a writer that sleeps on it is woken. `writers` counts the writers that are between their
+//! registration and their acquisition or surrender.
 //!
 //! # Invariants
 //!
@@ -41,17 +41,18 @@
 //!   `WRITER` clears it, and the count with it.
 //! - I2: a reader sleeps only while the state is as it found it, with `READERS_WAITING`; everybody who clears that bit
 //!   wakes all sleepers of the state word.
-//! - I3: while writers sleep on `turn`, `WRITERS_WAITING` is set, or one registered writer is awake (it will set the bit,
-//!   take the lock, or pass its wake on), or a thread that changed `turn` is about to wake one. While readers hold the lock
-//!   the bit is set only where `WATCHED` is.
+//! - I3: while writers sleep on `turn`, `WRITERS_WAITING` is set, or one writer is awake (it will set the bit, watch, take the
+//!   lock, or pass its wake on) or watches (I7), or a thread is about to wake one. Where readers are preferred, nobody
+//!   turns the bit on while they hold the lock unless `WATCHED` is there.
 //! - I4: nobody goes to sleep on a `turn` that changed while `WAKING` was set before that ends: the wake that follows
 //!   would miss it. Who would, sleeps on the state word instead (`LATE`).
 //! - I5: releasing threads do not touch the lock after the operation that frees it, except by wakes.
 //! - I6: with [`Preference::Readers`], a release that finds `READERS_WAITING` leaves the waking of writers to those
-//!   readers: the last of them does it. Hence a reader that gives up does not leave the bit behind.
-//! - I7: `WATCHED` is set while readers hold the lock, by a writer, if readers are preferred, and goes when a writer
-//!   acquires the lock. Who has set it sleeps while the state is as it found it; the last reader wakes all sleepers of the
-//!   state word, by address, as it has left already. A watcher that gives up clears the bit, and wakes who has set it, too.
+//!   readers: the last of them does it, or wakes a watcher. Hence a reader that gives up does not leave the bit behind.
+//! - I7: `WATCHED` is set while readers hold the lock, by a writer, if readers are preferred, and goes when the last of them
+//!   leaves, or else when a writer acquires the lock. Who has set it falls asleep only while the state is as it found it;
+//!   the last reader wakes all sleepers of the state word, by address, as it has left already. A watcher that gives up
+//!   clears the bit, and wakes who has set it, too.
 //! - I8: a reader that leaves by a subtraction has looked at a state without `WRITERS_WAITING` while it held the lock. So if
 //!   it is the last and finds the bit then, a writer watches, or has given up watching and is awake (I3). A reader that sees
 //!   the bit, or where writers are preferred, compares and swaps: as the last it keeps the lock until it has told a writer,
@@ -122,9 +123,9 @@ const MOST_READERS: u32 = 1 << 25;
 /// The lock, with the preference as an argument. All-zero memory is an unlocked one.
 #[repr(C)]
 pub struct RwState<P: Platform> {
-    /// See the module's table. Readers and [`LATE`] writers sleep here.
+    /// See the module's table. Readers, and [`LATE`] and [`WATCHED`] writers, sleep here.
     state: P::Futex,
-    /// Changed by whoever wakes a writer; writers sleep here.
+    /// Changed by whoever wakes a writer that sleeps here.
     turn: P::Futex,
     /// Registered writers. Changed by writers that wait, read by them and by releases with waiting writers.
     writers: P::U32,
@@ -352,8 +353,9 @@ impl<P: Platform> RwState<P> {
     /// Releases one reader, who last saw this state.
     #[inline(always)]
     fn unlock_shared_from(&self, seen: u32, preference: Preference) {
-        // I8.
-        if preference == Preference::Writers || seen & WRITERS_WAITING != 0 {
+        // I8; and the last before a watcher spares those that come while that wakes up.
+        let is_watched_last = seen & (READERS | WATCHED) == READER | WATCHED;
+        if preference == Preference::Writers || seen & WRITERS_WAITING != 0 || is_watched_last {
             return self.unlock_shared_slow(seen, preference);
         }
         let state = &raw const self.state;

@@ -18,27 +18,30 @@
 //! - Who is handed the lock has it then, where Linux keeps others off it until it has taken it.
 //! - A thread that may be a reader already comes in beside readers, whoever sleeps.
 //!
-//! Properties: 24 bytes a lock; 64 for each sleeper, none for holders. Everybody changes one word.
+//! Properties: 24 bytes a lock; 64 for each waiter, none for holders; 2^26 readers. Everybody changes one word.
 //!
 //! # State
 //!
 //! ```text
 //! count:  readers (27 bits) │ WATCHED │ WAITERS │ GUARD: the list is being changed │ HANDOFF │ LOCKED: by a writer
 //! last:   last sleeper (0 = none); list: see [`sleepers`](crate::blocking::linux). Readers' words: PARKED → GRANTED;
-//!         writers': PARKED → WAITING (to try) → PARKED, or WATCHING, who sleeps on the count → GRANTED or WAITING
+//!         writers': PARKED → GRANTED or WAITING (to try); WATCHING, who sleeps on the count → WAITING; → PARKED or WATCHING
 //! ```
 //!
 //! # Invariants
 //!
 //! - I1: who adds a reader while LOCKED is clear, or sets LOCKED, holds the lock, for itself or for those that it is about
-//!   to grant it to. With LOCKED set the readers' count means nothing, and it is 0 when LOCKED goes.
+//!   to grant it to. With LOCKED set the readers' count means nothing; it is set anew when LOCKED goes. A reader
+//!   that has added itself where it may not, with LOCKED clear, takes itself away: until then it is one, even for a child of
+//!   `fork`, where it stays.
 //! - I2: the list, WAITERS, WATCHED and HANDOFF are changed by who set GUARD; WAITERS says that the list is not empty.
 //!   While GUARD is set LOCKED stays: a release that would clear it waits. Readers wait for nobody.
 //! - I3: a writer joins the list while it could not take the lock, a reader with LOCKED set or behind a sleeper. When LOCKED
 //!   goes, or the first leaves while it is clear, readers at the head of the list are let in. So if LOCKED is clear the first
 //!   is a writer.
 //! - I4: HANDOFF is set by the first of the list, which alone takes a free lock then, and goes when that has the lock or
-//!   leaves. A writer's release that finds it grants, unless the first watches.
+//!   leaves. Who may be a reader already finds readers if it is one, and comes in beside them. A writer's release that
+//!   finds it grants, unless the first watches.
 //! - I5: a sleeper is recycled by its owner when it is out of the list: taken out by itself, or chosen, and then
 //!   granted.
 //! - I6: if LOCKED is clear the first of the list watches, with WATCHED set, or was told to try, and will: it takes the lock,
@@ -79,7 +82,7 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     favour: Favour::Neutral,
     waiting: "stp",
     by_node: false,
-    fairness: "FIFO, all readers with the first one; arriving writers pass sleepers for at most 4 ms",
+    fairness: "FIFO, all readers with the first one; who arrives passes sleepers until the first has tried in vain for 4 ms",
     bytes: 24,
     bytes_per_waiter: 64,
     timed: "writers spin; then sleeps until the deadline",
@@ -111,6 +114,8 @@ const GUARDED: u32 = GUARD | HANDOFF | WAITERS | WATCHED;
 const READER: u32 = 32;
 /// All readers.
 const READERS: u32 = !(READER - 1);
+/// There are 2^26 readers; no further one comes in. Those that looked before, one a thread, have room.
+const FULL: u32 = 1 << 31;
 
 /// In a writer's word: it sleeps on the count.
 const WATCHING: u32 = 4;
@@ -141,10 +146,16 @@ fn is_held(count: u32) -> bool {
 /// Whether a reader comes in beside what is there, or on a free lock.
 #[inline(always)]
 fn is_open(count: u32) -> bool {
-    count & (LOCKED | HANDOFF) == 0 && (count & WAITERS == 0 || count & READERS == 0)
+    count & (LOCKED | HANDOFF | FULL) == 0 && (count & WAITERS == 0 || count & READERS == 0)
 }
 
-/// Whether a thread comes in that may be a reader already.
+/// Whether a thread comes in that may be a reader already: then there are readers.
+#[inline(always)]
+fn is_shared(count: u32) -> bool {
+    count & LOCKED == 0 && (count & READERS != 0 || count & HANDOFF == 0)
+}
+
+/// Whether no writer has the lock, so that the readers' count is theirs.
 #[inline(always)]
 fn is_read(count: u32) -> bool {
     count & LOCKED == 0
@@ -341,7 +352,7 @@ unsafe impl<P: Platform> RawRwLock<P> for LinuxRwsem<P> {
 
     #[inline]
     fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
-        self.enter(is_read) || self.read_slow(deadline, true)
+        self.enter(|count| is_shared(count) && count & FULL == 0) || self.read_slow(deadline, true)
     }
 
     #[inline]

@@ -4,6 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_locks::rw::{Preference, ReadRefused};
+use lockwork_locks::wait::expired;
 use lockwork_platform::{Clock, Deadline, Native};
 use lockwork_policy::Kind as Sort;
 
@@ -215,7 +216,8 @@ fn acquire_shared(it: &RwLock, deadline: Option<Deadline>) -> c_int {
     let lock = if may_read_already(it) { ops.lock_shared_again } else { ops.lock_shared };
     // SAFETY: the lock has this entry's server.
     if !unsafe { lock(it, deadline) } {
-        return ETIMEDOUT;
+        // Sooner than that there are too many readers.
+        return if deadline.is_some_and(expired::<Native>) { ETIMEDOUT } else { EAGAIN };
     }
     Native::count_read_locks(1);
     0

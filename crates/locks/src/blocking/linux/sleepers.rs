@@ -46,7 +46,7 @@ impl<T: Copy + Default + Send + 'static> Wish for T {}
 /// A thread that sleeps.
 #[repr(C, align(64))]
 pub(crate) struct Sleeper<P: Platform, T: Wish> {
-    /// `PARKED`, `WAITING` (to try) or `GRANTED`.
+    /// `PARKED`, `WAITING` (to try) or `GRANTED`; the rw_semaphore has another one.
     pub(crate) word: P::Futex,
     /// Who comes next in the ring.
     next: P::Ptr<Self>,

@@ -10,7 +10,7 @@ use super::{
     is_free,
 };
 use crate::rw::{Preference, ReadRefused};
-use crate::wait::{WAITING_ON_RWLOCK, poll_within, registered};
+use crate::wait::{WAITING_ON_RWLOCK, expired, poll_within, registered};
 
 impl<P: Platform> RwState<P> {
     /// Polls for a short while, as long as `hopeless` holds and nobody sleeps: who comes after sleepers
@@ -103,7 +103,7 @@ impl<P: Platform> RwState<P> {
     /// Waits, as a registered writer, for the lock or the deadline. Returns whether it has the lock, and then is no
     /// longer registered.
     fn wait_exclusive(&self, preference: Preference, deadline: Option<Deadline>) -> bool {
-        let mut expired = false;
+        let mut is_late = false;
         let mut watches = false;
         loop {
             // ORDER: Relaxed: the CAS that sets our bit shows whether the state is still the same, and E3 does the rest.
@@ -121,7 +121,7 @@ impl<P: Platform> RwState<P> {
                     }
                     return true;
                 }
-            } else if expired {
+            } else if is_late {
                 if watches {
                     self.stop_watching();
                 }
@@ -134,7 +134,9 @@ impl<P: Platform> RwState<P> {
                 let watched = seen | WATCHED;
                 if seen == watched || self.state.compare_exchange(seen, watched, Relaxed, Relaxed).is_ok() {
                     watches = true;
-                    expired = self.state.wait(watched, deadline).is_err();
+                    // A state that changes all the time ends every sleep at once.
+                    is_late =
+                        self.state.wait(watched, deadline).is_err() || deadline.is_some_and(expired::<P>);
                     self.spin(|state| !is_free(state));
                 }
             } else if seen & WAKING != 0 {
@@ -142,12 +144,12 @@ impl<P: Platform> RwState<P> {
                 let late = seen | LATE;
                 if seen == late || self.state.compare_exchange(seen, late, Relaxed, Relaxed).is_ok() {
                     watches = false;
-                    expired = self.state.wait(late, deadline).is_err();
+                    is_late = self.state.wait(late, deadline).is_err();
                 }
             // ORDER: Release is E3, which is why the bit is set even if it is there.
             } else if self.state.compare_exchange(seen, seen | WRITERS_WAITING, Release, Relaxed).is_ok() {
                 watches = false;
-                expired = self.turn.wait(turn, deadline).is_err();
+                is_late = self.turn.wait(turn, deadline).is_err();
                 self.spin(|state| !is_free(state));
             }
         }
@@ -196,7 +198,8 @@ impl<P: Platform> RwState<P> {
             } else {
                 let state = &raw const self.state;
                 // ORDER: Release is E2. From here on there may be no lock.
-                match self.state.compare_exchange(seen, seen - READER, Release, Relaxed) {
+                let left = if is_last { (seen - READER) & !WATCHED } else { seen - READER };
+                match self.state.compare_exchange(seen, left, Release, Relaxed) {
                     Ok(_) if is_last && seen & WATCHED != 0 => {
                         // I7. SAFETY: alive at the exchange; a wake that comes late is spurious.
                         return unsafe { FutexCell::wake(state, u32::MAX) };

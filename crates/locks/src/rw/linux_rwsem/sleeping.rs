@@ -6,21 +6,30 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, TimedOut};
 
 use super::{
-    HANDOFF, LinuxRwsem, PATIENCE_NS, READER, Sleeper, WAITERS, WATCHED, WATCHING, Wish, is_held, is_read,
+    FULL, HANDOFF, LOCKED, LinuxRwsem, PATIENCE_NS, READER, Sleeper, WAITERS, WATCHED, WATCHING, Wish,
+    is_held, is_read, is_shared,
 };
-use crate::blocking::linux::sleepers::{append, linger, next, unlink};
-use crate::wait::{GRANTED, PARKED, WAITING, registered};
+use crate::blocking::linux::sleepers::{append, next, unlink};
+use crate::wait::{GRANTED, PARKED, WAITING, expired, poll_within, registered};
 
 impl<P: Platform> LinuxRwsem<P> {
     #[cold]
     pub(super) fn read_slow(&self, deadline: Option<Deadline>, again: bool) -> bool {
         // From before it is in the list: a child of `fork` must be able to find every ghost.
         registered::<P, _>(self.address(), || {
+            let admits = |count| if again { is_shared(count) } else { count & (LOCKED | WAITERS) == 0 };
             let end = self.guard();
-            // Here nobody but a writer can keep it from coming in after all (I2), so that it has nothing to undo.
-            if self.enter(|count| is_read(count) && (again || count & WAITERS == 0)) {
-                self.unguard(end, |flags| flags);
-                return true;
+            loop {
+                let entered = self.enter(|count| admits(count) && count & FULL == 0);
+                let seen = self.count.load(Relaxed);
+                // I2: what keeps it out stays so, unless there are too many readers: then it must not sleep (I3).
+                if entered || admits(seen) && seen & FULL != 0 {
+                    self.unguard(end, |flags| flags);
+                    return entered;
+                }
+                if !admits(seen) {
+                    break;
+                }
             }
             self.sleep(end, Wish { reads: true, ..Wish::default() }, deadline)
         })
@@ -111,6 +120,10 @@ impl<P: Platform> LinuxRwsem<P> {
                         return Ok(WAITING);
                     }
                     self.count.wait(seen, deadline)?; // I7.
+                    // A count that changes all the time ends every sleep at once.
+                    if deadline.is_some_and(expired::<P>) && sleeper.word.load(Relaxed) == WATCHING {
+                        return Err(TimedOut);
+                    }
                 }
                 said => return Ok(said),
             }
@@ -130,7 +143,9 @@ impl<P: Platform> LinuxRwsem<P> {
         let claims = P::now(Clock::Monotonic) >= unsafe { sleeper.wish.get() }.claims_at;
         self.stay_first(end, sleeper, if claims { HANDOFF } else { 0 });
         if claims {
-            linger::<P>(&sleeper.word);
+            // Who watches looks at the count. ORDER: Relaxed: looked at again.
+            let told = || (sleeper.word.load(Relaxed) != PARKED).then_some(());
+            let _ = poll_within::<P, _>(P::spin_budget(), told);
         }
         false
     }

@@ -139,13 +139,11 @@ fn the_first_writer_behind_readers_watches_the_count() {
         let claim = if claims { HANDOFF } else { 0 };
         assert_eq!(count(&lock), WAITERS | WATCHED | claim, "free");
         assert_eq!(lock.try_lock_exclusive(), !claims, "a newcomer");
-        assert!(!claims || !lock.try_lock_shared() && lock.lock_shared_again(None), "who may be a reader");
-        assert!(!retry(&lock, nodes[0]));
-        assert_eq!(said(nodes[0]), if claims { WATCHING } else { PARKED });
-        if claims {
-            end_read(&lock)
-        } else {
-            end_write(&lock)
+        assert!(!claims || !lock.try_lock_shared() && !lock.enter(is_shared), "who may be a reader");
+        if !claims {
+            assert!(!retry(&lock, nodes[0]));
+            assert_eq!(said(nodes[0]), PARKED);
+            end_write(&lock);
         }
         assert!(retry(&lock, nodes[0]));
         assert_eq!(count(&lock), LOCKED | WAITERS);
@@ -203,4 +201,33 @@ fn a_downgrade_lets_readers_in_and_no_writer() {
     unsafe { lock.downgrade() };
     assert_eq!(nodes.map(said), [WAITING, PARKED]);
     assert_eq!(count(&lock), READER | WAITERS);
+}
+
+#[test]
+fn there_is_a_largest_number_of_readers() {
+    let lock = LinuxRwsem::<Native>::unlocked();
+    lock.count.store(FULL - READER, Relaxed);
+    assert!(lock.lock_shared(None));
+    for refused in [lock.lock_shared(None), lock.lock_shared_again(None), lock.try_lock_shared()] {
+        assert!(!refused);
+    }
+    assert_eq!(count(&lock), FULL);
+    end_read(&lock);
+    assert!(lock.lock_shared_again(None));
+}
+
+#[test]
+fn who_may_be_a_reader_does_not_pass_a_claim_on_a_free_lock() {
+    let (lock, nodes) = written([CLAIMS]);
+    end_write(&lock);
+    assert!(lock.try_lock_shared());
+    assert!(!retry(&lock, nodes[0]));
+    assert_eq!(count(&lock), READER | WAITERS | WATCHED | HANDOFF);
+    assert!(lock.lock_shared_again(None), "beside a reader");
+    assert!(!retry(&lock, nodes[0]));
+    assert_eq!(said(nodes[0]), WATCHING);
+    end_read(&lock);
+    end_read(&lock);
+    assert!(!lock.enter(is_shared));
+    assert!(retry(&lock, nodes[0]));
 }
