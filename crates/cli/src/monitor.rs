@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lockwork_monitor::{Obstacle, Server};
+use lockwork_monitor::{Means, Obstacle, Server};
 use lockwork_platform::cpu_time::{self, Allowed};
 use lockwork_platform::monitor;
 
@@ -18,18 +18,28 @@ pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
         Failure::with_status(1, format!("the scheduler cannot be watched: {obstacle}; {instead}"))
     };
     if args.check {
-        lockwork_monitor::check().map_err(failure)?;
-        terminal::print("the scheduler can be watched here\n")?;
+        let means = lockwork_monitor::check().map_err(failure)?;
+        terminal::print(&format!("programs can be told who runs: {}\n", tells(means)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let server = Server::start(&args.socket).map_err(failure)?;
+    let wish = if args.watch { Means::Switches } else { Means::Probe };
+    let server = Server::start(&args.socket, wish).map_err(failure)?;
     terminal::print(&format!(
-        "ready to watch the scheduler; programs find it at {}\n",
+        "ready to tell who runs: {}; programs find it at {}\n",
+        tells(server.means()),
         args.socket.display()
     ))?;
     match server.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(Failure::with_status(1, format!("the monitor cannot go on: {error}"))),
+    }
+}
+
+/// What the monitor does when a waiter would know.
+pub(crate) fn tells(by: Means) -> &'static str {
+    match by {
+        Means::Probe => "who asks is answered",
+        Means::Switches => "context switches are watched while somebody asks",
     }
 }
 

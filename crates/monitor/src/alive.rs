@@ -1,4 +1,4 @@
-//! The page that says whether the monitor lives, and whether it watches.
+//! The page that says whether the monitor lives, and whether it watches, and behind it in the same file the probe.
 //!
 //! Its first word is a robust futex that a thread of the daemon holds for life: when the thread ends, and be it by
 //! `SIGKILL`, the kernel itself clears the id in the word. So nobody has to keep a clock going, and the end is seen by
@@ -11,18 +11,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use lockwork_platform::monitor::{PAGE_WORDS, WATCH_WORD};
+use lockwork_platform::monitor::{PAGE_WORDS, PROBE_AT, PROBE_WORD, WATCH_WORD};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::io::pwrite;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+use crate::probe::CODE;
 
 const PAGE: usize = 4096;
 
-/// The page. It says that the monitor lives for as long as the process does.
+/// The page.
 #[derive(Debug)]
-pub(crate) struct Alive {
+pub(crate) struct Page {
     file: OwnedFd,
     words: &'static [AtomicU32; PAGE_WORDS],
 }
+
+/// The page, which says that the monitor lives for as long as the process does.
+#[derive(Debug)]
+pub(crate) struct Alive(Page);
 
 /// What the kernel walks when a thread ends.
 #[repr(C)]
@@ -39,10 +46,11 @@ struct RobustEntry {
     next: *mut RobustEntry,
 }
 
-impl Alive {
+impl Page {
     pub(crate) fn new() -> io::Result<Self> {
         let file = memfd_create("lockwork-monitor", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, PAGE as u64)?;
+        ftruncate(&file, (PROBE_AT + PAGE) as u64)?;
+        pwrite(&file, &CODE, PROBE_AT as u64)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh shared mapping disturbs nobody.
         let page = unsafe { mmap(ptr::null_mut(), PAGE, access, MapFlags::SHARED, &file, 0) }?;
@@ -51,20 +59,37 @@ impl Alive {
         fcntl_add_seals(&file, seals)?;
         // SAFETY: page-aligned, zeroed, and mapped for ever.
         let words: &'static [AtomicU32; PAGE_WORDS] = unsafe { &*page.cast() };
-        let (ready, is_ready) = mpsc::channel();
-        thread::Builder::new().name("alive".to_owned()).spawn(move || live(&words[0], &ready))?;
-        is_ready.recv().map_err(io::Error::other)??;
         Ok(Self { file, words })
     }
 
-    /// For clients, who can only read.
+    /// For clients, who can only read and execute.
     pub(crate) fn readable(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
+    /// Who calls the probe is answered.
+    pub(crate) fn say_answers(&self) {
+        self.words[PROBE_WORD].store(1, Ordering::Relaxed);
+    }
+}
+
+impl Alive {
+    /// Starts the thread.
+    pub(crate) fn new(page: Page) -> io::Result<Self> {
+        let word = &page.words[0];
+        let (ready, is_ready) = mpsc::channel();
+        thread::Builder::new().name("alive".to_owned()).spawn(move || live(word, &ready))?;
+        is_ready.recv().map_err(io::Error::other)??;
+        Ok(Self(page))
+    }
+
+    pub(crate) fn page(&self) -> &Page {
+        &self.0
+    }
+
     /// The watch of this number is on, or none (0).
     pub(crate) fn say_watch(&self, number: u32) {
-        self.words[WATCH_WORD].store(number, Ordering::Relaxed);
+        self.0.words[WATCH_WORD].store(number, Ordering::Relaxed);
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::program::Instruction;
+use crate::assembler::Instruction;
 
 /// Commands.
 mod command {
@@ -38,6 +38,8 @@ pub(crate) const MMAPABLE: u32 = 1 << 10;
 pub(crate) enum Purpose {
     /// To be called at the tracepoint of this type.
     Tracepoint(u32),
+    /// To be called at the probe.
+    Probe,
     /// To be run by [`run`].
     Run,
 }
@@ -203,6 +205,7 @@ pub(crate) fn load_program(
     program: &[Instruction],
     purpose: Purpose,
 ) -> Result<OwnedFd, (io::Error, String)> {
+    const PROBE: u32 = 2;
     const RAW_TRACEPOINT: u32 = 17;
     const TRACING: u32 = 26;
     const ATTACH_RAW_TRACEPOINT: u32 = 23;
@@ -231,6 +234,7 @@ pub(crate) fn load_program(
     }
     let (kind, attach_kind, attach_type) = match purpose {
         Purpose::Tracepoint(tracepoint) => (TRACING, ATTACH_RAW_TRACEPOINT, tracepoint),
+        Purpose::Probe => (PROBE, 0, 0),
         Purpose::Run => (RAW_TRACEPOINT, 0, 0),
     };
     let attempt = |log: &mut [u8]| {

@@ -39,8 +39,29 @@ pub(crate) struct Kernel {
     pub(crate) users: i16,
 }
 
+/// What the program that answers single questions has to know beyond that. Offsets are in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paths {
+    /// `task_struct.on_cpu`
+    pub(crate) on_cpu: i16,
+    /// `upid.ns`, the namespace that the id is of.
+    pub(crate) namespace: i16,
+    /// `pid_namespace.idr`: in it, where the tree of ids begins.
+    pub(crate) tree: i16,
+    /// `xa_node.shift`: how many last bits of an id the node does not look at.
+    pub(crate) shift: i16,
+    /// `xa_node.slots`
+    pub(crate) slots: i16,
+    /// How many there are, a power of two.
+    pub(crate) slots_of_node: i16,
+    /// `pid.tasks`, of which the first is the list of the thread itself.
+    pub(crate) first: i16,
+    /// `task_struct.pid_links`, of which the first is linked there.
+    pub(crate) links: i16,
+}
+
 impl Kernel {
-    pub(crate) fn read() -> Result<Self, Obstacle> {
+    pub(crate) fn read() -> Result<(Self, Option<Paths>), Obstacle> {
         let bytes = fs::read(TYPES).map_err(|error| Obstacle::NoTypes(error.to_string()))?;
         let types = Btf::from_bytes(&bytes).map_err(|error| Obstacle::NoTypes(error.to_string()))?;
         let missing = |what: &str| Obstacle::OtherTypes(what.to_owned());
@@ -54,7 +75,25 @@ impl Kernel {
             ids.into_iter().find(is_typedef).ok_or_else(|| missing(name))
         };
         let upid = structure(&types, "upid").ok_or_else(|| missing("upid"))?;
-        Ok(Self {
+        let paths = || {
+            let slots = offset("xa_node", "slots").ok()?;
+            let tree = [("pid_namespace", "idr"), ("idr", "idr_rt"), ("xarray", "xa_head")];
+            Some(Paths {
+                on_cpu: offset("task_struct", "on_cpu").ok()?,
+                namespace: offset("upid", "ns").ok()?,
+                tree: tree
+                    .into_iter()
+                    .map(|(outer, member)| offset(outer, member).ok())
+                    .sum::<Option<i16>>()?,
+                shift: offset("xa_node", "shift").ok()?,
+                slots,
+                // What comes next is a union of two names.
+                slots_of_node: (offset("xa_node", "marks").ok()? - slots) / size_of::<u64>() as i16,
+                first: offset("pid", "tasks").ok()?,
+                links: offset("task_struct", "pid_links").ok()?,
+            })
+        };
+        let kernel = Self {
             sched_switch: tracepoint("btf_trace_sched_switch")?,
             sched_process_exit: tracepoint("btf_trace_sched_process_exit")?,
             sched_process_exec: tracepoint("btf_trace_sched_process_exec")?,
@@ -68,7 +107,8 @@ impl Kernel {
             upid_size: upid.size() as i16,
             nr: offset("upid", "nr")?,
             users: offset("bpf_array", "map")? + offset("bpf_map", "refcnt")?,
-        })
+        };
+        Ok((kernel, paths()))
     }
 }
 

@@ -46,10 +46,12 @@
 //! child of `fork` is another process and asks for itself.
 
 mod alive;
+mod assembler;
 mod bpf;
 mod kernel;
 mod numbers;
 mod peer;
+mod probe;
 mod program;
 mod rights;
 mod server;
@@ -61,6 +63,15 @@ use std::fmt;
 use std::io;
 
 pub use server::{BOARDS, PER_USER, Server};
+
+/// How clients learn who runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Who waits calls a probe, and is answered by the kernel. Others do not notice.
+    Probe,
+    /// All context switches are watched while somebody waits, for kernels that refuse the probe.
+    Switches,
+}
 
 /// Why the scheduler cannot be watched here.
 #[derive(Debug)]
@@ -115,11 +126,13 @@ impl fmt::Display for Obstacle {
 
 impl std::error::Error for Obstacle {}
 
-/// Whether the scheduler can be watched here, found out by loading everything and attaching nothing.
+/// Whether, and how, clients can be told here who runs, found out by doing what the monitor does before it listens.
 ///
 /// # Errors
 ///
-/// Why not.
-pub fn check() -> Result<(), Obstacle> {
-    watch::Loaded::new().map(drop)
+/// Why they cannot.
+pub fn check() -> Result<Means, Obstacle> {
+    let refused = |error| Obstacle::Refused("a memory file", error, String::new());
+    let page = alive::Page::new().map_err(refused)?;
+    watch::Watch::start(&page, Means::Probe).map(|watch| watch.means())
 }

@@ -1,5 +1,5 @@
-//! The program that the kernel runs at every context switch, smaller ones for threads that end and for processes that
-//! execute another program, and the few instructions they are made of.
+//! The program that the kernel runs at every context switch while it watches, and smaller ones for threads that end and for
+//! processes that execute another program.
 //!
 //! For the task that leaves the CPU, and then for the one that gets it, which has the same board if it has the same leader:
 //!
@@ -25,51 +25,15 @@
 //! assembled here, with the offsets of the kernel at hand, because that is shorter than what it takes to have them
 //! compiled: no compiler for it is needed to build the monitor, and none where it runs.
 
+mod answer;
+
 use lockwork_platform::monitor::{ENTRIES, HEADER, PREEMPTED, RUNNING, SLEEPING, STATE_BITS};
 
+use crate::assembler::Register::{Arg1, Arg2, Arg3, Arg4, Board, Context, Entry, Frame, Result, Task};
+use crate::assembler::{Assembler, Function, Instruction, Label, Register, Width};
 use crate::kernel::Kernel;
 
-/// One instruction, as the kernel has it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Instruction {
-    code: u8,
-    /// The destination in the lower half, the source in the upper.
-    registers: u8,
-    offset: i16,
-    immediate: i32,
-}
-
-/// Registers: results; arguments, lost in calls; kept in calls; the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Register {
-    Result = 0,
-    Arg1 = 1,
-    Arg2 = 2,
-    Arg3 = 3,
-    Arg4 = 4,
-    Context = 6,
-    Task = 7,
-    Entry = 8,
-    Board = 9,
-    Frame = 10,
-}
-use Register::{Arg1, Arg2, Arg3, Arg4, Board, Context, Entry, Frame, Result, Task};
-
-/// How wide an access is.
-#[derive(Clone, Copy, Debug)]
-enum Width {
-    Word = 0x00,
-    Double = 0x18,
-}
-
-/// Functions of the kernel.
-#[derive(Clone, Copy, Debug)]
-enum Function {
-    LookUp = 1,
-    TaskStorage = 156,
-    DeleteTaskStorage = 157,
-}
+pub(crate) use answer::answer;
 
 /// The longest nesting of PID namespaces that is followed. Threads in deeper ones are not watched.
 const DEEPEST: i32 = 3;
@@ -89,156 +53,6 @@ pub(crate) struct Maps {
     pub(crate) boards: i32,
     /// The number of the watch.
     pub(crate) watch: i32,
-}
-
-/// A place to jump to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Label(usize);
-
-/// A program while it is being written.
-#[derive(Default)]
-struct Assembler {
-    program: Vec<Instruction>,
-    /// Where labels are.
-    places: Vec<Option<usize>>,
-    /// Jumps, and where they lead.
-    jumps: Vec<(usize, Label)>,
-}
-
-impl Assembler {
-    fn emit(&mut self, code: u8, to: Register, from: u8, offset: i16, immediate: i32) {
-        self.program.push(Instruction { code, registers: from << 4 | to as u8, offset, immediate });
-    }
-
-    /// `to = from`
-    fn copy(&mut self, to: Register, from: Register) {
-        self.emit(0xbf, to, from as u8, 0, 0);
-    }
-
-    /// `to = value`
-    fn set(&mut self, to: Register, value: i32) {
-        self.emit(0xb7, to, 0, 0, value);
-    }
-
-    /// `to = value`, of 64 bits
-    fn set_wide(&mut self, to: Register, value: u64) {
-        self.emit(0x18, to, 0, 0, value as i32);
-        self.emit(0, Result, 0, 0, (value >> 32) as i32);
-    }
-
-    /// `to = map`
-    fn set_map(&mut self, to: Register, map: i32) {
-        const BY_DESCRIPTOR: u8 = 1;
-        self.emit(0x18, to, BY_DESCRIPTOR, 0, map);
-        self.emit(0, Result, 0, 0, 0);
-    }
-
-    /// `to = address of the first value of the map`, an array
-    fn set_first_value(&mut self, to: Register, map: i32) {
-        const FIRST_VALUE: u8 = 2;
-        self.emit(0x18, to, FIRST_VALUE, 0, map);
-        self.emit(0, Result, 0, 0, 0);
-    }
-
-    /// `to += value`
-    fn add(&mut self, to: Register, value: i32) {
-        self.emit(0x07, to, 0, 0, value);
-    }
-
-    /// `to &= value`
-    fn and(&mut self, to: Register, value: i32) {
-        self.emit(0x57, to, 0, 0, value);
-    }
-
-    /// `to >>= bits`
-    fn shift_right(&mut self, to: Register, bits: i32) {
-        self.emit(0x77, to, 0, 0, bits);
-    }
-
-    /// `to <<= bits`
-    fn shift_left(&mut self, to: Register, bits: i32) {
-        self.emit(0x67, to, 0, 0, bits);
-    }
-
-    /// `to |= from`
-    fn or(&mut self, to: Register, from: Register) {
-        self.emit(0x4f, to, from as u8, 0, 0);
-    }
-
-    /// `to = *(from + offset)`
-    fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
-        self.emit(0x61 | width as u8, to, from as u8, offset, 0);
-    }
-
-    /// `*(to + offset) = from`, of 32 bits
-    fn store(&mut self, to: Register, offset: i16, from: Register) {
-        self.emit(0x63, to, from as u8, offset, 0);
-    }
-
-    /// `value = exchange(at, value)`, of 64 bits
-    fn exchange(&mut self, at: Register, value: Register) {
-        self.emit(0xdb, at, value as u8, 0, 0xe1);
-    }
-
-    /// `*at += value` atomically, of 64 bits
-    fn add_to(&mut self, at: Register, value: Register) {
-        self.emit(0xdb, at, value as u8, 0, 0);
-    }
-
-    fn call(&mut self, function: Function) {
-        self.emit(0x85, Result, 0, 0, function as i32);
-    }
-
-    fn exit(&mut self) {
-        self.emit(0x95, Result, 0, 0, 0);
-    }
-
-    fn label(&mut self) -> Label {
-        self.places.push(None);
-        Label(self.places.len() - 1)
-    }
-
-    fn place(&mut self, label: Label) {
-        self.places[label.0] = Some(self.program.len());
-    }
-
-    fn jump(&mut self, label: Label) {
-        self.jumps.push((self.program.len(), label));
-        self.emit(0x05, Result, 0, 0, 0);
-    }
-
-    /// Jumps if `register == value`.
-    fn jump_if(&mut self, register: Register, value: i32, label: Label) {
-        self.jumps.push((self.program.len(), label));
-        self.emit(0x15, register, 0, 0, value);
-    }
-
-    /// Jumps if `register != value`.
-    fn jump_unless(&mut self, register: Register, value: i32, label: Label) {
-        self.jumps.push((self.program.len(), label));
-        self.emit(0x55, register, 0, 0, value);
-    }
-
-    /// Jumps if `register == other`.
-    fn jump_if_same(&mut self, register: Register, other: Register, label: Label) {
-        self.jumps.push((self.program.len(), label));
-        self.emit(0x1d, register, other as u8, 0, 0);
-    }
-
-    /// Jumps if `register != other`.
-    fn jump_if_differ(&mut self, register: Register, other: Register, label: Label) {
-        self.jumps.push((self.program.len(), label));
-        self.emit(0x5d, register, other as u8, 0, 0);
-    }
-
-    /// The program, with the jumps filled in.
-    fn finish(mut self) -> Vec<Instruction> {
-        for (at, label) in self.jumps {
-            let Some(place) = self.places[label.0] else { unreachable!("a label that was never placed") };
-            self.program[at].offset = (place - at - 1) as i16;
-        }
-        self.program
-    }
 }
 
 /// Leaves the address of the element of the map in [`Arg1`] whose key is at [`KEY`] in [`Result`], or goes to `none`.
@@ -266,7 +80,7 @@ fn find_board(a: &mut Assembler, kernel: &Kernel, maps: &Maps, none: Label) {
     a.jump_if(Arg1, 0, none);
     find_number(a, maps, none);
     a.load(Width::Word, Arg1, Result, 0);
-    a.store(Frame, KEY, Arg1);
+    a.store(Width::Word, Frame, KEY, Arg1);
     a.set_map(Arg1, maps.boards);
     look_up(a, none);
     a.copy(Board, Result);
@@ -309,7 +123,7 @@ fn publish(a: &mut Assembler, kernel: &Kernel, maps: &Maps, done: Label) {
     a.place(ending);
     a.and(Task, ENTRIES as i32 - 1);
     a.add(Task, HEADER as i32);
-    a.store(Frame, KEY, Task);
+    a.store(Width::Word, Frame, KEY, Task);
     a.copy(Arg1, Board);
     look_up(a, done);
     // Task: the change of the number of preempted threads.
@@ -330,7 +144,7 @@ fn publish(a: &mut Assembler, kernel: &Kernel, maps: &Maps, done: Label) {
     a.place(was_not);
     a.jump_if(Task, 0, done);
     a.set(Arg1, 0);
-    a.store(Frame, KEY, Arg1);
+    a.store(Width::Word, Frame, KEY, Arg1);
     a.copy(Arg1, Board);
     look_up(a, done);
     a.add_to(Result, Task);
@@ -421,7 +235,7 @@ pub(crate) fn sched_process_exec(kernel: &Kernel, maps: &Maps) -> Vec<Instructio
     find_number(&mut a, maps, done);
     // The storage cannot be deleted while something else on this CPU is busy with it, but it can be written to.
     a.set(Arg1, NO_BOARD);
-    a.store(Result, 0, Arg1);
+    a.store(Width::Word, Result, 0, Arg1);
     a.set_map(Arg1, maps.storage);
     a.load(Width::Double, Arg2, Context, 0);
     a.call(Function::DeleteTaskStorage);
@@ -434,7 +248,7 @@ pub(crate) fn sched_process_exec(kernel: &Kernel, maps: &Maps) -> Vec<Instructio
 /// Leaves the board whose number is the program's first argument in [`Result`], or goes to `none`.
 fn find_board_of_number(a: &mut Assembler, maps: &Maps, none: Label) {
     a.load(Width::Double, Arg1, Arg1, 0);
-    a.store(Frame, KEY, Arg1);
+    a.store(Width::Word, Frame, KEY, Arg1);
     a.set_map(Arg1, maps.boards);
     look_up(a, none);
 }
@@ -456,7 +270,7 @@ pub(crate) fn clear_count(maps: &Maps) -> Vec<Instruction> {
     let none = a.label();
     find_board_of_number(&mut a, maps, none);
     a.set(Arg1, 0);
-    a.store(Frame, KEY, Arg1);
+    a.store(Width::Word, Frame, KEY, Arg1);
     a.copy(Arg1, Result);
     look_up(&mut a, none);
     a.set(Arg1, 0);
@@ -465,31 +279,4 @@ pub(crate) fn clear_count(maps: &Maps) -> Vec<Instruction> {
     a.set(Result, 0);
     a.exit();
     a.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jumps_lead_to_their_labels() {
-        let mut a = Assembler::default();
-        let end = a.label();
-        a.jump_if(Arg1, 0, end);
-        a.set(Result, 1);
-        a.place(end);
-        a.exit();
-        let program = a.finish();
-        assert_eq!(program[0].offset, 1);
-        assert_eq!(program[0].registers, 1);
-    }
-
-    #[test]
-    fn wide_values_take_two_instructions() {
-        let mut a = Assembler::default();
-        a.set_wide(Entry, 0x2_0000_0001);
-        let program = a.finish();
-        assert_eq!((program[0].immediate, program[1].immediate), (1, 2));
-        assert_eq!(size_of::<Instruction>(), 8);
-    }
 }

@@ -12,14 +12,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use crate::Obstacle;
-use crate::alive::Alive;
+use crate::alive::{Alive, Page};
 use crate::numbers::{Linux, Numbers};
 use crate::peer::Peer;
 use crate::rights;
 use crate::signals::Signals;
 use crate::socket::Socket;
 use crate::watch::{Board, Watch};
+use crate::{Means, Obstacle};
 
 /// Processes that can be watched at the same time.
 pub const BOARDS: u32 = 1024;
@@ -57,24 +57,32 @@ pub struct Server {
 }
 
 impl Server {
-    /// Gets ready to watch, and begins to listen at `path`, whose directory is made if it is not there. The calling thread
-    /// loses its capabilities but for two, and is not ended by `SIGTERM` and `SIGINT` any more, but by [`Server::run`].
+    /// Gets ready, and begins to listen at `path`, whose directory is made if it is not there. Clients learn who runs by the
+    /// means wished for, or, if the kernel does not allow that, by [`Means::Switches`]. The calling thread loses its
+    /// capabilities but for two, and is not ended by `SIGTERM` and `SIGINT` any more, but by [`Server::run`].
     ///
     /// # Errors
     ///
     /// Why it cannot.
-    pub fn start(path: &Path) -> Result<Self, Obstacle> {
+    pub fn start(path: &Path, wish: Means) -> Result<Self, Obstacle> {
         let refused = |what| move |error| Obstacle::Refused(what, error, String::new());
-        let watch = Arc::new(Watch::start()?);
+        let page = Page::new().map_err(refused("a memory file"))?;
+        let watch = Arc::new(Watch::start(&page, wish)?);
         let socket = Socket::listen(path)?;
         let boards = rights::raise_descriptors(BOARDS);
         // What is done up to here other threads inherit.
         rights::drop().map_err(refused("to give up rights"))?;
         let signals = Signals::block().map_err(refused("signals as input"))?;
-        let alive = Arc::new(Alive::new().map_err(refused("a robust futex"))?);
+        let alive = Arc::new(Alive::new(page).map_err(refused("a robust futex"))?);
         let teller = Linux::new(Arc::clone(&watch), Arc::clone(&alive));
         let numbers = Numbers::new(boards, teller).map_err(refused("another thread"))?;
         Ok(Self { signals, socket, watch, alive, numbers, clients: HashMap::new() })
+    }
+
+    /// How clients learn who runs.
+    #[must_use]
+    pub fn means(&self) -> Means {
+        self.watch.means()
     }
 
     /// Serves until `SIGTERM` or `SIGINT` comes.
@@ -139,7 +147,9 @@ impl Server {
             let process = client.peer.process.as_fd();
             if !client.peer.has_ended()? && self.watch.number_of(process) == Some(client.number) {
                 // It has been sent its board, so it wants more, or the answer came too late for it.
-                self.numbers.watch();
+                if self.means() == Means::Switches {
+                    self.numbers.watch();
+                }
                 return self.send(stream, &client.board);
             }
             self.forget(peer.pid);
@@ -179,7 +189,7 @@ impl Server {
 
     /// Sends what the client maps, without waiting for it.
     fn send(&self, stream: &UnixStream, board: &Board) -> io::Result<()> {
-        let descriptors = [self.alive.readable(), board.readable()];
+        let descriptors = [self.alive.page().readable(), board.readable()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&descriptors));

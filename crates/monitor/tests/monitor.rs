@@ -12,13 +12,14 @@ use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use lockwork_monitor::{BOARDS, Server};
+use lockwork_monitor::{BOARDS, Means, Server};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 /// Says what this process is to be, if not the tests.
 const ROLE: &str = "LOCKWORK_MONITOR_TEST_ROLE";
-/// The role of the monitor itself.
+/// The roles of the monitor itself: by the means that the kernel here allows, and by the other one.
 const MONITOR: &str = "monitor";
+const WATCHING_MONITOR: &str = "watching_monitor";
 /// Where the monitor listens.
 const SOCKET: &str = "LOCKWORK_MONITOR_TEST_SOCKET";
 /// After so many seconds a process that hangs is ended by the kernel.
@@ -28,18 +29,23 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     if let Ok(role) = std::env::var(ROLE) {
         // A monitor outlives its clients: its end must not look like what they wait for.
-        let limit = if role == MONITOR { 2 * LIMIT } else { LIMIT };
+        let limit = if [MONITOR, WATCHING_MONITOR].contains(&&*role) { 2 * LIMIT } else { LIMIT };
         // SAFETY: no memory is involved; the default action of SIGALRM ends the process.
         unsafe { libc::alarm(limit) };
         let socket = PathBuf::from(std::env::var_os(SOCKET).expect("where the monitor listens"));
         return play(&role, &socket);
     }
-    if let Err(obstacle) = lockwork_monitor::check() {
-        eprintln!("SKIPPED: all tests of the monitor: {obstacle}");
-        return ExitCode::SUCCESS;
-    }
-    let trials = clients::ALL.iter().map(|(name, _)| Trial::test(*name, move || with_monitor(name)));
-    let trials = trials.chain([
+    let means = match lockwork_monitor::check() {
+        Ok(means) => means,
+        Err(obstacle) => {
+            eprintln!("SKIPPED: all tests of the monitor: {obstacle}");
+            return ExitCode::SUCCESS;
+        }
+    };
+    let watched = clients::WATCHED.iter().map(|(name, _)| {
+        Trial::test(*name, move || with_monitor(&Monitor::prepared(WATCHING_MONITOR, |_| {}), name))
+    });
+    let trials = watched.chain([
         Trial::test("a_killed_monitor_is_forgotten", a_killed_monitor_is_forgotten),
         Trial::test("there_is_one_monitor_at_a_socket", there_is_one_monitor_at_a_socket),
         Trial::test("switches_are_watched_while_a_client_asks", switches_are_watched_while_a_client_asks),
@@ -48,12 +54,30 @@ fn main() -> ExitCode {
         Trial::test("a_monitor_keeps_two_capabilities", a_monitor_keeps_two_capabilities),
         Trial::test("a_monitor_has_descriptors_for_all_boards", a_monitor_has_descriptors_for_all_boards),
     ]);
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    let answered = clients::ANSWERED
+        .iter()
+        .map(|(name, _)| Trial::test(*name, move || with_monitor(&Monitor::start(), name)))
+        .chain([
+            Trial::test("a_killed_monitor_does_not_answer", a_killed_monitor_does_not_answer),
+            Trial::test("no_switches_are_watched_for_answers", no_switches_are_watched_for_answers),
+        ]);
+    let trials: Vec<Trial> = if means == Means::Probe {
+        trials.chain(answered).collect()
+    } else {
+        eprintln!("SKIPPED: tests of the probe, which this kernel refuses");
+        trials.collect()
+    };
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 fn play(role: &str, socket: &Path) -> ExitCode {
-    if role == MONITOR {
-        match Server::start(socket) {
+    let wish = match role {
+        MONITOR => Some(Means::Probe),
+        WATCHING_MONITOR => Some(Means::Switches),
+        _ => None,
+    };
+    if let Some(wish) = wish {
+        match Server::start(socket, wish) {
             Ok(server) => {
                 println!("ready");
                 server.run().expect("a monitor that can go on");
@@ -62,8 +86,8 @@ fn play(role: &str, socket: &Path) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let (_, client) =
-        clients::ALL.iter().chain(clients::HELPERS).find(|(name, _)| *name == role).expect("a client");
+    let all = [clients::WATCHED, clients::ANSWERED, clients::HELPERS].concat();
+    let (_, client) = all.iter().find(|(name, _)| *name == role).expect("a client");
     client(socket);
     ExitCode::SUCCESS
 }
@@ -89,14 +113,14 @@ struct Monitor {
 
 impl Monitor {
     fn start() -> Self {
-        Self::prepared(|_| {})
+        Self::prepared(MONITOR, |_| {})
     }
 
-    /// One whose process is prepared first.
-    fn prepared(prepare: impl FnOnce(&mut Command)) -> Self {
+    /// One in this role, whose process is prepared first.
+    fn prepared(role: &str, prepare: impl FnOnce(&mut Command)) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = directory.path().join("socket");
-        let mut command = process(MONITOR, &socket);
+        let mut command = process(role, &socket);
         prepare(&mut command);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("a monitor");
         let mut line = String::new();
@@ -147,15 +171,23 @@ fn expect_success(mut client: Command) -> Result<(), Failed> {
     }
 }
 
-fn with_monitor(client: &str) -> Result<(), Failed> {
-    let monitor = Monitor::start();
+fn with_monitor(monitor: &Monitor, client: &str) -> Result<(), Failed> {
     expect_success(process(client, &monitor.socket))
 }
 
 /// The client sees its end by a look at its page, and another monitor after that.
 fn a_killed_monitor_is_forgotten() -> Result<(), Failed> {
-    let mut monitor = Monitor::start();
-    let mut client = process("watches_the_monitor", &monitor.socket);
+    is_seen_to_end(WATCHING_MONITOR, "watches_the_monitor")
+}
+
+/// And by what it is not told any more.
+fn a_killed_monitor_does_not_answer() -> Result<(), Failed> {
+    is_seen_to_end(MONITOR, "asks_the_monitor")
+}
+
+fn is_seen_to_end(role: &str, client: &str) -> Result<(), Failed> {
+    let mut monitor = Monitor::prepared(role, |_| {});
+    let mut client = process(client, &monitor.socket);
     let mut child = client.stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
     let mut says = |what: &str| match lines.next() {
@@ -166,7 +198,7 @@ fn a_killed_monitor_is_forgotten() -> Result<(), Failed> {
     monitor.child.kill()?;
     monitor.child.wait()?;
     says("alone")?;
-    let mut again = process(MONITOR, &monitor.socket).stdout(Stdio::null()).spawn()?;
+    let mut again = process(role, &monitor.socket).stdout(Stdio::null()).spawn()?;
     let back = says("attached");
     again.kill()?;
     again.wait()?;
@@ -174,8 +206,21 @@ fn a_killed_monitor_is_forgotten() -> Result<(), Failed> {
     back
 }
 
-fn switches_are_watched_while_a_client_asks() -> Result<(), Failed> {
+fn no_switches_are_watched_for_answers() -> Result<(), Failed> {
     let monitor = Monitor::start();
+    let mut client = process("waits_for_a_sleeper", &monitor.socket).stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(client.stdout.take().ok_or("no output")?).lines();
+    check(matches!(lines.next(), Some(Ok(line)) if line == "answered"), || "no answer".to_owned())?;
+    let mut watches = false;
+    while client.try_wait()?.is_none() {
+        watches |= monitor.watches_switches()?;
+        thread::sleep(Duration::from_millis(1));
+    }
+    check(client.wait()?.success() && !watches, || format!("watches: {watches}"))
+}
+
+fn switches_are_watched_while_a_client_asks() -> Result<(), Failed> {
+    let monitor = Monitor::prepared(WATCHING_MONITOR, |_| {});
     let mut client = process("watches_the_monitor", &monitor.socket).stdout(Stdio::piped()).spawn()?;
     BufReader::new(client.stdout.take().ok_or("no output")?).read_line(&mut String::new())?;
     // If the answer came too late, it has connected again, which counts as asking once.
@@ -255,7 +300,7 @@ fn a_monitor_has_descriptors_for_all_boards() -> Result<(), Failed> {
         Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum })?)
     };
     // SAFETY: two system calls, which may be made after `fork`.
-    let monitor = Monitor::prepared(|command| unsafe { _ = command.pre_exec(few) });
+    let monitor = Monitor::prepared(MONITOR, |command| unsafe { _ = command.pre_exec(few) });
     let limits = fs::read_to_string(format!("/proc/{}/limits", monitor.child.id()))?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).ok_or("no limit")?;
     let limit: u32 = line.split_whitespace().next().ok_or("no number")?.parse()?;

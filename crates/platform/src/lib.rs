@@ -169,20 +169,20 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Whether [`Platform::has_run`] can tell anything.
-    fn reads_cpu_time() -> bool {
+    fn tells_who_ran() -> bool {
         false
     }
 
     /// Whether a thread with this [`Platform::scheduling_id`] has been on a CPU since the caller last looked, or, when
-    /// it is the first look at that thread, is. `None` where that cannot be told. Costs a system call or two, of about a
-    /// microsecond.
+    /// it is the first look at that thread, is. `None` where that cannot be told. Takes a microsecond
+    /// or two.
     fn has_run(thread: u32, last: &mut LastSeen) -> Option<bool> {
         let _ = (thread, last);
         None
     }
 
-    /// The caller is about to sleep for another thread: where the scheduler is watched on demand, and CPU time cannot be
-    /// read, here is some.
+    /// The caller is about to sleep for another thread: where the scheduler is watched on demand, and nothing else tells who
+    /// runs, here is some.
     fn want_watch() {}
 
     /// A number from 1 that no other living thread has; 0 where the thread has none, as when it is ending.

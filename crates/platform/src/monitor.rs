@@ -5,10 +5,13 @@
 //! Both can only be mapped for reading; no descriptor is kept, and nothing of this process is read or written by
 //! anybody else.
 //!
-//! The scheduler is watched on demand, since being watched costs every context switch of the machine: a waiter that may not
-//! read CPU clocks ([`cpu_time`](crate::cpu_time)) and is about to sleep for somebody ahead of it connects once more, at most once a second for the process, and nobody's
-//! boards are written when there has been no such request for some seconds. Each such time is a *watch*, which has a
-//! number.
+//! Behind that page, in the same file, is the *probe*, a function. Who calls it with a thread's id is answered by the kernel,
+//! on the board, before the call returns, and nobody else pays for that ([`ask`]). It is no system call.
+//!
+//! Where the kernel does not allow the probe the scheduler is watched on demand, since being watched costs every context
+//! switch of the machine: a waiter that may not read CPU clocks ([`cpu_time`](crate::cpu_time)) and is about to sleep for
+//! somebody ahead of it connects once more, at most once a second for the process, and nobody's boards are written when
+//! there has been no such request for some seconds. Each such time is a *watch*, which has a number.
 //!
 //! # The board
 //!
@@ -16,16 +19,18 @@
 //! preempted, and then [`ENTRIES`] with one thread's state each, at the place that the last bits of the thread's id
 //! say. An entry holds the id (as the process's own PID namespace has it) in its lower half, so that nobody takes
 //! another thread's state for the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`], in
-//! [`STATE_BITS`], below the number of the watch, so that nobody takes for news what an earlier watch left there.
+//! [`STATE_BITS`], below the number of the watch, so that nobody takes for news what an earlier watch left there. Behind the
+//! entries are [`ANSWERS`] words for those who call the probe, each at a place of the caller's choice: an entry without such
+//! a number.
 //!
 //! What it says is a hint: waiters that are told nonsense, or nothing any more, waste time within their own bounds.
 
-use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use core::{mem, ptr};
 
 use crate::clock::Clock;
-use crate::sys;
+use crate::{Native, sys};
 
 /// Where the monitor listens, unless it is told otherwise.
 pub const SOCKET: &str = "/run/lockwork/monitor.sock";
@@ -33,13 +38,15 @@ pub const SOCKET: &str = "/run/lockwork/monitor.sock";
 pub const HEADER: usize = 8;
 /// Entries of a board, a power of two.
 pub const ENTRIES: usize = 2048;
+/// Words of a board behind the entries, a power of two.
+pub const ANSWERS: usize = 256;
 /// Bytes of a board.
-pub const BOARD_BYTES: usize = (HEADER + ENTRIES) * 8;
+pub const BOARD_BYTES: usize = (HEADER + ENTRIES + ANSWERS) * 8;
 /// In an entry: the thread is on a CPU.
 pub const RUNNING: u32 = 1;
 /// In an entry: the thread could run, and was taken off its CPU.
 pub const PREEMPTED: u32 = 2;
-/// In an entry: the thread went to sleep, and has not been on a CPU since.
+/// In an entry: the thread went to sleep, and has not been on a CPU since. (In an answer: it sleeps.)
 pub const SLEEPING: u32 = 3;
 /// Bits of the upper half of an entry below the number of the watch.
 pub const STATE_BITS: u32 = 2;
@@ -52,19 +59,29 @@ pub const LAST_WATCH: u32 = u32::MAX >> STATE_BITS;
 pub const ALIVE: u32 = 0x3fff_ffff;
 /// The word of that page which has the number of the watch that is on.
 pub const WATCH_WORD: usize = 1;
+/// The word of that page which is not 0 if calls of the probe are answered.
+pub const PROBE_WORD: usize = 2;
 /// Words of that page.
-pub const PAGE_WORDS: usize = 2;
+pub const PAGE_WORDS: usize = 3;
+/// Where the probe lies in the page's file. Pages of any size that there is begin there.
+pub const PROBE_AT: usize = 65_536;
 /// Time between two requests of a process, in ns. A watch lasts longer than that without one.
 pub const AGAIN: u64 = 1_000_000_000;
 
 /// Where the board begins behind the beginning of what is mapped. Pages of any size that there is end there.
 const BOARD_AT: usize = 65_536;
+/// And the probe.
+const CODE_AT: usize = BOARD_AT + BOARD_BYTES.div_ceil(BOARD_AT) * BOARD_AT;
 /// What is mapped, and the rest of its last page.
-const MAPPED_BYTES: usize = BOARD_AT + BOARD_BYTES.div_ceil(BOARD_AT) * BOARD_AT;
+const MAPPED_BYTES: usize = CODE_AT + BOARD_AT;
+/// See the module's documentation.
+type Board = [AtomicU64; HEADER + ENTRIES + ANSWERS];
 /// How long the program waits for an answer when it starts, in µs.
 const ANSWER_US: u32 = 50_000;
 /// How long a waiter waits for one, in µs.
 const WAITER_US: u32 = 1_000;
+/// A function that takes a thread's id and where to put the answer.
+type Probe = extern "C" fn(u32, u32);
 /// [`NEXT`]: there is nobody to ask.
 const NEVER: u64 = u64::MAX;
 /// Of `sockaddr_un`, without the terminator.
@@ -72,6 +89,8 @@ const LONGEST_PATH: usize = 107;
 
 /// The page with the word [`ALIVE`], and behind it the board; null where there is no monitor.
 static MAPPED: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+/// This process may not map the probe, as some security modules have it.
+static NO_PROBE: AtomicBool = AtomicBool::new(false);
 /// When to ask the monitor again, or for one, by the monotonic clock. Who moves it on does.
 static NEXT: AtomicU64 = AtomicU64::new(NEVER);
 /// The path of the socket, written before [`LENGTH`], once.
@@ -132,7 +151,12 @@ pub fn preempted() -> Option<u64> {
 #[inline]
 pub(crate) fn running(tid: u32) -> Option<bool> {
     let (board, watch) = watched()?;
-    let entry = board[HEADER + tid as usize % ENTRIES].load(Relaxed);
+    says(&board[HEADER + tid as usize % ENTRIES], tid, watch)
+}
+
+/// Whether an entry says that the thread is on a CPU, if it is that thread's, in this watch.
+fn says(entry: &AtomicU64, tid: u32, watch: u32) -> Option<bool> {
+    let entry = entry.load(Relaxed);
     let upper = (entry >> 32) as u32;
     if entry as u32 != tid || upper >> STATE_BITS != watch {
         return None;
@@ -146,14 +170,40 @@ pub(crate) fn running(tid: u32) -> Option<bool> {
 
 /// The board and the number of the watch, while there is one.
 #[inline]
-fn watched() -> Option<(&'static [AtomicU64; HEADER + ENTRIES], u32)> {
+fn watched() -> Option<(&'static Board, u32)> {
     let (mapped, page) = mapped()?;
     let watch = page[WATCH_WORD].load(Relaxed);
-    if watch == 0 {
-        return None;
-    }
-    // SAFETY: the board lies behind that page and stays as long. Nobody writes through the reference.
-    Some((unsafe { &*mapped.wrapping_add(BOARD_AT).cast() }, watch))
+    (watch != 0).then(|| (board(mapped), watch))
+}
+
+fn board(mapped: *mut u8) -> &'static Board {
+    // SAFETY: it lies behind the monitor's page and stays as long. Nobody writes through the reference.
+    unsafe { &*mapped.wrapping_add(BOARD_AT).cast() }
+}
+
+/// Whether there is a monitor that answers who calls the probe.
+pub(crate) fn answers() -> bool {
+    answering().is_some()
+}
+
+/// What is mapped, while there is one.
+fn answering() -> Option<*mut u8> {
+    let (mapped, page) = mapped()?;
+    (page[PROBE_WORD].load(Relaxed) != 0 && !NO_PROBE.load(Relaxed)).then_some(mapped)
+}
+
+/// Whether a thread of this process is on a CPU, as the kernel says now; `None` if there is no monitor that answers, or
+/// no such thread. Takes a microsecond or so.
+pub(crate) fn ask(tid: u32) -> Option<bool> {
+    let mapped = answering().filter(|_| tid != 0)?;
+    let place = Native::tid() % ANSWERS as u32;
+    let code = mapped.wrapping_add(CODE_AT);
+    // SAFETY: the probe lies there: a function that changes nothing but the board.
+    let probe = unsafe { mem::transmute::<*mut u8, Probe>(code) };
+    probe(tid, place);
+    // If the monitor ended before, nobody has answered.
+    let still = answering()?;
+    says(&board(still)[HEADER + ENTRIES + place as usize], tid, 0)
 }
 
 /// What is mapped, and at its beginning the monitor's own page, while that lives. It stays mapped for ever, or, in a child,
@@ -225,6 +275,12 @@ fn connect(timeout_us: u32) -> Attached {
     };
     let words = size_of::<[AtomicU32; PAGE_WORDS]>();
     let mapped = sys::map_shared(MAPPED_BYTES, &[(alive, 0, words), (board, BOARD_AT, BOARD_BYTES)]);
+    // SAFETY: within what was just mapped, and nobody has seen it.
+    if let Some(pages) = mapped
+        && !unsafe { sys::map_code(alive, PROBE_AT, pages.add(CODE_AT)) }
+    {
+        NO_PROBE.store(true, Relaxed);
+    }
     sys::close(alive);
     sys::close(board);
     match mapped {

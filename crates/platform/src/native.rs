@@ -303,17 +303,17 @@ unsafe impl Platform for Native {
         monitor::running(thread)
     }
 
-    fn reads_cpu_time() -> bool {
-        cpu_time::is_allowed()
+    fn tells_who_ran() -> bool {
+        cpu_time::is_allowed() || monitor::answers()
     }
 
     fn has_run(thread: u32, last: &mut LastSeen) -> Option<bool> {
-        cpu_time::has_run(thread, last)
+        cpu_time::has_run(thread, last).or_else(|| monitor::ask(thread))
     }
 
     fn want_watch() {
-        // A watch costs every context switch of the machine, a look at a clock little but to who looks.
-        if !Self::reads_cpu_time() {
+        // A watch costs every context switch of the machine, a look at a clock, or a question, little but to who asks.
+        if !Self::tells_who_ran() {
             monitor::want();
         }
     }

@@ -469,6 +469,22 @@ pub fn map_shared(bytes: usize, files: &[(i32, usize, usize)]) -> Option<NonNull
     Some(pages)
 }
 
+/// Maps a file's page at `offset` for reading and executing at `place`, instead of what is mapped there. Whether it could.
+///
+/// # Safety
+///
+/// There is a page of the caller's own, which nobody uses.
+#[must_use]
+pub unsafe fn map_code(file: i32, offset: usize, place: NonNull<u8>) -> bool {
+    const READ_AND_EXECUTE: usize = 1 | 4;
+    const PRIVATE_FIXED: usize = 2 | 16;
+    let at = place.as_ptr() as usize;
+    // SAFETY: the caller's contract.
+    let result =
+        unsafe { syscall6(number::MMAP, [at, 1, READ_AND_EXECUTE, PRIVATE_FIXED, file as usize, offset]) };
+    result == at as isize
+}
+
 /// Writes `bytes` to the standard error stream, ignoring failure: there is nobody to tell.
 pub fn write_stderr(bytes: &[u8]) {
     // SAFETY: a readable slice.

@@ -361,7 +361,7 @@ unsafe impl Platform for Sim {
         })
     }
 
-    fn reads_cpu_time() -> bool {
+    fn tells_who_ran() -> bool {
         true
     }
 

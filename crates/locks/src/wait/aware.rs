@@ -83,7 +83,7 @@ pub(crate) fn spin_aware<P: Platform>(
     let mut outlook = match P::running(ahead()) {
         Some(true) => Outlook::Runs(LOOKS),
         Some(false) => Outlook::Bleak,
-        None if P::reads_cpu_time() => Outlook::First,
+        None if P::tells_who_ran() => Outlook::First,
         None => Outlook::Unknown,
     };
     loop {

@@ -3,6 +3,7 @@
 
 mod exec;
 mod hoard;
+mod probe;
 
 use std::fs;
 use std::io;
@@ -21,8 +22,8 @@ use lockwork_platform::{Native, Platform, slots, sys};
 
 type Client = fn(&Path);
 
-/// Those that are tests.
-pub(crate) const ALL: &[(&str, Client)] = &[
+/// Those that are tests of a monitor that watches context switches.
+pub(crate) const WATCHED: &[(&str, Client)] = &[
     ("a_preempted_thread_is_seen_as_such", a_preempted_thread_is_seen_as_such),
     ("a_sleeping_thread_is_not_preempted", a_sleeping_thread_is_not_preempted),
     ("a_thread_that_ended_is_not_seen", a_thread_that_ended_is_not_seen),
@@ -45,8 +46,23 @@ pub(crate) const ALL: &[(&str, Client)] = &[
     ("a_program_with_more_rights_gets_no_board", exec::a_program_with_more_rights_gets_no_board),
 ];
 
+/// And of one whose probe is answered.
+pub(crate) const ANSWERED: &[(&str, Client)] = &[
+    ("who_asks_is_answered", probe::who_asks_is_answered),
+    ("nobody_learns_of_other_processes", probe::nobody_learns_of_other_processes),
+    ("it_takes_no_system_call", probe::it_takes_no_system_call),
+    ("a_child_is_answered_for_itself", probe::a_child_is_answered_for_itself),
+    (
+        "ids_in_questions_are_those_of_the_own_namespace",
+        probe::ids_in_questions_are_those_of_the_own_namespace,
+    ),
+    ("nobody_writes_to_what_is_shared_for_answers", nobody_writes_to_what_is_shared),
+];
+
 /// Those that take part in one.
 pub(crate) const HELPERS: &[(&str, Client)] = &[
+    ("asks_the_monitor", probe::asks_the_monitor),
+    ("waits_for_a_sleeper", probe::waits_for_a_sleeper),
     ("watches_the_monitor", watches_the_monitor),
     ("wants_to_be_watched", wants_to_be_watched),
     ("naps", exec::naps),

@@ -137,7 +137,7 @@ unsafe impl<E: Engine> Platform for Model<E> {
         E::machine(|machine| machine.config().running)
     }
 
-    fn reads_cpu_time() -> bool {
+    fn tells_who_ran() -> bool {
         E::machine(|machine| machine.config().clocks.is_some())
     }
 
