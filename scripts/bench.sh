@@ -245,10 +245,14 @@ monitor_costs() {
     local out=$RESULTS/monitor socket=$PWD/target/monitor.sock
     "$BIN/lockwork" monitor --check || return 0
     mkdir -p "$out"
+    cargo build --quiet --release -p lockwork-monitor --example asks
     trap stop_monitor EXIT
-    overhead switches 60 5 '^ns: ' "$BIN/lockwork-switches" --rounds 5000
-    # A program that switches as much as programs do.
-    overhead kccachetest 40 3 '^time: ' kccachetest wicked -th 64 -it 1 1500
+    local by
+    for by in probe watch; do
+        overhead "switches-$by" 60 5 '^ns: ' "$BIN/lockwork-switches" --rounds 5000
+        # A program that switches as much as programs do.
+        overhead "kccachetest-$by" 40 3 '^time: ' kccachetest wicked -th 64 -it 1 6000
+    done
 }
 
 # Aware locks beside plain ones, with as many threads as CPUs and with 16 times as many.
@@ -293,10 +297,10 @@ knowing() {
     done
 }
 
-# What the monitor of the scheduler costs a command that prints its time after the given pattern. While nobody asks to watch:
-# a process that is not attached, and one that is. While another process asks all the time: the same two, the second of which
-# is watched. No lock goes by what the monitor says, so that nothing else differs. Machines change their speed: short runs take
-# turns, and of each round's medians ratios are made.
+# What the monitor costs a command that prints its time after the given pattern. While nobody asks: a process that is not
+# attached, and one that is. While another process asks, which is there and wakes up as often before, too: the same two, the
+# second of which is watched if `by` is that. No lock goes by what the monitor says, so that nothing else differs. Machines
+# change their speed: short runs take turns, and of each round's medians ratios are made.
 overhead() {
     local name=$1 rounds=${BENCH_RUNS:-$2} turns=$3 pattern=$4 round turn asks case
     local csv=$out/$name.csv preload=$PWD/$BIN/liblockwork.so policy=$PWD/target/watched.toml
@@ -307,11 +311,7 @@ overhead() {
     for ((round = 1; round <= rounds; round++)); do
         for asks in $(printf '%s\n' no yes | shuf --random-source=<(yes "$round")); do
             start_monitor
-            if [[ $asks == yes ]]; then
-                ask &
-                client=$!
-                until_watched
-            fi
+            if [[ $asks == yes ]]; then ask "$socket"; else ask; fi
             for ((turn = 0; turn < turns; turn++)); do
                 for case in $([[ $asks == yes ]] && echo asked watched || echo none attached); do
                     timed "$@" || return 1
@@ -359,30 +359,12 @@ of_rounds() {
         "$case" "$time" "$ratio" "$low" "$high" "$often"
 }
 
-# A client that has nothing to be watched, and asks for it as often as waiters do: it connects again.
+# Sets `client`, a process that asks the monitor at this socket a thousand times a second, and waits until it is told; or one
+# that wakes up as often and asks nobody.
 ask() {
-    exec python3 -c '
-import socket, sys, time
-def connect():
-    client = socket.socket(socket.AF_UNIX)
-    client.connect(sys.argv[1])
-    client.recv(1)
-connect()
-while True:
-    connect()
-    time.sleep(0.5)
-' "$socket"
-}
-
-# Waits until the monitor has been asked; ends the benchmark if that does not come.
-until_watched() {
-    local try
-    for ((try = 0; try < 200; try++)); do
-        grep -qs '^tp_name:.*sched_switch' /proc/"$daemon"/fdinfo/* && return
-        sleep 0.05
-    done
-    echo "bench: the monitor does not watch" >&2
-    return 1
+    exec 3< <(exec "$BIN/examples/asks" "$@")
+    client=$!
+    read -r -t 10 _ <&3 || { echo "bench: the monitor does not tell who runs" >&2; return 1; }
 }
 
 # Context switches of the whole machine since it started.
@@ -396,7 +378,7 @@ client= # a process that asks it
 # Sets `daemon`, which listens at `socket`; waits until programs can connect.
 start_monitor() {
     rm -f "$socket"
-    "$BIN/lockwork" monitor --socket "$socket" >/dev/null &
+    "$BIN/lockwork" monitor --socket "$socket" $([[ ${by-} == watch ]] && echo --watch) >/dev/null &
     daemon=$!
     until [[ -S $socket ]]; do sleep 0.05; done
 }

@@ -325,7 +325,7 @@ Examples:
   LOCKWORK_MONITOR=0 lockwork run --lock mcs-aware -- ./server    does not look for it
   LOCKWORK_CPU_CLOCKS=0 lockwork run --lock mcs-aware -- ./server    goes by it in any case
 
-It needs root, a kernel that describes its types (BTF), and Linux 5.12; `lockwork doctor` says
+It needs root, a kernel that describes its types (BTF), and Linux 5.13; `lockwork doctor` says
 whether it can run. Programs need no privilege: those under a lock that waits by `aware` (see
 `lockwork list`) connect when they start. Their waiters then ask the kernel which of their own threads
 are on a CPU, by an instruction at which it calls a BPF program (uprobes): about a microsecond for who

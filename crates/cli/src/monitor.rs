@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lockwork_monitor::{Means, Obstacle, Server};
+use lockwork_monitor::{Means, Obstacle, Server, Telling};
 use lockwork_platform::cpu_time::{self, Allowed};
 use lockwork_platform::monitor;
 
@@ -18,15 +18,15 @@ pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
         Failure::with_status(1, format!("the scheduler cannot be watched: {obstacle}; {instead}"))
     };
     if args.check {
-        let means = lockwork_monitor::check().map_err(failure)?;
-        terminal::print(&format!("programs can be told who runs: {}\n", tells(means)))?;
+        let telling = lockwork_monitor::check().map_err(failure)?;
+        terminal::print(&format!("programs can be told who runs: {}\n", tells(&telling)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let wish = if args.watch { Means::Switches } else { Means::Probe };
     let server = Server::start(&args.socket, wish).map_err(failure)?;
     terminal::print(&format!(
         "ready to tell who runs: {}; programs find it at {}\n",
-        tells(server.means()),
+        tells(server.telling()),
         args.socket.display()
     ))?;
     match server.run() {
@@ -36,10 +36,12 @@ pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What the monitor does when a waiter would know.
-pub(crate) fn tells(by: Means) -> &'static str {
-    match by {
-        Means::Probe => "who asks is answered",
-        Means::Switches => "context switches are watched while somebody asks",
+pub(crate) fn tells(telling: &Telling) -> String {
+    let watches = "context switches are watched while somebody asks";
+    match (telling.means, &telling.refusal) {
+        (Means::Probe, _) => "who asks is answered".to_owned(),
+        (Means::Switches, None) => watches.to_owned(),
+        (Means::Switches, Some(why)) => format!("{watches}, since {why}"),
     }
 }
 

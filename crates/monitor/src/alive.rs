@@ -1,4 +1,4 @@
-//! The page that says whether the monitor lives, and whether it watches, and behind it in the same file the probe.
+//! The page that says whether the monitor lives, whether it watches, and whether it answers who calls the probe.
 //!
 //! Its first word is a robust futex that a thread of the daemon holds for life: when the thread ends, and be it by
 //! `SIGKILL`, the kernel itself clears the id in the word. So nobody has to keep a clock going, and the end is seen by
@@ -11,12 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use lockwork_platform::monitor::{PAGE_WORDS, PROBE_AT, PROBE_WORD, WATCH_WORD};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::io::pwrite;
+use lockwork_platform::monitor::{PAGE_WORDS, PROBE_WORD, WATCH_WORD};
+use rustix::fs::{SealFlags, ftruncate};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
-use crate::probe::CODE;
+use crate::files::{create, readable};
 
 const PAGE: usize = 4096;
 
@@ -48,28 +47,26 @@ struct RobustEntry {
 
 impl Page {
     pub(crate) fn new() -> io::Result<Self> {
-        let file = memfd_create("lockwork-monitor", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, (PROBE_AT + PAGE) as u64)?;
-        pwrite(&file, &CODE, PROBE_AT as u64)?;
+        let file = create("lockwork-monitor")?;
+        ftruncate(&file, PAGE as u64)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh shared mapping disturbs nobody.
         let page = unsafe { mmap(ptr::null_mut(), PAGE, access, MapFlags::SHARED, &file, 0) }?;
-        // Nobody maps it for writing after us, or changes its size, and nobody takes the seals off.
-        let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        fcntl_add_seals(&file, seals)?;
+        // Nobody maps it shared for writing after us.
+        let file = readable(file, SealFlags::FUTURE_WRITE)?;
         // SAFETY: page-aligned, zeroed, and mapped for ever.
         let words: &'static [AtomicU32; PAGE_WORDS] = unsafe { &*page.cast() };
         Ok(Self { file, words })
     }
 
-    /// For clients, who can only read and execute.
+    /// For clients, who can only read.
     pub(crate) fn readable(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Who calls the probe is answered.
-    pub(crate) fn say_answers(&self) {
-        self.words[PROBE_WORD].store(1, Ordering::Relaxed);
+    /// Whether who calls the probe is answered.
+    pub(crate) fn say_answers(&self, answers: bool) {
+        self.words[PROBE_WORD].store(answers.into(), Ordering::Relaxed);
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Paths {
 }
 
 impl Kernel {
-    pub(crate) fn read() -> Result<(Self, Option<Paths>), Obstacle> {
+    pub(crate) fn read() -> Result<(Self, Result<Paths, Obstacle>), Obstacle> {
         let bytes = fs::read(TYPES).map_err(|error| Obstacle::NoTypes(error.to_string()))?;
         let types = Btf::from_bytes(&bytes).map_err(|error| Obstacle::NoTypes(error.to_string()))?;
         let missing = |what: &str| Obstacle::OtherTypes(what.to_owned());
@@ -76,21 +76,19 @@ impl Kernel {
         };
         let upid = structure(&types, "upid").ok_or_else(|| missing("upid"))?;
         let paths = || {
-            let slots = offset("xa_node", "slots").ok()?;
-            let tree = [("pid_namespace", "idr"), ("idr", "idr_rt"), ("xarray", "xa_head")];
-            Some(Paths {
-                on_cpu: offset("task_struct", "on_cpu").ok()?,
-                namespace: offset("upid", "ns").ok()?,
-                tree: tree
-                    .into_iter()
-                    .map(|(outer, member)| offset(outer, member).ok())
-                    .sum::<Option<i16>>()?,
-                shift: offset("xa_node", "shift").ok()?,
+            let slots = offset("xa_node", "slots")?;
+            Ok(Paths {
+                on_cpu: offset("task_struct", "on_cpu")?,
+                namespace: offset("upid", "ns")?,
+                tree: offset("pid_namespace", "idr")?
+                    + offset("idr", "idr_rt")?
+                    + offset("xarray", "xa_head")?,
+                shift: offset("xa_node", "shift")?,
                 slots,
                 // What comes next is a union of two names.
-                slots_of_node: (offset("xa_node", "marks").ok()? - slots) / size_of::<u64>() as i16,
-                first: offset("pid", "tasks").ok()?,
-                links: offset("task_struct", "pid_links").ok()?,
+                slots_of_node: (offset("xa_node", "marks")? - slots) / size_of::<u64>() as i16,
+                first: offset("pid", "tasks")?,
+                links: offset("task_struct", "pid_links")?,
             })
         };
         let kernel = Self {

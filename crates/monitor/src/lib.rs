@@ -1,26 +1,33 @@
-//! `lockwork monitor`: a small daemon that watches the scheduler on behalf of waiting threads.
+//! `lockwork monitor`: a small daemon that tells waiting threads who runs.
 //!
 //! A thread that spins for a lock wastes its time, and the CPU that the holder may need, while the holder is off its
 //! CPU. The kernel knows when that is so. A program may ask by the CPU clock of one thread after another
-//! (`lockwork_platform::cpu_time`), unless a filter of system calls is in its way. For those this daemon asks, which has
-//! the privilege to: it loads a program that the kernel runs at every context switch (`program.rs`), and gives each
-//! process that asks a board, read-only memory in which its own threads are seen to run, to be preempted or to sleep
-//! (`lockwork_platform::monitor` has the format, and is the other side). The program is attached only while clients ask
-//! for it, which they do again and again while they have waiters that would know more: being called costs more than
-//! what it does. Who holds a lock the kernel need not know: the lock's queue says who is ahead, by thread id.
+//! (`lockwork_platform::cpu_time`), unless a filter of system calls is in its way. For those is this daemon, which has
+//! the privilege to load programs into the kernel. It gives each process that asks a *board*, read-only memory in which its
+//! own threads are seen to run, to be preempted or to sleep (`lockwork_platform::monitor` has the format, and is the other
+//! side). There are two [`Means`] of getting that there:
+//!
+//! - *The probe* (`probe.rs`): a waiter calls a function in the monitor's page, at which the kernel runs a program
+//!   (`program/answer.rs`) that looks at one thread. Who asks pays, nobody else.
+//! - *Watching*, where the kernel refuses the former: a program that is run at every context switch (`program.rs`). It is
+//!   attached only while clients ask for it, which they do again and again while they have waiters that would know more:
+//!   being called costs more than what it does.
+//!
+//! Who holds a lock the kernel need not know: the lock's queue says who is ahead, by thread id.
 //!
 //! # Threat model
 //!
 //! Clients are any local processes, hostile ones among them; the kernel and root are trusted. What holds:
 //!
-//! - *A client has no privilege, and nobody's memory is read.* The program reads the kernel's own memory only, by
-//!   pointers that the verifier knows the types of. Nothing that a client writes is ever looked at: it connects, and is
-//!   sent two descriptors. A client that connects again wants the scheduler watched. There is no request to parse.
-//! - *A client can write nothing.* A board is a frozen map, the other page a memory file sealed against new writable
-//!   mappings. `mmap` and `mprotect` refuse `PROT_WRITE` on either. (Where unprivileged BPF programs are allowed, which
-//!   no distribution does, a client might write to its own board with one of its own, and mislead itself.)
+//! - *A client has no privilege, and nobody's memory is read.* The programs read the kernel's own memory only. The
+//!   daemon looks at nothing that a client writes: it connects, and is sent three descriptors. A client that connects again
+//!   wants the scheduler watched. There is no request to parse. What the probe is called with are two numbers, any two.
+//! - *A client can write nothing.* A board is a frozen map, the page and the probe are sealed memory files, opened for reading,
+//!   whose attributes only root can change. `mmap` and `mprotect` refuse `PROT_WRITE`, but for private copies: what a
+//!   process changes in those it changes for itself. (Where unprivileged BPF programs are allowed, which no distribution does, a client
+//!   might write to its own board with one of its own, and mislead itself.)
 //! - *A client sees no other process.* Each has a map of its own, which shows the threads of that process, by the ids
-//!   that they have in its own PID namespace.
+//!   that they have in its own PID namespace. Questions about others are answered like those about nobody.
 //! - *Nor another program.* A process that executes one loses its board within the kernel, before the program runs; the
 //!   program gets a fresh one when it asks. Whoever connects and is a program with other rights when the daemon looks
 //!   is turned away.
@@ -31,14 +38,18 @@
 //!   [`PER_USER`], all together at most [`BOARDS`], and neither root nor the others can take the last [`PER_USER`] from
 //!   each other. That counts boards, not processes: one whose process has ended counts for its user for as long as
 //!   anybody keeps it. The daemon never waits for a client. What it has yet to tell the kernel is bounded, however fast
-//!   processes come and go: two orders for each board, and one to watch. The most that a client can do is to ask for a
-//!   watch all the time, which costs all context switches what the program costs.
+//!   processes come and go: two orders for each board, and one to watch. The most that a client can do to
+//!   others is to ask for a watch all the time, which costs all context switches what the program costs; where there is a
+//!   probe, not that. Who calls the probe all the time wastes its own time. But who maps it some ten thousand times holds up all
+//!   `fork`s for some tens of milliseconds when the monitor ends, while the kernel takes the breakpoints out.
+//! - *Nor need a client trust whoever listens.* It executes nothing but a function that it knows, in a file that is
+//!   sealed. What it is told may waste its time.
 //! - *The daemon may do little.* Once the programs are loaded it drops all capabilities but `CAP_BPF`, to make boards,
 //!   and `CAP_SYS_RESOURCE`, without which descriptors that clients leave unread would keep it from sending others; it
 //!   cannot get more by executing anything (`no_new_privs`).
-//! - *The daemon may die.* With it, the kernel detaches the program and marks the word in the shared page (a robust
-//!   futex), at once, whatever the cause. Waiters look at that word whenever they look at the board. Were it to be
-//!   stopped instead, a watch that is on goes on without it, and none begins.
+//! - *The daemon may die.* The kernel marks the word in the shared page (a robust futex) and then detaches the programs, at
+//!   once, whatever the cause. Waiters look at that word whenever they look at the board. Were it to be stopped instead,
+//!   questions are answered, a watch that is on goes on without it, and none begins.
 //!
 //! # Lifetimes
 //!
@@ -48,6 +59,7 @@
 mod alive;
 mod assembler;
 mod bpf;
+mod files;
 mod kernel;
 mod numbers;
 mod peer;
@@ -71,6 +83,29 @@ pub enum Means {
     Probe,
     /// All context switches are watched while somebody waits, for kernels that refuse the probe.
     Switches,
+}
+
+/// What a monitor does for its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Telling {
+    /// How clients learn who runs.
+    pub means: Means,
+    /// Why not by the probe, if that was wished for.
+    pub refusal: Option<String>,
+}
+
+impl Telling {
+    /// Begins to answer, if that is the wish, and possible.
+    fn begin(watch: &watch::Watch, probe: &probe::Probe, wish: Means) -> (Option<probe::Answers>, Self) {
+        let answers = (wish == Means::Probe).then(|| watch.answer(probe)).transpose();
+        let (answers, refusal) = match answers {
+            Ok(answers) => (answers, None),
+            Err(refusal) => (None, Some(refusal)),
+        };
+        let means = if answers.is_some() { Means::Probe } else { Means::Switches };
+        (answers, Self { means, refusal })
+    }
 }
 
 /// Why the scheduler cannot be watched here.
@@ -108,7 +143,7 @@ impl fmt::Display for Obstacle {
                 )
             }
             Self::Refused(what, error, log) => {
-                write!(f, "the kernel refuses {what} ({error}); Linux 5.12 or later is needed")?;
+                write!(f, "the kernel refuses {what} ({error}); Linux 5.13 or later is needed")?;
                 match log.lines().rev().find(|line| !line.is_empty() && !line.starts_with("processed ")) {
                     Some(line) => write!(f, "; it says: {line}"),
                     None => Ok(()),
@@ -131,8 +166,9 @@ impl std::error::Error for Obstacle {}
 /// # Errors
 ///
 /// Why they cannot.
-pub fn check() -> Result<Means, Obstacle> {
+pub fn check() -> Result<Telling, Obstacle> {
     let refused = |error| Obstacle::Refused("a memory file", error, String::new());
-    let page = alive::Page::new().map_err(refused)?;
-    watch::Watch::start(&page, Means::Probe).map(|watch| watch.means())
+    let probe = probe::Probe::new().map_err(refused)?;
+    let (_, telling) = Telling::begin(&watch::Watch::start()?, &probe, Means::Probe);
+    Ok(telling)
 }

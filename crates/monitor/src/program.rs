@@ -21,9 +21,9 @@
 //! A process that executes another program has no board any more from then on: who kept the former program's board
 //! learns nothing of the new one, which may have more rights.
 //!
-//! They read the kernel's memory by typed pointers, which the verifier knows, and no memory of any process. They are
-//! assembled here, with the offsets of the kernel at hand, because that is shorter than what it takes to have them
-//! compiled: no compiler for it is needed to build the monitor, and none where it runs.
+//! They read the kernel's memory, by typed pointers, which the verifier knows, where that goes, and no memory of any
+//! process. They are assembled here, with the offsets of the kernel at hand, because that is shorter than what it takes to
+//! have them compiled: no compiler for it is needed to build the monitor, and none where it runs.
 
 mod answer;
 
@@ -43,6 +43,8 @@ const EXITING: i32 = 0x4;
 const NO_BOARD: i32 = -1;
 /// Where in the stack a key lies.
 const KEY: i16 = -4;
+/// And what was read last.
+const READ: i16 = -16;
 
 /// What the program uses: maps, by their descriptors.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +63,20 @@ fn look_up(a: &mut Assembler, none: Label) {
     a.add(Arg2, KEY.into());
     a.call(Function::LookUp);
     a.jump_if(Result, 0, none);
+}
+
+/// Leaves so many bytes of the kernel's memory in [`Arg1`]; zero if they cannot be read. For addresses of which the
+/// verifier does not know what is there.
+fn read(a: &mut Assembler, bytes: i32, base: Register, offset: i16) {
+    a.copy(Arg3, base);
+    a.add(Arg3, offset.into());
+    a.set(Arg1, 0);
+    a.store(Width::Double, Frame, READ, Arg1);
+    a.copy(Arg1, Frame);
+    a.add(Arg1, READ.into());
+    a.set(Arg2, bytes);
+    a.call(Function::ReadKernel);
+    a.load(Width::Double, Arg1, Frame, READ);
 }
 
 /// Leaves the address of the number of the board of the process whose task is in [`Arg2`] in [`Result`], or goes to `none`.
@@ -92,11 +108,17 @@ fn find_id(a: &mut Assembler, kernel: &Kernel, none: Label) {
     a.load(Width::Double, Arg2, Task, kernel.thread_pid);
     a.jump_if(Arg2, 0, none);
     a.load(Width::Word, Arg1, Arg2, kernel.level);
-    // A typed pointer takes no offset that is not known beforehand.
+    // A typed pointer takes no offset that is not known beforehand, and before Linux 6.5 but the first of the ids.
     for level in 0..=DEEPEST {
         let next = a.label();
+        let number = kernel.numbers + kernel.upid_size * level as i16 + kernel.nr;
         a.jump_unless(Arg1, level, next);
-        a.load(Width::Word, Task, Arg2, kernel.numbers + kernel.upid_size * level as i16 + kernel.nr);
+        if level == 0 {
+            a.load(Width::Word, Task, Arg2, number);
+        } else {
+            read(a, 4, Arg2, number);
+            a.copy(Task, Arg1);
+        }
         a.jump(found);
         a.place(next);
     }

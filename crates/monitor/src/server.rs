@@ -7,6 +7,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -15,11 +17,12 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use crate::alive::{Alive, Page};
 use crate::numbers::{Linux, Numbers};
 use crate::peer::Peer;
+use crate::probe::{Answers, Probe};
 use crate::rights;
 use crate::signals::Signals;
 use crate::socket::Socket;
 use crate::watch::{Board, Watch};
-use crate::{Means, Obstacle};
+use crate::{Means, Obstacle, Telling};
 
 /// Processes that can be watched at the same time.
 pub const BOARDS: u32 = 1024;
@@ -50,6 +53,10 @@ pub struct Server {
     signals: Signals,
     socket: Socket,
     watch: Arc<Watch>,
+    probe: Probe,
+    /// While the probe is answered.
+    answers: Option<Answers>,
+    telling: Telling,
     alive: Arc<Alive>,
     numbers: Numbers,
     /// By their ids.
@@ -57,8 +64,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Gets ready, and begins to listen at `path`, whose directory is made if it is not there. Clients learn who runs by the
-    /// means wished for, or, if the kernel does not allow that, by [`Means::Switches`]. The calling thread loses its
+    /// Gets ready, and begins to listen at `path`, whose directory is made if it is not there. Clients learn who runs by
+    /// the means wished for, or, if the kernel does not allow that, by [`Means::Switches`]. The calling thread loses its
     /// capabilities but for two, and is not ended by `SIGTERM` and `SIGINT` any more, but by [`Server::run`].
     ///
     /// # Errors
@@ -67,7 +74,10 @@ impl Server {
     pub fn start(path: &Path, wish: Means) -> Result<Self, Obstacle> {
         let refused = |what| move |error| Obstacle::Refused(what, error, String::new());
         let page = Page::new().map_err(refused("a memory file"))?;
-        let watch = Arc::new(Watch::start(&page, wish)?);
+        let probe = Probe::new().map_err(refused("a memory file"))?;
+        let watch = Arc::new(Watch::start()?);
+        let (answers, telling) = Telling::begin(&watch, &probe, wish);
+        page.say_answers(answers.is_some());
         let socket = Socket::listen(path)?;
         let boards = rights::raise_descriptors(BOARDS);
         // What is done up to here other threads inherit.
@@ -76,13 +86,13 @@ impl Server {
         let alive = Arc::new(Alive::new(page).map_err(refused("a robust futex"))?);
         let teller = Linux::new(Arc::clone(&watch), Arc::clone(&alive));
         let numbers = Numbers::new(boards, teller).map_err(refused("another thread"))?;
-        Ok(Self { signals, socket, watch, alive, numbers, clients: HashMap::new() })
+        Ok(Self { signals, socket, watch, probe, answers, telling, alive, numbers, clients: HashMap::new() })
     }
 
     /// How clients learn who runs.
     #[must_use]
-    pub fn means(&self) -> Means {
-        self.watch.means()
+    pub fn telling(&self) -> &Telling {
+        &self.telling
     }
 
     /// Serves until `SIGTERM` or `SIGINT` comes.
@@ -91,6 +101,20 @@ impl Server {
     ///
     /// What the system said: it cannot go on.
     pub fn run(mut self) -> io::Result<()> {
+        let end = self.serve_until_told();
+        self.end_answers();
+        end
+    }
+
+    /// Takes the breakpoints away, which the kernel does not do well for a thread that is being killed. Who is about to ask
+    /// may as well do so before.
+    fn end_answers(&mut self) {
+        self.alive.page().say_answers(false);
+        thread::sleep(Duration::from_millis(5));
+        self.answers = None;
+    }
+
+    fn serve_until_told(&mut self) -> io::Result<()> {
         loop {
             let Happened { told_to_end, asked, ended } = self.wait()?;
             if told_to_end {
@@ -147,7 +171,7 @@ impl Server {
             let process = client.peer.process.as_fd();
             if !client.peer.has_ended()? && self.watch.number_of(process) == Some(client.number) {
                 // It has been sent its board, so it wants more, or the answer came too late for it.
-                if self.means() == Means::Switches {
+                if self.telling.means == Means::Switches {
                     self.numbers.watch();
                 }
                 return self.send(stream, &client.board);
@@ -189,8 +213,8 @@ impl Server {
 
     /// Sends what the client maps, without waiting for it.
     fn send(&self, stream: &UnixStream, board: &Board) -> io::Result<()> {
-        let descriptors = [self.alive.page().readable(), board.readable()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let descriptors = [self.alive.page().readable(), board.readable(), self.probe.readable()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

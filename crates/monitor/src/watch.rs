@@ -3,14 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use lockwork_platform::monitor::{ANSWERS, ENTRIES, HEADER, PROBE_AT};
+use lockwork_platform::monitor::{ANSWERS, ENTRIES, HEADER};
 
-use crate::alive::Page;
 use crate::assembler::Instruction;
 use crate::bpf::{self, MMAPABLE, MapKind, MapShape, NO_PREALLOC, Purpose};
 use crate::kernel::Kernel;
+use crate::probe::{Answers, Probe};
 use crate::program::{self, Maps};
-use crate::{BOARDS, Means, Obstacle, probe};
+use crate::{BOARDS, Obstacle};
 
 /// A board: see `lockwork_platform::monitor`.
 const BOARD: MapShape = MapShape {
@@ -26,8 +26,8 @@ pub(crate) struct Loaded {
     switch: OwnedFd,
     exit: OwnedFd,
     exec: OwnedFd,
-    /// Where the kernel refuses it, or has other types, no single questions are answered.
-    answer: Option<OwnedFd>,
+    /// Or why no single questions are answered.
+    answer: Result<OwnedFd, Obstacle>,
     /// Where the kernel refuses it, it is not known who keeps boards of others.
     users: Option<OwnedFd>,
     clear: OwnedFd,
@@ -60,8 +60,7 @@ impl Loaded {
         let switch = load(program::sched_switch(&kernel, &maps), at(kernel.sched_switch))?;
         let exit = load(program::sched_process_exit(&kernel, &maps), at(kernel.sched_process_exit))?;
         let exec = load(program::sched_process_exec(&kernel, &maps), at(kernel.sched_process_exec))?;
-        let answer =
-            paths.and_then(|paths| load(program::answer(&kernel, &paths, &maps), Purpose::Probe).ok());
+        let answer = paths.and_then(|paths| load(program::answer(&kernel, &paths, &maps), Purpose::Probe));
         let users = load(program::users_of_board(&kernel, &maps), Purpose::Run).ok();
         let clear = load(program::clear_count(&maps), Purpose::Run)?;
         Ok(Self { switch, exit, exec, answer, users, clear, storage, boards, watch })
@@ -83,8 +82,6 @@ pub(crate) struct Watch {
     loaded: Loaded,
     /// While they are open, the programs are called.
     _links: [OwnedFd; 2],
-    /// While it is open, so is the probe's program.
-    probe: Option<OwnedFd>,
 }
 
 /// The program being called at every context switch, until this is dropped.
@@ -95,12 +92,12 @@ pub(crate) struct Switches {
 
 impl Watch {
     /// Loads the programs and has those called that forget: at the end of every thread, and whenever a process executes
-    /// another program. If that is the `wish` and the kernel allows it, those who call the probe in `page` are answered.
+    /// another program.
     ///
     /// # Errors
     ///
     /// Why that is not possible.
-    pub(crate) fn start(page: &Page, wish: Means) -> Result<Self, Obstacle> {
+    pub(crate) fn start() -> Result<Self, Obstacle> {
         let loaded = Loaded::new()?;
         let attach = |program: &OwnedFd| {
             let refused = |error| Obstacle::Refused("to call the program", error, String::new());
@@ -109,17 +106,17 @@ impl Watch {
         let links = [attach(&loaded.exit)?, attach(&loaded.exec)?];
         // To find out that it can be done.
         drop(attach(&loaded.switch)?);
-        let answer = loaded.answer.as_ref().filter(|_| wish == Means::Probe);
-        let probe = answer.and_then(|answer| probe::attach(answer.as_fd(), page.readable(), PROBE_AT).ok());
-        if probe.is_some() {
-            page.say_answers();
-        }
-        Ok(Self { loaded, _links: links, probe })
+        Ok(Self { loaded, _links: links })
     }
 
-    /// How clients learn who runs.
-    pub(crate) fn means(&self) -> Means {
-        if self.probe.is_some() { Means::Probe } else { Means::Switches }
+    /// Has those answered who call the probe.
+    ///
+    /// # Errors
+    ///
+    /// Why that is not possible, in words.
+    pub(crate) fn answer(&self, probe: &Probe) -> Result<Answers, String> {
+        let program = self.loaded.answer.as_ref().map_err(Obstacle::to_string)?;
+        probe.answer(program.as_fd()).map_err(|error| format!("the kernel refuses a uprobe ({error})"))
     }
 
     /// Has boards written to from now on, in the name of the watch `number`: those that are already shown have these

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         return play(&role, &socket);
     }
     let means = match lockwork_monitor::check() {
-        Ok(means) => means,
+        Ok(telling) => telling.means,
         Err(obstacle) => {
             eprintln!("SKIPPED: all tests of the monitor: {obstacle}");
             return ExitCode::SUCCESS;

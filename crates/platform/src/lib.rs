@@ -174,7 +174,7 @@ pub unsafe trait Platform: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Whether a thread with this [`Platform::scheduling_id`] has been on a CPU since the caller last looked, or, when
-    /// it is the first look at that thread, is. `None` where that cannot be told. Takes a microsecond
+    /// it is the first look at that thread, or more is not known, is. `None` where that cannot be told. Takes a microsecond
     /// or two.
     fn has_run(thread: u32, last: &mut LastSeen) -> Option<bool> {
         let _ = (thread, last);

@@ -1,12 +1,10 @@
 //! The client's side of `lockwork monitor`: which threads of this process are on a CPU.
 //!
-//! A process asks the monitor once, by connecting to its socket, and is sent two descriptors: of its own *board*, which
-//! the kernel's scheduler writes (by the monitor's BPF program), and of a page that says whether the monitor lives.
-//! Both can only be mapped for reading; no descriptor is kept, and nothing of this process is read or written by
-//! anybody else.
-//!
-//! Behind that page, in the same file, is the *probe*, a function. Who calls it with a thread's id is answered by the kernel,
-//! on the board, before the call returns, and nobody else pays for that ([`ask`]). It is no system call.
+//! A process asks the monitor once, by connecting to its socket, and is sent three descriptors: of its own *board*, which
+//! the kernel writes (by the monitor's BPF programs), of a page that says whether the monitor lives, and of the *probe*
+//! (`probe.rs`), a function: who calls it with a thread's id is answered by the kernel, on the board, before the call
+//! returns. The first two can only be mapped for reading; no descriptor is kept, and nothing of this process is read or
+//! written by anybody else.
 //!
 //! Where the kernel does not allow the probe the scheduler is watched on demand, since being watched costs every context
 //! switch of the machine: a waiter that may not read CPU clocks ([`cpu_time`](crate::cpu_time)) and is about to sleep for
@@ -15,22 +13,27 @@
 //!
 //! # The board
 //!
-//! An array of 64-bit words: [`HEADER`] of them, the first of which counts the threads of the process that are
-//! preempted, and then [`ENTRIES`] with one thread's state each, at the place that the last bits of the thread's id
-//! say. An entry holds the id (as the process's own PID namespace has it) in its lower half, so that nobody takes
-//! another thread's state for the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`], in
-//! [`STATE_BITS`], below the number of the watch, so that nobody takes for news what an earlier watch left there. Behind the
-//! entries are [`ANSWERS`] words for those who call the probe, each at a place of the caller's choice: an entry without such
-//! a number.
+//! An array of 64-bit words: [`HEADER`] of them, the first of which counts the threads of the process that are preempted,
+//! and then [`ENTRIES`] with one thread's state each, at the place that the last bits of the thread's id say. An entry
+//! holds the id (as the process's own PID namespace has it) in its lower half, so that nobody takes another thread's state
+//! for the one asked for, and in its upper half [`RUNNING`], [`PREEMPTED`] or [`SLEEPING`], in [`STATE_BITS`], below the
+//! number of the watch, so that nobody takes for news what an earlier watch left there. Behind the entries are [`ANSWERS`]
+//! words for those who call the probe, each at a place of the caller's choice: an entry with a number of the caller's
+//! choice in place of the watch's.
 //!
 //! What it says is a hint: waiters that are told nonsense, or nothing any more, waste time within their own bounds.
 
+use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
-use core::{mem, ptr};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::clock::Clock;
-use crate::{Native, sys};
+use crate::sys;
+
+mod probe;
+
+pub use probe::PROBE;
+pub(crate) use probe::{answers, ask};
 
 /// Where the monitor listens, unless it is told otherwise.
 pub const SOCKET: &str = "/run/lockwork/monitor.sock";
@@ -63,25 +66,19 @@ pub const WATCH_WORD: usize = 1;
 pub const PROBE_WORD: usize = 2;
 /// Words of that page.
 pub const PAGE_WORDS: usize = 3;
-/// Where the probe lies in the page's file. Pages of any size that there is begin there.
-pub const PROBE_AT: usize = 65_536;
 /// Time between two requests of a process, in ns. A watch lasts longer than that without one.
 pub const AGAIN: u64 = 1_000_000_000;
 
 /// Where the board begins behind the beginning of what is mapped. Pages of any size that there is end there.
 const BOARD_AT: usize = 65_536;
-/// And the probe.
-const CODE_AT: usize = BOARD_AT + BOARD_BYTES.div_ceil(BOARD_AT) * BOARD_AT;
 /// What is mapped, and the rest of its last page.
-const MAPPED_BYTES: usize = CODE_AT + BOARD_AT;
+const MAPPED_BYTES: usize = BOARD_AT + BOARD_BYTES.div_ceil(BOARD_AT) * BOARD_AT;
 /// See the module's documentation.
 type Board = [AtomicU64; HEADER + ENTRIES + ANSWERS];
 /// How long the program waits for an answer when it starts, in µs.
 const ANSWER_US: u32 = 50_000;
 /// How long a waiter waits for one, in µs.
 const WAITER_US: u32 = 1_000;
-/// A function that takes a thread's id and where to put the answer.
-type Probe = extern "C" fn(u32, u32);
 /// [`NEXT`]: there is nobody to ask.
 const NEVER: u64 = u64::MAX;
 /// Of `sockaddr_un`, without the terminator.
@@ -89,8 +86,6 @@ const LONGEST_PATH: usize = 107;
 
 /// The page with the word [`ALIVE`], and behind it the board; null where there is no monitor.
 static MAPPED: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
-/// This process may not map the probe, as some security modules have it.
-static NO_PROBE: AtomicBool = AtomicBool::new(false);
 /// When to ask the monitor again, or for one, by the monotonic clock. Who moves it on does.
 static NEXT: AtomicU64 = AtomicU64::new(NEVER);
 /// The path of the socket, written before [`LENGTH`], once.
@@ -103,7 +98,7 @@ static FILTERS: AtomicU32 = AtomicU32::new(0);
 /// What became of [`attach`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attached {
-    /// The monitor has this process watched when it asks.
+    /// There is one, and waiters of this process can ask who runs.
     Yes,
     /// There is none at this path, or it does not serve this process.
     No,
@@ -111,9 +106,9 @@ pub enum Attached {
     Filtered,
 }
 
-/// Asks the monitor whose socket is at `path` to watch this process whenever it waits long and reads no CPU clocks. Best
-/// called before there are other threads. After `fork` the child asks for itself when it first waits so, and so does a process whose monitor ended,
-/// once a second. A process that had no monitor at first does not look for one again unless it is told to.
+/// Has waiters of this process that may not read CPU clocks go by the monitor whose socket is at `path`. Best called before
+/// there are other threads. A child of `fork` connects for itself when it first waits long, and so does a process whose
+/// monitor ended, once a second. A process that had no monitor at first does not look for one again unless it is told to.
 pub fn attach(path: &str) -> Attached {
     if path.is_empty() || path.len() > LONGEST_PATH {
         return Attached::No;
@@ -134,7 +129,7 @@ pub fn attach_as_told(path: &str) -> Attached {
     attach(path)
 }
 
-/// Whether there is a monitor that lives, which has this process watched when it asks.
+/// Whether there is a monitor that lives.
 #[must_use]
 pub fn is_attached() -> bool {
     mapped().is_some()
@@ -181,33 +176,8 @@ fn board(mapped: *mut u8) -> &'static Board {
     unsafe { &*mapped.wrapping_add(BOARD_AT).cast() }
 }
 
-/// Whether there is a monitor that answers who calls the probe.
-pub(crate) fn answers() -> bool {
-    answering().is_some()
-}
-
-/// What is mapped, while there is one.
-fn answering() -> Option<*mut u8> {
-    let (mapped, page) = mapped()?;
-    (page[PROBE_WORD].load(Relaxed) != 0 && !NO_PROBE.load(Relaxed)).then_some(mapped)
-}
-
-/// Whether a thread of this process is on a CPU, as the kernel says now; `None` if there is no monitor that answers, or
-/// no such thread. Takes a microsecond or so.
-pub(crate) fn ask(tid: u32) -> Option<bool> {
-    let mapped = answering().filter(|_| tid != 0)?;
-    let place = Native::tid() % ANSWERS as u32;
-    let code = mapped.wrapping_add(CODE_AT);
-    // SAFETY: the probe lies there: a function that changes nothing but the board.
-    let probe = unsafe { mem::transmute::<*mut u8, Probe>(code) };
-    probe(tid, place);
-    // If the monitor ended before, nobody has answered.
-    let still = answering()?;
-    says(&board(still)[HEADER + ENTRIES + place as usize], tid, 0)
-}
-
-/// What is mapped, and at its beginning the monitor's own page, while that lives. It stays mapped for ever, or, in a child,
-/// until there is but one thread.
+/// What is mapped, and at its beginning the monitor's own page, while that lives. It stays mapped for ever (zeroes in a
+/// child).
 #[inline]
 fn mapped() -> Option<(*mut u8, &'static [AtomicU32; PAGE_WORDS])> {
     let mapped = MAPPED.load(Acquire);
@@ -254,12 +224,13 @@ fn request() {
     }
 }
 
-/// In a child after `fork`, which has one thread: the board is the parent's.
+/// In a child after `fork`, which has one thread: the board is the parent's. The thread may be about to look at it, if a
+/// signal handler forked.
 pub(crate) fn after_fork() {
     let mapped = MAPPED.swap(ptr::null_mut(), Relaxed);
     if let Some(pages) = ptr::NonNull::new(mapped) {
-        // SAFETY: our own mapping, of that size, and there is nobody else.
-        unsafe { sys::unmap_pages(pages, MAPPED_BYTES) };
+        // SAFETY: our own mapping, of that size, which says nothing from then on, and that the monitor has ended.
+        unsafe { sys::map_zeroes(pages, MAPPED_BYTES) };
         NEXT.store(0, Relaxed);
     }
 }
@@ -270,32 +241,29 @@ fn connect(timeout_us: u32) -> Attached {
     if !may_connect() {
         return Attached::Filtered;
     }
-    let Some([alive, board]) = with_path(|path| sys::receive_descriptors(path, timeout_us)) else {
+    let Some([alive, board, code]) = with_path(|path| sys::receive_descriptors(path, timeout_us)) else {
         return Attached::No;
     };
     let words = size_of::<[AtomicU32; PAGE_WORDS]>();
     let mapped = sys::map_shared(MAPPED_BYTES, &[(alive, 0, words), (board, BOARD_AT, BOARD_BYTES)]);
-    // SAFETY: within what was just mapped, and nobody has seen it.
-    if let Some(pages) = mapped
-        && !unsafe { sys::map_code(alive, PROBE_AT, pages.add(CODE_AT)) }
-    {
-        NO_PROBE.store(true, Relaxed);
+    probe::map(code);
+    [alive, board, code].into_iter().for_each(sys::close);
+    let Some(pages) = mapped else { return Attached::No };
+    // SAFETY: just mapped.
+    let page = unsafe { pages.cast::<[AtomicU32; PAGE_WORDS]>().as_ref() };
+    let is_asked = page[PROBE_WORD].load(Relaxed) != 0;
+    if is_asked {
+        // By the probe, or, where that may not be executed, not at all. Before anybody sees the page, and perhaps its end.
+        NEXT.store(NEVER, Relaxed);
     }
-    sys::close(alive);
-    sys::close(board);
-    match mapped {
-        Some(pages) if MAPPED.compare_exchange(ptr::null_mut(), pages.as_ptr(), Release, Relaxed).is_ok() => {
-            // Whoever waits next asks to be watched at once.
-            NEXT.store(0, Relaxed);
-            Attached::Yes
-        }
-        Some(pages) => {
-            // SAFETY: just mapped, and nobody has seen it. Another thread was quicker.
-            unsafe { sys::unmap_pages(pages, MAPPED_BYTES) };
-            Attached::Yes
-        }
-        None => Attached::No,
+    if MAPPED.compare_exchange(ptr::null_mut(), pages.as_ptr(), Release, Relaxed).is_err() {
+        // SAFETY: just mapped, and nobody has seen it. Another thread was quicker.
+        unsafe { sys::unmap_pages(pages, MAPPED_BYTES) };
+    } else if !is_asked {
+        // Whoever waits next asks to be watched at once.
+        NEXT.store(0, Relaxed);
     }
+    Attached::Yes
 }
 
 /// Whether no filter of system calls is in force that connecting might offend. If one is, nobody tries again.

@@ -6,6 +6,10 @@ use core::ptr::{self, NonNull};
 use crate::arch::syscall6;
 use crate::clock::{Clock, Deadline};
 
+mod shared;
+
+pub use shared::{connect, is_sealed, map_code, map_shared, map_zeroes, read_at, receive_descriptors};
+
 #[cfg(target_arch = "x86_64")]
 mod number {
     pub(super) const READ: usize = 0;
@@ -17,6 +21,8 @@ mod number {
     pub(super) const SOCKET: usize = 41;
     pub(super) const CONNECT: usize = 42;
     pub(super) const RECVMSG: usize = 47;
+    pub(super) const PREAD: usize = 17;
+    pub(super) const FCNTL: usize = 72;
     pub(super) const PRCTL: usize = 157;
     pub(super) const MADVISE: usize = 28;
     pub(super) const GETTID: usize = 186;
@@ -32,6 +38,8 @@ mod number {
 
 #[cfg(target_arch = "aarch64")]
 mod number {
+    pub(super) const FCNTL: usize = 25;
+    pub(super) const PREAD: usize = 67;
     pub(super) const OPENAT: usize = 56;
     pub(super) const CLOSE: usize = 57;
     pub(super) const READ: usize = 63;
@@ -338,151 +346,6 @@ pub(crate) fn slice_yield() {
 pub fn close(descriptor: i32) {
     // SAFETY: no memory is involved.
     unsafe { syscall6(number::CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]) };
-}
-
-/// Connects to the stream socket at `path`, of at most 107 bytes, and receives `N` descriptors, which is all there is
-/// to receive. Connecting waits for nobody; the answer may take `timeout_us`, which is less than a second.
-#[must_use]
-pub fn receive_descriptors<const N: usize>(path: &[u8], timeout_us: u32) -> Option<[i32; N]> {
-    let socket = connect(path)?;
-    let received = if is_readable(socket as usize, timeout_us) { receive(socket as usize) } else { None };
-    close(socket);
-    received
-}
-
-/// Connects to the stream socket at `path`, of at most 107 bytes, unless that takes waiting: the descriptor.
-#[must_use]
-pub fn connect(path: &[u8]) -> Option<i32> {
-    const AF_UNIX: u16 = 1;
-    const STREAM_NONBLOCK_CLOEXEC: usize = 1 | 0o4_000 | 0o2_000_000;
-
-    #[repr(C)]
-    struct Address {
-        family: u16,
-        path: [u8; 108],
-    }
-    let mut address = Address { family: AF_UNIX, path: [0; 108] };
-    address.path.get_mut(..path.len()).filter(|to| to.len() < 108)?.copy_from_slice(path);
-    // SAFETY: no memory is involved.
-    let socket = unsafe { syscall6(number::SOCKET, [AF_UNIX.into(), STREAM_NONBLOCK_CLOEXEC, 0, 0, 0, 0]) };
-    let socket = usize::try_from(socket).ok()?;
-    let args = [socket, ptr::from_ref(&address) as usize, size_of::<Address>(), 0, 0, 0];
-    // SAFETY: the address is readable, and as long as it says.
-    let connected = unsafe { syscall6(number::CONNECT, args) } == 0;
-    if !connected {
-        close(socket as i32);
-    }
-    connected.then_some(socket as i32)
-}
-
-/// Waits until there is something to read, or the end of it, for so long at most.
-fn is_readable(descriptor: usize, timeout_us: u32) -> bool {
-    const POLLIN: i16 = 1;
-
-    #[repr(C)]
-    struct Event {
-        descriptor: i32,
-        events: i16,
-        happened: i16,
-    }
-    let mut event = Event { descriptor: descriptor as i32, events: POLLIN, happened: 0 };
-    let mut time = Timespec { seconds: 0, nanoseconds: i64::from(timeout_us) * 1_000 };
-    let args = [&raw mut event as usize, 1, &raw mut time as usize, 0, 0, 0];
-    loop {
-        // SAFETY: one event and the time, both writable; the kernel leaves in the latter what is left of it.
-        let result = unsafe { syscall6(number::PPOLL, args) };
-        if result != -(EINTR as isize) {
-            return result == 1;
-        }
-    }
-}
-
-/// One message with `N` descriptors and a byte.
-fn receive<const N: usize>(socket: usize) -> Option<[i32; N]> {
-    const CLOEXEC: usize = 0x4000_0000;
-    const SOL_SOCKET: i32 = 1;
-    const SCM_RIGHTS: i32 = 1;
-
-    #[repr(C)]
-    struct Control<const N: usize> {
-        length: usize,
-        level: i32,
-        kind: i32,
-        descriptors: [i32; N],
-    }
-    #[repr(C)]
-    struct Message {
-        name: usize,
-        name_length: u32,
-        parts: *const [usize; 2],
-        part_count: usize,
-        control: usize,
-        control_length: usize,
-        flags: i32,
-    }
-    const { assert!(N.is_multiple_of(2), "the control message has no padding") };
-    let mut byte = 0_u8;
-    let part = [&raw mut byte as usize, 1];
-    let mut control = Control { length: 0, level: 0, kind: 0, descriptors: [-1; N] };
-    let mut message = Message {
-        name: 0,
-        name_length: 0,
-        parts: &raw const part,
-        part_count: 1,
-        control: &raw mut control as usize,
-        control_length: size_of_val(&control),
-        flags: 0,
-    };
-    let args = [socket, &raw mut message as usize, CLOEXEC, 0, 0, 0];
-    // SAFETY: the message says where one byte and the control message may be written, and how long that is.
-    let got = unsafe { syscall6(number::RECVMSG, args) };
-    // The kernel has filled in as many descriptors as there were, and could hold no more.
-    let is_rights = control.level == SOL_SOCKET && control.kind == SCM_RIGHTS;
-    if got == 1 && is_rights && control.length == size_of_val(&control) {
-        return Some(control.descriptors);
-    }
-    if got >= 0 && is_rights {
-        control.descriptors.into_iter().filter(|descriptor| *descriptor >= 0).for_each(close);
-    }
-    None
-}
-
-/// Maps files for reading, at places within `bytes` of memory, which both are multiples of a page: of each file where
-/// it is to begin and how much of its first bytes to map, which includes the rest of the last page. `None` if one
-/// cannot be.
-#[must_use]
-pub fn map_shared(bytes: usize, files: &[(i32, usize, usize)]) -> Option<NonNull<u8>> {
-    const READ: usize = 1;
-    const SHARED_FIXED: usize = 1 | 16;
-    let pages = map_pages(bytes)?;
-    for &(file, place, length) in files {
-        debug_assert!(place + length <= bytes);
-        let at = pages.as_ptr() as usize + place;
-        // SAFETY: takes the place of a part of our own fresh mapping.
-        let result = unsafe { syscall6(number::MMAP, [at, length, READ, SHARED_FIXED, file as usize, 0]) };
-        if result != at as isize {
-            // SAFETY: ours, and nobody has seen it.
-            unsafe { unmap_pages(pages, bytes) };
-            return None;
-        }
-    }
-    Some(pages)
-}
-
-/// Maps a file's page at `offset` for reading and executing at `place`, instead of what is mapped there. Whether it could.
-///
-/// # Safety
-///
-/// There is a page of the caller's own, which nobody uses.
-#[must_use]
-pub unsafe fn map_code(file: i32, offset: usize, place: NonNull<u8>) -> bool {
-    const READ_AND_EXECUTE: usize = 1 | 4;
-    const PRIVATE_FIXED: usize = 2 | 16;
-    let at = place.as_ptr() as usize;
-    // SAFETY: the caller's contract.
-    let result =
-        unsafe { syscall6(number::MMAP, [at, 1, READ_AND_EXECUTE, PRIVATE_FIXED, file as usize, offset]) };
-    result == at as isize
 }
 
 /// Writes `bytes` to the standard error stream, ignoring failure: there is nobody to tell.

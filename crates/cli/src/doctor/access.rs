@@ -128,9 +128,9 @@ fn scheduler() -> Check {
         (true, _) => {
             Check::ok(name, "a monitor runs", "waiters that may not read CPU clocks ask it who runs")
         }
-        (false, Ok(means)) => Check::ok(
+        (false, Ok(telling)) => Check::ok(
             name,
-            format!("no monitor runs; one could ({})", monitor::tells(means)),
+            format!("no monitor runs; one could ({})", monitor::tells(&telling)),
             format!("{fallback}; `lockwork monitor` tells who runs where CPU clocks may not be read"),
         ),
         (false, Err(obstacle)) => Check::warn(name, format!("not watched: {obstacle}"), fallback),

@@ -1,7 +1,7 @@
 //! The program that answers a waiter who calls the probe: whether one thread of its process is on a CPU.
 //!
 //! ```text
-//! asked = the first argument;  place = HEADER + ENTRIES + the second % ANSWERS;
+//! asked = the first argument;  place = HEADER + ENTRIES + the second % ANSWERS;  number = the second / ANSWERS;
 //! board = boards[task_storage(current->group_leader)];     // as at a context switch; without one there is no answer
 //! ids = current->thread_pid;
 //! namespace = ids->numbers[ids->level].ns;
@@ -9,18 +9,18 @@
 //! task = pid->tasks[PIDTYPE_PID].first;
 //! if (pid->numbers[ids->level].nr == asked && task->group_leader == current->group_leader)
 //!     state = task->on_cpu ? RUNNING : task->__state == 0 ? PREEMPTED : SLEEPING;
-//! board[place] = state << 32 | asked;                      // 0: there is no such thread
+//! board[place] = number, state, asked;                     // no state if there is no such thread
 //! ```
 //!
 //! The kernel has functions that find a thread by its id, but not for programs of this kind. The thread may be ending
 //! meanwhile: what is followed is protected from being freed as the kernel's own readers of the tree are (RCU), and read by
 //! a function that survives any address.
 
-use lockwork_platform::monitor::{ANSWERS, ENTRIES, HEADER, PREEMPTED, RUNNING, SLEEPING};
+use lockwork_platform::monitor::{ANSWERS, ENTRIES, HEADER, PREEMPTED, RUNNING, SLEEPING, STATE_BITS};
 
-use super::{DEEPEST, KEY, Maps, find_board, in_place, look_up};
+use super::{DEEPEST, KEY, Maps, find_board, in_place, look_up, read};
 use crate::assembler::Register::{Arg1, Arg2, Arg3, Board, Context, Entry, Frame, Result, Task};
-use crate::assembler::{Assembler, Function, Instruction, Label, Register, Width};
+use crate::assembler::{Assembler, Function, Instruction, Label, Width};
 use crate::kernel::{Kernel, Paths};
 
 /// Where the registers of the caller keep its first arguments.
@@ -31,10 +31,10 @@ const ARGUMENTS: [i16; 2] = [0, 8];
 
 /// Where in the stack the place of the answer lies.
 const PLACE: i16 = -8;
-/// What was read last.
-const READ: i16 = -16;
 /// The process.
 const LEADER: i16 = -24;
+/// The number of the answer, in its place.
+const NUMBER: i16 = -32;
 /// The greatest height of a tree of ids, which have 22 bits, by slots of the smallest nodes.
 const HEIGHT: usize = 6;
 /// The last bits of what a slot holds if that is another node.
@@ -45,6 +45,11 @@ pub(crate) fn answer(kernel: &Kernel, paths: &Paths, maps: &Maps) -> Vec<Instruc
     let mut a = Assembler::default();
     let (unknown, done) = (a.label(), a.label());
     a.load(Width::Double, Arg2, Arg1, ARGUMENTS[1]);
+    a.copy(Arg3, Arg2);
+    a.shift_left(Arg3, 32);
+    a.shift_right(Arg3, 32 + ANSWERS.ilog2() as i32);
+    a.shift_left(Arg3, 32 + STATE_BITS as i32);
+    a.store(Width::Double, Frame, NUMBER, Arg3);
     a.and(Arg2, ANSWERS as i32 - 1);
     a.add(Arg2, (HEADER + ENTRIES) as i32);
     a.store(Width::Word, Frame, PLACE, Arg2);
@@ -59,6 +64,8 @@ pub(crate) fn answer(kernel: &Kernel, paths: &Paths, maps: &Maps) -> Vec<Instruc
     find_task(&mut a, kernel, paths, unknown);
     judge(&mut a, kernel, paths);
     a.place(unknown);
+    a.load(Width::Double, Arg1, Frame, NUMBER);
+    a.or(Entry, Arg1);
     a.load(Width::Word, Arg1, Frame, PLACE);
     a.store(Width::Word, Frame, KEY, Arg1);
     a.copy(Arg1, Board);
@@ -68,19 +75,6 @@ pub(crate) fn answer(kernel: &Kernel, paths: &Paths, maps: &Maps) -> Vec<Instruc
     a.set(Result, 0);
     a.exit();
     a.finish()
-}
-
-/// Leaves so many bytes of the kernel's memory in [`Arg1`]; zero if they cannot be read.
-fn read(a: &mut Assembler, bytes: i32, base: Register, offset: i16) {
-    a.copy(Arg3, base);
-    a.add(Arg3, offset.into());
-    a.set(Arg1, 0);
-    a.store(Width::Double, Frame, READ, Arg1);
-    a.copy(Arg1, Frame);
-    a.add(Arg1, READ.into());
-    a.set(Arg2, bytes);
-    a.call(Function::ReadKernel);
-    a.load(Width::Double, Arg1, Frame, READ);
 }
 
 /// Turns [`Task`], the caller's, into what the tree of the ids in its namespace begins with, and sets [`Context`] to where
@@ -95,15 +89,16 @@ fn find_tree(a: &mut Assembler, kernel: &Kernel, paths: &Paths, unknown: Label) 
         let next = a.label();
         let number = kernel.numbers + kernel.upid_size * level as i16;
         a.jump_unless(Arg1, level, next);
-        a.load(Width::Double, Task, Arg2, number + paths.namespace);
         a.set(Context, (number + kernel.nr).into());
+        read(a, 8, Arg2, number + paths.namespace);
         a.jump(found);
         a.place(next);
     }
     a.jump(unknown);
     a.place(found);
-    a.jump_if(Task, 0, unknown);
-    a.load(Width::Double, Task, Task, paths.tree);
+    a.jump_if(Arg1, 0, unknown);
+    read(a, 8, Arg1, paths.tree);
+    a.copy(Task, Arg1);
 }
 
 /// Turns [`Task`], the beginning of the tree, into the ids of the thread asked for, whose id [`Entry`] is.

@@ -42,7 +42,7 @@ pub(super) fn nor_if_another_thread_executes_it(socket: &Path) {
 
 /// Has a child keep the board of this process, which then executes another program.
 fn watched_executes(socket: &Path, execute: fn(Command) -> io::Error) {
-    let [_, descriptor] = receive(socket);
+    let [_, descriptor, _] = receive(socket);
     // Who asks again wants to be watched, and does not know when that begins.
     receive(socket).into_iter().for_each(sys::close);
     let board = map(descriptor, BOARD_BYTES, libc::PROT_READ).expect("a mapping").cast::<AtomicU64>();
@@ -82,15 +82,15 @@ pub(super) fn naps(_socket: &Path) {
 }
 
 pub(super) fn another_program_gets_another_board(socket: &Path) {
-    let [_, board] = receive(socket);
+    let [_, board, _] = receive(socket);
     panic!("{}", process("asks_again", socket).env(BOARD, board_id(board)).exec());
 }
 
 /// The other program.
 pub(super) fn asks_again(socket: &Path) {
-    let [alive, board] = receive(socket);
-    assert_ne!(board_id(board), std::env::var(BOARD).expect("the former board"));
-    [alive, board].into_iter().for_each(sys::close);
+    let descriptors = receive(socket);
+    assert_ne!(board_id(descriptors[1]), std::env::var(BOARD).expect("the former board"));
+    descriptors.into_iter().for_each(sys::close);
     attach(socket);
     until_told(|| Native::running(Native::tid()) == Some(true));
 }

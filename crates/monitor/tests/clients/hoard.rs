@@ -53,7 +53,7 @@ fn board_of_a_child(path: &Path) -> Option<OwnedFd> {
         }
     });
     is_connected.read_exact(&mut [0]).expect("a child that connects");
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)
@@ -62,7 +62,7 @@ fn board_of_a_child(path: &Path) -> Option<OwnedFd> {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
     });
-    let board = descriptors.and_then(Iterator::last);
+    let board = descriptors.and_then(|mut all| all.nth(1));
     kill_process(Pid::from_raw(child).expect("a child"), Signal::KILL).expect("our own child");
     super::ended_well(child);
     board

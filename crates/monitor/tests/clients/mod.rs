@@ -2,6 +2,7 @@
 //! panicking.
 
 mod exec;
+mod false_monitor;
 mod hoard;
 mod probe;
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use lockwork::DynMutex;
 use lockwork_platform::cpu_time::{self, Allowed};
-use lockwork_platform::monitor::{self, Attached, BOARD_BYTES};
+use lockwork_platform::monitor::{self, Attached, BOARD_BYTES, PROBE};
 use lockwork_platform::{Native, Platform, slots, sys};
 
 type Client = fn(&Path);
@@ -52,6 +53,9 @@ pub(crate) const ANSWERED: &[(&str, Client)] = &[
     ("nobody_learns_of_other_processes", probe::nobody_learns_of_other_processes),
     ("it_takes_no_system_call", probe::it_takes_no_system_call),
     ("a_child_is_answered_for_itself", probe::a_child_is_answered_for_itself),
+    ("no_answer_is_not_the_last_answer", probe::no_answer_is_not_the_last_answer),
+    ("what_a_false_monitor_sends_is_not_executed", false_monitor::what_a_false_monitor_sends_is_not_executed),
+    ("a_signal_handler_may_fork", probe::a_signal_handler_may_fork),
     (
         "ids_in_questions_are_those_of_the_own_namespace",
         probe::ids_in_questions_are_those_of_the_own_namespace,
@@ -85,8 +89,8 @@ fn be_watched(socket: &Path) {
     until_told(|| monitor::preempted().is_some());
 }
 
-/// What the monitor sends: the page that says whether it lives, and the board.
-fn receive(socket: &Path) -> [RawFd; 2] {
+/// What the monitor sends: the page that says whether it lives, the board, and the probe.
+fn receive(socket: &Path) -> [RawFd; 3] {
     sys::receive_descriptors(plain(socket).as_bytes(), 900_000).expect("an answer")
 }
 
@@ -174,8 +178,8 @@ fn a_thread_that_ended_is_not_seen(socket: &Path) {
 /// Maps what was sent for reading, and tries all ways to write to it.
 fn nobody_writes_to_what_is_shared(socket: &Path) {
     const UPDATE: libc::c_long = 2;
-    let [alive, board] = receive(socket);
-    for (descriptor, bytes) in [(alive, 4096), (board, BOARD_BYTES)] {
+    let [alive, board, probe] = receive(socket);
+    for (descriptor, bytes) in [(alive, 4096), (board, BOARD_BYTES), (probe, PROBE.len())] {
         assert!(map(descriptor, bytes, libc::PROT_READ | libc::PROT_WRITE).is_err());
         let page = map(descriptor, bytes, libc::PROT_READ).expect("a mapping for reading");
         // SAFETY: our own mapping.
@@ -187,6 +191,20 @@ fn nobody_writes_to_what_is_shared(socket: &Path) {
         // SAFETY: no memory is involved.
         assert_eq!(unsafe { libc::ftruncate(descriptor, 0) }, -1);
     }
+    // Nor does anybody but root keep anything with the files.
+    assert!(forked(|| {
+        const NOBODY: u32 = 65_534;
+        // SAFETY: no memory is involved.
+        assert_eq!(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }, 0);
+        for descriptor in [alive, probe] {
+            let name = c"user.lockwork";
+            // SAFETY: a name, and as many bytes as are said.
+            let set = unsafe { libc::fsetxattr(descriptor, name.as_ptr(), name.as_ptr().cast(), 4, 0) };
+            assert_eq!(set, -1);
+            // SAFETY: no memory is involved.
+            assert_eq!(unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_ACCMODE, libc::O_RDONLY);
+        }
+    }));
     let (key, value) = (8_u32, u64::MAX);
     let attributes = [board as u64, &raw const key as u64, &raw const value as u64, 0];
     // SAFETY: an attempt to set an element, whose key and value are as long as the map's.
@@ -362,10 +380,9 @@ fn asking_twice_gives_the_same_board(socket: &Path) {
     let mut ids = Vec::new();
     for _ in 0..600 {
         // More often than one user may have boards.
-        let [alive, board] = receive(socket);
-        ids.push(board_id(board));
-        sys::close(alive);
-        sys::close(board);
+        let descriptors = receive(socket);
+        ids.push(board_id(descriptors[1]));
+        descriptors.into_iter().for_each(sys::close);
     }
     ids.dedup();
     assert_eq!(ids.len(), 1, "{ids:?}");

@@ -3,13 +3,13 @@
 use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
-use std::{io, process, thread};
+use std::{io, process, ptr, thread};
 
 use lockwork::DynMutex;
 use lockwork_platform::monitor;
-use lockwork_platform::{LastSeen, Native, Platform};
+use lockwork_platform::{LastSeen, Native, Platform, slots};
 
 use super::{attach, ended_well, fork, forked, look, pin, some_cpu, spinner, until, until_attached};
 
@@ -92,6 +92,78 @@ pub(super) fn a_child_is_answered_for_itself(socket: &Path) {
         assert_eq!(says(parent), None);
     }));
     assert_eq!(says(parent), Some(true));
+}
+
+/// As a child, whose end says whether it is told something of the thread.
+extern "C" fn asks_about(thread: *mut libc::c_void) -> libc::c_int {
+    says(thread as usize as u32).is_some().into()
+}
+
+/// A child that shares this process's memory, as of `vfork`, is another process, which has no board.
+pub(super) fn no_answer_is_not_the_last_answer(socket: &Path) {
+    be_answered(socket);
+    let me = Native::tid();
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let mut stack = vec![0_u128; 1 << 14];
+    for _ in 0..100 {
+        assert_eq!(says(me), Some(true));
+        // SAFETY: the child has a stack, asks, and ends; this process has one thread, which waits for that.
+        let child = unsafe {
+            libc::clone(asks_about, stack.as_mut_ptr_range().end.cast(), flags, me as usize as *mut _)
+        };
+        assert!(child > 0);
+        assert_eq!(gone(), Some(true), "it is told something");
+    }
+}
+
+/// Waits for a child, whatever its end is signalled by, if there is one; whether it ended well.
+fn gone() -> Option<bool> {
+    let mut status = 0;
+    // SAFETY: a writable status.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+    (pid > 0).then_some(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0)
+}
+
+/// Set in children of the handler.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+/// How many there are.
+static CHILDREN: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn forks(_signal: libc::c_int) {
+    // SAFETY: this process has one thread, which does nothing but ask.
+    match unsafe { libc::fork() } {
+        0 => {
+            slots::purge_ghosts(|_| {});
+            IS_CHILD.store(true, Ordering::Relaxed);
+        }
+        _ => _ = CHILDREN.fetch_add(1, Ordering::Relaxed),
+    }
+}
+
+/// The signal comes when the kernel has answered, in the middle of the probe. The child goes on there.
+pub(super) fn a_signal_handler_may_fork(socket: &Path) {
+    const SIGNALS: u32 = 200;
+    const EACH_MS: libc::timeval = libc::timeval { tv_sec: 0, tv_usec: 1_000 };
+    be_answered(socket);
+    let me = Native::tid();
+    let handler = forks as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: a handler of that kind.
+    unsafe { libc::signal(libc::SIGPROF, handler) };
+    let timer = libc::itimerval { it_interval: EACH_MS, it_value: EACH_MS };
+    // SAFETY: a time.
+    unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, ptr::null_mut()) };
+    while CHILDREN.load(Ordering::Relaxed) < SIGNALS {
+        let told = says(me);
+        if IS_CHILD.load(Ordering::Relaxed) {
+            // SAFETY: ends the child. What it asked in the parent's place, it may or may not have been told.
+            unsafe { libc::_exit(0) };
+        }
+        assert_eq!(told, Some(true));
+    }
+    // SAFETY: no memory is involved.
+    unsafe { libc::signal(libc::SIGPROF, libc::SIG_IGN) };
+    let ends: Vec<bool> = std::iter::from_fn(gone).collect();
+    assert!(ends.len() as u32 >= SIGNALS && ends.iter().all(|well| *well), "{ends:?}");
 }
 
 pub(super) fn ids_in_questions_are_those_of_the_own_namespace(socket: &Path) {
