@@ -327,12 +327,13 @@ Examples:
 
 It needs root, a kernel that describes its types (BTF), and Linux 5.13; `lockwork doctor` says
 whether it can run. Programs need no privilege: those under a lock that waits by `aware` (see
-`lockwork list`) connect when they start. Their waiters then ask the kernel which of their own threads
-are on a CPU, by an instruction at which it calls a BPF program (uprobes): about a microsecond for who
-asks, nothing for others. On kernels that refuse that, all context switches are watched while somebody
-waits, which costs each a tenth of a microsecond or two. The monitor is of use to programs under a filter of system calls, as in containers;
-others read the CPU clock of the thread they wait for, and do not connect. Without a monitor, or when
-it ends, waiters go by the load.")]
+`lockwork list`) connect when they start. Their waiters then ask the kernel which of their own
+threads are on a CPU, by an instruction at which it calls a BPF program (uprobes): about a
+microsecond for who asks, nothing for others. On kernels that refuse that, all context switches
+are watched while somebody waits, which costs each a tenth of a microsecond or two. The monitor
+is of use to programs under a filter of system calls, as in containers; others read the CPU clock
+of the thread they wait for, and do not connect. Without a monitor, or when it ends, waiters go
+by the load.")]
 pub(crate) struct MonitorArgs {
     /// Where to listen; programs are told another place by LOCKWORK_MONITOR
     #[arg(long, value_name = "PATH", default_value = lockwork_platform::monitor::SOCKET, value_hint = ValueHint::FilePath)]
