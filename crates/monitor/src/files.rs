@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, memfd_create, open};
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
 pub(crate) fn readable(file: OwnedFd, seals: SealFlags) -> io::Result<OwnedFd> {
     fcntl_add_seals(&file, seals | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     fchmod(&file, Mode::RUSR | Mode::RGRP | Mode::ROTH)?;
-    Ok(open(path(std::os::fd::AsFd::as_fd(&file)), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    Ok(open(path(file.as_fd()), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// A path by which this process finds it.

@@ -7,7 +7,7 @@
 //! own threads are seen to run, to be preempted or to sleep (`lockwork_platform::monitor` has the format, and is the other
 //! side). There are two [`Means`] of getting that there:
 //!
-//! - *The probe* (`probe.rs`): a waiter calls a function in the monitor's page, at which the kernel runs a program
+//! - *The probe* (`probe.rs`): a waiter calls a function of the monitor's, at which the kernel runs a program
 //!   (`program/answer.rs`) that looks at one thread. Who asks pays, nobody else.
 //! - *Watching*, where the kernel refuses the former: a program that is run at every context switch (`program.rs`). It is
 //!   attached only while clients ask for it, which they do again and again while they have waiters that would know more:
@@ -22,10 +22,10 @@
 //! - *A client has no privilege, and nobody's memory is read.* The programs read the kernel's own memory only. The
 //!   daemon looks at nothing that a client writes: it connects, and is sent three descriptors. A client that connects again
 //!   wants the scheduler watched. There is no request to parse. What the probe is called with are two numbers, any two.
-//! - *A client can write nothing.* A board is a frozen map, the page and the probe are sealed memory files, opened for reading,
-//!   whose attributes only root can change. `mmap` and `mprotect` refuse `PROT_WRITE`, but for private copies: what a
-//!   process changes in those it changes for itself. (Where unprivileged BPF programs are allowed, which no distribution does, a client
-//!   might write to its own board with one of its own, and mislead itself.)
+//! - *A client can write nothing.* A board is a frozen map, the page and the probe are sealed memory files, opened for
+//!   reading, whose attributes only root can change. `mmap` and `mprotect` refuse `PROT_WRITE`, but for private copies:
+//!   what a process changes in those it changes for itself. (Where unprivileged BPF programs are allowed, which no
+//!   distribution does, a client might write to its own board with one of its own, and mislead itself.)
 //! - *A client sees no other process.* Each has a map of its own, which shows the threads of that process, by the ids
 //!   that they have in its own PID namespace. Questions about others are answered like those about nobody.
 //! - *Nor another program.* A process that executes one loses its board within the kernel, before the program runs; the
@@ -36,14 +36,15 @@
 //!   the daemon cannot see into is turned away.
 //! - *A client costs little.* It has one board of 20 KiB, however often it asks; a user other than root has at most
 //!   [`PER_USER`], all together at most [`BOARDS`], and neither root nor the others can take the last [`PER_USER`] from
-//!   each other. That counts boards, not processes: one whose process has ended counts for its user for as long as
-//!   anybody keeps it. The daemon never waits for a client. What it has yet to tell the kernel is bounded, however fast
-//!   processes come and go: two orders for each board, and one to watch. The most that a client can do to
-//!   others is to ask for a watch all the time, which costs all context switches what the program costs; where there is a
-//!   probe, not that. Who calls the probe all the time wastes its own time. But who maps it some ten thousand times holds up all
-//!   `fork`s for some tens of milliseconds when the monitor ends, while the kernel takes the breakpoints out.
+//!   each other. That counts boards, not processes: one whose process has ended counts for its user for as long as anybody
+//!   keeps it. The daemon never waits for a client. What it has yet to tell the kernel is bounded, however fast processes
+//!   come and go: two orders for each board, and one to watch. The most that a client can do to others is to ask for a
+//!   watch all the time, which costs all context switches what the program costs; where there is a probe, not that. Who
+//!   calls the probe all the time wastes its own time. But who maps it some ten thousand times holds up all `fork`s for
+//!   some tens of milliseconds when the monitor ends, while the kernel takes the breakpoints out.
 //! - *Nor need a client trust whoever listens.* It executes nothing but a function that it knows, in a file that is
-//!   sealed. What it is told may waste its time.
+//!   sealed, and maps only what cannot be taken from it. What it is told may waste its time; and who sends a file of a
+//!   file system in user space can keep it waiting.
 //! - *The daemon may do little.* Once the programs are loaded it drops all capabilities but `CAP_BPF`, to make boards,
 //!   and `CAP_SYS_RESOURCE`, without which descriptors that clients leave unread would keep it from sending others; it
 //!   cannot get more by executing anything (`no_new_privs`).

@@ -28,7 +28,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::clock::Clock;
-use crate::sys;
+use crate::sys::{self, FileSystem, seals};
 
 mod probe;
 
@@ -210,7 +210,12 @@ pub(crate) fn want() {
     }
     let now = sys::now(Clock::Monotonic);
     if next <= now && NEXT.compare_exchange(next, now.saturating_add(AGAIN), Relaxed, Relaxed).is_ok() {
-        if is_attached() { request() } else { _ = connect(WAITER_US) }
+        match mapped() {
+            // Who may not call the probe that this monitor answers goes without.
+            Some((_, page)) if page[PROBE_WORD].load(Relaxed) != 0 => {}
+            Some(_) => request(),
+            None => _ = connect(WAITER_US),
+        }
     }
 }
 
@@ -244,25 +249,30 @@ fn connect(timeout_us: u32) -> Attached {
     let Some([alive, board, code]) = with_path(|path| sys::receive_descriptors(path, timeout_us)) else {
         return Attached::No;
     };
-    let words = size_of::<[AtomicU32; PAGE_WORDS]>();
-    let mapped = sys::map_shared(MAPPED_BYTES, &[(alive, 0, words), (board, BOARD_AT, BOARD_BYTES)]);
-    probe::map(code);
+    let attached = map(alive, board, code);
     [alive, board, code].into_iter().for_each(sys::close);
-    let Some(pages) = mapped else { return Attached::No };
-    // SAFETY: just mapped.
-    let page = unsafe { pages.cast::<[AtomicU32; PAGE_WORDS]>().as_ref() };
-    let is_asked = page[PROBE_WORD].load(Relaxed) != 0;
-    if is_asked {
-        // By the probe, or, where that may not be executed, not at all. Before anybody sees the page, and perhaps its end.
-        NEXT.store(NEVER, Relaxed);
-    }
+    attached
+}
+
+/// Maps what was sent.
+fn map(alive: i32, board: i32, code: i32) -> Attached {
+    let words = size_of::<[AtomicU32; PAGE_WORDS]>();
+    // Who sent it need not be the monitor: nobody must be able to take from us what is mapped, nor it from others.
+    let is_sound = sys::file_system(alive) == FileSystem::Memory
+        && seals::of(alive) & seals::SHRINK != 0
+        && sys::file_system(board) == FileSystem::Anonymous;
+    let files = [(alive, 0, words), (board, BOARD_AT, BOARD_BYTES)];
+    let Some(pages) = is_sound.then(|| sys::map_shared(MAPPED_BYTES, &files)).flatten() else {
+        return Attached::No;
+    };
     if MAPPED.compare_exchange(ptr::null_mut(), pages.as_ptr(), Release, Relaxed).is_err() {
         // SAFETY: just mapped, and nobody has seen it. Another thread was quicker.
         unsafe { sys::unmap_pages(pages, MAPPED_BYTES) };
-    } else if !is_asked {
-        // Whoever waits next asks to be watched at once.
-        NEXT.store(0, Relaxed);
+        return Attached::Yes;
     }
+    probe::map(code);
+    // Whoever waits next asks to be watched at once.
+    NEXT.store(0, Relaxed);
     Attached::Yes
 }
 

@@ -8,7 +8,9 @@ use crate::clock::{Clock, Deadline};
 
 mod shared;
 
-pub use shared::{connect, is_sealed, map_code, map_shared, map_zeroes, read_at, receive_descriptors};
+pub use shared::{
+    FileSystem, connect, file_system, map_code, map_shared, map_zeroes, read_at, receive_descriptors, seals,
+};
 
 #[cfg(target_arch = "x86_64")]
 mod number {
@@ -22,6 +24,7 @@ mod number {
     pub(super) const CONNECT: usize = 42;
     pub(super) const RECVMSG: usize = 47;
     pub(super) const PREAD: usize = 17;
+    pub(super) const FSTATFS: usize = 138;
     pub(super) const FCNTL: usize = 72;
     pub(super) const PRCTL: usize = 157;
     pub(super) const MADVISE: usize = 28;
@@ -40,6 +43,7 @@ mod number {
 mod number {
     pub(super) const FCNTL: usize = 25;
     pub(super) const PREAD: usize = 67;
+    pub(super) const FSTATFS: usize = 44;
     pub(super) const OPENAT: usize = 56;
     pub(super) const CLOSE: usize = 57;
     pub(super) const READ: usize = 63;

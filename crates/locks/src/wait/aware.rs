@@ -6,8 +6,9 @@
 //! preempted holders of all locks, for which the kernel has to be told who holds one. Three sources tell how things are:
 //!
 //! - A waiter reads the CPU clock of the thread ahead of it in the queue, after a moment and then once in each budget, or
-//!   asks the kernel as often through a `lockwork monitor`. It spins while the thread runs and sleeps as soon as it does not. Who is ahead does the same, up to the holder: when the
-//!   holder is preempted, those behind it go to sleep one by one, and its CPU's competitors are gone.
+//!   asks the kernel as often through a `lockwork monitor`. It spins while the thread runs and sleeps as soon as it does
+//!   not. Who is ahead does the same, up to the holder: when the holder is preempted, those behind it go to sleep one by
+//!   one, and its CPU's competitors are gone.
 //! - Where a monitor has to watch the scheduler instead of being asked, a waiter sees the same in memory, and looks more
 //!   often. The monitor watches as long as there are such waiters that would sleep for a thread ahead, and not for those
 //!   that spin for a moment. (A process that has both looks there first.)

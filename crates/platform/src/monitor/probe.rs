@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr};
 
 use super::{ANSWERS, Board, ENTRIES, HEADER, PROBE_WORD, STATE_BITS, board, mapped, says};
+use crate::sys::{FileSystem, seals};
 use crate::{Native, sys};
 
 /// The function. Kernels need not carry out its first instruction elsewhere: they know what it does.
@@ -35,18 +36,28 @@ static IS_MAPPED: AtomicBool = AtomicBool::new(false);
 
 /// Maps what a monitor has sent, if it is the probe.
 pub(super) fn map(file: i32) {
-    let is_mapped = is_probe(file)
-        && place().is_some_and(|place| {
-            // SAFETY: our own page, and whoever executes there executes the same.
-            unsafe { sys::map_code(file, place) }
-        });
+    let is_mapped = is_probe(file) && place().is_some_and(|place| map_at(file, place));
     IS_MAPPED.store(is_mapped, Release);
+}
+
+fn map_at(file: i32, place: NonNull<u8>) -> bool {
+    // SAFETY: our own page, and whoever executes there executes the same.
+    let is_mapped = unsafe { sys::map_code(file, place) };
+    if !is_mapped {
+        // What is there now may be anybody's. Nobody knows who executes there.
+        MAPPED.store(ptr::null_mut(), Relaxed);
+    }
+    is_mapped
 }
 
 /// Whether that is a file with the probe, and will be.
 fn is_probe(file: i32) -> bool {
+    const SEALS: usize = seals::WRITE | seals::SHRINK;
     let mut code = [0; PROBE.len()];
-    sys::is_sealed(file) && sys::read_at(file, &mut code, 0) == code.len() && code == PROBE
+    sys::file_system(file) == FileSystem::Memory
+        && seals::of(file) & SEALS == SEALS
+        && sys::read_at(file, &mut code, 0) == code.len()
+        && code == PROBE
 }
 
 /// A page for the probe, which is kept for ever.

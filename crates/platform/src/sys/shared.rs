@@ -113,8 +113,8 @@ fn receive<const N: usize>(socket: usize) -> Option<[i32; N]> {
     None
 }
 
-/// Maps files for reading, at places within `bytes` of memory, which both are multiples of a page: of each file where
-/// it is to begin and how much of its first bytes to map, which includes the rest of the last page. `None` if one
+/// Maps files, none of them in huge pages, for reading, at places within `bytes` of memory, which both are multiples of a
+/// page: of each file where it is to begin and how much of its first bytes to map, which includes the rest of the last page. `None` if one
 /// cannot be.
 #[must_use]
 pub fn map_shared(bytes: usize, files: &[(i32, usize, usize)]) -> Option<NonNull<u8>> {
@@ -168,16 +168,51 @@ pub unsafe fn map_zeroes(place: NonNull<u8>, bytes: usize) {
     const READ: usize = 1;
     const PRIVATE_FIXED_ANONYMOUS: usize = 2 | 16 | 32;
     let args = [place.as_ptr() as usize, bytes, READ, PRIVATE_FIXED_ANONYMOUS, usize::MAX, 0];
-    // SAFETY: the caller's contract. If it fails all stays as it is.
+    // SAFETY: the caller's contract. Without memory for it, there may be nothing instead.
     unsafe { syscall6(number::MMAP, args) };
 }
 
-/// Whether nobody, including who made it, can change what is in a memory file, or how much that is.
+/// Seals of memory files: nobody, including who made it, takes anything off its end, or changes what is in it.
+pub mod seals {
+    /// `F_SEAL_SHRINK`
+    pub const SHRINK: usize = 2;
+    /// `F_SEAL_WRITE`
+    pub const WRITE: usize = 8;
+
+    /// Those that a file has; none if it cannot have any.
+    #[must_use]
+    pub fn of(file: i32) -> usize {
+        const GET_SEALS: usize = 1034;
+        let args = [file as usize, GET_SEALS, 0, 0, 0, 0];
+        // SAFETY: no memory is involved.
+        usize::try_from(unsafe { super::syscall6(super::number::FCNTL, args) }).unwrap_or(0)
+    }
+}
+
+/// Where a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// In memory.
+    Memory,
+    /// In no directory: objects of the kernel's.
+    Anonymous,
+    /// Anywhere else. Who maps such a file may find that it takes more memory than was said, or waits for another process.
+    Other,
+}
+
+/// Where this file is.
 #[must_use]
-pub fn is_sealed(file: i32) -> bool {
-    const GET_SEALS: usize = 1034;
-    const SHRINK_GROW_WRITE: isize = 2 | 4 | 8;
-    // SAFETY: no memory is involved.
-    let seals = unsafe { syscall6(number::FCNTL, [file as usize, GET_SEALS, 0, 0, 0, 0]) };
-    seals >= 0 && seals & SHRINK_GROW_WRITE == SHRINK_GROW_WRITE
+pub fn file_system(file: i32) -> FileSystem {
+    const TMPFS: usize = 0x0102_1994;
+    const ANON_INODES: usize = 0x0904_1934;
+    // `struct statfs`, which begins with the kind of the file system.
+    let mut status = [0_usize; 15];
+    // SAFETY: as much memory as the kernel writes.
+    let result =
+        unsafe { syscall6(number::FSTATFS, [file as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    match status[0] {
+        TMPFS if result == 0 => FileSystem::Memory,
+        ANON_INODES if result == 0 => FileSystem::Anonymous,
+        _ => FileSystem::Other,
+    }
 }
