@@ -260,6 +260,7 @@ fn map(alive: i32, board: i32, code: i32) -> Attached {
     // Who sent it need not be the monitor: nobody must be able to take from us what is mapped, nor it from others.
     let is_sound = sys::file_system(alive) == FileSystem::Memory
         && seals::of(alive) & seals::SHRINK != 0
+        && sys::read_at(alive, &mut [0; size_of::<[AtomicU32; PAGE_WORDS]>()], 0) == words
         && sys::file_system(board) == FileSystem::Anonymous;
     let files = [(alive, 0, words), (board, BOARD_AT, BOARD_BYTES)];
     let Some(pages) = is_sound.then(|| sys::map_shared(MAPPED_BYTES, &files)).flatten() else {

@@ -45,7 +45,12 @@ pub(super) fn a_false_monitor_does_no_harm(socket: &Path) {
     ] {
         assert_eq!(meet(socket, &page, &board, &probe), (true, false));
     }
-    for page in [file(&words, SealFlags::GROW), File::open("/dev/zero").expect("a device").into()] {
+    for page in [
+        file(&words, SealFlags::GROW),
+        file(&words[1..], SealFlags::SHRINK),
+        file(&[], SealFlags::SHRINK),
+        File::open("/dev/zero").expect("a device").into(),
+    ] {
         assert_eq!(meet(socket, &page, &board, &probe), (false, false));
     }
     let false_board = file(&[0; BOARD_BYTES], all);
