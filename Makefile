@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test build miri lint bench clean
+.PHONY: demo test build install miri lint generate bench clean
 
 ## demo: compare locks on RocksDB, print a table and the path of the report
 demo: build
@@ -13,10 +13,15 @@ demo: build
 build:
 	$(CARGO) build --release
 
-## test: everything that can be checked, in 17 to 20 minutes on 2 cores
+## install: the command, the libraries, headers, manual pages and completions below PREFIX (/usr/local), or DESTDIR and that
+install: build
+	$(CARGO) build --release -p lockwork-capi
+	PREFIX=$(or $(PREFIX),/usr/local) DESTDIR=$(DESTDIR) scripts/install.sh
+
+## test: everything that can be checked, in about 25 minutes on 2 cores
 test:
 	scripts/setup.sh test
-	$(CARGO) build --release -p lockwork-preload
+	$(CARGO) build --release -p lockwork-preload -p lockwork-capi
 	scripts/test.sh
 
 ## miri: every lock in Miri (more seeds: MIRI_SEEDS=0..8); installs a nightly toolchain with it
@@ -29,7 +34,14 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
 
-## bench: the benchmarks whose results are committed under results/
+## generate: what is written from the registry of locks: README's table, a chapter of the book, the snapshot of the list
+generate:
+	LOCKWORK_REGENERATE=1 $(CARGO) test --quiet -p lockwork-locks --test generated
+	LOCKWORK_REGENERATE=1 $(CARGO) test --quiet -p lockwork-config
+	INSTA_UPDATE=always INSTA_FORCE_PASS=1 $(CARGO) test --quiet -p lockwork-cli --test golden
+
+## bench: the benchmarks whose results are committed under results/, two hours on an idle machine; `scripts/bench.sh quick` measures
+## the default lock in 25 minutes, `scripts/bench.sh against OLD.so` this build of the library against another
 bench: build
 	scripts/setup.sh bench
 	scripts/bench.sh

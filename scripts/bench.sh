@@ -1,138 +1,256 @@
 #!/usr/bin/env bash
-# The benchmarks whose results are committed: the cost of an uncontended pair, whether locks collapse when threads
-# outnumber CPUs, and the micro-benchmarks of `lockwork bench`. Run it on an otherwise idle machine.
+# The benchmarks whose results are committed. Run it on an otherwise idle machine.
 #
-#   scripts/bench.sh [pairs|every|startup|avl|rocksdb|crowds|blocking|rwlocks|locks|sim|monitor]...
-#   (default: all but monitor, which needs root, and is monitor_costs, monitor_helps and monitor_crowd)
+#   scripts/bench.sh [NAME]...              default: all of them but `against` and `monitor`; about two hours
+#   scripts/bench.sh quick                  the figures of the default lock, in 25 minutes at most
+#   scripts/bench.sh against OLD.so [pairs|crowds|blocking]...
+#                                           this build of the library against another, each lock against itself
 #
-# Each writes results/<date>-<host>/<name>/{results.json,runs.csv,report.html} and its table as table.txt. Everything
-# compared is interleaved within one run of `lockwork compare`. Takes about two hours.
+# NAME is one of: pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks sim, and monitor, which needs root and
+# is monitor_costs, monitor_helps and monitor_crowd.
+#
+# Each writes results/<date>-<host>/<name>/: table.txt, runs.csv and meta.json (host, commit, command, seed, date, rounds),
+# which are committed, and report.html and results.json, which are not: `lockwork compare --report-from results` makes them
+# again. Everything that is compared is interleaved within one run of `lockwork compare`, and paired by round.
+#
+# BENCH_HOST names the host, BENCH_ROUNDS the rounds in place of each benchmark's own number.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Numbers are read and written as the programs do.
 export LC_ALL=C
 
-# Spinning locks as they were published: without the yields that Lockwork adds after a while.
-export LOCKWORK_STRICT_SPIN=1
-
 readonly BIN=target/release
-# The base locks compared, each by itself and under GCR; BENCH_BASES overrides.
-read -ra BASES <<<"${BENCH_BASES:-ttas ticket clh-spin clh-stp mcs-spin mcs-stp k42-spin k42-stp futex}"
-readonly BASES
+# The lock that serves where none is named.
+readonly DEFAULT=cst-mutex
+# The base locks compared, each by itself and under GCR.
+readonly BASES=(ttas ticket clh-spin clh-stp mcs-spin mcs-stp k42-spin k42-stp futex)
+# Keys of the databases.
 readonly KEYS=1000000
-# How crowds are compared.
-readonly CROWDS=(--threads 2,8,32 --runs "${BENCH_RUNS:-7}" --warmup 0 --timeout 20)
 RESULTS=results/$(date +%F)-${BENCH_HOST:-$(uname -n)}
 readonly RESULTS
+COMMIT=$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
+readonly COMMIT
 
-# The arguments joined by commas, each as `gcr(...)` too.
-with_gcr() {
-    local list=pthread base
-    for base in "$@"; do list+=",$base,gcr($base)"; done
+# ---- What is compared ----
+
+# The arguments joined by commas.
+joined() {
+    local IFS=,
+    echo "$*"
+}
+
+# The mutexes, each with reader-writer locks left to glibc: what is measured is the mutex. Behind them the baseline.
+alone() {
+    local list=pthread lock
+    for lock in "$@"; do list+=",$lock+pthread"; done
     echo "$list"
+}
+
+# Each lock by itself and under GCR.
+and_gcr() {
+    local base
+    for base in "$@"; do echo "$base" "gcr($base)"; done
+}
+
+# Rounds: BENCH_ROUNDS, or the argument.
+rounds() {
+    echo "${BENCH_ROUNDS:-$1}"
+}
+
+# Runs a command with locks as they were published, which spin without the yields that Lockwork adds after a while.
+strictly() {
+    LOCKWORK_STRICT_SPIN=1 "$@"
 }
 
 # Compares; the first argument is the name of the result.
 compare() {
-    local out=$RESULTS/$1
+    local name=$1
     shift
-    mkdir -p "$out"
-    "$BIN/lockwork" compare --seed 1 --out "$out" "$@" | grep -v "^Report: " | tee "$out/table.txt"
-    # What is committed does not depend on where the repository lies.
-    sed -i "s|$PWD/||g" "$out"/{results.json,report.html}
+    echo "bench: $name, $(date +%T)" >&2
+    "$BIN/lockwork" compare --seed 1 --commit "$COMMIT" --out "$RESULTS/$name" "$@" | grep -v '^Report: '
 }
+
+# ---- Workloads: `WORKLOAD NAME [SIZE] OPTION...` compares by these options of `lockwork compare` on the workload ----
+
+on_pairs() {
+    compare "$@" --metric 'ns=ns: ([\d.]+)' --metric 'calls=calls: ([\d.]+)' -- "$BIN/lockwork-pairs"
+}
+
+on_tree() {
+    local name=$1 operations=$2
+    shift 2
+    compare "$name" "$@" --metric '+ops/sec=ops/sec: (\d+)' \
+        -- "$BIN/lockwork-avl" '--threads={threads}' "--ops=$operations"
+}
+
+on_hash() {
+    compare "$@" --metric '+ops/sec=ops/sec: (\d+)' \
+        -- "$BIN/lockwork-avl" --hash --lookup-percent=90 '--threads={threads}' --ops=500000
+}
+
+on_kccachetest() {
+    compare "$@" --metric 's=time: ([\d.]+)' -- kccachetest wicked -th '{threads}' -it 1 '{400000/threads}'
+}
+
+on_x265() {
+    local video=target/bench.y4m
+    [[ -s $video ]] || make_video 200 >"$video"
+    compare "$@" --metric '+fps=\(([\d.]+) fps\)' \
+        -- x265 --preset ultrafast --no-progress --pools '{threads}' -F 4 --input "$video" -o /dev/null
+}
+
+# RocksDB's readrandom with one block-cache shard, so that all threads meet at one mutex.
+on_rocksdb() {
+    local name=$1 reads=$2 db=target/bench-db
+    shift 2
+    provide "$db" db_bench --compression_type=none
+    compare "$name" "$@" --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
+        -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
+        "--num=$KEYS" "--reads={$reads/threads}" --seed=1 --histogram=1 \
+        --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
+}
+
+# LevelDB's readrandom. Its own figure adds up the times that threads took, which is less where some end before others.
+on_leveldb() {
+    local db=target/bench-leveldb program=target/leveldb/db_bench
+    if [[ ! -x $program ]]; then
+        echo "bench: SKIPPED LevelDB: run scripts/leveldb.sh" >&2
+        return
+    fi
+    provide "$db" "$program"
+    compare "$@" --metric wall --metric 'us=readrandom +: +([\d.]+) micros/op' \
+        -- "$program" "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' "--num=$KEYS" \
+        '--reads={1000000/threads}'
+}
+
+# A bounded queue behind one mutex and two conditions, as many producers as consumers as `--threads` says. Where all is
+# hand-over a run has fewer items.
+on_queue() {
+    local name=$1 capacity=$2 work=$3 items=200000
+    shift 3
+    ((capacity < 100)) || ((work > 0)) || items=5000000
+    compare "$name" "$@" --metric '+items/sec=items/sec: (\d+)' --metric '+streak=streak: ([\d.]+)' \
+        --metric 'switches=switches/item: ([\d.]+)' \
+        -- "$BIN/lockwork-queue" --producers '{threads}' --consumers '{threads}' --capacity "$capacity" \
+        --work-ns "$work" --items "$items"
+}
+
+# Fills the database $1 by a db_bench, the other arguments, unless that has been done, and has it in memory: no run is to
+# wait for the disk.
+provide() {
+    local db=$1
+    shift
+    if [[ ! -d $db ]]; then
+        rm -rf "$db.new"
+        "$@" "--db=$db.new" --benchmarks=fillseq "--num=$KEYS" >"$db.log" 2>&1 || { tail -n 5 "$db.log" >&2; return 1; }
+        mv "$db.new" "$db"
+    fi
+    cat "$db"/* >/dev/null
+}
+
+# A video of so many frames, 640 by 360, with digits that move: something to encode.
+make_video() {
+    local frame
+    echo "YUV4MPEG2 W640 H360 F30:1 C420"
+    for ((frame = 0; frame < $1; frame++)); do
+        echo FRAME
+        seq "$((frame * 7))" 99999 | tr -d '\n' | head -c $((640 * 360 * 3 / 2)) || true
+    done
+}
+
+# The six workloads on which locks that block are compared, by these options; the first argument is the name of the result.
+six_workloads() {
+    local name=$1
+    shift
+    on_tree "$name/avl" 500000 "$@"
+    on_hash "$name/hash" "$@"
+    on_kccachetest "$name/kccachetest" "$@"
+    on_x265 "$name/x265" "$@"
+    on_rocksdb "$name/rocksdb" 200000 "$@"
+    on_leveldb "$name/leveldb" "$@"
+}
+
+# ---- Benchmarks ----
 
 # Uncontended lock and unlock through the preload, in a process with two threads.
 pairs() {
-    compare pairs --locks "$(with_gcr tas backoff "${BASES[@]}"),passthrough" --runs 11 --metric 'ns=ns: ([\d.]+)' \
-        --metric 'calls=calls: ([\d.]+)' -- "$BIN/lockwork-pairs"
+    local -a locks
+    mapfile -t locks < <(and_gcr tas backoff "${BASES[@]}" | tr ' ' '\n')
+    strictly on_pairs pairs --locks "$(alone "$DEFAULT" "${locks[@]}"),passthrough" --runs "$(rounds 11)"
 }
 
-# The same for every lock of the catalogue, and every wrapper.
+# The same for every lock, and every wrapper.
 every() {
-    compare every --locks "pthread,passthrough,all,gcr(futex),gcr-numa(futex),biased(futex),biased(mcs-stp)" --runs 9 \
-        --metric 'ns=ns: ([\d.]+)' -- "$BIN/lockwork-pairs"
-}
-
-# The locks by themselves, without the preload; 8 threads are four times the CPUs of the host whose results are committed.
-locks() {
-    local out=$RESULTS/locks
-    mkdir -p "$out/instances"
-    "$BIN/lockwork" bench --locks "all,gcr(mcs-stp),gcr-numa(mcs-stp),biased(mcs-stp)" --threads 2,8 --time 0.1 --runs 3 \
-        --timeout 2 --delay 200ns --lines 4 --seed 1 --out "$out" | tee "$out/table.txt"
-    "$BIN/lockwork" bench contend --locks "all,gcr(mcs-stp),gcr-numa(mcs-stp),biased(mcs-stp)" --threads 2 --time 0.1 \
-        --runs 3 --timeout 2 --instances 64 --seed 1 --out "$out/instances" | tee "$out/instances/table.txt"
-    sed -i "s|$PWD/||g" "$out"/{,instances/}{results.json,table.txt}
+    local wrapped
+    wrapped=$(alone 'gcr(futex)' 'gcr-numa(futex)' 'biased(futex)' 'biased(mcs-stp)')
+    strictly on_pairs every --locks "$wrapped,passthrough,all+pthread" --runs "$(rounds 9)"
 }
 
 # Starting a program two hundred times, with and without the library: microseconds for one start.
 startup() {
-    compare startup --locks pthread,passthrough,futex --runs 21 --metric 'us=us: ([\d.]+)' \
+    compare startup --locks pthread,passthrough,futex --runs "$(rounds 21)" --metric 'us=us: ([\d.]+)' \
         -- "$BIN/lockwork-starts"
 }
 
+# Whether locks collapse when threads outnumber CPUs, and what GCR does about it.
 avl() {
-    tree avl --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5
+    on_collapse on_tree avl 500000
 }
-
-# Compares on an AVL tree behind one lock; the first argument is the name of the result.
-tree() {
-    compare "$@" --metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" '--threads={threads}' "--ops=${OPS:-500000}"
-}
-
 rocksdb() {
-    readrandom rocksdb --locks "$(with_gcr "${BASES[@]}")" --threads 2,8,32 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 5
+    on_collapse on_rocksdb rocksdb 200000
+}
+on_collapse() {
+    local -a locks
+    mapfile -t locks < <(and_gcr "${BASES[@]}" | tr ' ' '\n')
+    strictly "$@" --locks "$(alone "${locks[@]}")" --threads 2,8,32 --runs "$(rounds 7)" --warmup 0 --timeout 5
 }
 
-# Each lock under GCR against itself with other numbers of threads, in a run of its own, so that what is compared is measured
-# within the same minutes. About three quarters of an hour.
+# Each lock under GCR against itself with other numbers of threads, in a run of its own, so that what is compared is
+# measured within the same minutes. About three quarters of an hour.
 crowds() {
-    # So much work that starting 32 threads does not count.
-    local base READS=1000000 OPS=2000000
-    for base in "${BASES[@]}"; do
-        readrandom "crowds/rocksdb/$base" --locks "gcr($base)" "${CROWDS[@]}"
-        tree "crowds/avl/$base" --locks "gcr($base)" "${CROWDS[@]}"
+    local -a locks=()
+    local base
+    for base in "${BASES[@]}"; do locks+=("gcr($base)"); done
+    strictly crowds_of "${locks[@]}"
+}
+crowds_of() {
+    local lock
+    # So much work that starting 32 threads does not count. In rocksdb-untrimmed glibc's malloc does not trim each thread's
+    # arena at every read, which costs 32 threads 25 times the page faults of 2, whatever the lock.
+    for lock in "$@"; do
+        crowd "rocksdb/$lock" "$lock" on_rocksdb 1000000
+        crowd "avl/$lock" "$lock" on_tree 2000000
+        GLIBC_TUNABLES=glibc.malloc.trim_threshold=1073741824:glibc.malloc.top_pad=1048576 \
+            crowd "rocksdb-untrimmed/$lock" "$lock" on_rocksdb 1000000
     done
-    against_fewer_of rocksdb avl | tee "$RESULTS/crowds/table.txt"
-    crowds_untrimmed
+    against_fewer_in "$RESULTS"/crowds/*/*/runs.csv | tee "$RESULTS/crowds/table.txt"
+}
+crowd() {
+    local name=$1 lock=$2 workload=$3 size=$4
+    "$workload" "crowds/$name" "$size" --locks "$lock+pthread" --threads 2,8,32 --runs "$(rounds 7)" --warmup 0 --timeout 20
 }
 
-# RocksDB again, without what more threads cost whatever the lock: glibc's malloc gives each an arena, and trims that at every
-# read, so that 32 threads have 25 times the page faults of 2.
-crowds_untrimmed() (
-    local base READS=1000000
-    export GLIBC_TUNABLES=glibc.malloc.trim_threshold=1073741824:glibc.malloc.top_pad=1048576
-    for base in "${BASES[@]}"; do
-        readrandom "crowds/rocksdb-untrimmed/$base" --locks "gcr($base)" "${CROWDS[@]}"
-    done
-    against_fewer_of rocksdb-untrimmed | tee "$RESULTS/crowds/table-untrimmed.txt"
-)
-
-# `against_fewer` for each lock, of these programs.
-against_fewer_of() {
-    local program base ratios
-    for program in "$@"; do
-        for base in "${BASES[@]}"; do
-            ratios=$(against_fewer "$RESULTS/crowds/$program/$base/runs.csv")
-            printf '%-32s 32 threads have %s\n' "$program, gcr($base)" "$ratios"
-        done
+# What 32 threads do of what 2 and 8 did in the same round, for each of these files.
+against_fewer_in() {
+    local file name of_2 of_8
+    for file in "$@"; do
+        of_2=$(against_fewer "$file" 2)
+        of_8=$(against_fewer "$file" 8)
+        name=${file#"$RESULTS/crowds/"}
+        printf '%-40s 32 threads have %s, %s\n' "${name%/runs.csv}" "$of_2" "$of_8"
     done
 }
-
-# What 32 threads do, as ratios to what 2 and 8 did in the same round.
 against_fewer() {
-    local fewer text= ratio middle low high
-    for fewer in 2 8; do
-        ratio=$(awk -F, -v fewer="$fewer" '
-            NR > 1 { rounds[$2]; if ($6 == "ok") rate[$2, $5] = $15 }
-            # Who did not end did nothing.
-            END { for (round in rounds) if ((round, fewer) in rate) print rate[round, 32] / rate[round, fewer] }
-        ' "$1" | spread 0) || { echo "bench: no round of $1 ended with $fewer threads" >&2; return 1; }
-        read -r middle low high <<<"$ratio"
-        text+=$(printf '%s%.2f of %d (%.2f to %.2f)' "${text:+, }" "$middle" "$fewer" "$low" "$high")
-    done
-    echo "$text"
+    local middle low high
+    read -r middle low high < <(awk -F, -v fewer="$2" '
+        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+        { rounds[$column["round"]] }
+        # A run that did not end did nothing.
+        $column["outcome"] == "ok" { rate[$column["round"], $column["threads"]] = $column["metric:ops/sec"] }
+        END { for (round in rounds) if ((round, fewer) in rate) print rate[round, 32] / rate[round, fewer] }
+    ' "$1" | spread 0) || { echo "bench: no round of $1 ended with $2 threads" >&2; return 1; }
+    printf '%.2f of %d (%.2f to %.2f)' "$middle" "$2" "$low" "$high"
 }
 
 # The median of the numbers on stdin, and the two between which all lie but for the given share at either end: 0 for all, .25 for
@@ -147,83 +265,82 @@ spread() {
         }'
 }
 
-# Fills the database $1 by a db_bench, the other arguments, unless that has been done, and has it in memory: no run is to wait for the
-# disk.
-provide() {
-    local db=$1
-    shift
-    if [[ ! -d $db ]]; then
-        rm -rf "$db.new"
-        "$@" "--db=$db.new" --benchmarks=fillseq "--num=$KEYS" >"$db.log" 2>&1 || { tail -n 5 "$db.log" >&2; return 1; }
-        mv "$db.new" "$db"
-    fi
-    cat "$db"/* >/dev/null
-}
-
-# Compares on RocksDB's readrandom with one block-cache shard; the first argument is the name of the result.
-readrandom() {
-    local db=target/bench-db
-    provide "$db" db_bench --compression_type=none
-    compare "$@" --metric '+ops/sec=readrandom .* (\d+) ops/sec' --metric '-P99 us=P99: ([\d.]+)' \
-        -- db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' \
-        "--num=$KEYS" "--reads={${READS:-200000}/threads}" --seed=1 --histogram=1 \
-        --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
-}
-
-# Compares on LevelDB's readrandom; the first argument is the name of the result. Its own figure adds up the times that threads took,
-# which is less where some are through before others.
-leveldb() {
-    local db=target/bench-leveldb program=target/leveldb/db_bench
-    if [[ ! -x $program ]]; then
-        echo "bench: SKIPPED LevelDB: run scripts/leveldb.sh" >&2
-        return
-    fi
-    provide "$db" "$program"
-    compare "$@" --metric wall --metric 'us=readrandom +: +([\d.]+) micros/op' \
-        -- "$program" "--db=$db" --use_existing_db=1 --benchmarks=readrandom '--threads={threads}' "--num=$KEYS" \
-        "--reads={${READS:-1000000}/threads}"
-}
-
 # Locks that block, as users run them, on programs and on the workloads of the papers, from as many threads as CPUs of a small
-# host to many more. About a quarter of an hour.
-blocking() (
-    local -a options=(--locks "pthread,gcr(mcs-stp),cst-mutex,linux-mutex" --threads 2,8,32,64 --runs "${BENCH_RUNS:-5}"
-        --warmup 0 --timeout 20)
-    local video=target/bench.y4m
-    [[ -s $video ]] || make_video 200 >"$video"
-    unset LOCKWORK_STRICT_SPIN
-    tree blocking/avl "${options[@]}"
-    compare blocking/hash "${options[@]}" --metric '+ops/sec=ops/sec: (\d+)' \
-        -- "$BIN/lockwork-avl" --hash --lookup-percent=90 '--threads={threads}' --ops=500000
-    compare blocking/kccachetest "${options[@]}" --metric 's=time: ([\d.]+)' \
-        -- kccachetest wicked -th '{threads}' -it 1 '{400000/threads}'
-    compare blocking/x265 "${options[@]}" --metric '+fps=\(([\d.]+) fps\)' \
-        -- x265 --preset ultrafast --no-progress --pools '{threads}' -F 4 --input "$video" -o /dev/null
-    readrandom blocking/rocksdb "${options[@]}"
-    leveldb blocking/leveldb "${options[@]}"
-)
+# host to many more. About twenty minutes.
+blocking() {
+    six_workloads blocking --locks "$(alone "$DEFAULT" 'gcr(mcs-stp)' linux-mutex)" --threads 2,8,32,64 \
+        --runs "$(rounds 7)" --warmup 0 --timeout 20
+}
 
-# Reader-writer locks on a program whose hot lock is one, and on a hash table with one write in ten operations: threads that do nothing
-# else, as in the CST paper (section 7.3), and threads with so much other work that the lock hardly matters.
-rwlocks() (
-    local -a options=(--locks "${BENCH_RWLOCKS:-pthread,rw-futex,cst-rwsem,cst-rwsem-neutral,bravo(cst-rwsem)}"
-        --threads 2,8,32,64 --runs "${BENCH_RUNS:-5}" --warmup 0 --timeout 20)
-    unset LOCKWORK_STRICT_SPIN
-    compare rwlocks/kccachetest "${options[@]}" --metric 's=time: ([\d.]+)' \
-        -- kccachetest wicked -th '{threads}' -it 1 '{400000/threads}'
+# Bounded queues: from a place for one item, where all is hand-over, to a thousand, without and with a microsecond of work
+# for an item on either side.
+queue() {
+    queues "$(alone "$DEFAULT" 'gcr(mcs-stp)' futex)" 1 10 100 1000
+}
+queues() {
+    local locks=$1 capacity work
+    shift
+    for capacity in "$@"; do
+        for work in 0 1000; do
+            on_queue "queue/capacity-$capacity-work-$work" "$capacity" "$work" --locks "$locks" --threads 1,16 \
+                --runs "$(rounds 9)" --warmup 0 --timeout 20
+        done
+    done
+}
+
+# Reader-writer locks, mutexes left to glibc, on a program whose hot lock is one, and on a hash table with one write in ten
+# operations: threads that do nothing else, as in the CST paper (section 7.3), and threads with so much other work that the
+# lock hardly matters.
+rwlocks() {
+    local -a options=(--locks 'pthread,rw-futex,cst-rwsem,cst-rwsem-neutral,bravo(cst-rwsem)' --threads 2,8,32,64
+        --runs "$(rounds 9)" --warmup 0 --timeout 20)
+    on_kccachetest rwlocks/kccachetest "${options[@]}"
     local -a hash=(--metric '+ops/sec=ops/sec: (\d+)' -- "$BIN/lockwork-avl" --hash --rwlock --lookup-percent=90 '--threads={threads}')
     compare rwlocks/hash "${options[@]}" "${hash[@]}" --external-work=0 --ops=4000000
     compare rwlocks/hash-and-work "${options[@]}" "${hash[@]}" --ops=500000
-)
+}
 
-# A video of so many frames, 640 by 360, with digits that move: something to encode.
-make_video() {
-    local frame
-    echo "YUV4MPEG2 W640 H360 F30:1 C420"
-    for ((frame = 0; frame < $1; frame++)); do
-        echo FRAME
-        seq "$((frame * 7))" 99999 | tr -d '\n' | head -c $((640 * 360 * 3 / 2)) || true
-    done
+# What locks cost that are contended and freed without having been destroyed, and 200,000 waits that end at their deadline:
+# how much resident memory grows, and what the release takes afterwards. `glibc` is the program by itself.
+memory() {
+    local -r out=$RESULTS/memory
+    local program lock
+    mkdir -p "$out"
+    program=$(mktemp)
+    g++ -O2 -pthread crates/testkit/tests/memory.cpp -o "$program"
+    {
+        echo "commit $COMMIT"
+        for lock in glibc "$DEFAULT" c-bo-mcs-stp c-tkt-tkt c-ptl-tkt c-mcs-mcs-stp hticket-ls hmcs-stp ahmcs-stp fc-mcs-stp \
+            hclh-stp 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' glk alock ptl; do
+            memory_of "$program" mutex 100000 "$lock"
+        done
+        for lock in glibc mcs-stp+{cst-rwsem,c-rw-np,c-rw-wp,c-rw-rp,pf-q-stp}; do
+            memory_of "$program" shared 100000 "$lock"
+        done
+        for lock in glibc "$DEFAULT" mcs-stp mcs-spin mcs-aware clh-stp k42-stp hemlock-stp reciprocating-stp malth-stp cna-stp \
+            shfl-stp mcs-try-stp mcs-timepub flexguard c-mcs-mcs-stp c-bo-mcs-stp c-tkt-mcs-stp hmcs-stp ahmcs-stp hclh-stp \
+            fc-mcs-stp glk linux-mutex mutexee 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' "gcr($DEFAULT)" 'biased(mcs-stp)' ticket \
+            alock ptl futex; do
+            memory_of "$program" timeouts 200000 "$lock"
+        done
+    } | tee "$out/table.txt"
+    rm "$program"
+}
+
+# A line of the table.
+memory_of() {
+    local -r program=$1 what=$2 number=$3 lock=$4
+    local -a under=()
+    [ "$lock" = glibc ] || under=(LD_PRELOAD="$PWD/$BIN/liblockwork.so" LOCKWORK_LOCK="$lock")
+    printf '%-9s %-20s %s\n' "$what" "$lock" "$(env "${under[@]}" timeout 300 "$program" "$what" "$number" 4)"
+}
+
+# The locks by themselves, without the preload; 8 threads are four times the CPUs of a small host.
+locks() {
+    local -a options=(--locks 'all,gcr(mcs-stp),gcr-numa(mcs-stp),biased(mcs-stp)' --time 0.1 --runs "$(rounds 7)" --timeout 2
+        --seed 1 --commit "$COMMIT")
+    strictly "$BIN/lockwork" bench "${options[@]}" --threads 2,8 --delay 200ns --lines 4 --out "$RESULTS/locks"
+    strictly "$BIN/lockwork" bench contend "${options[@]}" --threads 2 --instances 64 --out "$RESULTS/locks/instances"
 }
 
 # Published results beside simulated ones, and how fast the simulation is.
@@ -234,7 +351,55 @@ sim() {
     cargo bench --quiet -p lockwork-sim --bench speed | tee "$out/speed.txt"
 }
 
-# What the monitor costs, and what it is good for. About half an hour.
+# ---- The default lock, quickly ----
+
+quick() {
+    local begin=$SECONDS
+    local -a options=(--threads 2,8,32,64 --runs "$(rounds 7)" --warmup 0 --timeout 20)
+    on_pairs quick/pairs --locks "$(alone "$DEFAULT" mcs-stp 'gcr(mcs-stp)' futex ttas),passthrough" --runs "$(rounds 11)"
+    six_workloads quick --locks "$(alone "$DEFAULT")" "${options[@]}"
+    queues "$(alone "$DEFAULT" 'gcr(mcs-stp)')" 1 1000
+    crowd "avl/$DEFAULT" "$DEFAULT" on_tree 2000000
+    crowd "rocksdb/$DEFAULT" "$DEFAULT" on_rocksdb 1000000
+    against_fewer_in "$RESULTS"/crowds/{avl,rocksdb}/"$DEFAULT"/runs.csv
+    echo "bench: quick took $(((SECONDS - begin) / 60)) minutes" >&2
+}
+
+# ---- This build against another ----
+
+# `against OLD.so [pairs|crowds|blocking]...`: each lock under this build of the library against itself under the other.
+against() {
+    local old=$1 name
+    shift
+    [[ -f $old ]] || { echo "bench: no library at $old" >&2; return 2; }
+    [[ $# -gt 0 ]] || set -- pairs crowds blocking
+    for name in "$@"; do
+        case $name in
+            pairs | crowds | blocking) "against_$name" "old=$old,new=$BIN/liblockwork.so" ;;
+            *) echo "bench: against knows pairs, crowds and blocking, not $name" >&2; return 2 ;;
+        esac
+    done
+}
+
+# The other build may not know `NAME+pthread`: both serve reader-writer locks alike.
+against_pairs() {
+    strictly on_pairs against/pairs --libraries "$1" --runs "$(rounds 9)" \
+        --locks 'all,gcr(futex),gcr(mcs-stp),gcr(ticket),biased(futex),biased(ttas),passthrough'
+}
+against_crowds() {
+    local -a locks=("$DEFAULT") options=(--libraries "$1" --threads 2,32 --runs "$(rounds 7)" --warmup 0 --timeout 20)
+    local base
+    for base in "${BASES[@]}"; do locks+=("gcr($base)"); done
+    strictly on_tree against/crowds-avl 1000000 --locks "$(joined "${locks[@]}")" "${options[@]}"
+    strictly on_rocksdb against/crowds-rocksdb 500000 --locks "$(joined "${locks[@]}")" "${options[@]}"
+}
+against_blocking() {
+    six_workloads against/blocking --libraries "$1" --locks "$DEFAULT" --threads 2,8,32,64 --runs "$(rounds 7)" --warmup 0 \
+        --timeout 20
+}
+
+# ---- The monitor: what it costs, and what it is good for. About half an hour, as root. ----
+
 monitor() {
     monitor_costs
     monitor_helps
@@ -242,107 +407,106 @@ monitor() {
 }
 
 monitor_costs() {
-    local out=$RESULTS/monitor socket=$PWD/target/monitor.sock
-    "$BIN/lockwork" monitor --check || return 0
-    mkdir -p "$out"
+    local way
+    has_monitor || return 0
     cargo build --quiet --release -p lockwork-monitor --example asks
-    trap stop_monitor EXIT
-    local by
-    for by in probe watch; do
-        overhead "switches-$by" 60 5 '^ns: ' "$BIN/lockwork-switches" --rounds 5000
+    for way in probe watch; do
+        overhead "$way" switches 60 5 '^ns: ' "$BIN/lockwork-switches" --rounds 5000
         # A program that switches as much as programs do.
-        overhead "kccachetest-$by" 40 3 '^time: ' kccachetest wicked -th 64 -it 1 6000
+        overhead "$way" kccachetest 40 3 '^time: ' kccachetest wicked -th 64 -it 1 6000
     done
 }
 
 # Aware locks beside plain ones, with as many threads as CPUs and with 16 times as many.
 monitor_helps() {
-    knowing few_and_many
-}
-few_and_many() {
-    tree "monitor/by-$by" --locks "pthread,mcs-spin,mcs-stp,mcs-aware,clh-aware,flexguard,gcr(mcs-stp)" \
-        --threads "$cpus,$((cpus * 16))" --runs "${BENCH_RUNS:-7}" --warmup 1 --timeout 20
+    local cpus
+    cpus=$(nproc)
+    knowing '' --locks "$(alone mcs-spin mcs-stp mcs-aware clh-aware flexguard 'gcr(mcs-stp)')" \
+        --threads "$cpus,$((cpus * 16))" --runs "$(rounds 7)" --warmup 1 --timeout 20
 }
 
 # The one that is made for so many, against glibc's mutex alone, so often that some percent tell.
 monitor_crowd() {
-    knowing crowd
-}
-crowd() {
-    OPS=1000000 tree "monitor/by-$by-crowd" --locks pthread,flexguard --threads $((cpus * 16)) --runs "${BENCH_RUNS:-25}" \
-        --warmup 1 --timeout 20
+    knowing -crowd --locks "$(alone flexguard)" --threads $(($(nproc) * 16)) --runs "$(rounds 25)" --warmup 1 --timeout 20
 }
 
-# Runs a benchmark of aware locks whose waiters read CPU clocks, go by the monitor, or by signs.
+# Compares on the tree by these options, with waiters that read CPU clocks, ask the monitor, or go by signs; the first argument
+# ends the name of the results.
 knowing() {
-    local socket=$PWD/target/monitor.sock by
-    local -i cpus
-    cpus=$(nproc)
-    trap stop_monitor EXIT
-    for by in clocks monitor signs; do
-        if [[ $by == monitor ]]; then
-            "$BIN/lockwork" monitor --check || continue
-            start_monitor
-        fi
-        (
-            export LOCKWORK_MONITOR=0 LOCKWORK_CPU_CLOCKS=0
-            unset LOCKWORK_STRICT_SPIN
-            case $by in
-                clocks) unset LOCKWORK_CPU_CLOCKS ;;
-                monitor) LOCKWORK_MONITOR=$socket ;;
-            esac
-            "$1"
-        )
-        stop_monitor
-    done
+    local suffix=$1 socket=$PWD/target/monitor.sock
+    shift
+    LOCKWORK_MONITOR=0 on_tree "monitor/by-clocks$suffix" 1000000 "$@"
+    LOCKWORK_MONITOR=0 LOCKWORK_CPU_CLOCKS=0 on_tree "monitor/by-signs$suffix" 1000000 "$@"
+    has_monitor || return 0
+    start_monitor "$socket"
+    LOCKWORK_MONITOR=$socket LOCKWORK_CPU_CLOCKS=0 on_tree "monitor/by-monitor$suffix" 1000000 "$@"
+    stop_background
 }
 
 # What the monitor costs a command that prints its time after the given pattern. While nobody asks: a process that is not
 # attached, and one that is. While another process asks, which is there and wakes up as often before, too: the same two, the
-# second of which is watched if `by` is that. No lock goes by what the monitor says, so that nothing else differs. Machines
+# second of which is watched if the way is that. No lock goes by what the monitor says, so that nothing else differs. Machines
 # change their speed: short runs take turns, and of each round's medians ratios are made.
 overhead() {
-    local name=$1 rounds=${BENCH_RUNS:-$2} turns=$3 pattern=$4 round turn asks case
-    local csv=$out/$name.csv preload=$PWD/$BIN/liblockwork.so policy=$PWD/target/watched.toml
-    shift 4
+    local way=$1 name=$2-$1 rounds turns=$4 pattern=$5 round turn asks case
+    rounds=$(rounds "$3")
+    shift 5
+    local out=$RESULTS/monitor/$name csv=$RESULTS/monitor/$name/runs.csv
+    local socket=$PWD/target/monitor.sock policy=$PWD/target/watched.toml
+    mkdir -p "$out"
     # A process attaches itself if any of its locks may be an aware one.
     printf '%s\n' 'default = "futex"' '[[rule]]' 'symbol = "no_such_lock"' 'lock = "mcs-aware"' >"$policy"
+    describe "$name" "$rounds" "$*" >"$out/meta.json"
     echo "round,case,time,switches" >"$csv"
     for ((round = 1; round <= rounds; round++)); do
         for asks in $(printf '%s\n' no yes | shuf --random-source=<(yes "$round")); do
-            start_monitor
-            if [[ $asks == yes ]]; then ask "$socket"; else ask; fi
+            if [[ $way == watch ]]; then start_monitor "$socket" --watch; else start_monitor "$socket"; fi
+            if [[ $asks == yes ]]; then start_asking "$socket"; else start_asking; fi
             for ((turn = 0; turn < turns; turn++)); do
                 for case in $([[ $asks == yes ]] && echo asked watched || echo none attached); do
-                    timed "$@" || return 1
+                    echo "$round,$case,$(timed "$(monitor_of "$case" "$socket")" "$policy" "$pattern" "$@")" >>"$csv"
                 done
             done
-            stop_monitor
+            stop_background
         done
     done
     {
         echo "$ $*"
-        for case in none attached asked watched; do
-            of_rounds
-        done
-    } | tee "$out/$name.txt"
+        for case in none attached asked watched; do of_rounds "$csv" "$case" "$rounds"; done
+    } | tee "$out/table.txt"
 }
 
-# Runs the command in this case, and notes the time that it prints.
+# What LOCKWORK_MONITOR is in a case.
+monitor_of() {
+    case $1 in
+        none | asked) echo 0 ;;
+        *) echo "$2" ;;
+    esac
+}
+
+# Where, when and how something was measured, other than by `lockwork compare`.
+describe() {
+    local name=$1 rounds=$2 command=$3
+    printf '{\n  "benchmark": "%s",\n  "commit": "%s",\n  "date": "%s",\n  "host": "%s",\n  "command": "%s",\n  "rounds": %d\n}\n' \
+        "$name" "$COMMIT" "$(date -u +%FT%TZ)" "$(uname -nrm), $(nproc) CPUs, $(sed -n 's/^model name.*: //p;T;q' /proc/cpuinfo)" \
+        "$command" "$rounds"
+}
+
+# Runs the command and prints the time that it prints, and how many context switches the machine made meanwhile.
 timed() {
-    local before after value monitor=0
-    [[ $case == none || $case == asked ]] || monitor=$socket
+    local monitor=$1 policy=$2 pattern=$3 before after value
+    shift 3
     before=$(switches)
-    value=$(env "LD_PRELOAD=$preload" "LOCKWORK_POLICY=$policy" LOCKWORK_CPU_CLOCKS=0 "LOCKWORK_MONITOR=$monitor" "$@" |
-        sed -n "s/$pattern//p")
+    value=$(env "LD_PRELOAD=$PWD/$BIN/liblockwork.so" "LOCKWORK_POLICY=$policy" LOCKWORK_CPU_CLOCKS=0 "LOCKWORK_MONITOR=$monitor" \
+        "$@" | sed -n "s/$pattern//p")
     after=$(switches)
     [[ $value =~ ^[0-9.]+$ ]] || { echo "bench: one time was expected of: $*" >&2; return 1; }
-    echo "$round,$case,$value,$((after - before))" >>"$csv"
+    echo "$value,$((after - before))"
 }
 
-# What the rounds say of a case.
+# What so many rounds in a file say of a case.
 of_rounds() {
-    local time ratio low high often cut
+    local csv=$1 case=$2 rounds=$3 time ratio low high often cut
     read -r time _ < <(sed -n "s/^[0-9]*,$case,\(.*\),.*/\1/p" "$csv" | spread 0)
     read -r often _ < <(sed -n "s/^[0-9]*,$case,.*,//p" "$csv" | spread 0)
     # So many of the rounds at either end are outside the 95% interval of their median.
@@ -359,41 +523,64 @@ of_rounds() {
         "$case" "$time" "$ratio" "$low" "$high" "$often"
 }
 
-# Sets `client`, a process that asks the monitor at this socket a thousand times a second, and waits until it is told; or one
-# that wakes up as often and asks nobody.
-ask() {
-    exec 3< <(exec "$BIN/examples/asks" "$@")
-    client=$!
-    read -r -t 10 _ <&3 || { echo "bench: the monitor does not tell who runs" >&2; return 1; }
-}
-
 # Context switches of the whole machine since it started.
 switches() {
     sed -n 's/^ctxt //p' /proc/stat
 }
 
-daemon= # the monitor's process, while it runs
-client= # a process that asks it
+# Processes that run beside what is measured; ended by stop_background, at the latest when this script ends.
+background=()
+trap stop_background EXIT
 
-# Sets `daemon`, which listens at `socket`; waits until programs can connect.
+# Builds the monitor, which a plain build leaves out. Whether it can run here.
+has_monitor() {
+    cargo build --quiet --release -p lockwork-monitor
+    "$BIN/lockwork" monitor --check
+}
+
+# Starts a monitor that listens at this socket, with further options; waits until programs can connect.
 start_monitor() {
+    local socket=$1
+    shift
     rm -f "$socket"
-    "$BIN/lockwork" monitor --socket "$socket" $([[ ${by-} == watch ]] && echo --watch) >/dev/null &
-    daemon=$!
+    "$BIN/lockwork" monitor --socket "$socket" "$@" >/dev/null &
+    background+=($!)
     until [[ -S $socket ]]; do sleep 0.05; done
 }
 
-stop_monitor() {
+# Starts a process that asks the monitor at this socket a thousand times a second, and waits until it is told; without a socket
+# one that wakes up as often and asks nobody.
+start_asking() {
+    exec 3< <(exec "$BIN/examples/asks" "$@")
+    background+=($!)
+    read -r -t 10 _ <&3 || { echo "bench: the monitor does not tell who runs" >&2; return 1; }
+}
+
+stop_background() {
     local process
-    for process in $client $daemon; do
+    for process in "${background[@]}"; do
         kill "$process" 2>/dev/null || true
         wait "$process" 2>/dev/null || true
     done
-    client= daemon=
+    background=()
 }
 
-for name in "${@:-pairs every startup avl rocksdb crowds blocking rwlocks locks sim}"; do
-    for benchmark in $name; do
-        "$benchmark"
-    done
-done
+# ---- The command line ----
+
+case ${1-} in
+    against)
+        shift
+        [[ $# -gt 0 ]] || { echo "usage: scripts/bench.sh against OLD.so [pairs|crowds|blocking]..." >&2; exit 2; }
+        against "$@"
+        ;;
+    *)
+        [[ $# -gt 0 ]] || set -- pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks sim
+        for name in "$@"; do
+            case $name in
+                pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | sim | quick) "$name" ;;
+                monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
+                *) echo "bench: no benchmark is called $name; see the head of scripts/bench.sh" >&2; exit 2 ;;
+            esac
+        done
+        ;;
+esac

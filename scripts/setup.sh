@@ -13,12 +13,14 @@ readonly AARCH64=aarch64-unknown-linux-gnu
 demo_packages=(rocksdb-tools:db_bench)
 bench_packages=("${demo_packages[@]}" kyotocabinet-utils:kccachetest x265:x265 g++:g++ libgmock-dev)
 test_packages=(
-    gcc:gcc g++:g++ make:make git:git xz-utils:xz zstd:zstd
+    gcc:gcc g++:g++ make:make cmake:cmake pkg-config:pkg-config git:git xz-utils:xz zstd:zstd
     rocksdb-tools:db_bench kyotocabinet-utils:kccachetest x265:x265
     memcached:memcached libmemcached-tools:memcaslap
     libjemalloc2 libtcmalloc-minimal4
     nodejs:node python3:python3 chromium:chromium
 )
+# Where these cannot be had, their tests are skipped, and counted as such.
+optional_test_packages=(guile-3.0:guile sbcl:sbcl erlang-base:escript libclang1-19 libclang-common-19-dev slurm-wlm:slurmctld munge:munged)
 aarch64_packages=(
     qemu-user:qemu-aarch64 gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc libc6-dev-arm64-cross
 )
@@ -92,6 +94,8 @@ setup_rust_target() {
 setup_test() {
     find_missing "${test_packages[@]}" "${aarch64_packages[@]}"
     [[ ${#missing[@]} -eq 0 ]] || install_missing || exit 2
+    find_missing "${optional_test_packages[@]}"
+    [[ ${#missing[@]} -eq 0 ]] || install_missing || echo "setup: going on without ${missing[*]}: their tests are skipped" >&2
     setup_rust_target
 }
 

@@ -11,24 +11,20 @@ readonly QEMU=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
 # From nothing, as here, a build takes a third longer if it also notes down what the next one may reuse.
 export CARGO_INCREMENTAL=0
 
+# What all parts print.
+readonly LOG=$PWD/target/test.log
+
 # The workspace's tests: units, models, mutants, conformance, POSIX suite, applications, command.
 native() {
-    local log=target/test.log
-    mkdir -p target
     # Test harnesses unwind. Where programs abort, as `panic` in Cargo.toml says for the sake of liblockwork.so, all they share
     # with tests is compiled twice.
-    CARGO_PROFILE_DEV_PANIC=unwind cargo test --workspace --no-fail-fast 2>&1 | tee "$log" && return
-    echo "test: what failed, once more (all of it is in $log):" >&2
-    # Each harness says why first, then lists the names of what failed.
-    awk '/^failures:$/ { inside = 1; lines = 0 } inside && lines++ < 100 { print } /^test result/ { inside = 0 }' "$log" >&2
-    grep -E '^test .* FAILED$' "$log" >&2 || true
-    return 1
+    CARGO_PROFILE_DEV_PANIC=unwind cargo test --workspace --no-fail-fast
 }
 
 # The same lock code for a weakly ordered machine, as far as an emulator shows it, and the library under programs.
 aarch64() {
     if ! rustup target list --installed | grep -qx "$AARCH64"; then
-        echo "test: SKIPPED aarch64: no Rust target; run: rustup target add $AARCH64" >&2
+        echo "SKIPPED: all of aarch64: no Rust target; run: rustup target add $AARCH64" >&2
         return
     fi
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
@@ -43,27 +39,37 @@ aarch64() {
 }
 
 # Runs the cases of a POSIX suite program one by one, since an emulated program cannot start itself, with and without the
-# library, and compares what they print.
+# library, and compares what they print. The lock must have served some of them.
 aarch64_posix() {
-    local out=target/aarch64-posix lock=mcs-stp name failed=0 served=0
+    local out=target/aarch64-posix lock=mcs-stp name passed=0 failed=0 served=0
     local library=$PWD/target/$AARCH64/debug/liblockwork.so
     mkdir -p "$out"
     aarch64-linux-gnu-gcc -std=gnu11 -O2 -w -pthread -o "$out/$1" "crates/testkit/posix/$1.c" crates/testkit/posix/suite.c -ldl
     local cases
     cases=$("${QEMU[@]}" "$out/$1" --list)
     for name in $cases; do
-        timeout -s KILL 60 "${QEMU[@]}" "$out/$1" "$name" >"$out/glibc" 2>/dev/null || failed=1
-        timeout -s KILL 60 "${QEMU[@]}" -E "LD_PRELOAD=$library" -E "LOCKWORK_LOCK=$lock" -E LOCKWORK_VERBOSE=1 \
-            "$out/$1" "$name" >"$out/ours" 2>"$out/stderr" || failed=1
-        grep -q '^lockwork:.* served' "$out/stderr" && served=1
-        if ! cmp -s "$out/glibc" "$out/ours"; then
-            echo "test: aarch64: $1 $name under $lock differs from glibc:" >&2
-            diff "$out/glibc" "$out/ours" >&2 || true
-            failed=1
-        fi
+        if aarch64_case "$1" "$name"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+        grep -Eq "^lockwork:.* served .*(mutexes by $lock|rwlocks)" "$out/stderr" && served=1
     done
-    [[ $served == 1 ]] || failed=1
-    echo "test aarch64 $1 under $lock: $(wc -w <<<"$cases") cases, $([[ $failed == 0 ]] && echo ok || echo FAILED)"
+    if [[ $served == 0 ]]; then
+        echo "test: aarch64: $lock served nothing in $1" >&2
+        failed=$((failed + 1))
+    fi
+    echo "test result: $([[ $failed == 0 ]] && echo ok || echo FAILED). $passed passed; $failed failed; 0 ignored (aarch64: cases of $1 under $lock)"
+    [[ $failed == 0 ]]
+}
+
+# One case; what the library says is in `stderr`.
+aarch64_case() {
+    local failed=0
+    timeout -s KILL 60 "${QEMU[@]}" "$out/$1" "$2" >"$out/glibc" 2>/dev/null || failed=1
+    timeout -s KILL 60 "${QEMU[@]}" -E "LD_PRELOAD=$library" -E "LOCKWORK_LOCK=$lock" -E LOCKWORK_VERBOSE=1 \
+        "$out/$1" "$2" >"$out/ours" 2>"$out/stderr" || failed=1
+    if ! cmp -s "$out/glibc" "$out/ours"; then
+        echo "test: aarch64: $1 $2 under $lock differs from glibc:" >&2
+        diff "$out/glibc" "$out/ours" >&2 || true
+        failed=1
+    fi
     return $failed
 }
 
@@ -78,8 +84,35 @@ lint() {
     cargo clippy --quiet --workspace --all-targets -- --deny warnings
 }
 
-for part in "${@:-native aarch64}"; do
-    for name in $part; do
-        "$name"
-    done
+# What failed, once more, and one line of how many tests passed, failed and were skipped, with the reasons.
+summary() {
+    # Each harness says why first, then lists the names of what failed.
+    awk '/^failures:$/ { inside = 1; lines = 0 } inside && lines++ < 100 { print } /^test result/ { inside = 0 }' "$LOG" >&2
+    grep -E '^test .* FAILED$' "$LOG" >&2 || true
+    awk '
+        /^test result: / { passed += $4; failed += $6; inside += $8 }
+        match($0, /SKIPPED: /) {
+            why = substr($0, RSTART + RLENGTH)
+            if (!times[why]++) reasons[++count] = why
+            skipped++
+        }
+        END {
+            printf "test: %d passed, %d failed, %d skipped (%d more ran inside others, on topologies of their own)\n",
+                passed, failed, skipped, inside
+            for (i = 1; i <= count; i++)
+                printf "test: skipped: %s%s\n", reasons[i], (times[reasons[i]] > 1 ? " (" times[reasons[i]] " times)" : "")
+        }' "$LOG"
+}
+
+mkdir -p target
+: >"$LOG"
+status=0
+for name in ${*:-native aarch64}; do
+    # Not in a condition: there `set -e` would have no effect on what a part runs.
+    set +e
+    (set -e; "$name") 2>&1 | tee -a "$LOG"
+    [[ ${PIPESTATUS[0]} == 0 ]] || { status=1; echo "test: $name FAILED" | tee -a "$LOG"; }
+    set -e
 done
+summary
+exit $status

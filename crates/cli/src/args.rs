@@ -4,9 +4,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+use lockwork_config::{self as config, Reader, Variable};
 
+use crate::advise::AdviseArgs;
 use crate::calibrate::CalibrateArgs;
+use crate::profile::ProfileArgs;
 use crate::sim::SimArgs;
+use crate::study::StudyCommand;
+use crate::top::TopArgs;
+use crate::transform::TransformArgs;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -17,6 +23,7 @@ use crate::sim::SimArgs;
     long_about = "Lockwork puts any lock algorithm under an unmodified multi-threaded Linux program, \
                   compares locks on your own workload, and says what this machine allows.",
     after_help = TOP_EXAMPLES,
+    after_long_help = top_help(),
     max_term_width = 100,
     disable_help_subcommand = true,
     arg_required_else_help = true
@@ -31,12 +38,37 @@ Examples:
   lockwork list                                    which locks there are
   lockwork info mcs-stp                            what is known of one
   lockwork run --lock 'gcr(mcs-stp)' -- ./server   run a program under it
+  lockwork profile -- ./server                     which of its locks hurt
   lockwork compare --locks pthread,ttas,mcs-stp --threads 2,8,32 -- ./bench -t {threads}
   lockwork bench pair --locks all                  measure the locks themselves
   lockwork sim --machine e7-8870-v2                simulate them on 120 cores
   lockwork doctor ./server                         what this machine and this program allow
 
 Every command has examples: lockwork COMMAND --help";
+
+/// The examples, and every variable and file that a user may set.
+fn top_help() -> String {
+    use std::fmt::Write as _;
+    let mut text = format!("{TOP_EXAMPLES}\n");
+    for (title, reader) in
+        [("Environment of programs", Reader::Library), ("Environment of lockwork", Reader::Command)]
+    {
+        let _ = writeln!(text, "\n{title}:");
+        for Variable { name, help, default, .. } in config::read_by(reader) {
+            let _ = writeln!(text, "  {name}\n          {} [default: {}]", plain(help), plain(default));
+        }
+    }
+    let _ = writeln!(text, "\nFiles:");
+    for config::File { path, help } in config::FILES {
+        let _ = writeln!(text, "  {path}\n          {}", plain(help));
+    }
+    text.trim_end().to_owned()
+}
+
+/// A clause of the book's tables, for a terminal.
+fn plain(markdown: &str) -> String {
+    markdown.replace('`', "")
+}
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -45,10 +77,25 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Compare locks on a command: medians, intervals, verdicts and a report
     Compare(CompareArgs),
+    /// Record which locks a program waits for, at whose hands, and for how long
+    Profile(Box<ProfileArgs>),
+    /// Say what would help, by the figures of a profile
+    Advise(AdviseArgs),
+    /// Show what a program that is being recorded waits for, right now
+    Top(TopArgs),
     /// Measure the locks themselves: uncontended, contended, hand-off, trylock, many locks
     Bench(BenchArgs),
     /// Simulate locks on a machine you do not have: NUMA, more threads than CPUs
     Sim(Box<SimArgs>),
+    /// Study locks on many applications and machines: campaigns, and the tables and figures of a published study
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  lockwork study run campaigns/debian.toml --quick\n  lockwork study report --from A64.csv --table 4.8"
+    )]
+    Study(StudyCommand),
+    /// Turn critical sections of a C program into closures that a delegate runs
+    Transform(TransformArgs),
     /// Measure this machine for the simulator: cache lines between CPUs, memory, the kernel
     Calibrate(CalibrateArgs),
     /// List the locks
@@ -57,7 +104,7 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Say what this machine, and a program, allow
     Doctor(DoctorArgs),
-    /// Watch the scheduler, so that waiting threads know whether who they wait for runs
+    /// Watch the scheduler, so that waiting threads know whether the thread they wait for runs
     Monitor(MonitorArgs),
     /// Check a policy file
     #[command(
@@ -96,7 +143,8 @@ The program replaces lockwork: its exit status, signals and streams are its own.
 started the exit status is 2, or as a shell's: 127 for a program not found, 126 for one not executable.")]
 pub(crate) struct RunArgs {
     /// The lock, as `lockwork list` spells it; wrappers as calls: gcr(mcs-stp, active=4); a reader-writer lock
-    /// behind a mutex: mcs-stp+cst-rwsem, or alone, which leaves mutexes to glibc
+    /// behind a mutex: mcs-stp+cst-rwsem, or alone, which leaves mutexes to glibc; mcs-stp+pthread leaves
+    /// reader-writer locks to glibc
     #[arg(long, short, value_name = "SPEC")]
     pub(crate) lock: Option<String>,
     /// A policy file that chooses a lock for each lock of the program; --lock then replaces its default
@@ -134,6 +182,9 @@ Examples:
       -- db_bench --benchmarks=readrandom --threads={threads} --reads={800000/threads}
   lockwork compare --locks pthread,mcs-stp --threads 8 \\
       --metric '+throughput=([\\d.]+) ops/sec' --metric '-p99=P99: ([\\d.]+)' -- ./bench {threads}
+  lockwork compare --locks mcs-stp,ticket --libraries old=/tmp/liblockwork.so,new=target/release/liblockwork.so \\
+      -- ./bench
+  lockwork compare --report-from lockwork-report
 
 Runs are interleaved: every round runs each lock and thread count once, in an order shuffled by the seed.
 `pthread` runs without Lockwork; `passthrough` runs with it, but forwards everything to glibc.
@@ -141,14 +192,27 @@ In CMD, {threads} is the number of threads, and {800000/threads} or {min(threads
 {{ and }} are literal braces. A run that hits the time-out makes its cell `collapsed`, one that crashes or
 prints no metric makes it `failed`; neither is averaged away.")]
 pub(crate) struct CompareArgs {
-    /// The locks, separated by commas; `all` means every lock of `lockwork list` without a wrapper
-    #[arg(long, short, value_name = "A,B,…", required = true)]
+    /// The locks, separated by commas; `all` means every lock of `lockwork list` without a wrapper. `cst-mutex` serves
+    /// reader-writer locks, too, by rw-futex; `cst-mutex+pthread` and `all+pthread` leave them to glibc, which
+    /// measures the mutex alone
+    #[arg(
+        long,
+        short,
+        value_name = "A,B,…",
+        required_unless_present = "report_from",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub(crate) locks: String,
+    /// Builds of the library, as NAME=PATH: every lock runs with each, in the same rounds, and is compared with itself
+    /// under the first of them
+    #[arg(long, value_name = "OLD,NEW,…", value_delimiter = ',', conflicts_with = "baseline")]
+    pub(crate) libraries: Vec<String>,
     /// Thread counts, separated by commas: the command runs for each, with {threads} replaced
     #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) threads: Vec<u32>,
-    /// Measured rounds: how often each lock runs at each thread count
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Measured rounds: how often each lock runs at each thread count; a verdict takes 6
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: u32,
     /// Rounds before those, not counted
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
@@ -169,7 +233,10 @@ pub(crate) struct CompareArgs {
     /// The seed of the order of runs and of the bootstrap, to repeat a comparison exactly
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Where report.html, runs.csv and results.json go
+    /// The version of what is measured, such as `git describe --always --dirty` says it: kept in meta.json
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) commit: Option<String>,
+    /// Where report.html, table.txt, meta.json, runs.csv and results.json go
     #[arg(long, short, value_name = "DIR", default_value = "lockwork-report", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
     /// Write no files
@@ -178,8 +245,12 @@ pub(crate) struct CompareArgs {
     /// Print one JSON document on stdout in place of the tables
     #[arg(long)]
     pub(crate) json: bool,
+    /// Measure nothing: make table.txt, report.html and results.json of the comparisons in and under this directory again,
+    /// from meta.json and runs.csv
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["locks", "command", "out", "no_report", "json"])]
+    pub(crate) report_from: Option<PathBuf>,
     /// The command to measure
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present = "report_from", trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<String>,
 }
 
@@ -201,6 +272,7 @@ Examples:
   lockwork bench contend --locks 'ticket,mcs-stp,gcr(mcs-stp)' --threads 2,8,32 --delay 500ns --lines 4
   lockwork bench contend handoff --locks mcs-spin,mcs-stp --runs 9 --json | jq '.benchmarks[].summary'
   lockwork bench many --locks mcs-stp,clh-stp --counts 1,1000,500000
+  lockwork bench closures --threads 1,2,8,32 --delay 100ns --lines 5
 
 Benchmarks:
   pair     nanoseconds of an uncontended lock and unlock, in a process with a second, idle thread
@@ -210,6 +282,9 @@ Benchmarks:
   handoff  time from an unlock to the acquisition by a thread that waited for it; needs two threads
   trylock  a storm of trylocks: attempts per second and the share that succeeds
   many     time of the first lock and unlock, and resident memory, for each of --counts locks
+  closures sections handed to delegates, beside std::sync::Mutex (`std`, what they are compared with), parking_lot and lamlock:
+           throughput, latency of the requester, and the time that a cache line takes between two threads; only
+           when it is named
 
 Every run has a process of its own, without the preloaded library, and takes --time (`many`: as long as its
 work takes). Rounds are interleaved over locks and thread counts; `pthread` is always among the locks and what
@@ -218,14 +293,15 @@ pub(crate) struct BenchArgs {
     /// Which benchmarks [default: all]
     #[arg(value_name = "NAME", value_enum, hide_possible_values = true)]
     pub(crate) benchmarks: Vec<crate::bench::Benchmark>,
-    /// The locks, separated by commas; `all` means every lock of `lockwork list` without a wrapper
-    #[arg(long, short, value_name = "A,B,…", default_value = "ttas,ticket,mcs-stp,gcr(mcs-stp)")]
-    pub(crate) locks: String,
-    /// Thread counts of contend, handoff and trylock, separated by commas [default: as many as CPUs, at least 2]
+    /// The locks, separated by commas; `all` means every lock of `lockwork list` without a wrapper. For closures: delegates,
+    /// std, parking_lot, lamlock [default: ttas,ticket,mcs-stp,gcr(mcs-stp); for closures all]
+    #[arg(long, short, value_name = "A,B,…")]
+    pub(crate) locks: Option<String>,
+    /// Thread counts of contend, closures, handoff and trylock, separated by commas [default: as many as CPUs, at least 2]
     #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) threads: Vec<u32>,
-    /// Measured rounds: how often each lock runs at each thread count
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Measured rounds: how often each lock runs at each thread count; a verdict takes 6
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: u32,
     /// Rounds before those, not counted
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
@@ -236,13 +312,13 @@ pub(crate) struct BenchArgs {
     /// Seconds after which a run is killed and counts as collapsed; more than --time
     #[arg(long, value_name = "SECS", default_value = "30", value_parser = seconds)]
     pub(crate) timeout: std::time::Duration,
-    /// What a thread of contend and trylock does between two operations: pauses (100) or a time (500ns, 2us)
+    /// What a thread of contend, closures and trylock does between two operations: pauses (100) or a time (500ns, 2us)
     #[arg(long, value_name = "PAUSES|TIME", default_value = "0")]
     pub(crate) delay: crate::bench::Delay,
-    /// Shared cache lines that a section of contend writes
+    /// Shared cache lines that a section of contend or closures writes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) lines: u32,
-    /// Locks in use at once in contend, chosen at random for every operation
+    /// Locks or delegates in use at once in contend and closures, chosen at random for every operation
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) instances: u32,
     /// How many locks `many` makes, separated by commas
@@ -251,7 +327,10 @@ pub(crate) struct BenchArgs {
     /// The seed of the order of runs and of the bootstrap
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Where results.json and a CSV file for each benchmark go
+    /// The version of what is measured, such as `git describe --always --dirty` says it: kept in meta.json
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) commit: Option<String>,
+    /// Where a directory for each benchmark goes, with report.html, table.txt, meta.json, runs.csv and results.json
     #[arg(long, short, value_name = "DIR", default_value = "lockwork-bench", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
     /// Write no files
@@ -325,11 +404,12 @@ Examples:
   LOCKWORK_MONITOR=0 lockwork run --lock mcs-aware -- ./server    does not look for it
   LOCKWORK_CPU_CLOCKS=0 lockwork run --lock mcs-aware -- ./server    goes by it in any case
 
+It is a program of its own: cargo build --release -p lockwork-monitor puts it beside this one.
 It needs root, a kernel that describes its types (BTF), and Linux 5.13; `lockwork doctor` says
 whether it can run. Programs need no privilege: those under a lock that waits by `aware` (see
 `lockwork list`) connect when they start. Their waiters then ask the kernel which of their own
 threads are on a CPU, by an instruction at which it calls a BPF program (uprobes): about a
-microsecond for who asks, nothing for others. On kernels that refuse that, all context switches
+microsecond for the waiter, nothing for others. On kernels that refuse that, all context switches
 are watched while somebody waits, which costs each a tenth of a microsecond or two. The monitor
 is of use to programs under a filter of system calls, as in containers; others read the CPU clock
 of the thread they wait for, and do not connect. Without a monitor, or when it ends, waiters go
@@ -338,7 +418,7 @@ pub(crate) struct MonitorArgs {
     /// Where to listen; programs are told another place by LOCKWORK_MONITOR
     #[arg(long, value_name = "PATH", default_value = lockwork_platform::monitor::SOCKET, value_hint = ValueHint::FilePath)]
     pub(crate) socket: PathBuf,
-    /// Watch context switches, even if the kernel allows to answer who asks
+    /// Watch context switches, even if the kernel can answer single questions
     #[arg(long)]
     pub(crate) watch: bool,
     /// Only say whether it could run here; the exit status is 1 if not

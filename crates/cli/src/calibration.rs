@@ -44,10 +44,10 @@ pub(crate) fn round_trip_ns() -> Option<u64> {
 pub(crate) fn cache_file() -> Option<PathBuf> {
     let directory = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
-    Some(cache.join("lockwork/calibration.json"))
+    Some(cache.join(lockwork_config::CALIBRATION))
 }
 
-/// Whoever reads the file meanwhile sees the old one or the new one. A failure costs the next run 20 ms.
+/// A process that reads the file meanwhile sees the old one or the new one. A failure costs the next run 20 ms.
 fn store(file: &PathBuf, calibration: &Calibration) {
     let fresh = file.with_extension(std::process::id().to_string());
     let text = serde_json::to_string_pretty(calibration).unwrap_or_default();

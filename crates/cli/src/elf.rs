@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use object::read::elf::{ElfFile, FileHeader, ProgramHeader};
-use object::read::{ReadCache, ReadRef};
+use object::read::{Object, ObjectSymbol, ReadCache, ReadRef};
 use object::{Endianness, elf};
 
 /// What matters of an ELF file.
@@ -62,6 +62,17 @@ fn headers<H: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>) -> objec
     })
 }
 
+/// The functions that the file at `path` imports by itself, not through its libraries; none if it is no ELF file.
+pub(crate) fn imports(path: &Path) -> Vec<String> {
+    let names = || -> Option<Vec<String>> {
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = ElfFile::<elf::FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+        let imported = file.dynamic_symbols().filter(|symbol| symbol.is_undefined());
+        Some(imported.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect())
+    };
+    names().unwrap_or_default()
+}
+
 impl Headers {
     /// Why a library of this machine cannot be loaded together with the file, if so.
     pub(crate) fn mismatch(&self) -> Option<String> {
@@ -99,6 +110,13 @@ mod tests {
         let headers = read(&std::env::current_exe().unwrap()).unwrap().unwrap();
         assert_eq!(headers.mismatch(), None);
         assert!(headers.interpreter.unwrap().contains("ld-linux"));
+    }
+
+    #[test]
+    fn imports_of_this_test_program() {
+        let imports = imports(&std::env::current_exe().unwrap());
+        assert!(imports.iter().any(|name| name == "pthread_create"), "{imports:?}");
+        assert!(super::imports(Path::new("/proc/self/status")).is_empty());
     }
 
     #[test]

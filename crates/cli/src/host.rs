@@ -4,14 +4,14 @@ use std::ffi::CStr;
 #[cfg(not(target_arch = "x86_64"))]
 use std::fs;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Where something was measured.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) kernel: String,
-    pub(crate) architecture: &'static str,
+    pub(crate) architecture: String,
     pub(crate) cpu: String,
     /// CPUs this process may use: its affinity and control group considered.
     pub(crate) cpus: usize,
@@ -27,7 +27,7 @@ impl Host {
         Host {
             name: uname.nodename().to_string_lossy().into_owned(),
             kernel: kernel(),
-            architecture: std::env::consts::ARCH,
+            architecture: std::env::consts::ARCH.to_owned(),
             cpu: cpu_model(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: (memory.totalram * u64::from(memory.mem_unit)) >> 20,

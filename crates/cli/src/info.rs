@@ -3,16 +3,15 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use lockwork_locks::catalogue::{self, Algorithm};
-use lockwork_locks::knobs::{self, BaseKnobs};
-use lockwork_locks::restrict::gcr;
-use lockwork_locks::spec::{Choice, Wrapper};
+use lockwork_locks::describe::Descriptor;
+use lockwork_locks::knobs::{self, Knobs};
+use lockwork_locks::registry::{self, Choice};
 use serde::Serialize;
 
 use crate::args::InfoArgs;
 use crate::error::Failure;
 use crate::list::Entry;
-use crate::{rwlocks, specs, terminal};
+use crate::{delegates, rwlocks, specs, terminal};
 
 /// What is told of a lock.
 #[derive(Debug, Serialize)]
@@ -45,6 +44,14 @@ struct Knob {
 /// Prints what is known.
 pub(crate) fn main(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let name = args.lock.trim();
+    if let Some(delegate) = delegates::Info::of(name) {
+        if args.json {
+            terminal::print_json(&delegate)?;
+        } else {
+            terminal::print(&delegate.text(paragraph))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     match (name, args.json) {
         ("passthrough" | "pthread", true) => {
             terminal::print_json(&serde_json::json!({ "name": name, "summary": plain(name) }))?;
@@ -78,57 +85,45 @@ fn rwlock(name: &str) -> Option<rwlocks::Info> {
 }
 
 fn lookup(name: &str) -> Result<Info, Failure> {
-    if let Some(wrapper) = catalogue::WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-        let specs = catalogue::wrapped_by(wrapper).map(|lock| format!("{name}({})", lock.name)).collect();
-        let entry = Entry::new(name.to_owned(), wrapper, vec![]);
-        return Ok(info(entry, wrapper, specs, &gcr::Knobs::default()));
+    if let Some(wrapper) = registry::mutex_wrappers().find(|wrapper| wrapper.descriptor().name == name) {
+        let specs = wrapper.inner_locks().map(|lock| format!("{name}({})", lock.name)).collect();
+        let entry = Entry::new(name.to_owned(), wrapper.descriptor(), vec![]);
+        return Ok(info(entry, wrapper.descriptor(), specs, &Knobs::NONE));
     }
-    let variants: Vec<_> = catalogue::LOCKS.iter().filter(|lock| lock.algorithm.name == name).collect();
+    let variants: Vec<_> = registry::mutexes().filter(|lock| lock.descriptor.name == name).collect();
     if let Some(first) = variants.first() {
         let specs = variants.iter().map(|lock| lock.name.to_owned()).collect();
-        let waiting = variants.iter().map(|lock| lock.waiting).collect();
-        let entry = Entry::new(name.to_owned(), first.algorithm, waiting);
-        return Ok(info(entry, first.algorithm, specs, &gcr::Knobs::default()));
+        let waiting = variants.iter().map(|lock| lock.waiting.word()).collect();
+        let entry = Entry::new(name.to_owned(), first.descriptor, waiting);
+        return Ok(info(entry, first.descriptor, specs, &Knobs::NONE));
     }
     let Choice::Lock(spec) = specs::parse(name)? else {
         return Err(Failure::usage(format!("`{name}` is no lock of its own: name one")));
     };
     let lock = spec.base.info();
-    let mut base =
-        info(Entry::base(lock), lock.algorithm, vec![lock.name.to_owned()], &gcr::Knobs::default());
-    base.knobs = rows(lock.algorithm.knobs(), &spec.knobs);
+    let base = info(Entry::base(lock), lock.descriptor, vec![lock.name.to_owned()], &spec.knobs);
     let Some(wrapper) = &spec.wrapper else { return Ok(base) };
-    let knobs = match wrapper {
-        Wrapper::Gcr(knobs) | Wrapper::GcrNuma(knobs) => *knobs,
-        Wrapper::Biased => gcr::Knobs::default(),
-    };
-    let entry = Entry::wrapped(wrapper.algorithm(), lock);
-    let mut wrapped = info(entry, wrapper.algorithm(), vec![spec.to_string()], &knobs);
+    let around = wrapper.id.descriptor();
+    let entry = Entry::wrapped(around, lock);
+    let mut wrapped = info(entry, around, vec![spec.to_string()], &wrapper.knobs);
     wrapped.inner = Some(Box::new(base));
     Ok(wrapped)
 }
 
-fn info(entry: Entry, algorithm: &'static Algorithm, specs: Vec<String>, given: &gcr::Knobs) -> Info {
-    let knobs = if algorithm.name == gcr::ALGORITHM.name {
-        rows(gcr::KNOBS, given)
-    } else if algorithm.name == gcr::NUMA.name {
-        rows(gcr::NUMA_KNOBS, given)
-    } else {
-        rows(algorithm.knobs(), &BaseKnobs::NONE)
-    };
+fn info(entry: Entry, lock: &'static Descriptor, specs: Vec<String>, given: &Knobs) -> Info {
     Info {
         entry,
         specs,
-        properties: algorithm.properties,
-        deviations: algorithm.deviations,
-        avoid: algorithm.avoid,
-        knobs,
+        properties: lock.properties,
+        deviations: lock.deviations,
+        avoid: lock.avoid,
+        knobs: rows(lock.knobs, given),
         inner: None,
     }
 }
 
-fn rows<K>(table: &[knobs::Knob<K>], given: &K) -> Vec<Knob> {
-    let row = |knob: &knobs::Knob<K>| Knob {
+fn rows(table: &[knobs::Knob], given: &Knobs) -> Vec<Knob> {
+    let row = |knob: &knobs::Knob| Knob {
         name: knob.name,
         low: knob.low,
         high: knob.high,
@@ -157,16 +152,17 @@ fn text(info: &Info) -> String {
     if !waiting.is_empty() {
         fields.push(("waiting", &waiting));
     }
-    fields.extend([
-        ("fairness", entry.fairness),
+    let rest: [(&str, &str); 8] = [
+        ("fairness", &entry.fairness),
         ("memory", &memory),
         ("try", try_lock),
-        ("timed", entry.timed),
+        ("timed", &entry.timed),
         ("properties", info.properties),
         ("avoid", info.avoid),
         ("deviations", info.deviations),
         ("citation", entry.citation),
-    ]);
+    ];
+    fields.extend(rest);
     let specs = info.specs.join(", ");
     fields.push(("specs", &specs));
     for (name, value) in fields {

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
-use lockwork::Footprint;
-use lockwork_locks::catalogue::{self, Algorithm, LockId, LockInfo};
-use lockwork_locks::rw::catalogue::{RwLockId, RwSpec};
+use lockwork_footprint::Footprint;
+use lockwork_locks::describe::Descriptor;
+use lockwork_locks::registry::{self, LockId, Spec, WrapperId};
 use serde::Serialize;
 
 use crate::args::ListArgs;
 use crate::error::Failure;
-use crate::{rwlocks, terminal};
+use crate::prose::{first_clause, short_citation};
+use crate::{delegates, rwlocks, terminal};
 
 /// A lock as `--json` describes it; its name is a spec that `run` and `compare` take.
 #[derive(Debug, Serialize)]
@@ -22,7 +23,7 @@ pub(crate) struct Entry {
     pub(crate) wrapper: Option<&'static str>,
     pub(crate) family: String,
     pub(crate) waiting: Vec<&'static str>,
-    pub(crate) fairness: &'static str,
+    pub(crate) fairness: String,
     pub(crate) bytes: usize,
     pub(crate) bytes_per_waiter: usize,
     /// The holder keeps the bytes of a waiter.
@@ -31,7 +32,7 @@ pub(crate) struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) measured: Option<Measured>,
     pub(crate) try_lock: bool,
-    pub(crate) timed: &'static str,
+    pub(crate) timed: String,
     pub(crate) citation: &'static str,
     pub(crate) citation_key: &'static str,
     pub(crate) summary: &'static str,
@@ -40,7 +41,7 @@ pub(crate) struct Entry {
 /// Bytes of a lock at rest and of the state that it keeps, as measured.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Measured {
-    /// NUMA nodes of the machine that was pretended.
+    /// NUMA nodes of the pretended machine.
     pub(crate) nodes: usize,
     pub(crate) unused: usize,
     /// After threads of one node have contended for it.
@@ -53,50 +54,53 @@ impl Measured {
     /// Of the lock that `spec` names.
     fn of(spec: &str, nodes: u8) -> Result<Self, Failure> {
         let nodes = nodes.into();
-        let Footprint { unused, one_node, all_nodes } =
-            Footprint::measure(spec, nodes).map_err(|error| Failure::usage(error.to_string()))?;
+        let spec = Spec::mutex(spec).map_err(|error| Failure::usage(error.to_string()))?;
+        let Footprint { unused, one_node, all_nodes } = Footprint::measure(spec, nodes);
         Ok(Self { nodes, unused, one_node, all_nodes })
     }
 }
 
 impl Entry {
     /// A base lock.
-    pub(crate) fn base(lock: &LockInfo) -> Self {
-        Entry::new(lock.name.to_owned(), lock.algorithm, vec![lock.waiting])
+    pub(crate) fn base(lock: &registry::Entry) -> Self {
+        Entry {
+            timed: lock.descriptor.timed_by(lock.waiting).to_string(),
+            ..Entry::new(lock.name.to_owned(), lock.descriptor, vec![lock.waiting.word()])
+        }
     }
 
     /// An algorithm with these waiting policies.
-    pub(crate) fn new(name: String, algorithm: &'static Algorithm, waiting: Vec<&'static str>) -> Self {
+    pub(crate) fn new(name: String, lock: &'static Descriptor, waiting: Vec<&'static str>) -> Self {
         Entry {
             name,
             kind: "mutex",
-            algorithm: algorithm.name,
+            algorithm: lock.name,
             wrapper: None,
-            family: algorithm.family.to_string(),
+            family: lock.family.to_string(),
             waiting,
-            fairness: algorithm.fairness,
-            bytes: algorithm.bytes,
-            bytes_per_waiter: algorithm.bytes_per_waiter,
-            holder_node: algorithm.holder_node,
+            fairness: lock.fairness().to_string(),
+            bytes: lock.bytes,
+            bytes_per_waiter: lock.bytes_per_waiter,
+            holder_node: lock.holder_node,
             measured: None,
             // Every lock has it: the POSIX API needs it.
             try_lock: true,
-            timed: algorithm.timed,
-            citation: algorithm.citation.text,
-            citation_key: algorithm.citation.key,
-            summary: algorithm.summary,
+            timed: lock.timed.to_string(),
+            citation: lock.citation.text,
+            citation_key: lock.citation.key,
+            summary: lock.summary,
         }
     }
 
     /// A base lock in a wrapper. A waiter waits in the one or the other.
-    pub(crate) fn wrapped(wrapper: &'static Algorithm, lock: &LockInfo) -> Self {
+    pub(crate) fn wrapped(wrapper: &'static Descriptor, lock: &registry::Entry) -> Self {
         Entry {
             wrapper: Some(wrapper.name),
-            algorithm: lock.algorithm.name,
-            bytes: wrapper.bytes + lock.algorithm.bytes,
-            bytes_per_waiter: wrapper.bytes_per_waiter.max(lock.algorithm.bytes_per_waiter),
-            holder_node: lock.algorithm.holder_node,
-            ..Entry::new(format!("{}({})", wrapper.name, lock.name), wrapper, vec![lock.waiting])
+            algorithm: lock.descriptor.name,
+            bytes: wrapper.bytes + lock.descriptor.bytes,
+            bytes_per_waiter: wrapper.bytes_per_waiter.max(lock.descriptor.bytes_per_waiter),
+            holder_node: lock.descriptor.holder_node,
+            ..Entry::new(format!("{}({})", wrapper.name, lock.name), wrapper, vec![lock.waiting.word()])
         }
     }
 }
@@ -107,19 +111,22 @@ impl Entry {
 enum Listed {
     Mutex(Entry),
     RwLock(rwlocks::Entry),
+    Delegate(delegates::Entry),
 }
 
 /// Prints the list.
 pub(crate) fn main(args: &ListArgs) -> Result<ExitCode, Failure> {
     if args.json {
-        let base = catalogue::LOCKS.iter().map(Entry::base);
-        let wrapped = catalogue::WRAPPERS
-            .iter()
-            .flat_map(|wrapper| catalogue::wrapped_by(wrapper).map(|lock| Entry::wrapped(wrapper, lock)));
+        let base = registry::mutexes().map(Entry::base);
+        let wrapped = registry::mutex_wrappers().flat_map(|wrapper| {
+            wrapper.inner_locks().map(move |lock| Entry::wrapped(wrapper.descriptor(), lock))
+        });
         let measured =
             |entry: Entry| Ok(Entry { measured: Some(Measured::of(&entry.name, args.nodes)?), ..entry });
         let mutexes = base.chain(wrapped).map(|entry| Ok(Listed::Mutex(measured(entry)?)));
-        let all = mutexes.chain(rwlocks::Entry::all().map(|entry| Ok(Listed::RwLock(entry))));
+        let rwlocks = rwlocks::Entry::all().map(|entry| Ok(Listed::RwLock(entry)));
+        let delegates = delegates::Entry::all().map(|entry| Ok(Listed::Delegate(entry)));
+        let all = mutexes.chain(rwlocks).chain(delegates);
         terminal::print_json(&all.collect::<Result<Vec<_>, Failure>>()?)?;
     } else {
         terminal::print(&table(args.nodes)?)?;
@@ -132,11 +139,11 @@ fn table(nodes: u8) -> Result<String, Failure> {
     table.set_header([
         "lock", "family", "waiting", "fairness", "bytes", "1 node", "all", "+ waiter", "timed", "citation",
     ]);
-    for lock in catalogue::LOCKS {
+    for lock in registry::mutexes() {
         let measured = Measured::of(lock.name, nodes)?;
-        table.add_row(row(lock.name, lock.waiting, lock.algorithm, "", measured));
+        table.add_row(row(lock.name, lock.waiting.word(), lock.descriptor, "", measured));
     }
-    for wrapper in catalogue::WRAPPERS {
+    for wrapper in registry::mutex_wrappers().map(WrapperId::descriptor) {
         // Around a lock whose own bytes are known.
         let inner = LockId::Futex.info().name;
         let (whole, inner) =
@@ -163,46 +170,32 @@ fn table(nodes: u8) -> Result<String, Failure> {
          the holder where marked *). Every lock can be tried. stp: spins, then parks.\n\
          `passthrough` is glibc's own lock behind the library. The default is `{}`. More: lockwork info LOCK\n\n\
          {}\n\
-         Reader-writer locks go behind a mutex, as in `mcs-stp+{}`, or alone, which leaves mutexes to glibc. The default is `{}`.\n",
+         Reader-writer locks go behind a mutex, as in `mcs-stp+{}`, or alone, which leaves mutexes to glibc. The default is `{}`.\n\n\
+         {}\n\
+         Delegates run closures for programs that call them: `lockwork::Delegated`, `lockwork_delegate_t`. More: lockwork info DELEGATE\n",
         table.trim_fmt(),
-        catalogue::DEFAULT,
+        registry::DEFAULT,
         rwlocks::table(),
-        RwLockId::CstRwsem.info().name,
-        RwSpec::DEFAULT,
+        LockId::CstRwsem.info().name,
+        Spec::DEFAULT_RWLOCK,
+        delegates::table(),
     ))
 }
 
-fn row(name: &str, waiting: &str, algorithm: &Algorithm, sign: &str, measured: Measured) -> Vec<Cell> {
-    let mark = if algorithm.holder_node { "*" } else { "" };
+fn row(name: &str, waiting: &str, lock: &Descriptor, sign: &str, measured: Measured) -> Vec<Cell> {
+    let mark = if lock.holder_node { "*" } else { "" };
     vec![
         Cell::new(name).add_attribute(Attribute::Bold),
-        Cell::new(algorithm.family),
+        Cell::new(lock.family),
         Cell::new(waiting),
-        Cell::new(first_clause(algorithm.fairness)),
+        Cell::new(first_clause(&lock.fairness().to_string())),
         Cell::new(format!("{sign}{}", measured.unused)),
         Cell::new(format!("{sign}{}", measured.one_node)),
         Cell::new(format!("{sign}{}", measured.all_nodes)),
-        Cell::new(format!("{}{mark}", algorithm.bytes_per_waiter)),
-        Cell::new(first_clause(algorithm.timed)),
-        Cell::new(short_citation(algorithm.citation.text)),
+        Cell::new(format!("{}{mark}", lock.bytes_per_waiter)),
+        Cell::new(first_clause(&lock.timed.to_string())),
+        Cell::new(short_citation(lock.citation.text)),
     ]
-}
-
-/// What comes before explanations.
-pub(crate) fn first_clause(text: &str) -> &str {
-    text.split([':', ',', ';']).next().unwrap_or(text)
-}
-
-/// `Dice, Kogan 2019`
-pub(crate) fn short_citation(text: &str) -> String {
-    let all = text.split(':').next().unwrap_or(text);
-    let authors = match all.split_once(',') {
-        Some((first, rest)) if rest.contains(',') => format!("{first} et al."),
-        _ => all.to_owned(),
-    };
-    let is_year = |digits: &&str| digits.len() == 4 && (digits.starts_with("19") || digits.starts_with("20"));
-    let year = text.rsplit(|c: char| !c.is_ascii_digit()).find(is_year).unwrap_or_default();
-    format!("{authors} {year}").trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -211,26 +204,12 @@ mod tests {
 
     #[test]
     fn every_name_in_json_is_a_spec() {
-        for wrapper in catalogue::WRAPPERS {
-            for lock in catalogue::wrapped_by(wrapper) {
-                for entry in [Entry::base(lock), Entry::wrapped(wrapper, lock)] {
+        for wrapper in registry::mutex_wrappers() {
+            for lock in wrapper.inner_locks() {
+                for entry in [Entry::base(lock), Entry::wrapped(wrapper.descriptor(), lock)] {
                     assert_eq!(crate::specs::parse(&entry.name).unwrap().to_string(), entry.name);
                 }
             }
         }
-    }
-
-    #[test]
-    fn citations_are_shortened() {
-        assert_eq!(
-            short_citation("Dice, Kogan: Avoiding scalability collapse. EuroSys 2019"),
-            "Dice, Kogan 2019"
-        );
-        assert_eq!(
-            short_citation("Magnusson, Landin, Hagersten: Queue locks. IPPS 1994"),
-            "Magnusson et al. 1994"
-        );
-        assert_eq!(short_citation("Dice, Kogan: Locks. PPoPP 2025, arXiv 2501.02380"), "Dice, Kogan 2025");
-        assert_eq!(short_citation("folklore"), "folklore");
     }
 }

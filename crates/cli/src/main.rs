@@ -1,12 +1,15 @@
 //! The `lockwork` command: flags, then calls into what does the work.
 
+mod advise;
 mod args;
 mod bench;
 mod calibrate;
 mod calibration;
 mod compare;
+mod delegates;
 mod doctor;
 mod elf;
+mod environment;
 mod error;
 mod host;
 mod info;
@@ -15,12 +18,17 @@ mod manual;
 mod monitor;
 mod policy_check;
 mod preload;
+mod profile;
 mod program;
+mod prose;
 mod run;
 mod rwlocks;
 mod sim;
 mod specs;
+mod study;
 mod terminal;
+mod top;
+mod transform;
 
 use std::process::ExitCode;
 
@@ -48,8 +56,13 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => run::main(&args),
         Command::Compare(args) => compare::main(&args),
+        Command::Profile(args) => profile::main(&args),
+        Command::Advise(args) => advise::main(&args),
+        Command::Top(args) => top::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Sim(args) => sim::main(&args),
+        Command::Study(command) => study::main(&command),
+        Command::Transform(args) => transform::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::List(args) => list::main(&args),
         Command::Info(args) => info::main(&args),

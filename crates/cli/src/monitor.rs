@@ -1,71 +1,93 @@
-//! `lockwork monitor`: the daemon that watches the scheduler.
+//! `lockwork monitor`: becomes the daemon that watches the scheduler, which is a program of its own.
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 
-use lockwork_monitor::{Means, Obstacle, Server, Telling};
+use lockwork_config::{self as config, CpuClocks, Monitor};
 use lockwork_platform::cpu_time::{self, Allowed};
 use lockwork_platform::monitor;
 
 use crate::args::MonitorArgs;
-use crate::error::Failure;
-use crate::preload::{CPU_CLOCKS, MONITOR};
-use crate::terminal;
+use crate::environment;
+use crate::error::{Failure, NOT_FOUND};
+use crate::program::describe;
 
-/// Returns when it is told to end, or cannot serve.
+const PROGRAM: &str = "lockwork-monitor";
+
+/// How the daemon is made.
+pub(crate) const BUILD: &str = "cargo build --release -p lockwork-monitor";
+
+/// Returns only when the daemon could not be started.
 pub(crate) fn main(args: &MonitorArgs) -> Result<ExitCode, Failure> {
-    let failure = |obstacle: Obstacle| {
-        let instead = "waiters of aware locks read CPU clocks where they may, or go by the load";
-        Failure::with_status(1, format!("the scheduler cannot be watched: {obstacle}; {instead}"))
+    let Some(program) = daemon() else {
+        return Err(Failure::with_status(
+            NOT_FOUND,
+            format!("`{PROGRAM}` is not beside this program: build it with `{BUILD}`"),
+        ));
     };
-    if args.check {
-        let telling = lockwork_monitor::check().map_err(failure)?;
-        terminal::print(&format!("programs can be told who runs: {}\n", tells(&telling)))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let wish = if args.watch { Means::Switches } else { Means::Probe };
-    let server = Server::start(&args.socket, wish).map_err(failure)?;
-    terminal::print(&format!(
-        "ready to tell who runs: {}; programs find it at {}\n",
-        tells(server.telling()),
-        args.socket.display()
-    ))?;
-    match server.run() {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Failure::with_status(1, format!("the monitor cannot go on: {error}"))),
+    let mut command = Command::new(&program);
+    command.arg(&args.socket);
+    command.args(args.watch.then_some("--watch")).args(args.check.then_some("--check"));
+    let error = command.exec();
+    Err(Failure::usage(format!("`{}` cannot be executed: {}", program.display(), describe(&error))))
+}
+
+/// Where the daemon is, if it has been built.
+fn daemon() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?.with_file_name(PROGRAM);
+    program.exists().then_some(program)
+}
+
+/// Whether the daemon could run here.
+#[derive(Debug)]
+pub(crate) enum Daemon {
+    /// It has not been built.
+    Missing,
+    /// It could; how it would learn which threads run.
+    Able(String),
+    /// It could not, and why.
+    Unable(String),
+}
+
+/// Asks the daemon.
+pub(crate) fn ask_daemon() -> Daemon {
+    let Some(program) = daemon() else { return Daemon::Missing };
+    let text = |bytes: &[u8], before: &str| {
+        let text = String::from_utf8_lossy(bytes);
+        text.trim().split_once(before).map_or(text.trim().to_owned(), |(_, rest)| rest.to_owned())
+    };
+    match Command::new(program).arg(monitor::SOCKET).arg("--check").output() {
+        Ok(output) if output.status.success() => Daemon::Able(text(&output.stdout, "told who runs: ")),
+        Ok(output) => {
+            let why = text(&output.stderr, "cannot be watched: ");
+            Daemon::Unable(why.split_once("; ").map_or(why.clone(), |(why, _)| why.to_owned()))
+        }
+        Err(error) => Daemon::Unable(describe(&error)),
     }
 }
 
-/// What the monitor does when a waiter would know.
-pub(crate) fn tells(telling: &Telling) -> String {
-    let watches = "context switches are watched while somebody asks";
-    match (telling.means, &telling.refusal) {
-        (Means::Probe, _) => "who asks is answered".to_owned(),
-        (Means::Switches, None) => watches.to_owned(),
-        (Means::Switches, Some(why)) => format!("{watches}, since {why}"),
-    }
-}
-
-/// Has waiters of this process know who runs, by the one way or the other.
+/// Lets waiters of this process know which threads run: by CPU clocks, or else by the monitor.
 pub(crate) fn tell_who_runs() {
     if allow_cpu_clocks() != Some(Allowed::Yes) {
         attach();
     }
 }
 
-/// Has waiters of this process read CPU clocks, unless somebody says otherwise; what came of it, `None` if somebody does.
+/// Has waiters of this process read CPU clocks, unless the user says otherwise; what came of it, `None` if the user does.
 pub(crate) fn allow_cpu_clocks() -> Option<Allowed> {
-    match std::env::var(CPU_CLOCKS).as_deref() {
-        Ok("0") => None,
-        Ok("") | Err(_) => Some(cpu_time::allow()),
-        Ok(_) => Some(cpu_time::allow_as_told()),
+    match config::cpu_clocks(environment::get(&config::CPU_CLOCKS).ok().flatten().as_deref()) {
+        CpuClocks::IfUnfiltered => Some(cpu_time::allow()),
+        CpuClocks::Never => None,
+        CpuClocks::EvenFiltered => Some(cpu_time::allow_as_told()),
     }
 }
 
-/// Has a monitor watch this process, if there is one and nobody says otherwise.
+/// Has a monitor watch this process, if there is one and the user does not say otherwise.
 pub(crate) fn attach() {
-    match std::env::var(MONITOR) {
-        Ok(path) if path.is_empty() || path == "0" => {}
-        Ok(path) => _ = monitor::attach_as_told(&path),
-        Err(_) => _ = monitor::attach(monitor::SOCKET),
+    match config::monitor(environment::get(&config::MONITOR).ok().flatten().as_deref()) {
+        Monitor::Usual => _ = monitor::attach(monitor::SOCKET),
+        Monitor::No => {}
+        Monitor::At(path) => _ = monitor::attach_as_told(path),
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use lockwork_config::{self as config, Reader};
 use object::elf::ET_DYN;
 
 use crate::calibration;
@@ -12,24 +13,6 @@ use crate::error::Failure;
 use crate::program::describe;
 
 const FILE_NAME: &str = "liblockwork.so";
-
-/// Every variable the library reads; a program that is to run without it gets none of them.
-const VARIABLES: [&str; 7] = [
-    "LOCKWORK_LOCK",
-    "LOCKWORK_POLICY",
-    "LOCKWORK_VERBOSE",
-    "LOCKWORK_NO_FOLLOW",
-    SPIN_NS,
-    MONITOR,
-    CPU_CLOCKS,
-];
-/// How long spin-then-park waiters spin, in ns.
-pub(crate) const SPIN_NS: &str = "LOCKWORK_SPIN_NS";
-
-/// The socket of the monitor; 0 for none.
-pub(crate) const MONITOR: &str = "LOCKWORK_MONITOR";
-/// Whether waiters read CPU clocks: 0 for never, anything else for even under filters of system calls.
-pub(crate) const CPU_CLOCKS: &str = "LOCKWORK_CPU_CLOCKS";
 
 /// The library, found and checked.
 #[derive(Debug, Clone)]
@@ -40,10 +23,15 @@ pub(crate) struct Library {
 impl Library {
     /// Looks at `LOCKWORK_SO`, else beside this program, in `../lib` and in `../lib/lockwork`.
     pub(crate) fn find() -> Result<Self, Failure> {
-        let (path, origin) = match std::env::var_os("LOCKWORK_SO").filter(|value| !value.is_empty()) {
+        let (path, origin) = match std::env::var_os(config::SO.name).filter(|value| !value.is_empty()) {
             Some(path) => (PathBuf::from(path), ", which LOCKWORK_SO names,"),
             None => (installed()?, ""),
         };
+        Library::at(&path, origin)
+    }
+
+    /// The library of this path; `origin` follows the path in errors.
+    pub(crate) fn at(path: &Path, origin: &str) -> Result<Self, Failure> {
         let refuse = |why: &str| {
             let mend = "run `cargo build --release`, or set LOCKWORK_SO to its path";
             Failure::usage(format!("library `{}`{origin} {why}; {mend}", path.display()))
@@ -108,24 +96,25 @@ pub(crate) fn with_library(library: &Library, request: &Request) -> Changes {
     let flag = |set: bool| set.then(|| OsString::from("1"));
     vec![
         ("LD_PRELOAD", Some(preload)),
-        ("LOCKWORK_LOCK", request.lock.as_ref().map(OsString::from)),
-        ("LOCKWORK_POLICY", request.policy.clone().map(PathBuf::into_os_string)),
+        (config::LOCK.name, request.lock.as_ref().map(OsString::from)),
+        (config::POLICY.name, request.policy.clone().map(PathBuf::into_os_string)),
         // `run` becomes the program, which then finds its own id here: it reports even if it used no lock.
-        ("LOCKWORK_VERBOSE", request.verbose.then(|| std::process::id().to_string().into())),
-        ("LOCKWORK_NO_FOLLOW", flag(request.no_follow)),
-        (SPIN_NS, spin_ns()),
+        (config::VERBOSE.name, request.verbose.then(|| std::process::id().to_string().into())),
+        (config::NO_FOLLOW.name, flag(request.no_follow)),
+        (config::SPIN_NS.name, spin_ns()),
     ]
 }
 
-/// As the user has it, else as calibrated; where neither is to be had the library has a default.
+/// What the user has set, else what was calibrated; without either the library has a default.
 fn spin_ns() -> Option<OsString> {
-    let given = std::env::var_os(SPIN_NS).filter(|value| !value.is_empty());
+    let given = std::env::var_os(config::SPIN_NS.name).filter(|value| !value.is_empty());
     given.or_else(|| Some(calibration::round_trip_ns()?.to_string().into()))
 }
 
-/// The environment for a program without any of this.
+/// The environment for a program without any of this: no variable that the library reads is set.
 pub(crate) fn without_library(library: Option<&Library>) -> Changes {
-    let mut changes: Changes = VARIABLES.iter().map(|&name| (name, None)).collect();
+    let mut changes: Changes =
+        config::read_by(Reader::Library).map(|variable| (variable.name, None)).collect();
     changes.push(("LD_PRELOAD", others_preloaded(library)));
     changes
 }

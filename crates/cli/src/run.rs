@@ -4,14 +4,15 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use lockwork_locks::catalogue;
+use lockwork_config as config;
+use lockwork_locks::registry;
 use lockwork_platform::slice;
-use lockwork_platform::topology::Topology;
 use lockwork_policy::Policy;
 
 use crate::args::RunArgs;
+use crate::environment;
 use crate::error::{Failure, NOT_EXECUTABLE};
-use crate::preload::{self, Library, Request, SPIN_NS};
+use crate::preload::{self, Library, Request};
 use crate::program::{self, describe};
 use crate::specs;
 
@@ -23,8 +24,7 @@ pub(crate) fn main(args: &RunArgs) -> Result<ExitCode, Failure> {
         verbose: args.verbose,
         no_follow: args.no_follow,
     };
-    check_topology()?;
-    check_spin_ns()?;
+    environment::check()?;
     let (name, arguments) =
         args.command.split_first().ok_or_else(|| Failure::usage("no command is given"))?;
     let program = program::resolve(name)?;
@@ -35,16 +35,16 @@ pub(crate) fn main(args: &RunArgs) -> Result<ExitCode, Failure> {
     command.arg0(name).args(arguments);
     preload::apply(&preload::with_library(&library, &request), &mut command);
     if args.strict_spin {
-        command.env("LOCKWORK_STRICT_SPIN", "1");
+        command.env(config::STRICT_SPIN.name, "1");
     }
     if args.time_slice {
         if !slice::is_available() {
             eprintln!("lockwork: this kernel has no time-slice extensions; holders of mutexes go without");
         }
-        command.env("LOCKWORK_TIME_SLICE", "1");
+        command.env(config::TIME_SLICE.name, "1");
     }
     if let Some(ns) = args.spin_ns {
-        command.env(SPIN_NS, ns.to_string());
+        command.env(config::SPIN_NS.name, ns.to_string());
     }
     let error = command.exec();
     Err(Failure::with_status(
@@ -58,7 +58,7 @@ fn chosen_lock(args: &RunArgs) -> Result<Option<String>, Failure> {
     match (&args.lock, &args.policy) {
         (Some(spec), _) => specs::parse(spec).map(|choice| Some(choice.to_string())),
         (None, Some(_)) => Ok(None),
-        (None, None) => Ok(Some(catalogue::DEFAULT.to_owned())),
+        (None, None) => Ok(Some(registry::DEFAULT.to_owned())),
     }
 }
 
@@ -75,25 +75,4 @@ pub(crate) fn read_policy(path: &Path) -> Result<Policy, Failure> {
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("policy `{}` cannot be read: {}; check the path", path.display(), describe(error)))
-}
-
-/// As [`check_topology`].
-pub(crate) fn check_spin_ns() -> Result<(), Failure> {
-    match std::env::var(SPIN_NS) {
-        Ok(text) if !text.is_empty() && text.parse::<u64>().is_err() => Err(Failure::usage(format!(
-            "{SPIN_NS} `{text}` is no number of nanoseconds: write for example 5000"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// The library ignores a virtual topology it cannot read; here one can still be told.
-pub(crate) fn check_topology() -> Result<(), Failure> {
-    match std::env::var("LOCKWORK_TOPOLOGY") {
-        Ok(text) => match Topology::synthetic(&text) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Failure::usage(format!("LOCKWORK_TOPOLOGY `{text}`: {error}"))),
-        },
-        Err(_) => Ok(()),
-    }
 }

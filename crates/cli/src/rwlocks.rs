@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
+use lockwork_locks::describe::Descriptor;
+use lockwork_locks::registry::{Spec, WrapperId, rwlocks};
 use lockwork_locks::rw::bravo;
-use lockwork_locks::rw::catalogue::{RW_LOCKS, RwAlgorithm, RwSpec};
 use serde::Serialize;
 
-use crate::list::{first_clause, short_citation};
+use crate::prose::{first_clause, short_citation};
 use crate::terminal;
 
 /// A lock as `--json` describes it; its name is a spec that `run` and `compare` take.
@@ -21,11 +22,11 @@ pub(crate) struct Entry {
     /// Whom it favours.
     favour: String,
     waiting: Vec<&'static str>,
-    fairness: &'static str,
+    fairness: String,
     bytes: usize,
     bytes_per_waiter: usize,
     try_lock: bool,
-    timed: &'static str,
+    timed: String,
     downgrade: bool,
     recursion: &'static str,
     citation: &'static str,
@@ -35,37 +36,39 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Of what a spec names.
-    fn of(spec: &RwSpec) -> Self {
-        let algorithm = spec.algorithm();
+    fn of(spec: &Spec) -> Self {
+        let lock = spec.base.info();
+        let descriptor = lock.descriptor;
+        let facts = descriptor.rw().expect("a reader-writer lock");
         let plain = Self {
             name: spec.to_string(),
             kind: "rwlock",
-            algorithm: algorithm.name,
+            algorithm: descriptor.name,
             wrapper: None,
-            favour: algorithm.favour.to_string(),
-            waiting: vec![algorithm.waiting],
-            fairness: algorithm.fairness,
-            bytes: algorithm.bytes,
-            bytes_per_waiter: algorithm.bytes_per_waiter,
+            favour: facts.favour.to_string(),
+            waiting: vec![lock.waiting.word()],
+            fairness: descriptor.fairness().to_string(),
+            bytes: descriptor.bytes,
+            bytes_per_waiter: descriptor.bytes_per_waiter,
             // Every one has these.
             try_lock: true,
             downgrade: true,
-            timed: algorithm.timed,
-            recursion: algorithm.recursion,
-            citation: algorithm.citation.text,
-            citation_key: algorithm.citation.key,
-            summary: algorithm.summary,
+            timed: descriptor.timed.to_string(),
+            recursion: facts.recursion,
+            citation: descriptor.citation.text,
+            citation_key: descriptor.citation.key,
+            summary: descriptor.summary,
         };
-        if !spec.bravo {
+        if spec.wrapper.is_none() {
             return plain;
         }
-        let RwAlgorithm { name, fairness, bytes, timed, recursion, citation, summary, .. } = bravo::ALGORITHM;
+        let Descriptor { name, bytes, timed, citation, summary, .. } = bravo::DESCRIPTOR;
         Self {
             wrapper: Some(name),
-            fairness,
+            fairness: bravo::DESCRIPTOR.fairness().to_string(),
             bytes: bytes + plain.bytes,
-            timed,
-            recursion,
+            timed: timed.to_string(),
+            recursion: bravo::DESCRIPTOR.rw().map_or("", |facts| facts.recursion),
             citation: citation.text,
             citation_key: citation.key,
             summary,
@@ -75,8 +78,8 @@ impl Entry {
 
     /// All locks.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let plain = RW_LOCKS.iter().map(|lock| RwSpec::plain(lock.id));
-        let biased = RW_LOCKS.iter().filter_map(|lock| RwSpec::biased(lock.id));
+        let plain = rwlocks().map(|lock| Spec::plain(lock.id));
+        let biased = rwlocks().filter_map(|lock| Spec::wrapped(WrapperId::Bravo, lock.id));
         plain.chain(biased).map(|spec| Self::of(&spec))
     }
 }
@@ -93,13 +96,13 @@ pub(crate) struct Info {
 
 impl Info {
     /// Of what a spec names.
-    pub(crate) fn of(spec: &RwSpec) -> Self {
-        let algorithm = if spec.bravo { &bravo::ALGORITHM } else { spec.algorithm() };
+    pub(crate) fn of(spec: &Spec) -> Self {
+        let lock = if spec.wrapper.is_some() { &bravo::DESCRIPTOR } else { spec.descriptor() };
         Self {
             entry: Entry::of(spec),
-            properties: algorithm.properties,
-            deviations: algorithm.deviations,
-            avoid: algorithm.avoid,
+            properties: lock.properties,
+            deviations: lock.deviations,
+            avoid: lock.avoid,
         }
     }
 
@@ -132,15 +135,15 @@ impl Info {
 }
 
 /// A line of it.
-fn row(name: &str, favour: &str, waiting: &str, bytes: &str, writer: &str, lock: &RwAlgorithm) -> Vec<Cell> {
+fn row(name: &str, favour: &str, waiting: &str, bytes: &str, writer: &str, lock: &Descriptor) -> Vec<Cell> {
     vec![
         Cell::new(name).add_attribute(Attribute::Bold),
         Cell::new(favour),
         Cell::new(waiting),
-        Cell::new(first_clause(lock.fairness)),
+        Cell::new(first_clause(&lock.fairness().to_string())),
         Cell::new(bytes),
         Cell::new(writer),
-        Cell::new(first_clause(lock.timed)),
+        Cell::new(first_clause(&lock.timed.to_string())),
         Cell::new(short_citation(lock.citation.text)),
     ]
 }
@@ -149,14 +152,16 @@ fn row(name: &str, favour: &str, waiting: &str, bytes: &str, writer: &str, lock:
 pub(crate) fn table() -> String {
     let mut table = terminal::wrapping_table();
     table.set_header(["rwlock", "favours", "waiting", "fairness", "bytes", "+ writer", "timed", "citation"]);
-    for lock in RW_LOCKS {
-        let algorithm = lock.algorithm;
-        let (favour, bytes) = (algorithm.favour.to_string(), algorithm.bytes.to_string());
-        let writer = algorithm.bytes_per_waiter.to_string();
-        table.add_row(row(lock.name, &favour, algorithm.waiting, &bytes, &writer, algorithm));
+    for lock in rwlocks() {
+        let descriptor = lock.descriptor;
+        let facts = descriptor.rw().expect("a reader-writer lock");
+        let (favour, bytes) = (facts.favour.to_string(), descriptor.bytes.to_string());
+        let writer = descriptor.bytes_per_waiter.to_string();
+        table.add_row(row(lock.name, &favour, lock.waiting.word(), &bytes, &writer, descriptor));
     }
-    let (name, bytes) = (format!("{}(LOCK)", bravo::ALGORITHM.name), format!("+{}", bravo::ALGORITHM.bytes));
-    table.add_row(row(&name, "as LOCK", "as LOCK", &bytes, "+0", &bravo::ALGORITHM));
+    let (name, bytes) =
+        (format!("{}(LOCK)", bravo::DESCRIPTOR.name), format!("+{}", bravo::DESCRIPTOR.bytes));
+    table.add_row(row(&name, "as LOCK", "as LOCK", &bytes, "+0", &bravo::DESCRIPTOR));
     if let Some(names) = table.column_mut(0) {
         names.set_constraint(ColumnConstraint::ContentWidth);
     }

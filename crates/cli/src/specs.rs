@@ -1,12 +1,15 @@
 //! Lock specs as users type them.
 
-use lockwork_locks::spec::Choice;
+use lockwork_locks::registry::Choice;
 
 use crate::error::Failure;
 
+/// The spec that means: no library at all.
+pub(crate) const NO_PRELOAD: &str = "pthread";
+
 /// Parses a spec; the error is a sentence that names the mend.
 pub(crate) fn parse(text: &str) -> Result<Choice, Failure> {
-    if text.trim() == "pthread" {
+    if text.trim() == NO_PRELOAD {
         return Err(Failure::usage(
             "`pthread` means no Lockwork at all, which only `compare` knows; start the program without \
              `lockwork run`, or use `passthrough`",
@@ -24,6 +27,6 @@ pub(crate) fn parse(text: &str) -> Result<Choice, Failure> {
 /// For what measures mutexes alone.
 pub(crate) fn no_mutex(spec: &str) -> Failure {
     Failure::usage(format!(
-        "`{spec}` names a reader-writer lock, and only mutexes are measured here: name a mutex alone"
+        "`{spec}` says what serves reader-writer locks, and only mutexes are measured here: name a mutex alone"
     ))
 }

@@ -97,7 +97,7 @@ fn medians_ratios_and_verdicts() {
     assert!(cell(&document, "ttas", 8, "wall")["median"]["value"].as_f64().unwrap() > 0.0);
 
     let runs = document["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 4 * 2 * (1 + 5));
+    assert_eq!(runs.len(), 4 * 2 * (1 + 7));
     for run in runs {
         assert_eq!(run["outcome"], "ok");
         assert!(run["values"]["score"].is_number() && run["values"]["wall"] == run["wall_s"]);
@@ -106,12 +106,12 @@ fn medians_ratios_and_verdicts() {
             run["competing_cpu_s"].is_number() && run["user_s"].is_number() && run["system_s"].is_number()
         );
     }
-    for file in ["report.html", "results.json", "runs.csv"] {
+    for file in ["report.html", "results.json", "runs.csv", "meta.json", "table.txt"] {
         assert!(bench.out().join(file).metadata().unwrap().len() > 0, "{file}");
     }
     let csv = std::fs::read_to_string(bench.out().join("runs.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + runs.len());
-    assert!(csv.lines().next().unwrap().ends_with("reason,metric:score,metric:p99,metric:wall"));
+    assert!(csv.lines().next().unwrap().ends_with("reason,metric:score,metric:p99,metric:wall,served"));
 }
 
 /// Every round has each cell once, whatever the order.
@@ -186,7 +186,7 @@ fn collapse_crash_and_silence_are_never_averaged_away() {
         ("futex", "no `score` in the output; its last line: no figures today"),
     ] {
         let failed = cell(&document, lock, 8, "score");
-        assert_eq!((&failed["verdict"], &failed["note"]), (&"failed".into(), &"failed (5/5 runs)".into()));
+        assert_eq!((&failed["verdict"], &failed["note"]), (&"failed".into(), &"failed (7/7 runs)".into()));
         assert!(failed["median"].is_null());
         let runs = document["runs"].as_array().unwrap();
         let run = runs.iter().find(|run| run["lock"] == lock).unwrap();
@@ -210,8 +210,8 @@ fn a_lock_that_sometimes_collapses_has_collapsed() {
     let (_, stdout, _) = output(&mut command);
     let document: Value = serde_json::from_str(&stdout).unwrap();
     let cell = document["summary"].as_array().unwrap().iter().find(|cell| cell["lock"] == "ttas").unwrap();
-    assert_eq!(cell["note"], "collapsed (1/5 timed out)");
-    assert_eq!((&cell["ok"], &cell["timed_out"], cell["median"].is_null()), (&4.into(), &1.into(), true));
+    assert_eq!(cell["note"], "collapsed (1/7 timed out)");
+    assert_eq!((&cell["ok"], &cell["timed_out"], cell["median"].is_null()), (&6.into(), &1.into(), true));
 }
 
 #[test]
@@ -234,13 +234,14 @@ fn a_hopeless_comparison_stops_after_one_round() {
 }
 
 #[test]
-fn one_run_is_too_few_for_a_verdict() {
+fn five_rounds_are_too_few_for_a_verdict() {
     let bench = Bench::new();
     let (_, document) = bench.compare(
-        &["--locks", "pthread,ttas", "--threads", "2", "--runs", "2", "--metric", SCORE],
+        &["--locks", "pthread,ttas", "--threads", "2", "--runs", "5", "--metric", SCORE],
         &["ttas=50"],
     );
-    assert_eq!(cell(&document, "ttas", 2, "score")["verdict"], "too_few_runs");
+    let cell = cell(&document, "ttas", 2, "score");
+    assert_eq!((&cell["verdict"], &cell["ratio"]["value"]), (&"not_enough_rounds".into(), &0.5.into()));
 }
 
 #[test]
@@ -252,7 +253,7 @@ fn the_table_says_it_all() {
     let (_, stdout, stderr) = output(command.args(["{threads}", "ttas=50", "ticket=hang"]));
     for expected in [
         "score: median, higher is better",
-        "× pthread",
+        "× pthread (paired)",
         "0.50×",
         "slower",
         "collapsed (1/1 timed out, gave up)",
@@ -316,4 +317,145 @@ fn ctrl_c_kills_the_run_and_prints_what_is_there() {
     for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
         eventually("the end of the run's processes", || has_ended(pid));
     }
+}
+
+/// The host's speed changes tenfold between rounds, and `ttas` does a tenth more than `pthread` in each of them.
+#[test]
+fn a_drifting_host_hides_no_difference() {
+    let bench = Bench::new();
+    let drifting = script(
+        bench.directory.path(),
+        "drifting",
+        "#!/bin/sh\nlock=${LOCKWORK_LOCK:-pthread}\ncd \"$(dirname \"$0\")\"\necho >> \"count-$lock\"\n\
+         set -- 1000 100 700 300 150 900 200 500\nshift $(($(wc -l < \"count-$lock\") - 1))\n\
+         [ $lock = ttas ] && score=$(($1 * 11 / 10)) || score=$1\necho \"score: $score ops/sec\"\n",
+    );
+    let mut command = lockwork();
+    command.args(["compare", "--json", "--no-report", "--locks", "pthread,ttas,tas", "--metric", SCORE]);
+    let (_, stdout, _) = output(command.args(["--", drifting.to_str().unwrap()]));
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    let cell = |lock: &str| {
+        document["summary"].as_array().unwrap().iter().find(|cell| cell["lock"] == lock).unwrap().clone()
+    };
+    let faster = cell("ttas");
+    assert_eq!((&faster["verdict"], &faster["ratio"]["low"]), (&"faster".into(), &1.1.into()), "{faster}");
+    assert_eq!(faster["pairs"], 7);
+    let alike = |name| [&faster[name]["low"], &faster[name]["high"]].map(|end| end.as_f64().unwrap());
+    let [low, high] = alike("median");
+    assert!(low < 0.5 * high, "the medians' intervals overlap by far: {faster}");
+    assert_eq!(cell("tas")["verdict"], "no_difference");
+}
+
+/// Every lock is compared with itself under the first build.
+#[test]
+fn builds_of_the_library_are_compared_lock_by_lock() {
+    let bench = Bench::new();
+    let build = |name: &str| {
+        let path = bench.directory.path().join(name);
+        std::fs::copy(common::harmless_library(), &path).unwrap();
+        format!("{}={}", &name[..3], path.display())
+    };
+    let program = script(
+        bench.directory.path(),
+        "builds",
+        "#!/bin/sh\ncase $LOCKWORK_LOCK-$LD_PRELOAD in\nttas-*new.so) score=200 ;;\nticket-*) score=50 ;;\n*) score=100 ;;\nesac\n\
+         echo \"score: $score ops/sec\"\n",
+    );
+    let mut command = lockwork();
+    command.args(["compare", "--json", "--locks", "pthread,ttas,ticket", "--metric", SCORE, "--out"]);
+    command.arg(bench.out()).args(["--libraries", &[build("old.so"), build("new.so")].join(",")]);
+    let (status, stdout, stderr) = output(command.args(["--", program.to_str().unwrap()]));
+    assert_eq!(status, Some(0), "{stderr}");
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        document["locks"],
+        serde_json::json!(["pthread", "ttas@old", "ttas@new", "ticket@old", "ticket@new"])
+    );
+    assert_eq!(document["libraries"][1]["label"], "new");
+    let said: Vec<(&str, &str, Option<f64>)> = document["summary"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| {
+            let text = |name: &str| cell[name].as_str().unwrap();
+            (text("baseline"), text("verdict"), cell["ratio"]["value"].as_f64())
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("pthread", "baseline", None),
+            ("ttas@old", "baseline", None),
+            ("ttas@old", "faster", Some(2.0)),
+            ("ticket@old", "baseline", None),
+            ("ticket@old", "no_difference", Some(1.0)),
+        ]
+    );
+    let table = std::fs::read_to_string(bench.out().join("table.txt")).unwrap();
+    assert!(table.contains("× old (paired)") && table.contains("@new is "), "{table}");
+}
+
+#[test]
+fn what_was_served_is_said_and_is_no_figure() {
+    let bench = Bench::new();
+    let program = script(
+        bench.directory.path(),
+        "served",
+        "#!/bin/sh\nlock=${LOCKWORK_LOCK:-pthread}\necho \"score: 100 ops/sec\"\n[ -z \"$LOCKWORK_VERBOSE\" ] || case $lock in\n\
+         ttas) echo \"lockwork: a[7]: served 2 mutexes by ttas, 3 rwlocks by rw-futex; forwarded to glibc 1 mutexes\" ;;\n\
+         ticket*) echo \"lockwork: b[8]: served nothing; forwarded to glibc 0 mutexes\" ;;\nesac >&2\n",
+    );
+    let mut command = lockwork();
+    command.args([
+        "compare",
+        "--locks",
+        "pthread,ttas,ticket+pthread,tas",
+        "--metric",
+        r"=(\d+) \S+",
+        "--out",
+    ]);
+    command.arg(bench.out()).args(["--", program.to_str().unwrap()]);
+    let (status, stdout, stderr) = output(&mut command);
+    assert_eq!(status, Some(0), "{stderr}");
+    for expected in [
+        "pthread: every lock is glibc's, without the library",
+        "ttas: served 2 mutexes by ttas, 3 rwlocks by rw-futex; forwarded to glibc 1 mutexes",
+        "tas: the library said nothing",
+        "Figures of `ttas` are of mutexes and of reader-writer locks. `ttas+pthread` leaves reader-writer locks to glibc",
+        "`ticket+pthread` served no lock of the program",
+    ] {
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
+    }
+    let csv = std::fs::read_to_string(bench.out().join("runs.csv")).unwrap();
+    assert!(csv.lines().skip(1).all(|line| line.contains(",100,")), "{csv}");
+    // Only the first round is asked.
+    assert_eq!(csv.matches("rw-futex").count(), 1, "{csv}");
+}
+
+#[test]
+fn a_report_can_be_made_again_from_what_was_measured() {
+    let bench = Bench::new();
+    let options = ["--locks", "pthread,ttas,ticket", "--threads", "2,8", "--metric", SCORE, "--timeout", "3"];
+    bench.compare(
+        &[&options[..], &["--commit", "abc123"]].concat(),
+        &["ttas=50", "ticket-8=hang", "ticket-2=fail"],
+    );
+    let made = ["report.html", "results.json", "table.txt"].map(|file| bench.out().join(file));
+    let read = || made.each_ref().map(|file| std::fs::read_to_string(file).unwrap());
+    let before = read();
+    made.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    // From a directory above it.
+    let mut command = common::bare_lockwork();
+    let (status, stdout, stderr) =
+        output(command.arg("compare").arg("--report-from").arg(bench.directory.path()));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("report.html"), "{stdout}");
+    assert_eq!(read(), before);
+    assert!(before[2].contains("commit abc123"), "{}", before[2]);
+
+    std::fs::write(bench.out().join("runs.csv"), "lock,threads,outcome\nmcs,2,ok\n").unwrap();
+    let (status, _, stderr) =
+        output(common::bare_lockwork().arg("compare").arg("--report-from").arg(bench.out()));
+    assert_eq!(status, Some(2));
+    assert!(stderr.contains("line 2: ") && stderr.contains("no lock `mcs`"), "{stderr}");
 }

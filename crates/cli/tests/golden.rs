@@ -5,11 +5,15 @@ mod common;
 
 use common::{bare_lockwork, lockwork, output, script};
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 16] = [
     "run",
     "compare",
+    "profile",
+    "advise",
+    "top",
     "bench",
     "sim",
+    "study",
     "calibrate",
     "list",
     "info",
@@ -38,6 +42,9 @@ fn help_of_every_command() {
     for command in COMMANDS {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"]));
     }
+    insta::assert_snapshot!("help_study_report", transcript(&["study", "report", "--help"]));
+    insta::assert_snapshot!("help_profile_report", transcript(&["profile", "report", "--help"]));
+    insta::assert_snapshot!("help_study_run", transcript(&["study", "run", "--help"]));
     insta::assert_snapshot!("help_policy_check", transcript(&["policy", "check", "--help"]));
 }
 
@@ -72,6 +79,8 @@ fn the_list_as_json() {
         "k42-stp",
         "futex",
         "gcr(mcs-stp)",
+        "fc",
+        "sanl-numa",
     ] {
         let entry = entries.iter().find(|entry| entry["name"] == name).unwrap_or_else(|| panic!("{name}"));
         assert!(entry["bytes"].is_u64() && entry["citation"].is_string() && entry["fairness"].is_string());
@@ -88,6 +97,8 @@ fn what_is_known_of_a_lock() {
         "an algorithm is known by its name, too"
     );
     assert!(transcript(&["info", "gcr"]).contains("promote"));
+    assert!(transcript(&["info", "rcl(servers=2)"]).contains("set to 2"));
+    assert!(transcript(&["run", "--lock", "rcl", "--", "true"]).contains("lockwork_delegate_t"));
     let (_, stdout, _) = output(lockwork().args(["info", "gcr(ticket, active=3)", "--json"]));
     let info: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(info["inner"]["name"], "ticket");
@@ -245,7 +256,7 @@ fn a_bad_topology_is_refused() {
     let (status, _, stderr) =
         output(lockwork().env("LOCKWORK_TOPOLOGY", "nodes:4").args(["run", "--", "true"]));
     assert_eq!(status, Some(2));
-    assert!(stderr.contains("LOCKWORK_TOPOLOGY `nodes:4`"), "{stderr}");
+    assert!(stderr.contains("LOCKWORK_TOPOLOGY=`nodes:4`"), "{stderr}");
 }
 
 #[test]
@@ -299,4 +310,44 @@ fn the_doctor_looks_at_machine_and_program() {
     let (status, stdout, _) = output(lockwork().args(["doctor", "no-such-program"]));
     assert_eq!(status, Some(1));
     assert!(stdout.contains("FAIL"), "{stdout}");
+}
+
+/// What cannot be profiled or reported: one line that says why.
+#[test]
+fn bad_profiles() {
+    let own = std::process::id();
+    for (arguments, expected) in [
+        (
+            "profile report /nonexistent",
+            "profile `/nonexistent` cannot be read: no such file or directory; check the path",
+        ),
+        ("profile report /dev/null", "profile `/dev/null` cannot be read: it is no profile of lockwork's"),
+        ("profile report /", "profile `/` cannot be read: is a directory"),
+        (
+            "advise /nonexistent",
+            "profile `/nonexistent` cannot be read: no such file or directory; check the path",
+        ),
+        ("top 4194305", "there is no process 4194305"),
+        (
+            &format!("top {own}"),
+            &format!("process {own} is not being recorded; start it by `lockwork profile -- CMD`"),
+        ),
+        (
+            "profile -o /nonexistent/x -- true",
+            "cannot record in `/nonexistent/x`: no such file or directory; give another place by --output",
+        ),
+        (
+            "profile -o /tmp -- true",
+            "cannot record in `/tmp`: is a directory; give another place by --output",
+        ),
+        (
+            "profile -- no-such-program",
+            "program `no-such-program` not found in PATH; check the spelling, or give its path",
+        ),
+    ] {
+        let text = transcript(&arguments.split(' ').collect::<Vec<_>>());
+        let (_, message) = text.split_once("--- stderr\n").expect("a message");
+        assert_eq!(message, format!("lockwork: {expected}\n"), "{arguments}");
+        assert!(!text.contains("--- stdout"), "{text}");
+    }
 }

@@ -139,7 +139,7 @@ fn everything_has_a_name(browser: &mut Browser) {
     assert_eq!(images.len(), 2 * THREADS * (LOCKS + LOCKS - 1), "{images:?}");
     for expected in [
         "ticket, 32 threads: collapsed (1/1 timed out, gave up)",
-        "mcs-stp, 8 threads: failed (5/5 runs)",
+        "mcs-stp, 8 threads: failed (7/7 runs)",
         "ttas, 2 threads: score 250.0 (95% interval 250.0 – 250.0); 2.50× the baseline's (2.50× – 2.50×); faster",
     ] {
         assert!(images.contains(&expected), "{expected}: {images:#?}");
@@ -206,7 +206,7 @@ fn tables_have_the_same_figures(browser: &mut Browser) {
         "2.50×",
         "2.50× – 2.50×",
         "faster",
-        "5"
+        "7"
     ])));
     assert!(rows.contains(&json!([
         "32",
@@ -290,7 +290,7 @@ fn without_javascript_nothing_is_missing() {
     // With one thread count: values and ratios for each of two metrics.
     assert_eq!(count("svg.chart"), 4);
     assert_eq!(count(".pt[tabindex='0'] > title"), 2 * (LOCKS + LOCKS - 1));
-    assert_eq!(count("#values-0-title ~ .pt .run"), 5 * LOCKS);
+    assert_eq!(count("#values-0-title ~ .pt .run"), 7 * LOCKS);
     assert_eq!(count(".legend li"), 2 * LOCKS);
     assert_eq!(complaints(&browser), Vec::<&Value>::new());
     assert_no_request_leaves(&browser, &url);

@@ -38,7 +38,7 @@ fn the_environment_tells_the_library_what_to_do() {
         environment(&["--lock", "passthrough", "--no-follow"], None),
         [&preload, "LOCKWORK_LOCK=passthrough", "LOCKWORK_NO_FOLLOW=1"]
     );
-    let default = format!("LOCKWORK_LOCK={}", lockwork_locks::catalogue::DEFAULT);
+    let default = format!("LOCKWORK_LOCK={}", lockwork_locks::registry::DEFAULT);
     assert_eq!(environment(&[], None), [preload, default]);
 }
 
@@ -76,7 +76,7 @@ fn the_spinning_time_is_measured_once_or_given() {
     let (status, _, stderr) = spin_ns(&[], Some("long"));
     assert_eq!(status, Some(2));
     assert!(
-        stderr.contains("LOCKWORK_SPIN_NS `long` is no number of nanoseconds: write for example 5000"),
+        stderr.contains("LOCKWORK_SPIN_NS=`long` is no number of nanoseconds: write for example 5000"),
         "{stderr}"
     );
 }

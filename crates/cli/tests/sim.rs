@@ -286,7 +286,7 @@ fn published_claims_are_judged() {
     let rows = rows.as_array().expect("an array");
     assert_eq!(rows.len(), 6 + 4);
     for row in rows {
-        for key in ["claim", "source", "published", "ours", "band", "verdict"] {
+        for key in ["claim", "source", "published", "rule", "ours", "band", "verdict"] {
             assert!(row[key].is_string(), "{row}");
         }
     }

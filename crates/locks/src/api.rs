@@ -1,8 +1,11 @@
 //! The interface of every lock.
 
+use core::ptr;
+
 use lockwork_platform::{Deadline, Platform};
 
-use crate::knobs::BaseKnobs;
+use crate::knobs::Knobs;
+use crate::wait::{Patience, Wait, endless};
 
 /// A mutual-exclusion lock, shaped like `lock_api::RawMutex` but with a token.
 ///
@@ -24,30 +27,51 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
     /// Takes the knobs that were given for the lock, before its first use or, at the latest, while other threads already
     /// use it. A lock ignores those that it does not have, and keeps its default for those not given.
     #[inline]
-    fn configure(&self, knobs: &BaseKnobs) {
+    fn configure(&self, knobs: &Knobs) {
         let _ = knobs;
     }
 
     /// Acquires, waiting as long as it takes. Not re-entrant: a holder that locks again waits for ever.
+    #[inline(always)]
     #[must_use = "the token is needed to unlock"]
-    fn lock(&self) -> Self::Token;
+    fn lock(&self) -> Self::Token {
+        match self.lock_fast() {
+            Some(token) => token,
+            None => lock_endlessly(self),
+        }
+    }
 
     /// Acquires if that is possible without waiting. Succeeds on a quiescent unlocked lock; may fail
     /// while the lock is being released.
     #[must_use = "the token is needed to unlock"]
     fn try_lock(&self) -> Option<Self::Token>;
 
-    /// Acquires if the lock is free, for a caller that expects it to be, and will wait if it is not: unlike
+    /// The fast path: acquires if the lock is free, for a caller that expects it to be, and will wait if it is not. Unlike
     /// [`RawLock::try_lock`] it need not spare the holder a transfer of the lock's cache line.
     #[inline(always)]
     #[must_use = "the token is needed to unlock"]
-    fn attempt(&self) -> Option<Self::Token> {
+    fn lock_fast(&self) -> Option<Self::Token> {
         self.try_lock()
     }
 
-    /// Acquires, or gives up when the deadline has passed. Tries at least once.
+    /// The slow path: acquires after [`RawLock::lock_fast`] has failed, waiting as `wait` says, which also is what the
+    /// calling thread is registered for. `None`: the deadline passed. Tries at least once.
     #[must_use = "the token is needed to unlock"]
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token>;
+    fn lock_slow(&self, wait: &Wait) -> Option<Self::Token>;
+
+    /// Both paths, for a lock that is a part of what `wait` is for.
+    #[inline]
+    #[must_use = "the token is needed to unlock"]
+    fn lock_with(&self, wait: &Wait) -> Option<Self::Token> {
+        self.lock_fast().or_else(|| self.lock_slow(wait))
+    }
+
+    /// Acquires, or gives up when the deadline has passed. Tries at least once.
+    #[inline]
+    #[must_use = "the token is needed to unlock"]
+    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
+        self.lock_fast().or_else(|| lock_until(self, Some(deadline)))
+    }
 
     /// Releases. May be called by another thread than the locker's.
     ///
@@ -76,6 +100,40 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
     #[inline]
     unsafe fn dispose(&self) {}
 }
+
+/// What the waiters of a lock that stands for itself are known by.
+#[inline(always)]
+pub(crate) fn address<L: ?Sized>(lock: &L) -> usize {
+    ptr::from_ref(lock).cast::<()>() as usize
+}
+
+/// The slow path of a lock that stands for itself.
+#[cold]
+pub(crate) fn lock_until<P: Platform, L: RawLock<P> + ?Sized>(
+    lock: &L,
+    deadline: Option<Deadline>,
+) -> Option<L::Token> {
+    Wait::run::<P, _>(address(lock), deadline, |wait| lock.lock_slow(wait))
+}
+
+/// As [`lock_until`], for as long as it takes. One call, so that the fast path before it needs no stack.
+#[cold]
+#[inline(never)]
+fn lock_endlessly<P: Platform, L: RawLock<P> + ?Sized>(lock: &L) -> L::Token {
+    endless(Wait::run::<P, _>(address(lock), None, |wait| lock.lock_slow(wait)))
+}
+
+/// Waits until `lock`, which no thread acquires any more, is released.
+pub(crate) fn until_released<P: Platform, L: RawLock<P>>(lock: &L) {
+    let mut patience = Patience::new::<P>();
+    while lock.is_locked() {
+        patience.pause::<P>();
+    }
+}
+
+/// The word of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Held(pub usize);
 
 /// What a holder keeps. It can be stored as one word, which is 0 for "none".
 ///

@@ -48,19 +48,18 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, Clock, Deadline, FutexCell, Platform};
 
 use crate::api::{RawLock, Token};
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::knobs::BaseKnobs;
-use crate::wait::{expired, registered};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::knobs::Knobs;
+use crate::wait::{Wait, endless, expired};
 
 /// What is known of biasing.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "biased",
     family: Family::Biased,
-    fairness: "as the lock that it wraps",
+    order: Order::OfInner,
     bytes: 8,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "as the lock that it wraps",
+    timed: Timed::OfInner(""),
+    proofs: &[Proof { source: file!(), by: &["biased(tas)", "biased(futex)"] }],
     citation: Citation {
         key: "kawachiya02",
         text: "Kawachiya, Koseki, Onodera: Lock reservation: Java locks can mostly do without atomic operations. \
@@ -70,6 +69,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
     properties: "Two plain stores a pair before the second thread comes, the wrapped lock and a load after.",
     deviations: "The bias does not come back once revoked. The revocation is a barrier in all threads, not a stop of the first.",
     avoid: "Locks that several threads use from the start.",
+    largest_inner: LARGEST_INNER,
+    ..Descriptor::MUTEX
 };
 
 /// Nobody has used the lock yet.
@@ -220,19 +221,18 @@ impl<P: Platform, L: RawLock<P>> Biased<P, L> {
     }
 
     /// Acquires by the wrapped lock; `None` when the deadline has passed.
-    #[cold]
-    fn acquire_slowly(&self, deadline: Option<Deadline>) -> Option<BiasedToken<L::Token>> {
+    fn acquire_slow(&self, wait: &Wait) -> Option<BiasedToken<L::Token>> {
         if self.claim() {
             return Some(BiasedToken::Held);
         }
-        // From before the wrapped lock is held until the revocation is over: a child of `fork` must find every ghost.
-        registered::<P, _>(self.address(), || {
-            let token = match deadline {
-                None => self.inner().lock(),
-                Some(deadline) => self.inner().try_lock_until(deadline)?,
-            };
-            self.keep(token, || self.wait_for_owner(deadline))
-        })
+        let token = self.inner().lock_with(wait)?;
+        self.keep(token, || self.wait_for_owner(wait.deadline))
+    }
+
+    /// As [`Biased::acquire_slow`], for a lock that stands for itself and waits as long as it takes.
+    #[cold]
+    fn acquire_endlessly(&self) -> BiasedToken<L::Token> {
+        endless(Wait::run::<P, _>(self.address(), None, |wait| self.acquire_slow(wait)))
     }
 
     /// Keeps the wrapped lock if it is the lock now, or becomes so as long as `wait` says to go on; else releases it.
@@ -288,7 +288,7 @@ unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Biased<P, L> {
         }
     }
 
-    fn configure(&self, knobs: &BaseKnobs) {
+    fn configure(&self, knobs: &Knobs) {
         self.inner().configure(knobs);
     }
 
@@ -300,10 +300,7 @@ unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Biased<P, L> {
         if self.owner.load(Relaxed) == REVOKED {
             return BiasedToken::Inner(self.inner().lock());
         }
-        match self.acquire_slowly(None) {
-            Some(token) => token,
-            None => unreachable!("an acquisition without a deadline ends with the lock"),
-        }
+        self.acquire_endlessly()
     }
 
     fn try_lock(&self) -> Option<Self::Token> {
@@ -314,8 +311,19 @@ unsafe impl<P: Platform, L: RawLock<P>> RawLock<P> for Biased<P, L> {
         self.keep(token, || false)
     }
 
+    fn lock_slow(&self, wait: &Wait) -> Option<Self::Token> {
+        self.acquire_slow(wait)
+    }
+
+    fn lock_with(&self, wait: &Wait) -> Option<Self::Token> {
+        if self.acquire_by_bias() { Some(BiasedToken::Held) } else { self.acquire_slow(wait) }
+    }
+
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        if self.acquire_by_bias() { Some(BiasedToken::Held) } else { self.acquire_slowly(Some(deadline)) }
+        if self.acquire_by_bias() {
+            return Some(BiasedToken::Held);
+        }
+        Wait::run::<P, _>(self.address(), Some(deadline), |wait| self.acquire_slow(wait))
     }
 
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! Knobs: what a lock spec may set, by name.
 
-/// A knob of the lock spec, one of the set `K`.
+/// A knob of the lock spec.
 #[derive(Debug)]
-pub struct Knob<K> {
+pub struct Knob {
     /// Name in a spec.
     pub name: &'static str,
     /// Smallest value.
@@ -14,23 +14,63 @@ pub struct Knob<K> {
     /// What it does.
     pub meaning: &'static str,
     /// The value given, if any.
-    pub get: fn(&K) -> Option<u32>,
+    pub get: fn(&Knobs) -> Option<u32>,
     /// Gives a value.
-    pub set: fn(&mut K, u32),
+    pub set: fn(&mut Knobs, u32),
 }
 
-/// The knobs of a lock itself, as given; `None` = the lock's default. Wrappers have their own.
+/// The knobs of a lock or of a wrapper, as given; `None` = the default, mostly chosen for the machine. Which of them a lock
+/// has, its [`Descriptor`](crate::describe::Descriptor) says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BaseKnobs {
+pub struct Knobs {
     /// Hand-overs in a row within a NUMA node (or another part of the machine) before the others get their turn.
     pub pass_limit: Option<u32>,
     /// Sleepers that a lock wakes at a time, for locks that wake several.
     pub wake: Option<u32>,
+    /// A thread that finds more active threads than this becomes passive.
+    pub active: Option<u32>,
+    /// The first passive thread joins when no more than this many are active.
+    pub join: Option<u32>,
+    /// Acquisitions between two unconditional admissions of a passive thread.
+    pub promote: Option<u32>,
+    /// Restriction begins when this many threads hold the lock or wait for it.
+    pub enable: Option<u32>,
+    /// Restriction ends when nobody is passive and no more than this many are active.
+    pub idle: Option<u32>,
+    /// Pauses, at most, between two looks of the first passive thread at the number of active ones.
+    pub check_max: Option<u32>,
+    /// Pauses of the first passive thread before it sleeps.
+    pub spin: Option<u32>,
+    /// Acquisitions before the threads of another node are preferred (`gcr-numa` only).
+    pub turn: Option<u32>,
+    /// Servers over which the delegates of this kind are distributed.
+    pub servers: Option<u32>,
+    /// Rounds over the requests that a thread serves others at most.
+    pub serve: Option<u32>,
+    /// Pauses before a requester tries to become the one that serves.
+    pub wait: Option<u32>,
+    /// The share of its time, in percent, that a thread spends with a lock from which on it votes for delegation.
+    pub contention: Option<u32>,
 }
 
-impl BaseKnobs {
+impl Knobs {
     /// Nothing given.
-    pub const NONE: Self = Self { pass_limit: None, wake: None };
+    pub const NONE: Self = Self {
+        pass_limit: None,
+        wake: None,
+        active: None,
+        join: None,
+        promote: None,
+        enable: None,
+        idle: None,
+        check_max: None,
+        spin: None,
+        turn: None,
+        servers: None,
+        serve: None,
+        wait: None,
+        contention: None,
+    };
 }
 
 /// The pass limit where none is given.
@@ -39,7 +79,7 @@ pub const PASS_LIMIT: u32 = 64;
 /// The largest pass limit.
 pub const MOST_PASSES: u32 = 65_535;
 
-const MAY_PASS_LOCAL: Knob<BaseKnobs> = Knob {
+const MAY_PASS_LOCAL: Knob = Knob {
     name: "may-pass-local",
     low: 1,
     high: MOST_PASSES,
@@ -50,18 +90,60 @@ const MAY_PASS_LOCAL: Knob<BaseKnobs> = Knob {
 };
 
 /// The knobs of hierarchical locks.
-pub const HIERARCHICAL: &[Knob<BaseKnobs>] = &[MAY_PASS_LOCAL];
+pub const HIERARCHICAL: &[Knob] = &[MAY_PASS_LOCAL];
 
 /// The knobs of hierarchical locks that wake several sleepers at a time.
-pub const WAKING: &[Knob<BaseKnobs>] = &[
+pub const WAKING: &[Knob] = &[
     MAY_PASS_LOCAL,
     Knob {
         name: "wake",
         low: 1,
         high: MOST_PASSES,
-        default: "the CPUs of a NUMA node",
-        meaning: "sleepers of a NUMA node that are woken at a time; 65535 = all",
+        default: "1",
+        meaning: "sleepers of a NUMA node that are woken at a time; the paper wakes as many as the node has CPUs",
         get: |knobs| knobs.wake,
         set: |knobs, value| knobs.wake = Some(value),
+    },
+];
+
+/// The knobs of delegates that need servers.
+pub const SERVED: &[Knob] = &[Knob {
+    name: "servers",
+    low: 1,
+    high: 64,
+    default: "1",
+    meaning: "servers over which the delegates of this name and number are distributed by turns; each has a thread",
+    get: |knobs| knobs.servers,
+    set: |knobs, value| knobs.servers = Some(value),
+}];
+
+/// The knobs of SANL.
+pub const ADAPTIVE: &[Knob] = &[
+    Knob {
+        name: "serve",
+        low: 1,
+        high: 1_000_000,
+        default: "100",
+        meaning: "rounds over all requests that a thread serves the others at most (the paper's T_s)",
+        get: |knobs| knobs.serve,
+        set: |knobs, value| knobs.serve = Some(value),
+    },
+    Knob {
+        name: "wait",
+        low: 0,
+        high: 100_000_000,
+        default: "10000; sanl-plus: 100",
+        meaning: "pauses before a requester that nobody serves tries to serve (the paper's T_w)",
+        get: |knobs| knobs.wait,
+        set: |knobs, value| knobs.wait = Some(value),
+    },
+    Knob {
+        name: "contention",
+        low: 1,
+        high: 100,
+        default: "17",
+        meaning: "percent of its time in the lock from which on a thread votes for delegation (the paper's theta_l)",
+        get: |knobs| knobs.contention,
+        set: |knobs, value| knobs.contention = Some(value),
     },
 ];

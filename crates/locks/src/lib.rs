@@ -9,18 +9,21 @@
 pub mod api;
 pub mod biased;
 pub mod blocking;
-pub mod catalogue;
 pub mod competitive;
 pub mod cond;
-pub mod dispatch;
-pub mod erased;
+pub mod delegation;
+pub mod describe;
 pub mod hierarchical;
+pub mod inplace;
 pub mod knobs;
+#[cfg(test)]
+mod limited;
 pub mod load;
 pub mod queue;
+pub mod registry;
 pub mod restrict;
 pub mod rw;
-pub mod spec;
+pub mod state;
 pub mod wait;
 
 pub use api::{RawLock, RawRwLock};

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use lockwork_locks::RawLock;
-use lockwork_locks::dispatch::SpecVisitor;
-use lockwork_locks::erased::{ErasedLock, Held};
-use lockwork_locks::spec::{self, LockSpec};
+use lockwork_locks::registry::Visitor;
+use lockwork_locks::registry::erased::{ErasedLock, Held};
+use lockwork_locks::registry::{self, Spec};
 use lockwork_platform::{Deadline, Native};
 
 use crate::lock::Lock;
@@ -19,6 +19,10 @@ pub struct SpecError {
 }
 
 impl SpecError {
+    pub(crate) fn new(message: String, offset: usize) -> Self {
+        Self { message, offset }
+    }
+
     /// Byte offset in the spec at which the problem is.
     #[must_use]
     pub fn offset(&self) -> usize {
@@ -34,8 +38,8 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-impl From<spec::SpecError<'_>> for SpecError {
-    fn from(error: spec::SpecError<'_>) -> Self {
+impl From<registry::SpecError<'_>> for SpecError {
+    fn from(error: registry::SpecError<'_>) -> Self {
         Self { message: error.to_string(), offset: error.offset() }
     }
 }
@@ -43,10 +47,10 @@ impl From<spec::SpecError<'_>> for SpecError {
 /// Builds the lock of a spec.
 struct Build;
 
-impl SpecVisitor<Native> for Build {
+impl Visitor<Native> for Build {
     type Output = Box<dyn ErasedLock<Native>>;
 
-    fn visit<L: RawLock<Native> + 'static>(self, new: impl Fn() -> L) -> Self::Output {
+    fn mutex<L: RawLock<Native> + 'static>(self, new: impl Fn() -> L) -> Self::Output {
         Box::new(new())
     }
 }
@@ -55,7 +59,7 @@ impl SpecVisitor<Native> for Build {
 ///
 /// It costs an indirect call more than a lock whose type is known.
 pub struct DynLock {
-    spec: LockSpec,
+    spec: Spec,
     lock: Box<dyn ErasedLock<Native>>,
 }
 
@@ -66,7 +70,7 @@ impl DynLock {
     ///
     /// [`SpecError`], which says what is wrong with the spec and what to write instead.
     pub fn new(spec: &str) -> Result<Self, SpecError> {
-        let spec = LockSpec::parse(spec).map_err(SpecError::from)?;
+        let spec = Spec::mutex(spec).map_err(SpecError::from)?;
         Ok(Self { spec, lock: spec.dispatch(Build) })
     }
 }

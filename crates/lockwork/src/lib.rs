@@ -60,8 +60,9 @@
 //! - `lock_api_0_4`: the same for lock_api 0.4, which most other crates use.
 
 mod condvar;
+mod delegated;
+pub mod delegates;
 mod dynamic;
-mod footprint;
 mod lock;
 #[cfg(feature = "lock_api_0_4")]
 mod lock_api_0_4;
@@ -70,6 +71,7 @@ mod lock_api_0_5;
 pub mod locks;
 mod mutex;
 mod rwlock;
+pub mod servers;
 mod time;
 
 /// What tells the waiters of aware locks whether the thread ahead of them runs: its CPU clock. Programs under
@@ -87,8 +89,8 @@ pub mod monitor {
 }
 
 pub use condvar::{Condvar, Wakeup};
+pub use delegated::{Condition, Delegated, Posted, RunError};
 pub use dynamic::{DynLock, DynMutex, SpecError};
-pub use footprint::Footprint;
 pub use lock::Lock;
 #[cfg(feature = "lock_api_0_4")]
 pub use lock_api_0_4::RawMutex as RawMutex04;

@@ -54,7 +54,7 @@ pub type RwPreferReaders = RwFutex<Native>;
 /// deadlock, and readers may starve.
 pub type RwPreferWriters = RwFutexWriters<Native>;
 
-/// `cst-mutex`: a queue for each NUMA node, in which a release passes over waiters who sleep.
+/// `cst-mutex`: a queue for each NUMA node, in which a release passes over waiters that sleep.
 pub type CstMutex = cst::Cst<Native>;
 
 /// The lock that [`Mutex`](crate::Mutex) uses unless another is named: `cst-mutex`, the default of `lockwork run`.

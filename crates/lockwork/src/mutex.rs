@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 use lockwork_locks::RawLock;
-use lockwork_platform::{Deadline, Native};
+use lockwork_platform::{Deadline, Native, bookmarks};
 
 use crate::lock::{self, Lock};
 use crate::locks::DefaultLock;
@@ -24,12 +24,22 @@ use crate::time;
 /// ```
 #[derive(Default)]
 pub struct Mutex<T: ?Sized, L = DefaultLock> {
-    raw: L,
+    raw: Owned<L>,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the lock gives the value to one thread at a time.
 unsafe impl<T: ?Sized + Send, L: Sync> Sync for Mutex<T, L> {}
+
+/// A lock until its end, when it may be held: by a guard that was leaked.
+#[derive(Default)]
+struct Owned<L>(L);
+
+impl<L> Drop for Owned<L> {
+    fn drop(&mut self) {
+        bookmarks::forget(std::ptr::from_ref(self).addr(), size_of::<Self>());
+    }
+}
 
 impl<T> Mutex<T> {
     /// An unlocked mutex with the default lock.
@@ -64,7 +74,7 @@ impl<T, L> Mutex<T, L> {
     /// *mutex.lock() += 1;
     /// ```
     pub const fn from_lock(lock: L, value: T) -> Self {
-        Self { raw: lock, value: UnsafeCell::new(value) }
+        Self { raw: Owned(lock), value: UnsafeCell::new(value) }
     }
 
     /// The value, for whoever owns the mutex.
@@ -81,7 +91,7 @@ impl<T: ?Sized, L> Mutex<T, L> {
 
     /// The lock. Unlocking it by hand while a guard lives breaks the guard's promise, and is `unsafe` for that.
     pub const fn lock_ref(&self) -> &L {
-        &self.raw
+        &self.raw.0
     }
 }
 
@@ -91,13 +101,13 @@ impl<T: ?Sized, L: Lock> Mutex<T, L> {
     /// A thread that locks a mutex it holds waits for ever.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T, L> {
-        MutexGuard { mutex: self, token: self.raw.lock() }
+        MutexGuard { mutex: self, token: self.raw.0.lock() }
     }
 
     /// Locks if that needs no waiting. May fail while the lock is being released.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T, L>> {
-        self.guard(self.raw.try_lock())
+        self.guard(self.raw.0.try_lock())
     }
 
     /// Locks, or gives up after `timeout`. Tries at least once.
@@ -113,22 +123,22 @@ impl<T: ?Sized, L: Lock> Mutex<T, L> {
     /// assert!(mutex.try_lock_for(Duration::ZERO).is_some());
     /// ```
     pub fn try_lock_for(&self, timeout: Duration) -> Option<MutexGuard<'_, T, L>> {
-        self.guard(self.raw.try_lock_until(time::after(timeout)))
+        self.guard(self.raw.0.try_lock_until(time::after(timeout)))
     }
 
     /// Locks, or gives up at `deadline`. Tries at least once.
     pub fn try_lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, T, L>> {
-        self.guard(self.raw.try_lock_until(time::at(deadline)))
+        self.guard(self.raw.0.try_lock_until(time::at(deadline)))
     }
 
     /// As [`Mutex::try_lock_until`], with a deadline on either clock.
     pub fn try_lock_by(&self, deadline: Deadline) -> Option<MutexGuard<'_, T, L>> {
-        self.guard(self.raw.try_lock_until(deadline))
+        self.guard(self.raw.0.try_lock_until(deadline))
     }
 
     /// Whether somebody holds the lock or waits for it, at some instant during the call.
     pub fn is_locked(&self) -> bool {
-        self.raw.is_locked()
+        self.raw.0.is_locked()
     }
 
     fn guard(&self, token: Option<L::Token>) -> Option<MutexGuard<'_, T, L>> {
@@ -176,7 +186,7 @@ impl<'a, T: ?Sized, L: Lock> MutexGuard<'a, T, L> {
         this: &mut Self,
         wait: impl FnOnce(usize, &dyn Fn(), &dyn Fn() -> L::Token) -> (R, L::Token),
     ) -> R {
-        let (raw, token) = (&this.mutex.raw, this.token);
+        let (raw, token) = (&this.mutex.raw.0, this.token);
         let unlock = || {
             // SAFETY: the token of our acquisition; the condition calls this once, and the guard gets another token.
             unsafe { raw.unlock(token) };
@@ -209,7 +219,7 @@ impl<T: ?Sized, L: Lock> Drop for MutexGuard<'_, T, L> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the token of our acquisition, used once.
-        unsafe { self.mutex.raw.unlock(self.token) };
+        unsafe { self.mutex.raw.0.unlock(self.token) };
     }
 }
 

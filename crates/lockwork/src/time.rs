@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockwork_platform::{Clock, Deadline, Native, Platform};
+use lockwork_platform::{Clock, Cpu, Deadline, Native};
 
 /// The deadline `timeout` from now.
 pub(crate) fn after(timeout: Duration) -> Deadline {

@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 
 use lockwork::locks::*;
 use lockwork::{
-    Condvar, DynLock, DynMutex, Footprint, Lock, Mutex, MutexGuard, Native, RawLock, RawRwLock, RwLock,
-    Wakeup,
+    Condvar, DynLock, DynMutex, Lock, Mutex, MutexGuard, Native, RawLock, RawRwLock, RwLock, Wakeup,
 };
-use lockwork_locks::biased;
-use lockwork_locks::catalogue::{DEFAULT, Family, LOCKS, wrapped_by};
 use lockwork_locks::hierarchical::combinations::COMBINATIONS;
+use lockwork_locks::registry::{DEFAULT, WrapperId, mutexes};
 
 fn counts<L: Lock>(mutex: &Mutex<u64, L>) {
     let before = *mutex.lock();
@@ -34,7 +32,7 @@ fn attempts<L: Lock>(mutex: &Mutex<u64, L>) {
     assert!(mutex.try_lock_for(Duration::from_millis(1)).is_none());
     assert!(mutex.try_lock_until(Instant::now()).is_none());
     drop(held);
-    // The nodes of those who gave up may still be in the queue: one acquisition clears them away.
+    // The nodes of waiters that gave up may still be in the queue: one acquisition clears them away.
     drop(mutex.lock());
     assert!(mutex.try_lock().is_some());
     assert!(mutex.try_lock_for(Duration::ZERO).is_some());
@@ -109,12 +107,12 @@ statics! {
 
 #[test]
 fn every_spec_makes_a_lock() {
-    for lock in LOCKS {
+    for lock in mutexes() {
         everything(&DynMutex::with_spec(lock.name, 0).unwrap());
         everything(&DynMutex::with_spec(&format!("gcr({}, active=1, enable=1)", lock.name), 0).unwrap());
     }
     everything(&DynMutex::with_spec("gcr-numa(mcs-stp, turn=2, active=1, enable=1)", 0).unwrap());
-    for lock in wrapped_by(&biased::ALGORITHM) {
+    for lock in WrapperId::Biased.inner_locks() {
         everything(&DynMutex::with_spec(&format!("biased({})", lock.name), 0).unwrap());
     }
 }
@@ -153,17 +151,6 @@ fn a_wrong_spec_makes_none() {
         let error = DynLock::new(spec).unwrap_err();
         assert!(error.to_string().starts_with(message), "{spec}: {error}");
         assert_eq!(error.offset(), offset);
-    }
-}
-
-#[test]
-fn states_of_hierarchical_locks_are_small_and_made_when_needed() {
-    for lock in LOCKS.iter().filter(|lock| lock.algorithm.family == Family::Hierarchical) {
-        let footprint = Footprint::measure(lock.name, 8).expect("a lock of the catalogue");
-        println!("{}: {footprint:?}", lock.name);
-        assert_eq!(footprint.unused, lock.algorithm.bytes, "{}", lock.name);
-        assert!(footprint.one_node < 200, "{}: {footprint:?}", lock.name);
-        assert!(footprint.all_nodes < 800, "{}: {footprint:?}", lock.name);
     }
 }
 
@@ -360,4 +347,26 @@ fn lock_api_0_4() {
     works::<McsStp>();
     works::<ClhStp>();
     works::<DefaultLock>();
+}
+
+#[test]
+fn who_gave_up_on_a_mutex_that_was_leaked_held_has_the_next_one_there() {
+    const LONG: Duration = Duration::from_secs(60);
+    let mut place = Box::new(Mutex::<(), McsStp>::unlocked(()));
+    std::mem::forget(place.lock());
+    assert!(place.try_lock_for(Duration::ZERO).is_none(), "held");
+    // Dropped where it is.
+    *place = Mutex::unlocked(());
+    let next = &*place;
+    let ready = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let guard = next.lock();
+            ready.wait();
+            std::thread::sleep(Duration::from_millis(20));
+            drop(guard);
+        });
+        ready.wait();
+        assert!(next.try_lock_for(LONG).is_some(), "released long before");
+    });
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use lockwork_platform::monitor::{Attached, attach_as_told};
-use lockwork_platform::{LastSeen, Native, Platform};
+use lockwork_platform::{LastSeen, Native, Sched};
 
 /// Between two questions.
 const PAUSE: Duration = Duration::from_millis(1);

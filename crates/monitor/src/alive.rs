@@ -1,8 +1,7 @@
-//! The page that says whether the monitor lives, whether it watches, and whether it answers who calls the probe.
+//! The page that says whether the monitor lives, whether it watches, and whether the probe is answered.
 //!
-//! Its first word is a robust futex that a thread of the daemon holds for life: when the thread ends, and be it by
-//! `SIGKILL`, the kernel itself clears the id in the word. So nobody has to keep a clock going, and the end is seen by
-//! the next load.
+//! Its first word is a robust futex that a thread of the daemon holds for life: when the thread ends, even by
+//! `SIGKILL`, the kernel clears the id in the word. No clock has to be kept going, and the next load sees the end.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -59,12 +58,12 @@ impl Page {
         Ok(Self { file, words })
     }
 
-    /// For clients, who can only read.
+    /// The clients' descriptor, for reading only.
     pub(crate) fn readable(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Whether who calls the probe is answered.
+    /// Whether calls of the probe are answered.
     pub(crate) fn say_answers(&self, answers: bool) {
         self.words[PROBE_WORD].store(answers.into(), Ordering::Relaxed);
     }

@@ -38,7 +38,7 @@ pub(crate) enum Width {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Function {
     LookUp = 1,
-    /// Of which nothing is known but its address.
+    /// By its bare address.
     CurrentTask = 35,
     /// Zeroes what it cannot read.
     ReadKernel = 113,

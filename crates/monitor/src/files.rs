@@ -10,15 +10,15 @@ use rustix::io::Errno;
 /// A file of that name, which nobody else has.
 pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Systems may refuse files that could be executed; older kernels do not know that they could not. Mapping is not meant.
+    // Systems may refuse executable memory files, and older kernels do not know the flag. Executable mappings are not meant.
     match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => Ok(memfd_create(name, flags)?),
         result => Ok(result?),
     }
 }
 
-/// The same file, to hand to clients: its size stays, and nobody takes these seals and those off. Nor can they keep
-/// anything else with it, as attributes would be.
+/// The same file, to hand to clients: its size is fixed, and no seal can be taken off. Clients cannot keep attributes
+/// with it either.
 pub(crate) fn readable(file: OwnedFd, seals: SealFlags) -> io::Result<OwnedFd> {
     fcntl_add_seals(&file, seals | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     fchmod(&file, Mode::RUSR | Mode::RGRP | Mode::ROTH)?;

@@ -3,10 +3,10 @@
 //!
 //! Telling takes milliseconds each time, for the kernel waits until no program is at work on what was there before;
 //! clients are served meanwhile. A number is given to another process only when the kernel has forgotten the board that
-//! had it, and nobody keeps that: who hands on a board of a process that has ended cannot have more of them than
-//! numbers. So there are never more than two orders for each number, however fast processes come and go: while all
-//! numbers are taken, or about to be free, processes are turned away. What is asked for by a flag, to watch, comes
-//! before all orders.
+//! had it and nobody keeps that board: a client that hands on boards of processes that have ended cannot collect more of
+//! them than there are numbers. So there are never more than two orders for each number, however fast processes come and
+//! go: while all numbers are taken, or about to be free, processes are turned away. A request to watch is a flag, and
+//! comes before all orders.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) enum Order {
     Look,
 }
 
-/// Who passes orders on to the kernel.
+/// What passes orders on to the kernel.
 pub(crate) trait Tell: Send + 'static {
     /// What is known of processes with this number is to be written to this board.
     fn show(&mut self, number: u32, board: &Board);
@@ -46,9 +46,9 @@ pub(crate) trait Tell: Send + 'static {
     fn tire(&mut self) -> bool;
 }
 
-/// At least so often the teller looks after what is to end.
+/// The teller looks at least this often for what is to end.
 const A_WHILE: Duration = Duration::from_secs(1);
-/// For so long context switches are watched without a client asking again.
+/// How long context switches are watched without a client asking again.
 const LONGEST_WATCH: Duration = Duration::from_nanos(3 * AGAIN);
 
 /// The numbers.
@@ -58,14 +58,14 @@ pub(crate) struct Numbers {
     orders: Sender<Order>,
     /// Numbers that the kernel has forgotten.
     forgotten: Receiver<u32>,
-    /// Numbers that it is still to forget, and whose user they count for.
+    /// Numbers that the kernel is still to forget, and the user for whom each counts.
     leaving: HashMap<u32, u32>,
-    /// A client wants context switches to be watched. Whoever sets it orders a look.
+    /// A client wants context switches to be watched. The thread that sets it orders a look.
     wanted: Arc<AtomicBool>,
 }
 
 impl Numbers {
-    /// So many numbers, from 0, and somebody who passes orders on, on a thread of its own.
+    /// `count` numbers, from 0, and a thread that passes orders on.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Numbers {
         self.free.pop()
     }
 
-    /// The users for whom numbers count that nobody has and that are not free yet.
+    /// The users for whom numbers count that are given back but not free yet.
     pub(crate) fn users_leaving(&mut self) -> impl Iterator<Item = u32> {
         for number in self.forgotten.try_iter() {
             self.leaving.remove(&number);

@@ -1,4 +1,4 @@
-//! Who connected.
+//! The process that connected.
 
 use std::fs;
 use std::io;

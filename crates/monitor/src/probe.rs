@@ -1,8 +1,8 @@
 //! The probe: a function in a file of the monitor's at which the kernel calls our program, as long as the monitor lives
 //! (`lockwork_platform::monitor` has it, and what is done with it).
 //!
-//! The breakpoint (`uprobes`) is in the copies of those that map this file, and in no other program; a process changes
-//! nothing by writing to its own copy but its own.
+//! The breakpoint (`uprobes`) is in the copies of the processes that map this file, and in no other program; a process that
+//! writes to its copy changes only that.
 
 use std::fs;
 use std::io;
@@ -52,12 +52,12 @@ impl Probe {
         Ok(Self(files::readable(file, SealFlags::WRITE)?))
     }
 
-    /// For clients, who can only read and execute.
+    /// The clients' descriptor, for reading and executing only.
     pub(crate) fn readable(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
-    /// Has the program called whenever anybody calls the probe.
+    /// Has the program run at every call of the probe.
     pub(crate) fn answer(&self, program: BorrowedFd) -> io::Result<Answers> {
         /// Of whatever process; the event itself, which nobody reads, is of one CPU.
         const ALL: libc::pid_t = -1;

@@ -18,12 +18,12 @@
 //! A thread that is ending has no id any more at its last switch, so its entry is emptied when it begins to, and stays
 //! empty.
 //!
-//! A process that executes another program has no board any more from then on: who kept the former program's board
+//! A process that executes another program loses its board: a process that kept the former program's board
 //! learns nothing of the new one, which may have more rights.
 //!
-//! They read the kernel's memory, by typed pointers, which the verifier knows, where that goes, and no memory of any
-//! process. They are assembled here, with the offsets of the kernel at hand, because that is shorter than what it takes to
-//! have them compiled: no compiler for it is needed to build the monitor, and none where it runs.
+//! They read the kernel's memory, by typed pointers that the verifier checks wherever possible, and no memory of any
+//! process. They are assembled here, with the offsets of the running kernel, which is shorter than a build that compiles
+//! them: neither building nor running the monitor needs a compiler for BPF.
 
 mod answer;
 
@@ -65,8 +65,8 @@ fn look_up(a: &mut Assembler, none: Label) {
     a.jump_if(Result, 0, none);
 }
 
-/// Leaves so many bytes of the kernel's memory in [`Arg1`]; zero if they cannot be read. For addresses of which the
-/// verifier does not know what is there.
+/// Leaves bytes of the kernel's memory in [`Arg1`]; zero if they cannot be read. For addresses whose content the
+/// verifier does not know.
 fn read(a: &mut Assembler, bytes: i32, base: Register, offset: i16) {
     a.copy(Arg3, base);
     a.add(Arg3, offset.into());
@@ -108,7 +108,7 @@ fn find_id(a: &mut Assembler, kernel: &Kernel, none: Label) {
     a.load(Width::Double, Arg2, Task, kernel.thread_pid);
     a.jump_if(Arg2, 0, none);
     a.load(Width::Word, Arg1, Arg2, kernel.level);
-    // A typed pointer takes no offset that is not known beforehand, and before Linux 6.5 but the first of the ids.
+    // A typed pointer takes only constant offsets, and before Linux 6.5 only that of the first id.
     for level in 0..=DEEPEST {
         let next = a.label();
         let number = kernel.numbers + kernel.upid_size * level as i16 + kernel.nr;

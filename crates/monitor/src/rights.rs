@@ -17,7 +17,7 @@ pub(crate) fn raise_descriptors(boards: u32) -> u32 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if !enough(current) {
         let most = if enough(maximum) { maximum } else { Some(need) };
-        // Who may not raise the maximum takes what there is.
+        // A process that may not raise the maximum takes what there is.
         if setrlimit(Resource::Nofile, Rlimit { current: Some(need), maximum: most }).is_err() {
             let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
         }
@@ -31,7 +31,7 @@ pub(crate) fn raise_descriptors(boards: u32) -> u32 {
 /// that they execute, should they be made to, gets others.
 pub(crate) fn drop() -> io::Result<()> {
     let had = capabilities(None)?.permitted;
-    // Who has but the older, wider right needs that.
+    // A process without `CAP_BPF` has the older, wider right, and needs it.
     let bpf = if had.contains(CapabilitySet::BPF) { CapabilitySet::BPF } else { CapabilitySet::SYS_ADMIN };
     let kept = had & (bpf | CapabilitySet::SYS_RESOURCE);
     set_no_new_privs(true)?;

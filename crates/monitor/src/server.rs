@@ -64,8 +64,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Gets ready, and begins to listen at `path`, whose directory is made if it is not there. Clients learn who runs by
-    /// the means wished for, or, if the kernel does not allow that, by [`Means::Switches`]. The calling thread loses its
+    /// Gets ready, and begins to listen at `path`, whose directory is made if it is not there. Clients learn which threads run
+    /// by `means`, or, if the kernel does not allow that, by [`Means::Switches`]. The calling thread loses its
     /// capabilities but for two, and is not ended by `SIGTERM` and `SIGINT` any more, but by [`Server::run`].
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Server {
         Ok(Self { signals, socket, watch, probe, answers, telling, alive, numbers, clients: HashMap::new() })
     }
 
-    /// How clients learn who runs.
+    /// How clients learn which threads run.
     #[must_use]
     pub fn telling(&self) -> &Telling {
         &self.telling
@@ -106,8 +106,8 @@ impl Server {
         end
     }
 
-    /// Takes the breakpoints away, which the kernel does not do well for a thread that is being killed. Who is about to ask
-    /// may as well do so before.
+    /// Takes the breakpoints away, which the kernel does badly for a thread that is being killed. A client that is about to
+    /// ask may do so before.
     fn end_answers(&mut self) {
         self.alive.page().say_answers(false);
         thread::sleep(Duration::from_millis(5));
@@ -155,11 +155,11 @@ impl Server {
     }
 
     fn serve_all(&mut self) {
-        /// In a row: those who connect all the time must not keep the others' ends from being noticed.
+        /// Connections taken in a row: clients that connect all the time must not keep the ends of others from being noticed.
         const MOST: usize = 64;
         for _ in 0..MOST {
             let Ok(stream) = self.socket.accept() else { return };
-            // Who is turned away finds its connection closed, and does without.
+            // A client that is turned away finds its connection closed, and does without.
             let _ = self.serve(&stream);
         }
     }

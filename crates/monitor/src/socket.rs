@@ -21,8 +21,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Listens at `path`, whose directory is made if it is not there. A socket that a monitor left behind that was
-    /// killed is replaced.
+    /// Listens at `path`, whose directory is made if it is not there. A socket that a killed monitor left behind
+    /// is replaced.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Socket {
         Ok(Self { listener, path: path.to_owned(), file })
     }
 
-    /// The next who connected, if there is one.
+    /// The next client that connected, if there is one.
     pub(crate) fn accept(&self) -> io::Result<UnixStream> {
         self.listener.accept().map(|(stream, _)| stream)
     }

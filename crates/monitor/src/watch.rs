@@ -26,9 +26,9 @@ pub(crate) struct Loaded {
     switch: OwnedFd,
     exit: OwnedFd,
     exec: OwnedFd,
-    /// Or why no single questions are answered.
+    /// Or why the probe cannot be answered.
     answer: Result<OwnedFd, Obstacle>,
-    /// Where the kernel refuses it, it is not known who keeps boards of others.
+    /// Where the kernel refuses it, it is not known which boards of ended processes are kept.
     users: Option<OwnedFd>,
     clear: OwnedFd,
     storage: OwnedFd,
@@ -76,7 +76,7 @@ fn first_refusal(error: io::Error) -> Obstacle {
     }
 }
 
-/// What is kept in the kernel, which forgets by itself who ends or executes another program, until this is dropped.
+/// What the kernel keeps until this is dropped. It forgets by itself a process that ends or executes another program.
 #[derive(Debug)]
 pub(crate) struct Watch {
     loaded: Loaded,
@@ -109,7 +109,7 @@ impl Watch {
         Ok(Self { loaded, _links: links })
     }
 
-    /// Has those answered who call the probe.
+    /// Has calls of the probe answered.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl Board {
         self.0.try_clone().map(Self)
     }
 
-    /// For the client, who can only read.
+    /// The client's descriptor, for reading only.
     pub(crate) fn readable(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

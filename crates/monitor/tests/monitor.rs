@@ -22,7 +22,7 @@ const MONITOR: &str = "monitor";
 const WATCHING_MONITOR: &str = "watching_monitor";
 /// Where the monitor listens.
 const SOCKET: &str = "LOCKWORK_MONITOR_TEST_SOCKET";
-/// After so many seconds a process that hangs is ended by the kernel.
+/// The kernel ends a process that hangs for this many seconds.
 const LIMIT: u32 = 60;
 
 fn main() -> ExitCode {

@@ -1,8 +1,10 @@
 //! The cells that algorithms are made of, as traits and as the native types.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
-use crate::clock::Deadline;
+use crate::cpu::Deadline;
+use crate::{Native, Platform, barrier, sys};
 
 /// A wait ended because its deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,47 @@ pub trait DataCell<T: Copy>: Send + Sync {
     unsafe fn set(&self, value: T);
 }
 
+/// Words and fences: what a lock's state is made of.
+///
+/// # Safety
+///
+/// Algorithms rely on the atomics following the C++20 memory model, and on [`FutexCell`]'s compare-and-block being atomic
+/// against wakes.
+pub unsafe trait Cells: Sized {
+    /// 32-bit atomic integer.
+    type U32: AtomicInt<u32>;
+
+    /// Pointer-sized atomic integer.
+    type Usize: AtomicInt<usize>;
+
+    /// Atomic pointer.
+    type Ptr<T: 'static>: AtomicCell<*mut T>;
+
+    /// 32-bit atomic integer on which threads can sleep.
+    type Futex: FutexCell;
+
+    /// Plain data whose accesses a lock orders.
+    type Data<T: Copy + Send + 'static>: DataCell<T>;
+
+    /// A memory fence.
+    fn fence(order: Ordering);
+
+    /// The frequent side of a store-load race whose rare side calls [`Cells::heavy_barrier`]: between a store and
+    /// a load of the calling thread. One of the two threads sees the other's store.
+    #[inline(always)]
+    #[track_caller]
+    fn light_barrier() {
+        Self::fence(Ordering::SeqCst);
+    }
+
+    /// The rare side: a full barrier in every thread of the process. May cost microseconds.
+    #[inline(always)]
+    #[track_caller]
+    fn heavy_barrier() {
+        Self::fence(Ordering::SeqCst);
+    }
+}
+
 macro_rules! native_cell {
     ($cell:ty, $value:ty $(, $generic:ident)?) => {
         impl$(<$generic: 'static>)? AtomicCell<$value> for $cell {
@@ -137,3 +180,137 @@ macro_rules! native_int {
 native_int!(AtomicU32, u32);
 native_int!(AtomicUsize, usize);
 native_cell!(AtomicPtr<T>, *mut T, T);
+
+/// A cell's initial value can be built in a `const` context, so that a lock can be a `static`.
+///
+/// Only native platforms have this: the cells of model checkers register themselves at run time.
+pub trait ConstPlatform: Platform {
+    /// A `U32` holding zero.
+    const U32_ZERO: Self::U32;
+    /// A `Usize` holding zero.
+    const USIZE_ZERO: Self::Usize;
+    /// A `Futex` holding zero.
+    const FUTEX_ZERO: Self::Futex;
+}
+
+/// A futex word of this process.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct NativeFutex(AtomicU32);
+
+impl AtomicCell<u32> for NativeFutex {
+    #[inline(always)]
+    fn new(value: u32) -> Self {
+        Self(AtomicU32::new(value))
+    }
+    #[inline(always)]
+    fn load(&self, order: Ordering) -> u32 {
+        self.0.load(order)
+    }
+    #[inline(always)]
+    fn store(&self, value: u32, order: Ordering) {
+        self.0.store(value, order);
+    }
+    #[inline(always)]
+    fn swap(&self, value: u32, order: Ordering) -> u32 {
+        self.0.swap(value, order)
+    }
+    #[inline(always)]
+    fn compare_exchange(
+        &self,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
+}
+
+impl AtomicInt<u32> for NativeFutex {
+    #[inline(always)]
+    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_add(value, order)
+    }
+    #[inline(always)]
+    fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_sub(value, order)
+    }
+    #[inline(always)]
+    fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_or(value, order)
+    }
+    #[inline(always)]
+    fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
+        self.0.fetch_and(value, order)
+    }
+}
+
+impl FutexCell for NativeFutex {
+    fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+        match sys::futex_wait(self.0.as_ptr(), expected, deadline) {
+            sys::ETIMEDOUT => Err(TimedOut),
+            _ => Ok(()),
+        }
+    }
+
+    unsafe fn wake(this: *const Self, n: u32) {
+        sys::futex_wake(this.cast(), n);
+    }
+}
+
+/// Plain data in an `UnsafeCell`.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct NativeData<T>(UnsafeCell<T>);
+
+// SAFETY: `get` and `set` are unsafe, and their contracts exclude data races.
+unsafe impl<T: Send> Sync for NativeData<T> {}
+
+impl<T: Copy + Send> DataCell<T> for NativeData<T> {
+    #[inline(always)]
+    fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+    #[inline(always)]
+    unsafe fn get(&self) -> T {
+        // SAFETY: no concurrent write, by the caller's contract.
+        unsafe { *self.0.get() }
+    }
+    #[inline(always)]
+    unsafe fn set(&self, value: T) {
+        // SAFETY: no concurrent access, by the caller's contract.
+        unsafe { *self.0.get() = value };
+    }
+}
+
+impl ConstPlatform for Native {
+    const U32_ZERO: AtomicU32 = AtomicU32::new(0);
+    const USIZE_ZERO: AtomicUsize = AtomicUsize::new(0);
+    const FUTEX_ZERO: NativeFutex = NativeFutex(AtomicU32::new(0));
+}
+
+// SAFETY: the cells are the hardware's atomics, and the futex is Linux's.
+unsafe impl Cells for Native {
+    type U32 = AtomicU32;
+
+    type Usize = AtomicUsize;
+    type Ptr<T: 'static> = AtomicPtr<T>;
+
+    type Futex = NativeFutex;
+    type Data<T: Copy + Send + 'static> = NativeData<T>;
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        fence(order);
+    }
+
+    #[inline(always)]
+    fn light_barrier() {
+        barrier::light();
+    }
+
+    fn heavy_barrier() {
+        barrier::heavy();
+    }
+}

@@ -1,25 +1,34 @@
 //! The system calls the library makes, raw: `libc::syscall` would change `errno` under the program.
 
 use core::ffi::CStr;
+use core::fmt::{self, Write as _};
 use core::ptr::{self, NonNull};
 
 use crate::arch::syscall6;
-use crate::clock::{Clock, Deadline};
+use crate::cpu::{Clock, Deadline};
 
 mod shared;
+mod threads;
 
 pub use shared::{
     FileSystem, connect, file_system, map_code, map_shared, map_zeroes, read_at, receive_descriptors, seals,
 };
+
+pub(crate) use threads::look_at_threads;
 
 #[cfg(target_arch = "x86_64")]
 mod number {
     pub(super) const READ: usize = 0;
     pub(super) const WRITE: usize = 1;
     pub(super) const CLOSE: usize = 3;
+    pub(super) const LSEEK: usize = 8;
+    pub(super) const GETDENTS: usize = 217;
     pub(super) const MMAP: usize = 9;
     pub(super) const MUNMAP: usize = 11;
+    pub(super) const RT_SIGPROCMASK: usize = 14;
     pub(super) const SCHED_YIELD: usize = 24;
+    pub(super) const GETRUSAGE: usize = 98;
+    pub(super) const MINCORE: usize = 27;
     pub(super) const SOCKET: usize = 41;
     pub(super) const CONNECT: usize = 42;
     pub(super) const RECVMSG: usize = 47;
@@ -37,6 +46,7 @@ mod number {
     pub(super) const GETCPU: usize = 309;
     pub(super) const NANOSLEEP: usize = 35;
     pub(super) const MEMBARRIER: usize = 324;
+    pub(super) const EXIT_GROUP: usize = 231;
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -46,29 +56,37 @@ mod number {
     pub(super) const FSTATFS: usize = 44;
     pub(super) const OPENAT: usize = 56;
     pub(super) const CLOSE: usize = 57;
+    pub(super) const GETDENTS: usize = 61;
+    pub(super) const LSEEK: usize = 62;
     pub(super) const READ: usize = 63;
     pub(super) const WRITE: usize = 64;
     pub(super) const PPOLL: usize = 73;
     pub(super) const FUTEX: usize = 98;
     pub(super) const CLOCK_GETTIME: usize = 113;
     pub(super) const SCHED_YIELD: usize = 124;
+    pub(super) const RT_SIGPROCMASK: usize = 135;
     pub(super) const SOCKET: usize = 198;
     pub(super) const CONNECT: usize = 203;
     pub(super) const RECVMSG: usize = 212;
     pub(super) const PRCTL: usize = 167;
     pub(super) const NANOSLEEP: usize = 101;
     pub(super) const GETCPU: usize = 168;
+    pub(super) const GETRUSAGE: usize = 165;
     pub(super) const GETTID: usize = 178;
     pub(super) const SCHED_GETAFFINITY: usize = 123;
     pub(super) const MUNMAP: usize = 215;
     pub(super) const MMAP: usize = 222;
+    pub(super) const MINCORE: usize = 232;
     pub(super) const MADVISE: usize = 233;
     pub(super) const MEMBARRIER: usize = 283;
+    pub(super) const EXIT_GROUP: usize = 94;
 }
 
 /// `rseq_slice_yield`, since Linux 7.0, on all architectures.
 const RSEQ_SLICE_YIELD: usize = 471;
 
+/// `EFAULT`: there is no memory.
+const EFAULT: isize = 14;
 /// `EINTR`: a signal came.
 pub const EINTR: i32 = 4;
 /// `EAGAIN`: the futex word had another value.
@@ -171,6 +189,29 @@ pub fn gettid() -> u32 {
     unsafe { syscall6(number::GETTID, [0; 6]) as u32 }
 }
 
+/// What the kernel has counted of this process, over all of its threads, also of those that have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    /// CPU time, in ns.
+    pub(crate) cpu_ns: u64,
+    /// How often a thread lost its CPU while it could have run on.
+    pub(crate) preempted: u64,
+}
+
+/// What this process has used so far; nothing where the kernel refuses to say.
+pub(crate) fn usage() -> Usage {
+    const RUSAGE_SELF: usize = 0;
+    /// Of `struct rusage`, in words: two times of seconds and microseconds, and twelve counts before the last one.
+    const WORDS: usize = 18;
+    const PREEMPTED: usize = 17;
+    let mut usage = [0_u64; WORDS];
+    // SAFETY: the array is as long as the structure.
+    unsafe { syscall6(number::GETRUSAGE, [RUSAGE_SELF, usage.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    let [user_s, user_us, system_s, system_us, ..] = usage;
+    let cpu_ns = (user_s + system_s) * 1_000_000_000 + (user_us + system_us) * 1_000;
+    Usage { cpu_ns, preempted: usage[PREEMPTED] }
+}
+
 /// How many CPUs the calling thread may run on, at least 1.
 #[must_use]
 pub fn allowed_cpus() -> usize {
@@ -211,6 +252,16 @@ pub unsafe fn unmap_pages(pages: NonNull<u8>, bytes: usize) {
     unsafe { syscall6(number::MUNMAP, [pages.as_ptr() as usize, bytes, 0, 0, 0, 0]) };
 }
 
+/// Whether the 8 bytes at `address` can be read. A system call that every filter allows, and that reads them before it refuses
+/// its first argument.
+#[must_use]
+pub fn is_readable(address: usize) -> bool {
+    const NO_SUCH_WAY: usize = usize::MAX;
+    const SET_BYTES: usize = 8;
+    // SAFETY: the kernel checks the address itself, and changes no mask.
+    unsafe { syscall6(number::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, SET_BYTES, 0, 0]) != -EFAULT }
+}
+
 /// Asks that the pages read as zero in a child after `fork` (`MADV_WIPEONFORK`, Linux 4.14). Returns
 /// whether the kernel agreed.
 ///
@@ -221,6 +272,36 @@ pub unsafe fn wipe_on_fork(pages: NonNull<u8>, bytes: usize) -> bool {
     const MADV_WIPEONFORK: usize = 18;
     // SAFETY: advice on the caller's own mapping.
     unsafe { syscall6(number::MADVISE, [pages.as_ptr() as usize, bytes, MADV_WIPEONFORK, 0, 0, 0]) == 0 }
+}
+
+/// Whether there is memory at an address.
+#[must_use]
+pub fn is_mapped(address: usize) -> bool {
+    /// Kernels for aarch64 have pages of one of these sizes, and refuse the beginning of a smaller one.
+    const SIZES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+    const ENOMEM: isize = 12;
+    let look = |size: usize| {
+        let mut residence = 0_u8;
+        let args = [address & !(size - 1), 1, &raw mut residence as usize, 0, 0, 0];
+        // SAFETY: one page has one byte of residence; the page itself is not accessed.
+        unsafe { syscall6(number::MINCORE, args) }
+    };
+    SIZES.into_iter().map(look).find(|result| *result != -(EINVAL as isize)) != Some(-ENOMEM)
+}
+
+/// Runs `action` with all signals kept from the calling thread: no handler runs in the middle of it.
+pub fn without_signals<R>(action: impl FnOnce() -> R) -> R {
+    const SET: usize = 2;
+    let mask = |new: u64, old: &mut u64| {
+        let args = [SET, ptr::from_ref(&new) as usize, ptr::from_mut(old) as usize, size_of::<u64>(), 0, 0];
+        // SAFETY: two masks of the kernel's size, readable and writable.
+        unsafe { syscall6(number::RT_SIGPROCMASK, args) };
+    };
+    let mut before = 0;
+    mask(u64::MAX, &mut before);
+    let result = action();
+    mask(before, &mut 0);
+    result
 }
 
 /// The time on `clock` in nanoseconds.
@@ -261,14 +342,30 @@ pub fn cpu_time(thread: u32) -> Result<u64, i32> {
     if result == 0 { Ok(time.in_ns()) } else { Err(-(result as i32)) }
 }
 
-/// Reads at most `buffer.len()` bytes of the file at `path`; `None` if it cannot be opened or read.
+/// Reads at most `buffer.len()` bytes of the file at `path`; `None` if it cannot be opened or read, or is empty.
 pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    const AT_FDCWD: usize = -100_isize as usize;
+    let file = open(path)?;
+    let read = read(file, buffer);
+    close(file as i32);
+    read
+}
+
+/// Opens a file to read, by a path that is absolute or begins in this directory.
+fn open_at(directory: usize, path: &CStr) -> Option<usize> {
     const READ_ONLY_CLOEXEC: usize = 0o2_000_000;
     // SAFETY: a terminated path.
     let file =
-        unsafe { syscall6(number::OPENAT, [AT_FDCWD, path.as_ptr() as usize, READ_ONLY_CLOEXEC, 0, 0, 0]) };
-    let file = usize::try_from(file).ok()?;
+        unsafe { syscall6(number::OPENAT, [directory, path.as_ptr() as usize, READ_ONLY_CLOEXEC, 0, 0, 0]) };
+    usize::try_from(file).ok()
+}
+
+fn open(path: &CStr) -> Option<usize> {
+    const AT_FDCWD: usize = -100_isize as usize;
+    open_at(AT_FDCWD, path)
+}
+
+/// Reads what there is, up to `buffer.len()` bytes; `None` if that is nothing, or fails.
+fn read(file: usize, buffer: &mut [u8]) -> Option<&[u8]> {
     let mut filled = 0;
     while filled < buffer.len() {
         let rest = &mut buffer[filled..];
@@ -278,18 +375,13 @@ pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
             0 => break,
             got if got > 0 => filled += got as usize,
             got if got == -(EINTR as isize) => {}
-            _ => {
-                filled = 0;
-                break;
-            }
+            _ => return None,
         }
     }
-    // SAFETY: the descriptor is ours.
-    unsafe { syscall6(number::CLOSE, [file, 0, 0, 0, 0, 0]) };
     (filled > 0).then_some(&buffer[..filled])
 }
 
-/// Whether no filter of system calls (`seccomp(2)`) is in force, for those who are about to use `prctl` anyway.
+/// Whether no filter of system calls (`seccomp(2)`) is in force, for a caller that is about to use `prctl` anyway.
 #[must_use]
 pub(crate) fn is_unfiltered() -> bool {
     const PR_GET_SECCOMP: usize = 21;
@@ -356,6 +448,27 @@ pub fn close(descriptor: i32) {
 pub fn write_stderr(bytes: &[u8]) {
     // SAFETY: a readable slice.
     unsafe { syscall6(number::WRITE, [2, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
+}
+
+/// The standard error stream.
+#[derive(Debug)]
+pub struct Stderr;
+
+impl fmt::Write for Stderr {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        write_stderr(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Says why a program is not run with the settings it was given, and ends it with status 2.
+#[cold]
+pub fn refuse(reason: fmt::Arguments<'_>) -> ! {
+    let _ = writeln!(Stderr, "lockwork: {reason}");
+    loop {
+        // SAFETY: no memory is involved.
+        unsafe { syscall6(number::EXIT_GROUP, [2, 0, 0, 0, 0, 0]) };
+    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::slab::{self, FreeNode};
+use crate::nodes::{self, FreeNode};
 use crate::slice::Slice;
-use crate::slots::{self, Slot};
-use crate::{arch, monitor, sys};
+use crate::waiters::{self, Slot};
+use crate::{arch, monitor, observe, sys};
 
 /// One thread's words. Only its own thread touches them, hence plain cells.
 #[repr(C, align(64))]
@@ -24,23 +24,27 @@ pub(crate) struct ThreadBlock {
     /// The kernel's thread id; 0 until asked for.
     tid: Cell<u32>,
     /// Where the thread is in its life.
-    phase: Cell<u32>,
+    phase: Cell<u16>,
+    /// How many forks the thread is in: a signal handler may fork while its thread does.
+    pub(crate) forks: Cell<u16>,
     /// See `Native::read_locks`.
     pub(crate) read_locks: Cell<u32>,
-    /// See `Platform::thread_word`.
+    /// See `Sched::thread_word`.
     pub(crate) word: Cell<u64>,
     /// What the thread has asked for with the locks it holds.
     pub(crate) slice: Slice,
+    /// See `observe::place`.
+    pub(crate) observer: Cell<*const ()>,
 }
 
 const _: () = assert!(size_of::<ThreadBlock>() == 64);
 
 /// The thread has not registered its exit handler yet (the zero that TLS starts with).
-const FRESH: u32 = 0;
+const FRESH: u16 = 0;
 /// The exit handler will run.
-const REGISTERED: u32 = 1;
+const REGISTERED: u16 = 1;
 /// The exit handler ran, or cannot be had: keep nothing in the thread any more.
-const DETACHED: u32 = 2;
+const DETACHED: u16 = 2;
 
 impl ThreadBlock {
     /// The calling thread's block.
@@ -69,7 +73,7 @@ impl ThreadBlock {
             unsafe { pthread_setspecific(key, ptr::from_ref(self).cast()) == 0 }
         });
         self.phase.set(if kept { REGISTERED } else { DETACHED });
-        self.room.set(if kept { slab::KEEP } else { 0 });
+        self.room.set(if kept { nodes::KEEP } else { 0 });
         kept
     }
 
@@ -135,6 +139,7 @@ fn create_exit_key() -> Option<u32> {
 unsafe extern "C" fn thread_exit(_block: *mut c_void) {
     let block = ThreadBlock::current();
     block.phase.set(DETACHED);
-    slab::give_back_all(block);
-    slots::release(block);
+    observe::thread_ends();
+    nodes::give_back_all(block);
+    waiters::release(block);
 }

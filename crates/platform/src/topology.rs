@@ -5,10 +5,11 @@
 
 use core::ffi::{CStr, c_char};
 use core::fmt;
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::{arch, slots, sys};
+use lockwork_config as config;
+
+use crate::published::Published;
+use crate::{Native, arch, sys, waiters};
 
 /// CPUs beyond this number are mapped onto lower ones.
 pub const MAX_CPUS: usize = 1024;
@@ -206,7 +207,7 @@ impl Topology {
         self.node_of_cpu[cpu % MAX_CPUS] as usize
     }
 
-    /// Where a CPU is in the hierarchy: see [`Platform::place`](crate::Platform::place).
+    /// Where a CPU is in the hierarchy: see [`Placement::place`].
     #[must_use]
     pub fn place_of(&self, cpu: usize, level: usize) -> Option<usize> {
         let node = (self.nodes > 1).then(|| self.node_of(cpu));
@@ -258,17 +259,16 @@ fn parse_list(list: &str) -> impl Iterator<Item = usize> {
 ///
 /// Nobody waits for the thread that makes it: in a child of `fork` that thread may be a ghost. Threads that come at the
 /// same time each make one, and the first to publish its own decides.
-struct Once(AtomicPtr<Topology>);
+struct Once(Published<Native, Topology>);
 
 impl Once {
     const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+        Self(Published::nothing())
     }
 
     #[inline(always)]
     fn get(&self) -> Option<&'static Topology> {
-        // SAFETY: what is published is complete (Acquire), never changes and stays for ever.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+        self.0.get()
     }
 
     /// Lets `write` fill in a uniform topology and publishes it, unless somebody else comes first. In place: threads with
@@ -283,14 +283,13 @@ impl Once {
         unsafe { mine.copy_from_nonoverlapping((&UNIFORM).into(), 1) };
         // SAFETY: as above, and a topology since the copy.
         write(unsafe { mine.as_mut() });
-        match self.0.compare_exchange(ptr::null_mut(), mine.as_ptr(), Ordering::Release, Ordering::Acquire) {
-            // SAFETY: as in `get`.
-            Ok(_) => unsafe { mine.as_ref() },
+        // SAFETY: complete; it never changes, and stays for ever once it is published.
+        match unsafe { self.0.first(mine) } {
+            Ok(ours) => ours,
             Err(theirs) => {
                 // SAFETY: nobody has seen these pages, and nothing of ours points into them any more.
                 unsafe { sys::unmap_pages(place, size_of::<Topology>()) };
-                // SAFETY: as in `get`; published, since it is not null.
-                unsafe { &*theirs }
+                theirs
             }
         }
     }
@@ -298,7 +297,8 @@ impl Once {
 
 static CURRENT: Once = Once::new();
 
-/// The topology of this process, discovered at the first call.
+/// The topology of this process, discovered at the first call: that of `LOCKWORK_TOPOLOGY` where it is set. A bad value ends
+/// the process, with a message and status 2.
 #[must_use]
 #[inline]
 pub fn current() -> &'static Topology {
@@ -306,28 +306,59 @@ pub fn current() -> &'static Topology {
 }
 
 unsafe extern "C" {
-    fn getenv(name: *const c_char) -> *const c_char;
+    fn secure_getenv(name: *const c_char) -> *const c_char;
 }
 
 #[cold]
 #[inline(never)]
 fn initialise() -> &'static Topology {
+    const NAME: &CStr = c"LOCKWORK_TOPOLOGY";
     // SAFETY: a terminated name.
-    let value = unsafe { getenv(c"LOCKWORK_TOPOLOGY".as_ptr()) };
-    let description = if value.is_null() {
-        None
-    } else {
-        // SAFETY: `getenv` returned a terminated string that lives as long as nobody changes the environment.
-        unsafe { CStr::from_ptr(value) }.to_str().ok()
-    };
-    description.and_then(synthetic).unwrap_or_else(|| CURRENT.publish(Topology::ask_kernel))
+    let value = unsafe { secure_getenv(NAME.as_ptr()) };
+    if value.is_null() {
+        return CURRENT.publish(Topology::ask_kernel);
+    }
+    // SAFETY: `secure_getenv` returned a terminated string that lives as long as nobody changes the environment.
+    match unsafe { CStr::from_ptr(value) }.to_str() {
+        Ok("") => CURRENT.publish(Topology::ask_kernel),
+        Ok(description) => synthetic(description),
+        Err(_) => sys::refuse(format_args!("{} is not UTF-8", config::TOPOLOGY.name)),
+    }
 }
 
-/// Publishes a virtual topology if the description is one. Apart, because it needs more stack than small threads have.
+/// Publishes the virtual topology of a description. Apart, because it needs more stack than small threads have.
 #[inline(never)]
-fn synthetic(description: &str) -> Option<&'static Topology> {
-    let topology = Topology::synthetic(description).ok()?;
-    Some(CURRENT.publish(|place| *place = topology))
+fn synthetic(description: &str) -> &'static Topology {
+    match Topology::of_variable(description) {
+        Ok(topology) => CURRENT.publish(|place| *place = topology),
+        Err(error) => sys::refuse(format_args!("{error}")),
+    }
+}
+
+/// A value of `LOCKWORK_TOPOLOGY` that describes no topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadVariable<'a> {
+    value: &'a str,
+    error: TopologyError,
+}
+
+impl fmt::Display for BadVariable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=`{}`: {}", config::TOPOLOGY.name, self.value, self.error)
+    }
+}
+
+impl core::error::Error for BadVariable<'_> {}
+
+impl Topology {
+    /// The virtual topology that `LOCKWORK_TOPOLOGY` describes with this value.
+    ///
+    /// # Errors
+    ///
+    /// The value describes none. Everything that reads the variable refuses to go on then.
+    pub fn of_variable(value: &str) -> Result<Self, BadVariable<'_>> {
+        Self::synthetic(value).map_err(|error| BadVariable { value, error })
+    }
 }
 
 /// Sets the topology of this process, if it is not set yet: the first call, explicit or by [`current`], decides.
@@ -342,9 +373,50 @@ pub fn set(topology: Topology) {
 pub fn cpu() -> usize {
     let topology = current();
     if topology.is_virtual {
-        return slots::current().map_or(0, slots::Slot::index) % topology.cpus;
+        return waiters::current().map_or(0, waiters::Slot::index) % topology.cpus;
     }
     arch::rseq_cpu().unwrap_or_else(|| sys::getcpu().0)
+}
+
+/// Where the calling thread runs.
+pub trait Placement: Sized {
+    /// The CPU this thread runs on (virtual under a virtual topology).
+    fn cpu() -> usize;
+
+    /// The NUMA node this thread runs on (virtual under a virtual topology).
+    fn node() -> usize;
+
+    /// The number of NUMA nodes, at least 1.
+    fn nodes() -> usize;
+
+    /// Where this thread runs in the machine's hierarchy, from the top: at level 0 its NUMA node, at level 1 which of
+    /// the node's groups of cores with a last-level cache of their own. A level at which there is only one is left out;
+    /// `None` below the lowest.
+    fn place(level: usize) -> Option<usize> {
+        (level == 0 && Self::nodes() > 1).then(Self::node)
+    }
+}
+
+impl Placement for Native {
+    fn cpu() -> usize {
+        cpu()
+    }
+
+    #[inline]
+    fn node() -> usize {
+        let topology = current();
+        // Mostly there is nothing to look up.
+        if topology.nodes() == 1 { 0 } else { topology.node_of(cpu()) }
+    }
+
+    #[inline]
+    fn nodes() -> usize {
+        current().nodes()
+    }
+
+    fn place(level: usize) -> Option<usize> {
+        current().place_of(cpu(), level)
+    }
 }
 
 #[cfg(test)]
@@ -353,6 +425,8 @@ mod tests {
 
     use std::sync::mpsc;
     use std::thread;
+
+    use core::ptr;
 
     use super::*;
 

@@ -35,7 +35,7 @@ use core::fmt;
 
 pub use error::PolicyError;
 pub use kind::{Kind, KindPattern};
-pub use lockwork_locks::spec::Choice;
+pub use lockwork_locks::registry::Choice;
 pub use module::Location;
 pub use symbol::SymbolPattern;
 

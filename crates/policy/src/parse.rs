@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use lockwork_locks::spec::{Choice, nearest};
+use lockwork_locks::registry::{Choice, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -131,7 +131,7 @@ impl File<'_> {
     ) -> Result<(), PolicyError> {
         let (Choice::Rw(spec), Some(kind)) = (lock, kind) else { return Ok(()) };
         let text = value.get_ref().as_str().unwrap_or_default();
-        // Who writes `pthread+…` says what mutexes get.
+        // A spec with a `+` says what mutexes get.
         if kind == KindPattern::Only(Kind::Rwlock) || text.contains('+') {
             return Ok(());
         }

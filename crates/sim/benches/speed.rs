@@ -7,7 +7,7 @@
 use std::time::Instant;
 use std::{env, fs};
 
-use lockwork_locks::spec::LockSpec;
+use lockwork_locks::registry::Spec;
 use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, RunResult, Workload};
 use lockwork_sim::{Machine, Options, machine};
 
@@ -41,7 +41,7 @@ fn measure(title: &str, machine: &Machine, lock: &str, frame: Frame, spin_sleep:
         return;
     }
     let micro = Micro { delay: Distribution::About(2000), ..Micro::SHORT };
-    let spec = Protection::Lock(LockSpec::parse(lock).expect("a lock of ours"));
+    let spec = Protection::Lock(Spec::mutex(lock).expect("a lock of ours"));
     let mut rates: Vec<(f64, f64, f64)> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();

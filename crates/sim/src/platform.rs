@@ -7,13 +7,14 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use lockwork_platform::{
-    AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, LastSeen, Platform, PoolNode, TimedOut,
+    AtomicCell, AtomicInt, Bookmarks, Cells, Clock, Cpu, DataCell, Deadline, FutexCell, LastSeen,
+    LoadControl, Placement, Pool, PoolNode, Sched, SharedWords, TimedOut, VisibleReaders, Waiters,
 };
 
 use crate::engine::cpu::{Source, Width};
 use crate::engine::{Engine, catch_up, suspend, until, with};
 
-/// Words that the locks of a process share: those of [`Platform::shared_word`], and behind them the slots of visible
+/// Words that the locks of a process share: those of [`SharedWords::shared_word`](lockwork_platform::SharedWords::shared_word), and behind them the slots of visible
 /// readers.
 pub(crate) const SHARED_WORDS: usize = COMMON_WORDS + VISIBLE_READERS;
 const COMMON_WORDS: usize = 4096;
@@ -262,11 +263,13 @@ fn slot<'a>(address: usize) -> &'a Word<usize> {
 }
 
 // SAFETY: atomics are sequentially consistent but for the store buffer, which keeps the order of releases; the look and
-// the sleep of a futex are not interrupted; the pool gives every node to one owner.
-unsafe impl Platform for Sim {
+// the sleep of a futex are not interrupted.
+unsafe impl Cells for Sim {
     type U32 = Word<u32>;
+
     type Usize = Word<usize>;
     type Ptr<T: 'static> = Word<*mut T>;
+
     type Futex = Word<u32>;
     type Data<T: Copy + Send + 'static> = Plain<T>;
 
@@ -291,7 +294,35 @@ unsafe impl Platform for Sim {
         });
         until(|engine| engine.all_visible(&stores));
     }
+}
 
+impl SharedWords for Sim {
+    fn shared_word<R>(address: usize, number: u32, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
+        let offset = with(|engine| engine.memory.offset_of(address)) as u64;
+        let mixed = (offset ^ u64::from(number) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        use_it(shared((mixed >> 40) as usize % COMMON_WORDS))
+    }
+}
+
+impl VisibleReaders for Sim {
+    const VISIBLE_READERS: usize = VISIBLE_READERS;
+
+    fn reader_slot(address: usize) -> usize {
+        // As natively, but for where the run's memory happens to be.
+        let offset = with(|engine| engine.memory.offset_of(address));
+        let mixed = (offset >> 3) ^ (Self::thread_id() as usize).wrapping_mul(0x9E37_79B9);
+        (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % VISIBLE_READERS
+    }
+
+    fn visible_reader<R>(index: usize, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
+        assert!(index < VISIBLE_READERS, "no slot {index}");
+        use_it(shared(COMMON_WORDS + index))
+    }
+}
+
+impl LoadControl for Sim {}
+
+impl Cpu for Sim {
     #[inline]
     fn pause() {
         Self::pause_within(u32::MAX);
@@ -347,7 +378,37 @@ unsafe impl Platform for Sim {
             engine.machine.ns(cycles)
         })
     }
+}
 
+impl Placement for Sim {
+    fn cpu() -> usize {
+        with(|engine| usize::from(engine.me().cpu))
+    }
+
+    fn node() -> usize {
+        with(|engine| {
+            let cpu = usize::from(engine.me().cpu);
+            engine.machine.node_of(engine.machine.core_of(cpu))
+        })
+    }
+
+    fn nodes() -> usize {
+        with(|engine| engine.machine.nodes)
+    }
+
+    fn place(level: usize) -> Option<usize> {
+        with(|engine| {
+            let cpu = usize::from(engine.me().cpu);
+            let machine = &engine.machine;
+            let core = machine.core_of(cpu);
+            let node = (machine.nodes > 1).then(|| machine.node_of(core));
+            let llc = (machine.llcs_per_node > 1).then(|| machine.llc_of(core) % machine.llcs_per_node);
+            [node, llc].into_iter().flatten().nth(level)
+        })
+    }
+}
+
+impl Sched for Sim {
     fn parallelism() -> usize {
         with(|engine| engine.machine.cpus())
     }
@@ -390,33 +451,31 @@ unsafe impl Platform for Sim {
     fn set_thread_word(word: u64) {
         with(|engine| engine.me().word = word);
     }
+}
 
-    fn cpu() -> usize {
-        with(|engine| usize::from(engine.me().cpu))
+// SAFETY: the pool gives every node to one owner.
+unsafe impl Pool for Sim {
+    fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
+        let node = with(|engine| engine.take_block(Layout::new::<T>())).cast::<T>();
+        // The thread's last stores to a node that it has freed must not come after the initial values.
+        let start = node.as_ptr() as usize;
+        until(|engine| engine.settled(start..start + size_of::<T>()));
+        // Natively the initial values are stores, too.
+        until(|engine| engine.store(start, (0, Width::Line), false));
+        // SAFETY: a block of this layout that nobody else has.
+        unsafe { node.write(T::new()) };
+        node
     }
 
-    fn node() -> usize {
-        with(|engine| {
-            let cpu = usize::from(engine.me().cpu);
-            engine.machine.node_of(engine.machine.core_of(cpu))
-        })
+    unsafe fn free_node<T: PoolNode<Self>>(node: NonNull<T>) {
+        with(|engine| engine.free_block(node.cast(), Layout::new::<T>()));
     }
+}
 
-    fn nodes() -> usize {
-        with(|engine| engine.machine.nodes)
-    }
+/// Simulated workloads have no deadlines.
+impl Bookmarks for Sim {}
 
-    fn place(level: usize) -> Option<usize> {
-        with(|engine| {
-            let cpu = usize::from(engine.me().cpu);
-            let machine = &engine.machine;
-            let core = machine.core_of(cpu);
-            let node = (machine.nodes > 1).then(|| machine.node_of(core));
-            let llc = (machine.llcs_per_node > 1).then(|| machine.llc_of(core) % machine.llcs_per_node);
-            [node, llc].into_iter().flatten().nth(level)
-        })
-    }
-
+impl Waiters for Sim {
     fn set_waiting_on(address: usize) -> usize {
         let slot = slot(with(|engine| engine.me().slot));
         let before = slot.load(Ordering::Relaxed);
@@ -438,41 +497,5 @@ unsafe impl Platform for Sim {
         let threads = with(|engine| engine.threads());
         let slot_of = |thread: usize| slot(with(|engine| engine.slot(thread)));
         (0..threads).filter(|thread| slot_of(*thread).load(Ordering::Relaxed) == address).count()
-    }
-
-    fn shared_word<R>(address: usize, number: u32, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
-        let offset = with(|engine| engine.memory.offset_of(address)) as u64;
-        let mixed = (offset ^ u64::from(number) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        use_it(shared((mixed >> 40) as usize % COMMON_WORDS))
-    }
-
-    const VISIBLE_READERS: usize = VISIBLE_READERS;
-
-    fn reader_slot(address: usize) -> usize {
-        // As natively, but for where the run's memory happens to be.
-        let offset = with(|engine| engine.memory.offset_of(address));
-        let mixed = (offset >> 3) ^ (Self::thread_id() as usize).wrapping_mul(0x9E37_79B9);
-        (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % VISIBLE_READERS
-    }
-
-    fn visible_reader<R>(index: usize, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
-        assert!(index < VISIBLE_READERS, "no slot {index}");
-        use_it(shared(COMMON_WORDS + index))
-    }
-
-    fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
-        let node = with(|engine| engine.take_block(Layout::new::<T>())).cast::<T>();
-        // The thread's last stores to a node that it has freed must not come after the initial values.
-        let start = node.as_ptr() as usize;
-        until(|engine| engine.settled(start..start + size_of::<T>()));
-        // Natively the initial values are stores, too.
-        until(|engine| engine.store(start, (0, Width::Line), false));
-        // SAFETY: a block of this layout that nobody else has.
-        unsafe { node.write(T::new()) };
-        node
-    }
-
-    unsafe fn free_node<T: PoolNode<Self>>(node: NonNull<T>) {
-        with(|engine| engine.free_block(node.cast(), Layout::new::<T>()));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use crate::engine::fiber::State;
+use crate::engine::fiber::{Seat, State};
 use crate::engine::stats::{Counts, Transfers};
 use crate::engine::trace::{Name, Step};
 use crate::engine::{End, Engine, ProcessId, suspend, with};
@@ -116,8 +116,8 @@ impl Simulation {
         unsafe { std::slice::from_raw_parts(place.as_ptr(), count) }
     }
 
-    /// Adds a thread, which starts at the time 0 on `cpu` and stays there if it is pinned; else on an idle CPU near
-    /// that. `body` may be cut short at the end of the run: it is then forgotten, and what it owns is not dropped.
+    /// Adds a thread, which starts at the time 0 on `cpu` and stays there if it is pinned; else where there is
+    /// least to do. `body` may be cut short at the end of the run: it is then forgotten, and what it owns is not dropped.
     pub fn spawn(&mut self, cpu: usize, pinned: bool, body: impl FnOnce() + 'static) {
         self.spawn_in(ProcessId::FIRST, cpu, pinned, body);
     }
@@ -214,6 +214,12 @@ pub fn note(what: &str) {
         let me = engine.my_id();
         engine.note_step(me, |_| what.to_owned());
     });
+}
+
+/// In a simulated thread: when it had a CPU. Costs nothing.
+#[must_use]
+pub(crate) fn seat() -> Seat {
+    with(|engine| engine.me().seat)
 }
 
 /// In a simulated thread: its time, in cycles. Costs nothing.

@@ -1,15 +1,15 @@
-//! Who of those that wait for a line gets it next.
+//! Which of the requests that wait for a line is served next.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use lockwork_fairness::jain_index;
-use lockwork_locks::spec::LockSpec;
+use lockwork_locks::registry::Spec;
 use lockwork_platform::{AtomicCell, AtomicInt};
 use lockwork_sim::machine::Arbitration;
 use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, Workload};
 use lockwork_sim::{End, Machine, Options, Simulation, Word, delay, machine, now};
+use lockwork_stats::fairness::jain_index;
 
 fn host(arbitration: Arbitration) -> Machine {
     let mut machine = machine::named("e7-4850").expect("a machine of ours");
@@ -69,7 +69,7 @@ fn chance_serves_all_in_any_order() {
 #[test]
 fn the_fairness_of_a_spin_lock_depends_on_it_and_that_of_a_queue_lock_does_not() {
     let jain = |lock: &str, arbitration: Arbitration| {
-        let lock = Protection::Lock(LockSpec::parse(lock).expect("a lock of ours"));
+        let lock = Protection::Lock(Spec::mutex(lock).expect("a lock of ours"));
         let micro = Micro { delay: Distribution::About(500), ..Micro::SHORT };
         let frame = Frame { threads: 20, warm_up: 100_000, window: 4_000_000, ..Frame::SHORT };
         let result = micro.run(&frame, &host(arbitration), &lock, Options::default());
@@ -79,7 +79,7 @@ fn the_fairness_of_a_spin_lock_depends_on_it_and_that_of_a_queue_lock_does_not()
     for order in [Arbitration::Fifo, Arbitration::Nearest, Arbitration::Random] {
         assert!(jain("mcs-spin", order) > 0.99, "{order:?}");
     }
-    // Who releases is the first to ask again, and the others' requests that are in its way fail.
+    // The releaser is the first to ask again, and the others' requests that are in its way fail.
     assert!(jain("ttas", Arbitration::Fifo) < 0.3);
     assert!(jain("ttas", Arbitration::Random) > 0.7);
 }

@@ -1,4 +1,4 @@
-//! A bias for readers on the simulated machine: who reads changes its slot of the table, and nothing else.
+//! A bias for readers on the simulated machine: a reader changes its slot of the table, and nothing else.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use lockwork_locks::api::RawRwLock;
 use lockwork_locks::rw::bravo::Bravo;
 use lockwork_locks::rw::ttas::RwTtas;
-use lockwork_platform::{AtomicCell, Platform};
+use lockwork_platform::{AtomicCell, VisibleReaders};
 use lockwork_sim::{
     End, Options, ProcessId, Sim, Simulation, Step, Transfers, begin_trace, delay, end_trace, machine,
 };

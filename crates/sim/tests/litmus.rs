@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release, SeqCst};
 
-use lockwork_platform::{AtomicCell, AtomicInt, Platform};
+use lockwork_platform::{AtomicCell, AtomicInt, Cells as _};
 use lockwork_sim::machine::Order;
 use lockwork_sim::{Machine, Options, Random, Sim, Simulation, Word, delay, machine};
 

@@ -1,12 +1,11 @@
 //! Every lock on the simulated machine: exclusion, repeatability, and that sleeping instead of spinning changes nothing.
 
-use lockwork_locks::catalogue::{LOCKS, WRAPPERS, wrapped_by};
-use lockwork_locks::spec::LockSpec;
+use lockwork_locks::registry::{Spec, mutex_wrappers, mutexes};
 use lockwork_sim::workload::{Distribution, Frame, Micro, Phases, Protection, RunResult, Workload};
 use lockwork_sim::{Machine, Options, machine};
 
 fn lock(text: &str) -> Protection {
-    Protection::Lock(LockSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")))
+    Protection::Lock(Spec::mutex(text).unwrap_or_else(|error| panic!("{text}: {error}")))
 }
 
 fn machine_of_ours(name: &str) -> Machine {
@@ -15,11 +14,11 @@ fn machine_of_ours(name: &str) -> Machine {
 
 /// All locks, and each wrapper round some.
 fn all() -> Vec<String> {
-    let wrapped = WRAPPERS.iter().flat_map(|wrapper| {
-        let inner = wrapped_by(wrapper).filter(|lock| ["ticket", "mcs-stp", "futex"].contains(&lock.name));
-        inner.map(|lock| format!("{}({})", wrapper.name, lock.name))
+    let wrapped = mutex_wrappers().flat_map(|wrapper| {
+        let inner = wrapper.inner_locks().filter(|lock| ["ticket", "mcs-stp", "futex"].contains(&lock.name));
+        inner.map(move |lock| format!("{}({})", wrapper.descriptor().name, lock.name))
     });
-    LOCKS.iter().map(|lock| lock.name.to_owned()).chain(wrapped).collect()
+    mutexes().map(|lock| lock.name.to_owned()).chain(wrapped).collect()
 }
 
 fn short(threads: usize) -> Frame {

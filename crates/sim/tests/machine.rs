@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, AtomicInt, Clock, Deadline, FutexCell, Platform, TimedOut};
+use lockwork_platform::{AtomicCell, AtomicInt, Clock, Cpu, Deadline, FutexCell, Placement, TimedOut};
 use lockwork_sim::machine::{Distance, library};
 use lockwork_sim::{End, Machine, Options, Sim, Simulation, Word, delay, machine, now, probe};
 
@@ -132,4 +132,71 @@ fn a_livelock_ends_with_the_time() {
 fn new_run(machine: &Machine, options: Options) -> Simulation {
     // SAFETY: as above.
     unsafe { Simulation::new(machine, options) }
+}
+
+/// On which cores threads are that are not pinned, after they have computed for a time.
+fn cores_of_unpinned(threads: usize, ends: impl Fn(usize) -> bool + Clone + 'static) -> Vec<usize> {
+    let machine = machine::named("x6-2").expect("a machine of ours");
+    let cores = Rc::new(RefCell::new(Vec::new()));
+    let mut run = new_run(&machine, Options::default());
+    for _ in 0..threads {
+        let (cores, ends, machine) = (Rc::clone(&cores), ends.clone(), machine.clone());
+        run.spawn(0, false, move || {
+            let core = || machine.core_of(Sim::cpu());
+            if ends(machine.node_of(core())) {
+                return;
+            }
+            for _ in 0..1000 {
+                delay(1_000_000);
+            }
+            cores.borrow_mut().push(core());
+        });
+    }
+    assert_eq!(run.run(10 * LONG).end, End::Finished);
+    let mut cores = cores.borrow().clone();
+    cores.sort_unstable();
+    cores
+}
+
+#[test]
+fn new_threads_go_where_there_is_least_to_do() {
+    let machine = machine::named("x6-2").expect("a machine of ours");
+    let cores = cores_of_unpinned(2, |_| false);
+    assert_ne!(machine.node_of(cores[0]), machine.node_of(cores[1]), "{cores:?}");
+    let cores = cores_of_unpinned(machine.cores(), |_| false);
+    assert_eq!(cores, (0..machine.cores()).collect::<Vec<_>>(), "one on each core");
+}
+
+#[test]
+fn idle_cores_take_threads_from_crowded_ones() {
+    let machine = machine::named("x6-2").expect("a machine of ours");
+    let cores = cores_of_unpinned(machine.cpus(), |node| node == 0);
+    assert_eq!(
+        cores,
+        (0..machine.cores()).collect::<Vec<_>>(),
+        "one on each core, though the other node had two on each"
+    );
+}
+
+#[test]
+fn a_sleeper_takes_its_cpu_from_a_thread_that_has_run_for_longer() {
+    const SLEEPS_NS: u64 = 20_000_000;
+    let machine = machine::named("e7-4850").expect("a machine of ours");
+    let mut run = new_run(&machine, Options::default());
+    let word: &'static Word<u32> = run.place(Word::new(0));
+    let late = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&late);
+    run.spawn(0, true, move || {
+        for _ in 0..10 {
+            let deadline = Deadline::after(Clock::Monotonic, Sim::now(Clock::Monotonic), SLEEPS_NS);
+            assert_eq!(word.wait(0, Some(deadline)), Err(TimedOut));
+            seen.borrow_mut().push(Sim::now(Clock::Monotonic) - deadline.ns);
+        }
+    });
+    for _ in 0..2 {
+        run.spawn(0, true, || (0..500).for_each(|_| delay(1_000_000)));
+    }
+    assert_eq!(run.run(10 * LONG).end, End::Finished);
+    // At once, though the other two take turns of four milliseconds; it may have to wait for an operation of theirs.
+    assert!(late.borrow().iter().all(|ns| *ns < 1_000_000), "{late:?}");
 }

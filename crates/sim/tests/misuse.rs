@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use lockwork_platform::{AtomicCell, AtomicInt, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, AtomicInt, Cpu, Pool, PoolNode};
 use lockwork_sim::{End, Options, Sim, Simulation, Word, delay, machine};
 
 const LONG: u64 = 1_000_000_000;

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_locks::spec::LockSpec;
-use lockwork_platform::{AtomicCell, Clock, Deadline, FutexCell, Platform, TimedOut};
+use lockwork_locks::registry::Spec;
+use lockwork_platform::{AtomicCell, Clock, Cpu, Deadline, FutexCell, SharedWords, TimedOut, Waiters};
 use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, Queue, RunResult, Workload};
 use lockwork_sim::{End, Machine, Options, Outcome, ProcessId, Sim, Simulation, Word, delay, machine};
 
@@ -135,7 +135,7 @@ fn a_deadline_is_hope() {
 fn a_workload_beside_a_background_comes_to_its_deadlock() {
     let delay = Distribution::About(300);
     let queue = Queue { producers: 4, capacity: 1, produce: delay, consume: delay };
-    let lock = Protection::Lock(LockSpec::parse("mcs-stp").expect("a lock of ours"));
+    let lock = Protection::Lock(Spec::mutex("mcs-stp").expect("a lock of ours"));
     let options = Options { background: 5, ..Options::default() };
     let frame = Frame { threads: 4, window: LONG, ..Frame::SHORT };
     let deadlock = queue.run(&frame, &host(), &lock, options).deadlock.expect("nobody consumes");
@@ -203,7 +203,7 @@ fn contend(processes: usize, protection: &Protection) -> RunResult {
 #[test]
 fn processes_on_cpus_of_their_own_do_not_notice_each_other() {
     for name in ["mcs-spin", "ticket", "futex"] {
-        let lock = Protection::Lock(LockSpec::parse(name).expect("a lock of ours"));
+        let lock = Protection::Lock(Spec::mutex(name).expect("a lock of ours"));
         let (alone, both) = (contend(1, &lock), contend(2, &lock));
         assert_eq!((&both.damage, &both.deadlock), (&None, &None), "{name}");
         assert_eq!(both.by_thread.len(), 40);
@@ -216,7 +216,7 @@ fn processes_on_cpus_of_their_own_do_not_notice_each_other() {
 
 #[test]
 fn processes_on_the_same_cpus_share_them() {
-    let lock = Protection::Lock(LockSpec::parse("mcs-stp").expect("a lock of ours"));
+    let lock = Protection::Lock(Spec::mutex("mcs-stp").expect("a lock of ours"));
     let mut crowded = host();
     (crowded.os.slice_us, crowded.os.wakeup_granularity_us) = (50, 10);
     let micro = Micro { delay: Distribution::About(5000), ..Micro::SHORT };

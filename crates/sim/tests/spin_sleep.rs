@@ -1,14 +1,14 @@
 //! Threads that poll sleep until what they poll changes: that alters nothing for queue locks, and next to nothing for
 //! others.
 
-use lockwork_locks::spec::LockSpec;
+use lockwork_locks::registry::Spec;
 use lockwork_sim::workload::{Distribution, Frame, Micro, Protection, RunResult, Workload};
 use lockwork_sim::{Options, machine};
 
 /// With sleeping pollers, and with every turn of every polling loop.
 fn both_ways(host: &str, name: &str, threads: usize, seed: u64) -> [RunResult; 2] {
     let machine = machine::named(host).expect("a machine of ours");
-    let lock = Protection::Lock(LockSpec::parse(name).unwrap_or_else(|error| panic!("{name}: {error}")));
+    let lock = Protection::Lock(Spec::mutex(name).unwrap_or_else(|error| panic!("{name}: {error}")));
     let frame = Frame { threads, warm_up: 100_000, window: 400_000, ..Frame::SHORT };
     let micro = Micro { delay: Distribution::About(500), lines: 2, ..Micro::SHORT };
     [true, false].map(|spin_sleep| {

@@ -1,15 +1,14 @@
 //! The workloads other than the micro-benchmark: that they run under every kind of lock, and that a lock which does not
 //! exclude is caught by each of them.
 
-use lockwork_locks::rw::catalogue::{RW_LOCKS, RwSpec};
-use lockwork_locks::spec::LockSpec;
+use lockwork_locks::registry::{Spec, WrapperId, rwlocks};
 use lockwork_sim::workload::{
     Distribution, Frame, Map, Micro, Mix, Phases, Protection, Queue, RunResult, Structure, Workload,
 };
 use lockwork_sim::{Machine, Options, machine};
 
 fn lock(text: &str) -> Protection {
-    Protection::Lock(LockSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")))
+    Protection::Lock(Spec::mutex(text).unwrap_or_else(|error| panic!("{text}: {error}")))
 }
 
 fn machine_of_ours(name: &str) -> Machine {
@@ -49,9 +48,9 @@ fn protections() -> Vec<Protection> {
 }
 
 /// All reader-writer locks, and those that can be with a bias.
-fn readers_writers() -> Vec<RwSpec> {
-    let plain = RW_LOCKS.iter().map(|lock| RwSpec::plain(lock.id));
-    plain.chain(RW_LOCKS.iter().filter_map(|lock| RwSpec::biased(lock.id))).collect()
+fn readers_writers() -> Vec<Spec> {
+    let plain = rwlocks().map(|lock| Spec::plain(lock.id));
+    plain.chain(rwlocks().filter_map(|lock| Spec::wrapped(WrapperId::Bravo, lock.id))).collect()
 }
 
 #[test]
@@ -161,7 +160,7 @@ fn only_those_threads_write_that_are_to() {
 fn sections_may_be_empty() {
     let machine = machine_of_ours("e7-4850");
     let mix = Mix { delay: DELAY, lines: 0, ..Mix::TENTH };
-    for protection in [lock("ticket"), Protection::Rw(RwSpec::DEFAULT)] {
+    for protection in [lock("ticket"), Protection::Rw(Spec::DEFAULT_RWLOCK)] {
         check("empty", &mix.run(&frame(8), &machine, &protection, Options::default()));
     }
 }

@@ -164,6 +164,49 @@ CASE(dlopen_in_threads, 30) {
     yes("every round", true);
 }
 
+/* A library is closed while its mutex still has all that contention, and waiters who gave up, have made of it; the next one finds its
+   own at the same address. */
+static pthread_mutex_t *inside;
+static int line, inside_counter;
+
+static void *contend_inside(void *arg) {
+    add(&line, 1);
+    for (int i = 0; i < *(int *)arg; i++) {
+        struct timespec soon = in_ms(CLOCK_REALTIME, 0);
+        int error = pthread_mutex_timedlock(inside, &soon);
+        must(error == 0 || error == ETIMEDOUT);
+        if (error != 0)
+            must(pthread_mutex_lock(inside) == 0);
+        inside_counter++;
+        must(pthread_mutex_unlock(inside) == 0);
+    }
+    return NULL;
+}
+
+CASE(dlclose_contended, 60) {
+    enum { CROWD = 8 };
+    pthread_t thread[CROWD];
+    int rounds = iterations(60), count = threads(CROWD), each = iterations(300);
+    bool counted = true;
+    for (int i = 0; i < rounds; i++) {
+        void *handle = open_library("libctor.so", RTLD_NOW);
+        inside = symbol(handle, "ctor_mutex");
+        set(&line, 0);
+        inside_counter = 0;
+        must(pthread_mutex_lock(inside) == 0);
+        for (int k = 0; k < count; k++)
+            thread[k] = start(contend_inside, &each);
+        await(&line, count);
+        sched_yield();
+        must(pthread_mutex_unlock(inside) == 0);
+        for (int k = 0; k < count; k++)
+            join(thread[k]);
+        counted &= inside_counter == count * each;
+        must(dlclose(handle) == 0);
+    }
+    yes("every section was counted", counted);
+}
+
 CASE(dlopen_runpath_of_caller, 10) {
     void *handle = open_library("libcaller.so", RTLD_NOW);
     void *(*open_inner)(int) = (void *(*)(int))symbol(handle, "caller_open");

@@ -209,3 +209,91 @@ CASE(shared_normal, 20) { shared_life(PTHREAD_MUTEX_NORMAL); }
 CASE(shared_recursive, 20) { shared_life(PTHREAD_MUTEX_RECURSIVE); }
 CASE(shared_errorcheck, 20) { shared_life(PTHREAD_MUTEX_ERRORCHECK); }
 CASE(shared_adaptive, 20) { shared_life(PTHREAD_MUTEX_ADAPTIVE_NP); }
+
+/* A mutex is in use while a thread waits on a condition with it: that thread will take it again. */
+struct waiting {
+    pthread_mutex_t m;
+    pthread_cond_t c;
+    int asleep, go;
+};
+
+static void *wait_once(void *arg) {
+    struct waiting *w = arg;
+    must(pthread_mutex_lock(&w->m) == 0);
+    w->asleep = 1;
+    while (!w->go)
+        must(pthread_cond_wait(&w->c, &w->m) == 0);
+    must(pthread_mutex_unlock(&w->m) == 0);
+    return NULL;
+}
+
+static void used_by_condition(int type, int shared, int protocol) {
+    struct waiting w = {.c = PTHREAD_COND_INITIALIZER};
+    make(&w.m, type, shared, PTHREAD_MUTEX_STALLED, protocol);
+    pthread_t waiter = start(wait_once, &w);
+    for (int asleep = 0; !asleep;) { /* Free the mutex, the waiter has asleep set: it waits. */
+        must(pthread_mutex_lock(&w.m) == 0);
+        asleep = w.asleep;
+        must(pthread_mutex_unlock(&w.m) == 0);
+    }
+    result("destroy while a condition is waited on", pthread_mutex_destroy(&w.m), EBUSY);
+    result("still locks", pthread_mutex_lock(&w.m), 0);
+    w.go = 1;
+    must(pthread_cond_signal(&w.c) == 0);
+    result("unlock", pthread_mutex_unlock(&w.m), 0);
+    join(waiter);
+    result("destroy", pthread_mutex_destroy(&w.m), 0);
+}
+
+CASE(inherit_normal_waited_with, 10) {
+    used_by_condition(PTHREAD_MUTEX_NORMAL, PTHREAD_PROCESS_PRIVATE, PTHREAD_PRIO_INHERIT);
+}
+CASE(inherit_errorcheck_waited_with, 10) {
+    used_by_condition(PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PROCESS_PRIVATE, PTHREAD_PRIO_INHERIT);
+}
+CASE(inherit_recursive_waited_with, 10) {
+    used_by_condition(PTHREAD_MUTEX_RECURSIVE, PTHREAD_PROCESS_PRIVATE, PTHREAD_PRIO_INHERIT);
+}
+CASE(shared_normal_waited_with, 10) {
+    used_by_condition(PTHREAD_MUTEX_NORMAL, PTHREAD_PROCESS_SHARED, PTHREAD_PRIO_NONE);
+}
+CASE(shared_adaptive_waited_with, 10) {
+    used_by_condition(PTHREAD_MUTEX_ADAPTIVE_NP, PTHREAD_PROCESS_SHARED, PTHREAD_PRIO_NONE);
+}
+
+static void *own_and_wait(void *arg) {
+    struct waiting *w = arg;
+    must(pthread_mutex_lock(&w->m) == 0);
+    w->asleep = 1;
+    int error = 0;
+    while (!w->go && error == 0)
+        error = pthread_cond_wait(&w->c, &w->m);
+    result("wait", error, EOWNERDEAD);
+    result("consistent", pthread_mutex_consistent(&w->m), 0);
+    must(pthread_mutex_unlock(&w->m) == 0);
+    return NULL;
+}
+
+static void *wake_and_die(void *arg) {
+    struct waiting *w = arg;
+    for (int asleep = 0; !asleep;) {
+        must(pthread_mutex_lock(&w->m) == 0);
+        asleep = w->asleep;
+        if (!asleep)
+            must(pthread_mutex_unlock(&w->m) == 0);
+    }
+    must(pthread_cond_signal(&w->c) == 0);
+    return NULL;
+}
+
+/* The owner that woke the waiter dies: the wait says so, and the counts of users stay right. */
+CASE(robust_inherit_waited_with, 10) {
+    struct waiting w = {.c = PTHREAD_COND_INITIALIZER};
+    make(&w.m, PTHREAD_MUTEX_NORMAL, PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_INHERIT);
+    pthread_t waiter = start(own_and_wait, &w);
+    join(start(wake_and_die, &w));
+    join(waiter);
+    result("lock", pthread_mutex_lock(&w.m), 0);
+    result("unlock", pthread_mutex_unlock(&w.m), 0);
+    result("destroy", pthread_mutex_destroy(&w.m), 0);
+}

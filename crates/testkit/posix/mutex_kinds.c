@@ -1,4 +1,4 @@
-/* Every kind of mutex, by static initialiser and by attribute: who may lock, relock, unlock and destroy it. */
+/* Every kind of mutex, by static initialiser and by attribute: which thread may lock, relock, unlock and destroy it. */
 #include "suite.h"
 
 static pthread_mutex_t zeroed; /* static storage without an initialiser: the same as the default one */

@@ -97,6 +97,145 @@ CASE(vanishing_request, 60) {
     yes("every round", true);
 }
 
+/* A reader-writer lock vanishes after the last unlock, whoever else is still on the way out of one: those who were inside when the
+   last one left have let a writer in, who takes the page away. Every other one is not destroyed. */
+struct room {
+    pthread_rwlock_t lock;
+    int users, arrived;
+    bool destroyed;
+};
+
+static void *leave_room(void *arg) {
+    struct room *room = arg;
+    int all = room->users;
+    bool destroyed = room->destroyed, writes = add(&room->arrived, 1) == 2;
+    while (get(&room->arrived) < all)
+        sched_yield();
+    must((writes ? pthread_rwlock_wrlock(&room->lock) : pthread_rwlock_rdlock(&room->lock)) == 0);
+    int left = add(&room->users, -1);
+    must(pthread_rwlock_unlock(&room->lock) == 0);
+    if (left > 0)
+        return NULL;
+    must(pthread_rwlock_wrlock(&room->lock) == 0);
+    must(pthread_rwlock_unlock(&room->lock) == 0);
+    must(!destroyed || pthread_rwlock_destroy(&room->lock) == 0);
+    must(mprotect(room, sizeof *room, PROT_NONE) == 0);
+    return room;
+}
+
+CASE(vanishing_rwlock, 60) {
+    enum { CROWD = 3 };
+    int vanished = 0, rounds = iterations(400), count = threads(CROWD);
+    for (int i = 0; i < rounds; i++) {
+        pthread_t thread[CROWD];
+        struct room *room = mmap(NULL, sizeof *room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        must(room != MAP_FAILED);
+        room->users = count;
+        room->destroyed = i % 2;
+        must(pthread_rwlock_init(&room->lock, NULL) == 0);
+        for (int k = 0; k < count; k++)
+            thread[k] = start(leave_room, room);
+        for (int k = 0; k < count; k++)
+            vanished += join(thread[k]) != NULL;
+        must(munmap(room, sizeof *room) == 0);
+    }
+    yes("every page vanished once", vanished == rounds);
+}
+
+/* Memory that was a contended mutex, and was not destroyed, becomes plain data, a reader-writer lock, plain data, a condition and a
+   mutex again. Whoever is late with an access of its first life is seen in the data, or in the locks. */
+static union {
+    struct {
+        pthread_mutex_t mutex;
+        pthread_cond_t cond;
+    } first;
+    struct {
+        pthread_cond_t cond;
+        pthread_mutex_t mutex;
+    } second;
+    pthread_rwlock_t lock;
+    unsigned char bytes[sizeof(pthread_mutex_t) + sizeof(pthread_cond_t)];
+} memory;
+static int in_line, users, wakes;
+
+/* The last one to leave makes the memory plain data at once. */
+static void end_life(int left) {
+    if (left == 0)
+        memset(memory.bytes, 0xa5, sizeof memory.bytes);
+}
+
+static void meet(void) {
+    add(&in_line, 1);
+    while (get(&in_line) < get(&users))
+        sched_yield();
+}
+
+static void *as_mutex(void *unused) {
+    struct timespec soon = in_ms(CLOCK_REALTIME, 0);
+    meet();
+    /* Some give up in between. */
+    int error = pthread_mutex_timedlock(&memory.first.mutex, &soon);
+    must(error == 0 || error == ETIMEDOUT);
+    if (error == 0)
+        must(pthread_mutex_unlock(&memory.first.mutex) == 0);
+    must(pthread_mutex_lock(&memory.first.mutex) == 0);
+    int left = --wakes;
+    must(pthread_mutex_unlock(&memory.first.mutex) == 0);
+    end_life(left);
+    return unused;
+}
+
+static void *as_rwlock(void *unused) {
+    meet();
+    must(pthread_rwlock_rdlock(&memory.lock) == 0);
+    must(pthread_rwlock_unlock(&memory.lock) == 0);
+    must(pthread_rwlock_wrlock(&memory.lock) == 0);
+    int left = --wakes;
+    must(pthread_rwlock_unlock(&memory.lock) == 0);
+    end_life(left);
+    return unused;
+}
+
+static void *as_cond(void *unused) {
+    must(pthread_mutex_lock(&memory.second.mutex) == 0);
+    if (add(&in_line, 1) == get(&users))
+        must(pthread_cond_broadcast(&memory.second.cond) == 0);
+    while (get(&in_line) < get(&users))
+        must(pthread_cond_wait(&memory.second.cond, &memory.second.mutex) == 0);
+    int left = --wakes;
+    must(pthread_mutex_unlock(&memory.second.mutex) == 0);
+    end_life(left);
+    return unused;
+}
+
+static bool live_as(void *(*life)(void *)) {
+    enum { CROWD = 4 };
+    pthread_t thread[CROWD];
+    int count = threads(CROWD);
+    memset(memory.bytes, 0, sizeof memory.bytes); /* what the static initialisers say */
+    set(&in_line, 0);
+    set(&users, count);
+    wakes = count;
+    for (int k = 0; k < count; k++)
+        thread[k] = start(life, NULL);
+    for (int k = 0; k < count; k++)
+        join(thread[k]);
+    for (size_t i = 0; i < sizeof memory.bytes; i++)
+        if (memory.bytes[i] != 0xa5)
+            return false;
+    return true;
+}
+
+CASE(memory_of_several_lives, 60) {
+    int untouched = 0, rounds = iterations(300);
+    for (int i = 0; i < rounds; i++) {
+        untouched += live_as(as_mutex);
+        untouched += live_as(as_rwlock);
+        untouched += live_as(as_cond);
+    }
+    yes("nobody was late", untouched == 3 * rounds);
+}
+
 /* Locks that are never destroyed: their memory goes back to the system, and comes back as zeroes. */
 CASE(never_destroyed, 30) {
     pthread_mutex_t *mutex = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-/* Reader-writer locks: who excludes whom, kinds, deadlines and clocks, errors, destroy. */
+/* Reader-writer locks: exclusion, kinds, deadlines and clocks, errors, destroy. */
 #include "suite.h"
 
 static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;

@@ -1,16 +1,17 @@
-//! Locks whose type is forgotten: tests are compiled once, and not once for every lock.
+//! Boxes of the registry's [`ErasedLock`] and [`ErasedRwLock`], which a model may leave undropped: tests are compiled once,
+//! and not once for every lock.
 
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::ptr;
 
-pub use lockwork_locks::erased::Held;
-use lockwork_locks::erased::{ErasedLock, ErasedRwLock};
+pub use lockwork_locks::registry::erased::Held;
+use lockwork_locks::registry::erased::{ErasedLock, ErasedRwLock};
 use lockwork_locks::{RawLock, RawRwLock};
 use lockwork_platform::Platform;
 
-/// Any lock, at a place of its own.
+/// A box of any lock.
 pub struct Any<T: ?Sized> {
     lock: Box<ManuallyDrop<T>>,
     drops: bool,

@@ -7,6 +7,7 @@
 //! - [`scenarios`]: the plays that both model checkers perform, for any lock.
 //! - [`exploration`]: what runs them, and says how far.
 //! - [`rw`]: reader-writer locks, and their plays in [`rw_plays`].
+//! - [`sources`]: the files that ask for orderings, and the models that prove each; [`exceptions`]: what none proves.
 //! - [`shelf`]: a reader-writer lock and what it guards.
 //! - [`conformance`]: what every lock must do, on the real machine.
 
@@ -16,6 +17,8 @@ pub mod conformance;
 #[cfg(feature = "models")]
 pub mod engines;
 pub mod erased;
+#[cfg(feature = "models")]
+pub mod exceptions;
 #[cfg(feature = "models")]
 pub mod exploration;
 #[cfg(feature = "models")]
@@ -29,15 +32,18 @@ pub mod rw_plays;
 #[cfg(feature = "models")]
 pub mod scenarios;
 pub mod shelf;
+#[cfg(feature = "models")]
+pub mod sources;
 pub mod watchdog;
 
-use lockwork_locks::catalogue::{LOCKS, LockInfo};
+use lockwork_locks::describe::Waiting;
+use lockwork_locks::registry::{Entry, LOCKS};
 
 /// Whether a lock stands for its algorithm where only that matters, as to wrappers: one that spins, as a rule, and one
 /// that spins and then parks. Other waiting policies change how long a waiter takes to see that it was granted the
 /// lock.
 #[must_use]
-pub fn is_typical(lock: &LockInfo) -> bool {
-    let first = LOCKS.iter().find(|other| other.algorithm.name == lock.algorithm.name);
-    lock.waiting == "stp" || first == Some(lock)
+pub fn is_typical(lock: &Entry) -> bool {
+    let first = LOCKS.iter().find(|other| other.descriptor.name == lock.descriptor.name);
+    lock.waiting == Waiting::SpinThenPark || first == Some(lock)
 }

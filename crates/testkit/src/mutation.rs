@@ -11,9 +11,11 @@ use std::sync::{Once, OnceLock};
 use std::thread;
 
 use crate::engines::loom::Bounds;
+use crate::exceptions::{EXCEPTIONS, Exception};
 use crate::exploration::{run, run_within};
 use crate::model::sites::{Site, record, weakened};
 use crate::scenarios::{Scenario, Subject};
+use crate::sources::{Source, workspace};
 
 /// A scenario that may catch mutants, explored once as it is.
 #[derive(Debug)]
@@ -42,6 +44,12 @@ impl Witness {
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.subject
+    }
+
+    /// The places in a source that some execution passes and that ask for an ordering.
+    #[must_use]
+    pub fn sites_in(&self, source: &str) -> Vec<Site> {
+        self.seen().sites.iter().filter(|site| site.file == source).copied().collect()
     }
 
     fn seen(&self) -> &Seen {
@@ -109,13 +117,13 @@ impl fmt::Debug for Mutant {
     }
 }
 
-/// The verdicts on all mutants of source files whose path contains `file`, by the witnesses that pass their sites.
+/// The verdicts on all mutants of a source file, by the witnesses that pass their sites.
 #[must_use]
 pub fn verdicts(witnesses: &[&Witness], file: &str) -> Vec<(Mutant, Verdict)> {
     each(witnesses, |witness| _ = witness.seen());
     let mut found: BTreeMap<Mutant, Vec<&Witness>> = BTreeMap::new();
     for witness in witnesses {
-        for &site in witness.seen().sites.iter().filter(|site| site.file.contains(file)) {
+        for &site in witness.seen().sites.iter().filter(|site| site.file == file) {
             for choice in 0..site.weaker().len() {
                 found.entry(Mutant { site, choice }).or_default().push(witness);
             }
@@ -179,4 +187,67 @@ fn judge(mutant: Mutant, witnesses: &[&Witness]) -> Verdict {
         open = left;
     }
     Verdict::Survived
+}
+
+/// Judges a source: every ordering in it is passed by a witness, and each weaker one is caught by a witness, unless the list of
+/// [exceptions](EXCEPTIONS) says why not. An exception that is not needed is an error, too.
+///
+/// # Errors
+///
+/// What is not proven, line by line.
+pub fn judge_source(source: &Source, witnesses: &[&Witness]) -> Result<(), String> {
+    let path = source.path.as_str();
+    let exceptions: Vec<&Exception> =
+        EXCEPTIONS.iter().filter(|exception| path.ends_with(exception.source)).collect();
+    if exceptions.iter().any(|exception| exception.snippet.is_empty()) {
+        return match witnesses {
+            [] => Ok(()),
+            [witness, ..] => Err(format!(
+                "{path} stands among the exceptions as a file without a model, but {} proves it",
+                witness.subject()
+            )),
+        };
+    }
+    if witnesses.is_empty() {
+        return Err(format!(
+            "{path} asks for {} orderings, and no model proves them: name one among the `proofs` of a descriptor, or write \
+             one, or say in crates/testkit/src/exceptions.rs why there can be none",
+            source.lines.len()
+        ));
+    }
+    let (mut wrong, mut used) = (Vec::new(), BTreeSet::new());
+    let mut excused = |line: &str, weaker: &[Ordering]| {
+        let is_it = |exception: &&&Exception| {
+            line.contains(exception.snippet)
+                && match weaker {
+                    [] => exception.weaker.is_empty(),
+                    _ => weaker.iter().all(|weaker| exception.weaker.contains(weaker)),
+                }
+        };
+        exceptions.iter().find(is_it).map(|exception| used.insert(exception.snippet)).is_some()
+    };
+    let root = workspace();
+    let text = std::fs::read_to_string(root.join(path)).expect("the source");
+    for (mutant, verdict) in verdicts(witnesses, path) {
+        let line = text.lines().nth(mutant.site.line as usize - 1).unwrap_or_default().trim();
+        if std::env::var_os("LOCKWORK_MUTANTS").is_some() {
+            println!("{mutant:?} `{line}`: {verdict:?}");
+        }
+        if matches!(verdict, Verdict::Survived) && !excused(line, &[mutant.weaker()]) {
+            wrong.push(format!("not caught: {mutant:?} `{line}`"));
+        }
+    }
+    let sites: BTreeSet<u32> =
+        witnesses.iter().flat_map(|witness| witness.sites_in(path)).map(|site| site.line).collect();
+    for (number, line) in &source.lines {
+        let is_passed = sites.range(line.start..=*number).next().is_some();
+        if !is_passed && !excused(&line.text, &[]) {
+            wrong.push(format!("not passed by a model: {path}:{number} `{}`", line.text));
+        }
+    }
+    let stale = exceptions.iter().filter(|exception| !used.contains(exception.snippet));
+    wrong.extend(stale.map(|exception| {
+        format!("an exception that is not needed: `{}` ({:?})", exception.snippet, exception.reason)
+    }));
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }

@@ -2,13 +2,16 @@
 //! condition variable, so that Miri (and any sanitizer) sees every access and every lifetime.
 
 use std::cell::{Cell, UnsafeCell};
+use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use lockwork_platform::bookmarks::Bookmark;
 use lockwork_platform::{
-    AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, PoolNode, TimedOut,
+    AtomicCell, AtomicInt, Bookmarks, Cells, Clock, Cpu, DataCell, Deadline, FutexCell, LoadControl,
+    Placement, Pool, PoolNode, Sched, SharedWords, TimedOut, VisibleReaders, Waiters,
 };
 
 /// The standard library's machine.
@@ -20,7 +23,7 @@ pub struct Portable;
 struct Sleeper {
     /// Address of the futex it sleeps on; 0 = awake.
     asleep_on: AtomicUsize,
-    /// See [`Platform::set_waiting_on`].
+    /// See [`Waiters::set_waiting_on`](lockwork_platform::Waiters::set_waiting_on).
     waiting_on: AtomicUsize,
 }
 
@@ -30,8 +33,10 @@ static SLEEPERS: Mutex<Vec<Arc<Sleeper>>> = Mutex::new(Vec::new());
 static WOKEN: Condvar = Condvar::new();
 /// The origin of both clocks.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// See [`Platform::shared_word`].
+/// See [`SharedWords::shared_word`](lockwork_platform::SharedWords::shared_word).
 static SHARED_WORDS: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+/// All bookmarks. Those of threads that ended stay.
+static BOOKMARKS: Mutex<Vec<Arc<Bookmark<Portable>>>> = Mutex::new(Vec::new());
 /// Nodes in use.
 static NODES: AtomicUsize = AtomicUsize::new(0);
 
@@ -59,6 +64,7 @@ impl Drop for Registration {
 thread_local! {
     static ME: Registration = Registration::new();
     static THREAD_WORD: Cell<u64> = const { Cell::new(0) };
+    static FIRST_BOOKMARK: AtomicU32 = const { AtomicU32::new(0) };
 }
 
 impl Portable {
@@ -172,18 +178,32 @@ impl<T: Copy + Send> DataCell<T> for PortableData<T> {
     }
 }
 
-// SAFETY: the cells are the standard library's, compare-and-sleep and wake hold the same mutex, and boxes have one owner.
-unsafe impl Platform for Portable {
+// SAFETY: the cells are the standard library's, and compare-and-sleep and wake hold the same mutex.
+unsafe impl Cells for Portable {
     type U32 = AtomicU32;
+
     type Usize = AtomicUsize;
     type Ptr<T: 'static> = AtomicPtr<T>;
+
     type Futex = PortableFutex;
     type Data<T: Copy + Send + 'static> = PortableData<T>;
 
     fn fence(order: Ordering) {
         fence(order);
     }
+}
 
+impl SharedWords for Portable {
+    fn shared_word<R>(_address: usize, number: u32, use_it: impl FnOnce(&AtomicUsize) -> R) -> R {
+        use_it(&SHARED_WORDS[number as usize % SHARED_WORDS.len()])
+    }
+}
+
+impl VisibleReaders for Portable {}
+
+impl LoadControl for Portable {}
+
+impl Cpu for Portable {
     fn pause() {
         // Miri runs one thread at a time.
         std::thread::yield_now();
@@ -204,7 +224,23 @@ unsafe impl Platform for Portable {
     fn now(_clock: Clock) -> u64 {
         ORIGIN.elapsed().as_nanos() as u64
     }
+}
 
+impl Placement for Portable {
+    fn cpu() -> usize {
+        0
+    }
+
+    fn node() -> usize {
+        Self::thread_id() as usize % Self::nodes()
+    }
+
+    fn nodes() -> usize {
+        2
+    }
+}
+
+impl Sched for Portable {
     fn parallelism() -> usize {
         2
     }
@@ -222,31 +258,10 @@ unsafe impl Platform for Portable {
     fn set_thread_word(word: u64) {
         THREAD_WORD.set(word);
     }
+}
 
-    fn cpu() -> usize {
-        0
-    }
-
-    fn node() -> usize {
-        Self::thread_id() as usize % Self::nodes()
-    }
-
-    fn nodes() -> usize {
-        2
-    }
-
-    fn set_waiting_on(address: usize) -> usize {
-        ME.with(|me| me.0.waiting_on.swap(address, Ordering::Relaxed))
-    }
-
-    fn waiters_of(address: usize) -> usize {
-        sleepers().iter().filter(|entry| entry.waiting_on.load(Ordering::Relaxed) == address).count()
-    }
-
-    fn shared_word<R>(_address: usize, number: u32, use_it: impl FnOnce(&AtomicUsize) -> R) -> R {
-        use_it(&SHARED_WORDS[number as usize % SHARED_WORDS.len()])
-    }
-
+// SAFETY: boxes have one owner.
+unsafe impl Pool for Portable {
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T> {
         NODES.fetch_add(1, Ordering::Relaxed);
         NonNull::from(Box::leak(Box::new(T::new())))
@@ -256,5 +271,34 @@ unsafe impl Platform for Portable {
         NODES.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: leaked from a box by `alloc_node`, and given up by the caller.
         drop(unsafe { Box::from_raw(node.as_ptr()) });
+    }
+}
+
+impl Bookmarks for Portable {
+    fn first_bookmark<R>(use_it: impl FnOnce(&AtomicU32) -> R) -> Option<R> {
+        FIRST_BOOKMARK.try_with(use_it).ok()
+    }
+
+    fn bookmark<R>(number: NonZeroU32, use_it: impl FnOnce(&Bookmark<Self>) -> R) -> R {
+        let all = BOOKMARKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mark = Arc::clone(&all[number.get() as usize - 1]);
+        drop(all);
+        use_it(&mark)
+    }
+
+    fn make_bookmark(next: u32) -> Option<NonZeroU32> {
+        let mut all = BOOKMARKS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(Arc::new(Bookmark::new(next)));
+        NonZeroU32::new(all.len() as u32)
+    }
+}
+
+impl Waiters for Portable {
+    fn set_waiting_on(address: usize) -> usize {
+        ME.with(|me| me.0.waiting_on.swap(address, Ordering::Relaxed))
+    }
+
+    fn waiters_of(address: usize) -> usize {
+        sleepers().iter().filter(|entry| entry.waiting_on.load(Ordering::Relaxed) == address).count()
     }
 }

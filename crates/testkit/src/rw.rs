@@ -3,17 +3,19 @@
 use std::fmt;
 
 use lockwork_locks::RawRwLock;
+use lockwork_locks::describe::{Favour, Keeps, Waiting};
+use lockwork_locks::registry::{LockId, Spec, Visitor, WrapperId, rwlocks};
 use lockwork_locks::rw::RwFutexWriters;
-use lockwork_locks::rw::catalogue::{Favour, RW_LOCKS, RwLockId, RwSpec, RwVisitor};
 use lockwork_platform::Platform;
 
 use crate::erased::{AnyRwLock, undropped_rw, zeroed_rw};
 
 /// A lock to test.
+#[allow(clippy::large_enum_variant, reason = "a test makes one")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RwSubject {
     /// What a spec names.
-    Spec(RwSpec),
+    Spec(Spec),
     /// `rw-futex` where writers are preferred.
     FutexWriters,
 }
@@ -28,21 +30,25 @@ impl fmt::Display for RwSubject {
 }
 
 /// Locks that are tested with a bias, too.
-const BIASED: &[RwLockId] = &[RwLockId::RwTtas, RwLockId::RwFutex, RwLockId::CstRwsem];
+const BIASED: &[LockId] = &[LockId::RwTtas, LockId::RwFutex, LockId::CstRwsem];
 
 impl RwSubject {
-    /// Every lock of the catalogue, and what else there is.
+    /// Every lock of the registry, and what else there is.
     pub fn all() -> impl Iterator<Item = Self> {
-        let of_catalogue = RW_LOCKS.iter().map(|lock| RwSpec::plain(lock.id));
-        let biased = BIASED.iter().filter_map(|&base| RwSpec::biased(base));
-        of_catalogue.chain(biased).map(Self::Spec).chain([Self::FutexWriters])
+        let plain = rwlocks().map(|lock| Spec::plain(lock.id));
+        let biased = BIASED.iter().filter_map(|&base| Spec::wrapped(WrapperId::Bravo, base));
+        plain.chain(biased).map(Self::Spec).chain([Self::FutexWriters])
     }
 
-    /// Who passes whom.
+    /// Which waiters pass which.
     #[must_use]
     pub fn favour(&self) -> Favour {
         match self {
-            Self::Spec(spec) => spec.algorithm().favour,
+            Self::Spec(spec) => match spec.rw().expect("a reader-writer lock").favour {
+                // All writers of these tests are on one node, and its turn lasts.
+                Favour::WritersOfNode => Favour::Writers,
+                favour => favour,
+            },
             Self::FutexWriters => Favour::Writers,
         }
     }
@@ -50,20 +56,20 @@ impl RwSubject {
     /// Whether waiters spin, so that crowds must be small.
     #[must_use]
     pub fn spins(&self) -> bool {
-        matches!(self, Self::Spec(spec) if spec.algorithm().waiting == "spin")
+        matches!(self, Self::Spec(spec) if spec.base.info().waiting == Waiting::Spin)
     }
 
-    /// Whether it keeps something for each NUMA node.
+    /// Whether it keeps a block for each NUMA node.
     #[must_use]
     pub fn knows_nodes(&self) -> bool {
-        matches!(self, Self::Spec(spec) if spec.algorithm().by_node)
+        matches!(self, Self::Spec(spec) if spec.descriptor().keeps == Keeps::Parts)
     }
 
     /// Makes one, by `V`.
-    fn visit<P: Platform, V: RwVisitor<P>>(&self, visitor: V) -> V::Output {
+    fn visit<P: Platform, V: Visitor<P>>(&self, visitor: V) -> V::Output {
         match self {
             Self::Spec(spec) => spec.dispatch(visitor),
-            Self::FutexWriters => visitor.visit::<RwFutexWriters<P>>(),
+            Self::FutexWriters => visitor.rwlock(RwFutexWriters::<P>::new),
         }
     }
 
@@ -88,30 +94,30 @@ impl RwSubject {
 
 struct Make;
 
-impl<P: Platform> RwVisitor<P> for Make {
+impl<P: Platform> Visitor<P> for Make {
     type Output = AnyRwLock<P>;
 
-    fn visit<L: RawRwLock<P> + 'static>(self) -> AnyRwLock<P> {
-        undropped_rw(L::new())
+    fn rwlock<L: RawRwLock<P> + 'static>(self, new: impl Fn() -> L) -> AnyRwLock<P> {
+        undropped_rw(new())
     }
 }
 
 struct Zeroed;
 
-impl<P: Platform> RwVisitor<P> for Zeroed {
+impl<P: Platform> Visitor<P> for Zeroed {
     type Output = AnyRwLock<P>;
 
-    fn visit<L: RawRwLock<P> + 'static>(self) -> AnyRwLock<P> {
+    fn rwlock<L: RawRwLock<P> + 'static>(self, _: impl Fn() -> L) -> AnyRwLock<P> {
         zeroed_rw::<P, L>()
     }
 }
 
 struct Size;
 
-impl<P: Platform> RwVisitor<P> for Size {
+impl<P: Platform> Visitor<P> for Size {
     type Output = usize;
 
-    fn visit<L: RawRwLock<P> + 'static>(self) -> usize {
+    fn rwlock<L: RawRwLock<P> + 'static>(self, _: impl Fn() -> L) -> usize {
         size_of::<L>()
     }
 }

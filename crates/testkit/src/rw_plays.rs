@@ -211,8 +211,8 @@ fn play_with<P: ModelPlatform>(shelf: Arc<Shelf<P>>, parts: &'static str) -> Pla
     })
 }
 
-/// Every thread reads and then writes; whose write is the last destroys the lock after it, as programs do that count
-/// references under the lock: no other release may touch the lock any more.
+/// Every thread reads and then writes; the last writer destroys the lock afterwards, as programs do that count references
+/// under the lock: no other release may touch the lock any more.
 pub fn destroy<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
     let shelf = Shelf::<P>::used(subject);
     (0..threads).fold(shelf.play(2 * threads - 1, 2 * threads - 1), |play, number| {
@@ -223,6 +223,22 @@ pub fn destroy<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
             }
             if shelf.write(None) == threads {
                 P::retire(&*shelf.lock);
+            }
+        })
+    })
+}
+
+/// As [`destroy`], and the thread that has destroyed the lock forks while others come to the end of their releases: no
+/// thread is registered for the lock, which the child would look for in memory that has been freed.
+pub fn destroy_and_fork<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
+    let shelf = Shelf::<P>::used(subject);
+    (0..threads).fold(Play::new(|| {}), |play, _| {
+        let shelf = Arc::clone(&shelf);
+        play.with(move || {
+            if shelf.write(None) == threads {
+                P::retire(&*shelf.lock);
+                let waited_for = P::fork();
+                assert!(waited_for.is_empty(), "somebody is registered for a lock that is gone");
             }
         })
     })
@@ -247,8 +263,8 @@ pub fn fork<P: ModelPlatform>(subject: RwSubject) -> Play {
         .with(move || _ = writer.write(None))
 }
 
-/// While a reader holds the lock and others wait, come, go or give up, its thread forks: in the child it is alone. Who else
-/// was inside stays there for ever; so no one is.
+/// While a reader holds the lock and others wait, come, go or give up, its thread forks: in the child it is alone. Another
+/// holder would hold the lock there for ever, so there is none.
 ///
 /// If `has_read`, somebody has read before: a biased lock's readers are visible.
 pub fn fork_reading<P: ModelPlatform>(subject: RwSubject, has_read: bool) -> Play {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use lockwork_locks::wait::WAITING_ON_RWLOCK;
-use lockwork_platform::{Native, Platform};
+use lockwork_platform::{Native, Waiters};
 
 use crate::erased::AnyRwLock;
 

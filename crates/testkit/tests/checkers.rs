@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_locks::RawLock;
 use lockwork_locks::queue::mcs::Mcs;
-use lockwork_locks::wait::SpinThenPark;
-use lockwork_platform::{AtomicCell, DataCell, Deadline, FutexCell, Platform, PoolNode};
+use lockwork_locks::wait::{SpinThenPark, Wait};
+use lockwork_platform::{AtomicCell, DataCell, FutexCell, Platform, PoolNode};
 use lockwork_testkit::engines::{loom, shuttle};
 use lockwork_testkit::erased::undropped;
 use lockwork_testkit::model::{Config, ModelPlatform, Play};
@@ -71,7 +71,7 @@ unsafe impl<P: Platform, F: Flaw> RawLock<P> for Flawed<P, F> {
         self.word.compare_exchange(0, 1, Acquire, Relaxed).ok().map(|_| P::alloc_node())
     }
 
-    fn try_lock_until(&self, _deadline: Deadline) -> Option<Self::Token> {
+    fn lock_slow(&self, _wait: &Wait) -> Option<Self::Token> {
         self.try_lock()
     }
 
@@ -195,8 +195,8 @@ fn a_forgotten_purge_is_found() {
         fn try_lock(&self) -> Option<Self::Token> {
             self.0.try_lock()
         }
-        fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-            self.0.try_lock_until(deadline)
+        fn lock_slow(&self, wait: &Wait) -> Option<Self::Token> {
+            self.0.lock_slow(wait)
         }
         unsafe fn unlock(&self, token: Self::Token) {
             // SAFETY: the caller's contract.

@@ -1,4 +1,4 @@
-//! The conformance suite on every lock of the catalogue, and on GCR around one lock of each kind: one test for
+//! The conformance suite on every lock of the registry, and on GCR around one lock of each kind: one test for
 //! each lock and property. (`shuttle.rs` has GCR around every lock.)
 
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use libtest_mimic::{Arguments, Trial};
 use lockwork_locks::RawLock;
 use lockwork_locks::biased::Biased;
 use lockwork_locks::blocking::futex::FutexLock;
-use lockwork_locks::catalogue::LOCKS;
 use lockwork_locks::competitive::ttas::Ttas;
 use lockwork_locks::queue::{clh::Clh, k42::K42, mcs::Mcs, ticket::Ticket};
+use lockwork_locks::registry::mutexes;
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Knobs};
 use lockwork_locks::wait::{Spin, SpinThenPark};
 use lockwork_platform::Native;
@@ -66,7 +66,7 @@ fn of_biased<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<Trial
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut all: Vec<Trial> = LOCKS.iter().map(Traits::of_base).flat_map(trials).collect();
+    let mut all: Vec<Trial> = mutexes().map(Traits::of_base).flat_map(trials).collect();
     all.extend(of_restricted::<Ttas<Native>>("ttas", true));
     all.extend(of_restricted::<Ticket<Native>>("ticket", true));
     all.extend(of_restricted::<Clh<Native, SpinThenPark>>("clh-stp", false));

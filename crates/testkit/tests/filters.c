@@ -26,7 +26,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 		}                                                                          \
 	} while (0)
 
-/* Whether who holds the mutex is awake, so that others look at its clock time and again. */
+/* Whether the holder of the mutex is awake, so that others look at its clock time and again. */
 static int awake;
 
 static void hold(void)

@@ -30,7 +30,7 @@ fn clocks_are_not_read_under_a_filter() {
     let program = common::compiled("filters");
     let are_read = cpu_time::allow() == Allowed::Yes;
     if !are_read {
-        eprintln!("SKIPPED: that clocks are read at all: a filter is in force, or they stand still");
+        common::skipped("that clocks are read at all: a filter is in force, or they stand still");
     }
     for lock in ["flexguard", "mcs-aware"] {
         for how in ["prctl", "seccomp", "syscall-prctl"] {

@@ -13,6 +13,9 @@ use lockwork_testkit::watchdog::watchdog;
 /// Far more than any scenario needs within its own bounds.
 const LIMIT: Duration = Duration::from_secs(300);
 
+/// Locks whose releases take abandoned nodes out of the queue before their turn: an owner comes back while they do.
+const SKIPPING: [&str; 2] = ["malth-spin", "cna-spin"];
+
 /// Locks whose models of three threads run at full depth each time: one of each kind.
 const IN_FULL: [&str; 6] = ["ttas", "clh-stp", "mcs-stp", "k42-spin", "futex", "c-tkt-mcs-stp"];
 
@@ -25,6 +28,7 @@ fn bounded(scenario: Scenario, subject: &str) -> Scenario {
     let preemptions = match deeper() {
         Some(more) => scenario.preemptions + more,
         // On a machine with nodes there are many more steps to switch between.
+        None if SKIPPING.contains(&subject) && scenario.name == "come-back-between" => scenario.preemptions,
         None if scenario.threads > 2 && !IN_FULL.contains(&subject) => {
             scenario.preemptions.min(if scenario.config.nodes > 1 { 0 } else { 1 })
         }

@@ -7,12 +7,12 @@ use std::thread;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::biased::Biased;
-use lockwork_locks::catalogue::{LOCKS, LockId, Visitor, dispatch};
 use lockwork_locks::cond::{Cond, Outcome};
 use lockwork_locks::queue::mcs::Mcs;
+use lockwork_locks::registry::{LockId, Visitor, mutexes};
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Knobs};
 use lockwork_locks::wait::SpinThenPark;
-use lockwork_platform::{Clock, DataCell, Deadline, Platform};
+use lockwork_platform::{Clock, Cpu, DataCell, Deadline};
 use lockwork_testkit::erased::{AnyLock, Held, erased};
 use lockwork_testkit::portable::{Portable, PortableData};
 use lockwork_testkit::rw::RwSubject;
@@ -95,7 +95,7 @@ struct Make;
 impl Visitor<Portable> for Make {
     type Output = Makers;
 
-    fn visit<L: RawLock<Portable> + 'static>(self) -> Makers {
+    fn mutex<L: RawLock<Portable> + 'static>(self, _: impl Fn() -> L) -> Makers {
         Makers {
             plain: || erased(L::new()),
             wrapped: [
@@ -223,8 +223,8 @@ fn exercise_condition() {
 /// One test, one lock after another: the nodes in use are counted for the whole process.
 #[test]
 fn locks_and_conditions_use_their_nodes_well() {
-    for lock in LOCKS {
-        let makers = dispatch(lock.id, Make);
+    for lock in mutexes() {
+        let makers = lock.id.dispatch(Make);
         exercise(lock.name, makers.plain);
         if WRAPPED.contains(&lock.id) {
             for (wrapper, make) in makers.wrapped {

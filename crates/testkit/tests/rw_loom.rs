@@ -1,19 +1,18 @@
 //! Every reader-writer lock under loom: two threads with three involuntary switches, three threads with two or (the largest
 //! plays) one; every ordering edge weakened and caught. `LOCKWORK_BOUNDS=1` prints how many executions there were.
 
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use lockwork_locks::rw::catalogue::RwLockId;
+use lockwork_locks::registry::LockId;
 use lockwork_testkit::engines::loom::LoomPlatform;
 use lockwork_testkit::exploration::{report, run};
 use lockwork_testkit::model::Config;
-use lockwork_testkit::mutation::{Verdict, Witness, verdicts};
+use lockwork_testkit::mutation::{Witness, judge_source};
 use lockwork_testkit::rw::RwSubject;
 use lockwork_testkit::rw_plays::{destroy, play, play_used};
-use lockwork_testkit::scenarios::{Scenario, Subject};
+use lockwork_testkit::scenarios::{Scenario, Subject, states_of_rwlocks};
+use lockwork_testkit::sources::{self, Source, proves};
 use lockwork_testkit::watchdog::watchdog;
 
 /// Far more than any scenario needs.
@@ -25,7 +24,7 @@ const KEPT: usize = 24;
 /// Plays of two threads.
 const PAIRS: &[&str] = &[
     "w w", "ww w", "r w", "rw w", "wr w", "r rw", "w W", "rw W", "w R", "wr R", "wc T", "wc t", "rc T",
-    "a w", "aw w", "d w", "d r",
+    "a w", "aw w", "d w", "d r", "ww RR", "ww WW", "wwc tt",
 ];
 
 /// Plays of three threads.
@@ -40,9 +39,18 @@ const DEEP: &[(&str, usize)] =
     &[("h Ww", 2), ("h h w", 1), ("wh w j", 1), ("a ww", 2), ("w A", 2), ("w w A", 1), ("wn w l", 0)];
 
 /// Plays for phase-fair locks: a thread comes in beside readers that a writer waits for, is late for that, or mistakes
-/// a writer that has left for one that is there; a reader leaves while somebody tries, or gives up waiting for it.
-const PHASED: &[(&str, usize)] =
-    &[("rw A", 3), ("wrw A", 2), ("wh w A", 0), ("wn w l", 0), ("r x", 3), ("r T c", 1)];
+/// a writer that has left for one that is there; a reader leaves while somebody tries, or gives up waiting for it; a reader that
+/// gave up comes back while another writer is there.
+const PHASED: &[(&str, usize)] = &[
+    ("rw A", 3),
+    ("wrw A", 2),
+    ("wh w A", 0),
+    ("wn w l", 0),
+    ("r x", 3),
+    ("r T c", 1),
+    ("w w RR", 2),
+    ("wc w tt", 1),
+];
 
 /// Plays for a biased lock whose readers are visible; threads 0 and 2 share a slot.
 const VISIBLE: &[(&str, usize)] = &[("wrh  A", 0), ("wrh x r", 0), ("rxr r", 2)];
@@ -93,7 +101,7 @@ fn deep(subject: RwSubject) -> Vec<Scenario> {
 
 /// Whether it takes more steps than others without nodes.
 fn is_linux(subject: RwSubject) -> bool {
-    matches!(subject, RwSubject::Spec(spec) if spec.base == RwLockId::LinuxRwsem)
+    matches!(subject, RwSubject::Spec(spec) if spec.base == LockId::LinuxRwsem)
 }
 
 /// A play as a scenario.
@@ -152,70 +160,19 @@ fn check(subject: RwSubject) {
     }
 }
 
-/// Weaker orderings that no play catches, and need not: part of the line, and why.
-const ALLOWED: &[(&str, &str)] = &[
-    (
-        "self.state.fetch_and(!(WRITERS_WAITING | READERS_WAITING), Acquire)",
-        "loom runs loads and stores in the order of the source: a load of `turn` by the writer whose bit is cleared must not \
-         return what is written to it afterwards",
-    ),
-    (
-        "let seen = self.state.fetch_and(!WATCHED, Acquire);",
-        "as above, of a writer that sleeps on `turn` because another watches",
-    ),
-    (
-        "while word.load(Acquire) & BARRED != 0 && is_resting",
-        "for a child of `fork`, which only shuttle plays, in one order of accesses: a reader that leaves too late looks at what \
-         a writer before wrote",
-    ),
-    (
-        "let drawn = self.tickets.load(Acquire);",
-        "it keeps a load behind it that could otherwise be 2^31 turns old; no play has as many",
-    ),
-    (
-        "let _ = slot.load(Acquire);",
-        "for four threads: a reader that joins itself when another that shares its slot has left for it, and a writer before and \
-         after that one; each is a load of what was written long before",
-    ),
-    (
-        "slot.store(if is_on { name } else { 0 }, Release);",
-        "a model's light barrier, a fence, releases what was seen before it; a writer between the two looks at the bias and then a \
-         reader that joins are in `rh xr A`, which catches it within one involuntary switch, and takes minutes",
-    ),
-];
-
-/// The sources, and the locks that are made of each.
-const SOURCES: &[(&str, &[&str])] = &[
-    ("rw/futex", &["rw-futex", "rw-futex, writers preferred"]),
-    ("rw/ttas", &["rw-ttas"]),
-    ("rw/pf_t", &["pf-t"]),
-    ("rw/pf_q", &["pf-q"]),
-    ("rw/phases", &["pf-t"]),
-    ("rw/bravo", &["bravo(rw-ttas)"]),
-    ("rw/linux_rwsem", &["linux-rwsem"]),
-    ("rw/by_node", &["cst-rwsem", "cst-rwsem-neutral", "c-rw-rp"]),
-];
-
 /// Weakens every ordering of a source.
-fn mutate(file: &str, names: &[&str]) -> Result<(), Failed> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let subjects = RwSubject::all().filter(|subject| names.contains(&subject.to_string().as_str()));
-    let witnesses: Vec<Witness> =
-        subjects.flat_map(|subject| Witness::all_of(scenarios(subject, &[PAIRS, TRIOS]))).collect();
-    let mut missed = Vec::new();
-    for (mutant, verdict) in verdicts(&witnesses.iter().collect::<Vec<_>>(), file) {
-        let source = fs::read_to_string(workspace.join(mutant.site.file)).expect("the source of a site");
-        let line = source.lines().nth(mutant.site.line as usize - 1).unwrap_or_default();
-        let allowed = ALLOWED.iter().any(|(part, _)| line.contains(part));
-        println!("{mutant:?} `{}`: {verdict:?}", line.trim());
-        if matches!(verdict, Verdict::Survived) != allowed {
-            missed.push(format!("{mutant:?} `{}`", line.trim()));
-        }
-    }
-    if missed.is_empty() {
-        return Ok(());
-    }
-    Err(format!("not caught, or caught against expectation:\n{}", missed.join("\n")).into())
+fn mutate(source: &Source) -> Result<(), Failed> {
+    let subjects = RwSubject::all().filter(|subject| proves(&subject.to_string(), &source.path));
+    let states = states_of_rwlocks::<LoomPlatform>().into_iter().filter(|subject| {
+        let part = if subject.name.ends_with("pf-q") { "rw/pf_q" } else { "rw/by_node" };
+        source.path.contains(part)
+    });
+    let witnesses: Vec<Witness> = subjects
+        .map(|subject| scenarios(subject, &[PAIRS, TRIOS]))
+        .chain(states)
+        .flat_map(Witness::all_of)
+        .collect();
+    judge_source(source, &witnesses.iter().collect::<Vec<_>>()).map_err(Failed::from)
 }
 
 fn main() {
@@ -228,9 +185,9 @@ fn main() {
             })
         })
         .collect();
-    let mutants = SOURCES
-        .iter()
-        .map(|(file, names)| Trial::test(format!("mutants of {file}"), move || mutate(file, names)));
+    let sources = sources::all().into_iter().filter(|source| source.path.starts_with("crates/locks/src/rw/"));
+    let mutants =
+        sources.map(|source| Trial::test(format!("mutants of {}", source.path), move || mutate(&source)));
     trials.extend(mutants);
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -11,7 +11,7 @@ use lockwork_locks::RawRwLock;
 use lockwork_locks::rw::pf_q::PfQ;
 use lockwork_locks::rw::pf_t::PfT;
 use lockwork_locks::wait::{Spin, SpinThenPark, WAITING_ON_RWLOCK, WaitPolicy};
-use lockwork_platform::{Clock, Deadline, Native, Platform};
+use lockwork_platform::{Clock, Cpu, Deadline, Native, Waiters};
 use lockwork_testkit::watchdog::watchdog;
 
 /// No test takes more than a few seconds, even on a busy machine.

@@ -4,7 +4,9 @@ use libtest_mimic::{Arguments, Trial};
 use lockwork_testkit::engines::shuttle::{Schedules, ShuttlePlatform, explore};
 use lockwork_testkit::model::Config;
 use lockwork_testkit::rw::RwSubject;
-use lockwork_testkit::rw_plays::{destroy, fork, fork_having_tried, fork_reading, fork_reading_beside, play};
+use lockwork_testkit::rw_plays::{
+    destroy, destroy_and_fork, fork, fork_having_tried, fork_reading, fork_reading_beside, play,
+};
 use lockwork_testkit::scenarios::expired;
 
 /// Plays for random schedules.
@@ -40,6 +42,9 @@ fn check(subject: RwSubject, config: Config) {
     }
     for threads in [3, 5] {
         explore(Schedules::Pct(500), config, KEPT, move || destroy::<ShuttlePlatform>(subject, threads));
+    }
+    for schedules in [Schedules::Random(1_000), Schedules::Pct(1_000)] {
+        explore(schedules, config, KEPT, move || destroy_and_fork::<ShuttlePlatform>(subject, 3));
     }
     explore(Schedules::Random(2_000), config, KEPT, move || fork::<ShuttlePlatform>(subject));
     for has_read in [false, true] {

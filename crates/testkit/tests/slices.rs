@@ -22,7 +22,7 @@ fn holders_ask_when_told_to() {
         let text = String::from_utf8_lossy(&output.stdout);
         match text.trim() {
             "fine" => {}
-            skipped => eprintln!("SKIPPED: {skipped}"),
+            reason => common::skipped(&format!("time-slice extensions under {lock}: {reason}")),
         }
     }
     std::fs::remove_file(program).expect("our own file");

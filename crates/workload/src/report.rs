@@ -3,7 +3,7 @@
 use crate::options::{Extent, Options};
 use crate::run::RunResult;
 use hdrhistogram::Histogram;
-use lockwork_fairness::{jain_index, unfairness_factor};
+use lockwork_stats::fairness::{jain_index, unfairness_factor};
 use serde::Serialize;
 use std::fmt;
 

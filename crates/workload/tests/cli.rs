@@ -55,3 +55,27 @@ fn help_shows_examples() {
     let output = avl("--help");
     assert!(stdout(&output).contains("lockwork run --lock"));
 }
+
+#[test]
+fn a_queue_delivers_every_item() {
+    let queue = |args: &str| {
+        Command::new(env!("CARGO_BIN_EXE_lockwork-queue")).args(args.split_whitespace()).output().unwrap()
+    };
+    for args in [
+        "--items 5000 --capacity 1",
+        "--producers 3 --consumers 2 --capacity 7 --items 5001 --work-ns 500",
+        "--producers 2 --consumers 5 --capacity 100 --items 3 --unlock-first",
+    ] {
+        let output = queue(args);
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = stdout(&output);
+        let figure = |name: &str| -> f64 {
+            let line =
+                text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{text}"));
+            line.parse().unwrap()
+        };
+        assert!(figure("items/sec: ") > 0.0 && figure("switches/item: ") >= 0.0, "{args}: {text}");
+        assert!(figure("streak: ") >= 1.0 && (0.0..=1.0).contains(&figure("waited: ")), "{args}: {text}");
+    }
+    assert_eq!(queue("--capacity 0").status.code(), Some(2));
+}

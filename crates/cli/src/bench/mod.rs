@@ -4,19 +4,16 @@
 mod measure;
 mod options;
 mod plan;
-pub(crate) mod table;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use crate::args::BenchArgs;
 use crate::compare::results::Document;
-use crate::compare::{engine, files, interrupt};
+use crate::compare::{engine, files, interrupt, table};
 use crate::error::Failure;
 use crate::host::Host;
-use crate::program::describe;
 use crate::terminal;
 pub(crate) use options::{Benchmark, Delay};
 pub(crate) use plan::command_line;
@@ -81,7 +78,11 @@ pub(crate) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
             document: Document::new(&plan, engine::measure(&plan), started),
         };
         if !args.json {
-            terminal::print(&table::render(section.name, &section.document))?;
+            terminal::print(&table::body(&section.document))?;
+        }
+        if !args.no_report {
+            let report = files::write(&section.document, &args.out.join(section.name))?;
+            eprintln!("report: {}", report.display());
         }
         benchmarks.push(section);
     }
@@ -99,28 +100,9 @@ pub(crate) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
     } else {
         terminal::print(&format!("{}\n{}", results.host.line(), results.date))?;
     }
-    if !args.no_report {
-        write(&results, &args.out)?;
-        eprintln!("results: {}", args.out.join("results.json").display());
-    }
     Ok(match (results.interrupted, results.benchmarks.iter().all(|section| section.document.has_values())) {
         (true, _) => ExitCode::from(interrupt::EXIT_STATUS),
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::FAILURE,
-    })
-}
-
-/// results.json, and one CSV file a benchmark.
-fn write(results: &Results, directory: &Path) -> Result<(), Failure> {
-    let write = || {
-        std::fs::write(directory.join("results.json"), serde_json::to_vec_pretty(results)?)?;
-        for section in &results.benchmarks {
-            let csv = files::csv_of(&section.document)?;
-            std::fs::write(directory.join(format!("{}.csv", section.name)), csv)?;
-        }
-        Ok(())
-    };
-    write().map_err(|error| {
-        Failure::with_status(1, format!("cannot write to `{}`: {}", directory.display(), describe(&error)))
     })
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use lockwork_platform::{Native, Platform};
+use lockwork_platform::{Cpu, Native};
 
 use crate::compare::metric::Metric;
 
@@ -17,6 +17,7 @@ pub(crate) enum Benchmark {
     Handoff,
     Trylock,
     Many,
+    Closures,
 }
 
 impl Benchmark {
@@ -28,6 +29,7 @@ impl Benchmark {
             Benchmark::Handoff => "handoff",
             Benchmark::Trylock => "trylock",
             Benchmark::Many => "many",
+            Benchmark::Closures => "closures",
         }
     }
 
@@ -54,6 +56,17 @@ impl Benchmark {
                 ("operations", "", true),
                 ("fewest", "", true),
                 ("most", "", true),
+            ]),
+            Benchmark::Closures => of(&[
+                ("throughput", "1/s", true),
+                ("p50", "ns", false),
+                ("p99", "ns", false),
+                ("p99.9", "ns", false),
+                ("max", "ns", false),
+                ("unfairness", "", false),
+                ("jain", "", true),
+                ("operations", "", true),
+                ("transfer", "ns", false),
             ]),
             Benchmark::Handoff => of(&[
                 ("p50", "ns", false),

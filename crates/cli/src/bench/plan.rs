@@ -1,18 +1,22 @@
 //! What `bench` is to run, checked before anything is started, in the form that `compare` runs.
 
-use lockwork_locks::catalogue;
-use lockwork_locks::spec::Choice;
+use lockwork_locks::registry;
+use lockwork_locks::registry::{Choice, DelegateSpec};
 
-use super::measure::LOCK_VARIABLE;
+use super::measure::{LOCK_VARIABLE, closures};
 use super::options::Benchmark;
 use crate::args::BenchArgs;
-use crate::compare::plan::{NO_PRELOAD, OwnBenchmark, Plan, any_seed, split_locks};
+use crate::compare::plan::{OwnBenchmark, Plan, any_seed, split_locks};
 use crate::error::Failure;
+use crate::specs::NO_PRELOAD;
 use crate::specs::no_mutex;
 
 /// A plan for every benchmark, in the order of their definition.
 pub(super) fn plans(args: &BenchArgs) -> Result<Vec<(Benchmark, Plan)>, Failure> {
-    let locks = locks(&args.locks)?;
+    let closures_only = args.benchmarks.iter().all(|benchmark| *benchmark == Benchmark::Closures);
+    let closures_only = closures_only && !args.benchmarks.is_empty();
+    let locks =
+        if closures_only { Vec::new() } else { locks(args.locks.as_deref().unwrap_or(DEFAULT_LOCKS))? };
     if args.timeout <= args.time {
         return Err(Failure::usage(format!(
             "--timeout ({} s) must be longer than --time ({} s); raise it",
@@ -21,11 +25,66 @@ pub(super) fn plans(args: &BenchArgs) -> Result<Vec<(Benchmark, Plan)>, Failure>
         )));
     }
     let seed = args.seed.unwrap_or_else(any_seed);
-    let all = [Benchmark::Pair, Benchmark::Contend, Benchmark::Handoff, Benchmark::Trylock, Benchmark::Many];
+    let all = [
+        Benchmark::Pair,
+        Benchmark::Contend,
+        Benchmark::Handoff,
+        Benchmark::Trylock,
+        Benchmark::Many,
+        Benchmark::Closures,
+    ];
     all.into_iter()
-        .filter(|benchmark| args.benchmarks.is_empty() || args.benchmarks.contains(benchmark))
-        .map(|benchmark| Ok((benchmark, plan(args, benchmark, locks.clone(), seed)?)))
+        .filter(|benchmark| match args.benchmarks.as_slice() {
+            // Of delegates, and named for them.
+            [] => *benchmark != Benchmark::Closures,
+            named => named.contains(benchmark),
+        })
+        .map(|benchmark| {
+            let locks = match benchmark {
+                Benchmark::Closures => delegates(args.locks.as_deref())?,
+                _ => locks.clone(),
+            };
+            Ok((benchmark, plan(args, benchmark, locks, seed)?))
+        })
         .collect()
+}
+
+/// What is measured where nothing is named.
+const DEFAULT_LOCKS: &str = "ttas,ticket,mcs-stp,gcr(mcs-stp)";
+
+/// Beside the delegates: the locks under which closures run in place.
+const DEFAULT_LOCKED: [&str; 2] = ["locked(cst-mutex)", "locked(mcs-stp)"];
+
+/// The delegates and peers in canonical spelling, `std` first.
+fn delegates(text: Option<&str>) -> Result<Vec<String>, Failure> {
+    let every = || registry::delegates().map(|delegate| delegate.name.to_owned());
+    let mut names = vec![closures::STD.to_owned()];
+    match text {
+        None => {
+            names.extend(closures::PEERS.map(str::to_owned));
+            names.extend(every());
+            names.extend(DEFAULT_LOCKED.map(str::to_owned));
+        }
+        Some(text) => {
+            for part in split_locks(text, "fc,cc-synch")? {
+                match part {
+                    "all" => names.extend(every()),
+                    peer if closures::PEERS.contains(&peer) => names.push(peer.to_owned()),
+                    spec => match DelegateSpec::parse(spec) {
+                        Ok(spec) => names.push(spec.to_string()),
+                        Err(error) => return Err(Failure::usage(format!("`{spec}`: {error}"))),
+                    },
+                }
+            }
+        }
+    }
+    let mut unique: Vec<String> = Vec::new();
+    for name in names {
+        if !unique.contains(&name) {
+            unique.push(name);
+        }
+    }
+    Ok(unique)
 }
 
 fn plan(args: &BenchArgs, benchmark: Benchmark, locks: Vec<String>, seed: u64) -> Result<Plan, Failure> {
@@ -51,6 +110,7 @@ fn plan(args: &BenchArgs, benchmark: Benchmark, locks: Vec<String>, seed: u64) -
         &counts.join(","),
     ];
     let request = OwnBenchmark {
+        name: benchmark.name().to_owned(),
         locks,
         threads: threads(args, benchmark)?,
         metrics: benchmark.metrics(&args.counts),
@@ -61,6 +121,7 @@ fn plan(args: &BenchArgs, benchmark: Benchmark, locks: Vec<String>, seed: u64) -
         command: command_line(),
         program,
         words: words.map(str::to_owned).to_vec(),
+        commit: args.commit.clone(),
     };
     Plan::of_benchmark(request, LOCK_VARIABLE)
 }
@@ -98,7 +159,7 @@ fn locks(text: &str) -> Result<Vec<String>, Failure> {
     for part in split_locks(text, "ttas,mcs-stp")? {
         match part {
             NO_PRELOAD => {}
-            "all" => names.extend(catalogue::LOCKS.iter().map(|lock| lock.name.to_owned())),
+            "all" => names.extend(registry::mutexes().map(|lock| lock.name.to_owned())),
             part => match crate::specs::parse(part)? {
                 Choice::Passthrough => {
                     return Err(Failure::usage(
@@ -107,7 +168,7 @@ fn locks(text: &str) -> Result<Vec<String>, Failure> {
                     ));
                 }
                 Choice::Lock(spec) => names.push(spec.to_string()),
-                Choice::Rw(_) | Choice::Both(..) => return Err(no_mutex(part)),
+                Choice::Rw(_) | Choice::Both(..) | Choice::MutexOnly(_) => return Err(no_mutex(part)),
             },
         }
     }
@@ -125,9 +186,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn std_is_the_first_of_what_runs_closures() {
+        assert_eq!(delegates(Some("fc,lamlock,fc")).unwrap(), ["std", "fc", "lamlock"]);
+        assert_eq!(delegates(None).unwrap().len(), registry::delegates().count() + 5);
+        for bad in ["", "mcs-stp", "pthread", "fcc"] {
+            assert!(delegates(Some(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn pthread_is_the_first_lock_whatever_is_asked_for() {
         assert_eq!(locks("ttas,pthread,ttas").unwrap(), ["pthread", "ttas"]);
-        assert_eq!(locks("all").unwrap().len(), catalogue::LOCKS.len() + 1);
+        assert_eq!(locks("all").unwrap().len(), registry::mutexes().count() + 1);
         for bad in ["", "ttas,,tas", "passthrough", "ttass"] {
             assert!(locks(bad).is_err(), "{bad}");
         }

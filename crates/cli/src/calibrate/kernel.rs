@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use lockwork_platform::sys::{futex_wait, futex_wake};
 
+use super::median;
 use super::threads::{on_cpu, pair};
-use crate::compare::stats::median;
 
 /// Nanoseconds of one of many, the median of some batches.
 fn each(batches: usize, batch: u32, work: impl Fn()) -> f64 {

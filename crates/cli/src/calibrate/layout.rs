@@ -53,7 +53,7 @@ impl Layout {
             let here = system.join(format!("cpu/cpu{cpu}"));
             let node = nodes.of_cpu.get(&cpu).copied().unwrap_or(0);
             let siblings = list(&here.join("topology/thread_siblings_list")).unwrap_or_else(|| vec![cpu]);
-            // Where nobody says, the cores of a node share one cache.
+            // Where the kernel does not say, the cores of a node share one cache.
             let sharers = last_level(&here.join("cache"))
                 .unwrap_or_else(|| nodes.of_cpu.iter().filter(|of| *of.1 == node).map(|of| *of.0).collect());
             places.push(Place { cpu, core: cores.number(siblings), llc: llcs.number(sharers), node });

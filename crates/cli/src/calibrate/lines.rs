@@ -4,8 +4,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::median;
 use super::threads::{on_cpu, pair};
-use crate::compare::stats::median;
 
 /// Lines of a chain, all of which fit the smallest cache.
 const LINES: usize = 64;

@@ -126,3 +126,8 @@ fn table(entries: &[Entry]) -> String {
     }
     table.trim_fmt()
 }
+
+/// The median of what was measured, of which there must be something.
+fn median(values: &[f64]) -> f64 {
+    lockwork_stats::median(values).expect("at least one value was measured")
+}

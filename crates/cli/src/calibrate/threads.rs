@@ -35,7 +35,7 @@ pub(super) fn pair<A: Send, B: Send>(
 ) -> Option<(A, B)> {
     let (one_cpu, one_work) = one;
     let (other_cpu, other_work) = other;
-    // Whoever may use a CPU now may use it for the time of a measurement.
+    // The CPUs that this process may use are taken to stay the same during a measurement.
     on_cpu(one_cpu, || ()).and(on_cpu(other_cpu, || ()))?;
     thread::scope(|scope| {
         let first = scope.spawn(|| on_cpu(one_cpu, one_work));

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::interrupt;
+use super::served::is_report;
 
 /// What a run did.
 #[derive(Debug)]
@@ -198,11 +199,11 @@ impl Captured {
         vec![text(&self.tail), text(&self.head)]
     }
 
-    /// The last line that is not blank.
+    /// The last line that is neither blank nor the library's.
     pub(crate) fn last_line(&self) -> Option<String> {
         let bytes = if self.tail.is_empty() { &self.head } else { &self.tail };
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
-        text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+        text.lines().rev().map(str::trim).find(|line| !line.is_empty() && !is_report(line)).map(str::to_owned)
     }
 }
 

@@ -10,6 +10,7 @@ use super::child::{self, End, Finished};
 use super::interrupt;
 use super::plan::Plan;
 use super::results::{Outcome, Run, Values};
+use super::served::{self, Served};
 
 /// After so many time-outs a cell is not run again.
 pub(crate) const TIME_OUTS_BEFORE_GIVING_UP: usize = 2;
@@ -87,7 +88,7 @@ fn progress_bar(length: u64) -> ProgressBar {
 fn one_run(plan: &Plan, round: u32, lock: usize, threads: usize) -> Run {
     let started = jiff::Timestamp::now();
     let begin = Instant::now();
-    let result = child::run(plan.command(lock, threads), plan.timeout);
+    let result = child::run(plan.command(lock, threads, round == 0), plan.timeout);
     let mut run = Run {
         lock: plan.locks[lock].name.clone(),
         lock_index: lock,
@@ -105,6 +106,7 @@ fn one_run(plan: &Plan, round: u32, lock: usize, threads: usize) -> Run {
         system_s: 0.0,
         max_rss_kib: 0,
         competing_cpu_s: None,
+        served: None,
         values: Values::missing(Arc::clone(&plan.metric_names)),
     };
     match result {
@@ -149,6 +151,8 @@ fn fill(plan: &Plan, run: &mut Run, finished: &Finished) {
 
 fn read_metrics(plan: &Plan, run: &mut Run, finished: &Finished) {
     let texts: Vec<String> = finished.stdout.texts().into_iter().chain(finished.stderr.texts()).collect();
+    run.served = Served::read(texts.iter().map(String::as_str));
+    let texts = if run.served.is_some() { without_reports(&texts) } else { texts };
     for (index, metric) in plan.metrics.iter().enumerate() {
         let value = metric.value(finished.wall_s, texts.iter().map(String::as_str));
         run.values.set(index, value);
@@ -157,6 +161,15 @@ fn read_metrics(plan: &Plan, run: &mut Run, finished: &Finished) {
             run.reason = Some(with_hint(format!("no `{}` in the output", metric.name), finished));
         }
     }
+}
+
+/// The output without what the library says in it, which is no figure of the program.
+fn without_reports(texts: &[String]) -> Vec<String> {
+    let own = |text: &String| {
+        let lines = text.split_inclusive('\n').filter(|line| !served::is_report(line));
+        lines.collect::<String>()
+    };
+    texts.iter().map(own).collect()
 }
 
 /// Adds the last line of output, which mostly says why.

@@ -1,13 +1,26 @@
-//! The files of a comparison: runs.csv, results.json and report.html.
+//! The files of a comparison. `meta.json` and `runs.csv` hold what was measured; `table.txt`, `results.json` and
+//! `report.html` are made from them, and can be made again.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::report;
 use super::results::{Document, Run};
+use super::{report, table};
 use crate::error::Failure;
 use crate::program::describe;
+
+pub(crate) const META: &str = "meta.json";
+pub(crate) const RUNS: &str = "runs.csv";
+const TABLE: &str = "table.txt";
+const RESULTS: &str = "results.json";
+const REPORT: &str = "report.html";
+
+/// Before the name of a metric in the header of `runs.csv`: a metric may be called like another column.
+pub(crate) const METRIC: &str = "metric:";
+
+/// The column of what was served.
+pub(crate) const SERVED: &str = "served";
 
 /// Makes sure that the directory of a report can be written to, before hours are spent on runs.
 pub(crate) fn prepare(directory: &Path) -> Result<(), Failure> {
@@ -30,20 +43,36 @@ fn prepare_for(directory: &Path, mend: &str) -> Result<(), Failure> {
 
 /// Writes all files; returns the path of the report.
 pub(crate) fn write(document: &Document, directory: &Path) -> Result<PathBuf, Failure> {
-    let report = directory.join("report.html");
-    let result = csv_of(document)
-        .and_then(|csv| fs::write(directory.join("runs.csv"), csv))
-        .and_then(|()| Ok(serde_json::to_vec_pretty(document)?))
-        .and_then(|json| fs::write(directory.join("results.json"), json))
+    let result = fs::create_dir_all(directory)
+        .and_then(|()| csv_of(document))
+        .and_then(|csv| fs::write(directory.join(RUNS), csv))
+        .and_then(|()| write_json(&document.meta, &directory.join(META)));
+    result.map_err(|error| cannot_write(directory, &error))?;
+    derive(document, directory)
+}
+
+/// Writes the files that are made from the others; returns the path of the report.
+pub(crate) fn derive(document: &Document, directory: &Path) -> Result<PathBuf, Failure> {
+    let report = directory.join(REPORT);
+    let result = fs::write(directory.join(TABLE), table::render(document))
+        .and_then(|()| write_json(document, &directory.join(RESULTS)))
         .and_then(|()| fs::write(&report, report::page(document)));
-    result.map_err(|error| {
-        Failure::with_status(1, format!("cannot write to `{}`: {}", directory.display(), describe(&error)))
-    })?;
+    result.map_err(|error| cannot_write(directory, &error))?;
     Ok(report.canonicalize().unwrap_or(report))
 }
 
-/// One line a run, warm-up included, one column a metric behind the fixed ones.
-pub(crate) fn csv_of(document: &Document) -> io::Result<Vec<u8>> {
+fn write_json(value: &impl serde::Serialize, path: &Path) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    fs::write(path, text)
+}
+
+fn cannot_write(directory: &Path, error: &io::Error) -> Failure {
+    Failure::with_status(1, format!("cannot write to `{}`: {}", directory.display(), describe(error)))
+}
+
+/// One line a run, warm-up included, one column a metric behind the fixed ones; last, for it has commas, what was served.
+fn csv_of(document: &Document) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let fixed = [
         "started",
@@ -61,9 +90,9 @@ pub(crate) fn csv_of(document: &Document) -> io::Result<Vec<u8>> {
         "competing_cpu_s",
         "reason",
     ];
-    // A metric may be called like a fixed column.
-    let metrics = document.metrics.iter().map(|metric| format!("metric:{}", metric.name));
-    writer.write_record(fixed.into_iter().map(str::to_owned).chain(metrics))?;
+    let metrics = document.meta.metrics.iter().map(|metric| format!("{METRIC}{}", metric.name));
+    let columns = fixed.into_iter().map(str::to_owned).chain(metrics);
+    writer.write_record(columns.chain([SERVED.to_owned()]))?;
     for run in &document.runs {
         writer.write_record(record(run))?;
     }
@@ -92,5 +121,6 @@ fn record(run: &Run) -> Vec<String> {
         text(run.reason.as_deref()),
     ];
     fields.extend(run.values.iter().map(text));
+    fields.push(text(run.served.as_ref()));
     fields
 }

@@ -1,7 +1,12 @@
 //! Numbers and labels as tables and charts show them.
 
-use super::results::{Cell, Document, MetricInfo};
-use super::stats::Estimate;
+use super::meta::MetricInfo;
+use lockwork_stats::{Estimate, MIN_PAIRS};
+
+use super::results::{Document, ServedBy};
+use super::served::Served;
+use super::summary::Cell;
+use crate::specs::NO_PRELOAD;
 
 /// A value to four significant digits, large ones in full with commas.
 pub(crate) fn value(value: f64) -> String {
@@ -36,7 +41,7 @@ pub(crate) fn with_unit(number: f64, metric: &MetricInfo) -> String {
 
 /// ` in seconds`, or nothing for a metric without a unit.
 pub(crate) fn in_unit(metric: &MetricInfo) -> String {
-    match metric.unit {
+    match metric.unit.as_str() {
         "" => String::new(),
         "s" => " in seconds".to_owned(),
         unit => format!(" in {unit}"),
@@ -104,27 +109,65 @@ pub(crate) fn command(words: &[String]) -> String {
         .join(" ")
 }
 
+/// Of each lock compared, with the thread count if there are several, what was served by it; empty where no run was asked.
+pub(crate) fn served(document: &Document) -> Vec<(String, String)> {
+    let line = |said: &ServedBy| {
+        let what = match &said.served {
+            Some(served) => served.to_string(),
+            None if said.lock == NO_PRELOAD => "every lock is glibc's, without the library".to_owned(),
+            None => "the library said nothing: no lock was used, or the program ended by a signal or _exit"
+                .to_owned(),
+        };
+        let at = said.threads.map(|count| format!(" ({})", threads(Some(count)))).unwrap_or_default();
+        (format!("{}{at}", said.lock), what)
+    };
+    document.served.iter().map(line).collect()
+}
+
 /// Caveats that belong under every table and into the report.
 pub(crate) fn caveats(document: &Document) -> Vec<String> {
     use super::results::NOTABLE_LOAD;
-    use super::stats::SOUND_RUNS;
     let mut caveats = Vec::new();
-    if document.interrupted {
+    if document.meta.interrupted {
         caveats.push("Stopped by the user: only the runs made until then are counted.".to_owned());
     }
-    if document.hopeless {
+    if document.meta.hopeless {
         caveats.push(
             "Stopped after the first round: no run of it ended well with every metric. Check the command and \
              --metric."
                 .to_owned(),
         );
     }
-    if (document.rounds as usize) < SOUND_RUNS {
+    if (document.meta.rounds as usize) < MIN_PAIRS {
         caveats.push(format!(
-            "With {} measured runs of each, chance alone tells equals apart more often than one time in twenty; \
-             use --runs 5 or more.",
-            document.rounds
+            "With {} {} of each, chance alone tells equals apart more often than one time in twenty: use {MIN_PAIRS} \
+             or more for a verdict.",
+            document.meta.rounds,
+            if document.meta.simulated.is_some() { "seeds" } else { "measured rounds" },
         ));
+    }
+    // A `+` in its name says that both kinds were meant.
+    let of_both = |said: &&ServedBy| {
+        !said.lock.contains('+') && said.served.as_ref().is_some_and(Served::is_of_both_kinds)
+    };
+    let both: Vec<String> =
+        document.served.iter().filter(of_both).map(|said| format!("`{}`", said.lock)).collect();
+    if let Some(first) = document.served.iter().find(of_both) {
+        let name = first.lock.split_once('@').map_or(first.lock.as_str(), |(name, _)| name);
+        caveats.push(format!(
+            "Figures of {} are of mutexes and of reader-writer locks. `{name}+{NO_PRELOAD}` leaves reader-writer locks \
+             to glibc, which measures the mutex alone.",
+            both.join(", ")
+        ));
+    }
+    for said in &document.served {
+        let Some(served) = said.served.as_ref() else { continue };
+        if served.is_nothing() && said.lock != "passthrough" {
+            caveats.push(format!(
+                "`{}` served no lock of the program: its figures are not the lock's.",
+                said.lock
+            ));
+        }
     }
     if let Some(load) = document.competing_load.filter(|&load| load > NOTABLE_LOAD) {
         caveats.push(format!(

@@ -1,19 +1,26 @@
 //! `lockwork compare`: the same command under several locks, measured so that the figures can be trusted.
 
+mod again;
 mod child;
 pub(crate) mod engine;
 pub(crate) mod files;
 pub(crate) mod format;
 pub(crate) mod interrupt;
+pub(crate) mod meta;
 pub(crate) mod metric;
 pub(crate) mod plan;
 mod report;
 pub(crate) mod results;
-pub(crate) mod stats;
+mod served;
+pub(crate) mod summary;
 pub(crate) mod table;
 mod template;
+pub(crate) mod verdict;
+mod wide;
 
 use std::process::ExitCode;
+
+pub(crate) use report::{CONTENT_POLICY, SCRIPT, STYLE};
 
 use crate::args::CompareArgs;
 use crate::error::Failure;
@@ -23,6 +30,9 @@ use results::Document;
 
 /// Runs the comparison. The exit status is 0 when anything was measured, 130 after Ctrl-C, else 1.
 pub(crate) fn main(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    if let Some(directory) = &args.report_from {
+        return again::main(directory);
+    }
     let plan = Plan::new(args)?;
     if !args.no_report {
         files::prepare(&args.out)?;
@@ -45,7 +55,7 @@ pub(crate) fn main(args: &CompareArgs) -> Result<ExitCode, Failure> {
             terminal::print(&format!("\nReport: {}", report.display()))?;
         }
     }
-    Ok(match (document.interrupted, document.has_values()) {
+    Ok(match (document.meta.interrupted, document.has_values()) {
         (true, _) => ExitCode::from(interrupt::EXIT_STATUS),
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::FAILURE,

@@ -5,14 +5,16 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockwork_locks::catalogue;
+use lockwork_locks::registry;
 
+use super::meta::at_library;
 use super::metric::Metric;
 use super::template::Template;
 use crate::args::CompareArgs;
 use crate::error::Failure;
 use crate::preload::{self, Library, Request};
 use crate::program;
+use crate::specs::NO_PRELOAD;
 
 /// A comparison that can start.
 #[derive(Debug)]
@@ -33,14 +35,20 @@ pub(crate) struct Plan {
     pub(crate) command: Vec<String>,
     program: PathBuf,
     words: Vec<Template>,
-    library: Option<Library>,
+    /// The builds of the library, each with its label; one unless they are compared, none if no lock needs it.
+    pub(crate) libraries: Vec<(String, Library)>,
+    /// The version of what is measured, as the user gives it.
+    pub(crate) commit: Option<String>,
     /// The machine, where it is a simulated one.
     pub(crate) simulated: Option<String>,
+    /// Of the one table that shows all metrics; without it each metric has a table.
+    pub(crate) title: Option<String>,
 }
 
 /// What [`Plan::of_benchmark`] is to measure.
 #[derive(Debug)]
 pub(crate) struct OwnBenchmark {
+    pub(crate) name: String,
     /// In canonical spelling, the baseline first.
     pub(crate) locks: Vec<String>,
     pub(crate) threads: Vec<Option<u32>>,
@@ -54,6 +62,8 @@ pub(crate) struct OwnBenchmark {
     pub(crate) program: PathBuf,
     /// The program's name and arguments, where `{threads}` is replaced.
     pub(crate) words: Vec<String>,
+    /// The version of what is measured.
+    pub(crate) commit: Option<String>,
 }
 
 /// What [`Plan::of_simulation`] is to summarise.
@@ -69,24 +79,27 @@ pub(crate) struct Simulated {
     pub(crate) runs: u32,
     /// As the user gave it.
     pub(crate) command: Vec<String>,
+    /// The version of what is measured.
+    pub(crate) commit: Option<String>,
 }
 
 /// One of the locks compared.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
-    /// In canonical spelling.
+    /// In canonical spelling; behind it the label of the library where builds of it are compared.
     pub(crate) name: String,
     environment: preload::Changes,
+    /// Whether the library runs with it.
+    is_ours: bool,
 }
-
-/// The spec that means: no library at all.
-pub(crate) const NO_PRELOAD: &str = "pthread";
 
 impl Plan {
     /// Checks every part of the request.
     pub(crate) fn new(args: &CompareArgs) -> Result<Self, Failure> {
         let names = parse_locks(&args.locks)?;
         let baseline = choose_baseline(&names, args.baseline.as_deref())?;
+        let needs_library = names.iter().any(|name| name != NO_PRELOAD);
+        let libraries = if needs_library { libraries(args)? } else { Vec::new() };
         let metrics = parse_metrics(args)?;
         let words: Vec<Template> = args
             .command
@@ -105,26 +118,11 @@ impl Plan {
                 }
             }
         }
-        let needs_library = names.iter().any(|name| name != NO_PRELOAD);
-        let library = needs_library.then(Library::find).transpose()?;
         if needs_library {
-            crate::run::check_topology()?;
-            crate::run::check_spin_ns()?;
+            crate::environment::check()?;
             program::check_preloadable(&program)?;
         }
-        let locks = names
-            .into_iter()
-            .map(|name| {
-                let environment = match &library {
-                    Some(library) if name != NO_PRELOAD => {
-                        let request = Request { lock: Some(name.clone()), ..Request::default() };
-                        preload::with_library(library, &request)
-                    }
-                    _ => preload::without_library(library.as_ref()),
-                };
-                Lock { name, environment }
-            })
-            .collect();
+        let locks = names.iter().flat_map(|name| variants(name, &libraries)).collect();
         Ok(Plan {
             locks,
             baseline,
@@ -138,16 +136,30 @@ impl Plan {
             command: args.command.clone(),
             program,
             words,
-            library,
+            libraries,
+            commit: args.commit.clone(),
             simulated: None,
+            title: None,
         })
     }
 
     /// A benchmark of our own, which needs no library: `lock_variable` tells the program its lock. The first lock is
     /// the baseline.
     pub(crate) fn of_benchmark(request: OwnBenchmark, lock_variable: &'static str) -> Result<Self, Failure> {
-        let OwnBenchmark { locks, threads, metrics, runs, warmup, timeout, seed, command, program, words } =
-            request;
+        let OwnBenchmark {
+            locks,
+            threads,
+            metrics,
+            runs,
+            warmup,
+            timeout,
+            seed,
+            command,
+            program,
+            words,
+            commit,
+            name,
+        } = request;
         let words = words
             .iter()
             .map(|word| Template::parse(word))
@@ -158,7 +170,7 @@ impl Plan {
             .map(|name| {
                 let mut environment = preload::without_library(None);
                 environment.push((lock_variable, Some((&name).into())));
-                Lock { name, environment }
+                Lock { name, environment, is_ours: false }
             })
             .collect();
         let metric_names = metrics.iter().map(|metric| metric.name.clone()).collect();
@@ -175,16 +187,18 @@ impl Plan {
             command,
             program,
             words,
-            library: None,
+            libraries: Vec::new(),
+            commit,
             simulated: None,
+            title: Some(name),
         })
     }
 
     /// Runs that are simulated in this process. The first lock is the baseline.
     pub(crate) fn of_simulation(request: Simulated) -> Self {
-        let Simulated { machine, locks, threads, metrics, runs, command } = request;
-        let locks =
-            locks.into_iter().map(|name| Lock { name, environment: preload::Changes::new() }).collect();
+        let Simulated { machine, locks, threads, metrics, runs, command, commit } = request;
+        let of = |name| Lock { name, environment: preload::Changes::new(), is_ours: false };
+        let locks = locks.into_iter().map(of).collect();
         Plan {
             locks,
             baseline: 0,
@@ -198,13 +212,16 @@ impl Plan {
             command,
             program: PathBuf::new(),
             words: Vec::new(),
-            library: None,
+            libraries: Vec::new(),
+            commit,
+            title: Some(format!("Simulated {machine}")),
             simulated: Some(machine),
         }
     }
 
-    /// The command for a lock (an index into `locks`) and a thread count (an index into `threads`).
-    pub(crate) fn command(&self, lock: usize, threads: usize) -> Command {
+    /// The command for a lock (an index into `locks`) and a thread count (an index into `threads`). If `asked`, the
+    /// library says at the end what it served.
+    pub(crate) fn command(&self, lock: usize, threads: usize, asked: bool) -> Command {
         let mut words = self.words.iter().map(|word| {
             // Every combination was expanded when the plan was made.
             word.expand(self.threads[threads]).unwrap_or_default()
@@ -213,14 +230,62 @@ impl Plan {
         let mut command = Command::new(&self.program);
         std::os::unix::process::CommandExt::arg0(&mut command, name);
         command.args(words);
-        preload::apply(&self.locks[lock].environment, &mut command);
+        let lock = &self.locks[lock];
+        preload::apply(&lock.environment, &mut command);
+        if asked && lock.is_ours {
+            command.env(lockwork_config::VERBOSE.name, "1");
+        }
         command
     }
+}
 
-    /// Where the library is, if any lock needs it.
-    pub(crate) fn library(&self) -> Option<&Library> {
-        self.library.as_ref()
+/// A lock as each of the builds of the library serves it.
+fn variants(name: &str, libraries: &[(String, Library)]) -> Vec<Lock> {
+    if name == NO_PRELOAD || libraries.is_empty() {
+        let first = libraries.first().map(|(_, library)| library);
+        let environment = preload::without_library(first);
+        return vec![Lock { name: name.to_owned(), environment, is_ours: false }];
     }
+    let request = Request { lock: Some(name.to_owned()), ..Request::default() };
+    let of = |(label, library): &(String, Library)| Lock {
+        name: if libraries.len() > 1 { at_library(name, label) } else { name.to_owned() },
+        environment: preload::with_library(library, &request),
+        is_ours: true,
+    };
+    libraries.iter().map(of).collect()
+}
+
+/// The builds of the library to use: the one that is installed, unless others are named.
+fn libraries(args: &CompareArgs) -> Result<Vec<(String, Library)>, Failure> {
+    if args.libraries.is_empty() {
+        return Ok(vec![(String::new(), Library::find()?)]);
+    }
+    let mut libraries: Vec<(String, Library)> = Vec::new();
+    for text in &args.libraries {
+        let (label, path) = match text.split_once('=') {
+            Some((label, path)) => (label.to_owned(), PathBuf::from(path)),
+            None => {
+                let path = PathBuf::from(text);
+                let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                (stem, path)
+            }
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if label.is_empty() || !label.chars().all(is_name) {
+            return Err(Failure::usage(format!(
+                "library `{text}` has no name of letters, digits, `-`, `_` and `.`: write NAME=PATH, such as \
+                 old=/tmp/liblockwork.so"
+            )));
+        }
+        if libraries.iter().any(|(other, _)| *other == label) {
+            return Err(Failure::usage(format!(
+                "two libraries are called `{label}`: name them, as in --libraries old={0},new={0}",
+                path.display()
+            )));
+        }
+        libraries.push((label, Library::at(&path, ", which --libraries names,")?));
+    }
+    Ok(libraries)
 }
 
 /// A seed; 53 bits survive a round trip through any JSON reader.
@@ -232,10 +297,12 @@ pub(crate) fn any_seed() -> u64 {
 fn parse_locks(text: &str) -> Result<Vec<String>, Failure> {
     let mut names: Vec<String> = Vec::new();
     for part in split_locks(text, "pthread,mcs-stp")? {
-        if part == "all" {
-            names.extend(catalogue::LOCKS.iter().map(|lock| lock.name.to_owned()));
-        } else {
-            names.push(canonical(part)?);
+        match part {
+            "all" => names.extend(registry::mutexes().map(|lock| lock.name.to_owned())),
+            "all+pthread" => {
+                names.extend(registry::mutexes().map(|lock| format!("{}+{NO_PRELOAD}", lock.name)));
+            }
+            part => names.push(canonical(part)?),
         }
     }
     let twice = names.iter().enumerate().find(|&(index, name)| names[..index].contains(name));
@@ -263,7 +330,8 @@ pub(crate) fn split_locks<'a>(text: &'a str, example: &str) -> Result<Vec<&'a st
     Ok(parts)
 }
 
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
+/// The parts of a text between commas that are not inside parentheses.
+pub(crate) fn split_outside_parentheses(text: &str) -> Vec<&str> {
     let mut depth = 0usize;
     text.split(|c| {
         match c {

@@ -4,26 +4,60 @@ use std::fmt::Write;
 
 use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, Table};
 
-use super::format;
-use super::results::{Cell, Document, MetricInfo, Run};
-use super::stats::Verdict;
+use super::meta::MetricInfo;
+use super::results::{Document, Run};
+use super::summary::Cell;
+use super::verdict::Verdict;
+use super::{format, wide};
 use crate::terminal;
 
-/// Everything a reader at the terminal needs, tables and notes.
+/// Everything that a reader without other sources needs: where and how it was measured, tables, notes.
 pub(crate) fn render(document: &Document) -> String {
+    format!("{}{}", heading(document), body(document))
+}
+
+/// Where, when and how it was measured, and what was served by which lock.
+pub(crate) fn heading(document: &Document) -> String {
     let mut text = String::new();
+    let meta = &document.meta;
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{}", document.host.line());
-    let _ = writeln!(
-        text,
-        "{}, {} rounds after {} of warm-up, time-out {} s, seed {}",
-        document.date, document.rounds, document.warmup_rounds, document.timeout_s, document.seed
-    );
-    let _ = writeln!(text, "$ {}", format::command(&document.command));
-    for metric in &document.metrics {
+    if meta.simulated.is_none() {
+        let _ = writeln!(text, "{}", meta.host.line());
+    }
+    let commit = meta.commit.as_ref().map(|commit| format!(", commit {commit}")).unwrap_or_default();
+    let _ = if meta.simulated.is_some() {
+        writeln!(text, "{}{commit}, {} seeds", meta.date, meta.rounds)
+    } else {
+        writeln!(
+            text,
+            "{}{commit}, {} rounds after {} of warm-up, time-out {} s, seed {}",
+            meta.date, meta.rounds, meta.warmup_rounds, meta.timeout_s, meta.seed
+        )
+    };
+    let _ = writeln!(text, "$ {}", format::command(&meta.command));
+    for library in &meta.libraries {
+        let _ = writeln!(text, "@{} is {}", library.label, library.path);
+    }
+    for (lock, what) in format::served(document) {
+        let _ = writeln!(text, "{lock}: {what}");
+    }
+    text
+}
+
+/// The tables and what has to be said of them.
+pub(crate) fn body(document: &Document) -> String {
+    let mut text = "\n".to_owned();
+    if let Some(title) = &document.meta.title {
+        text.push_str(&wide::render(title, document));
+        return text;
+    }
+    for (index, metric) in document.meta.metrics.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
         let _ = writeln!(
             text,
-            "\n{}: median{}, {}",
+            "{}: median{}, {}",
             metric.name,
             format::in_unit(metric),
             format::direction(metric)
@@ -41,9 +75,9 @@ pub(crate) fn render(document: &Document) -> String {
 
 fn table(document: &Document, metric: &MetricInfo) -> Table {
     let mut table = terminal::table();
-    let with_threads = document.threads != [None];
+    let with_threads = document.meta.threads != [None];
     let mut header = vec!["lock", "median", "95% interval", "ratio", "95% interval", "verdict", "runs"];
-    let ratio = format!("× {}", document.baseline);
+    let ratio = format!("× {} (paired)", document.meta.baseline);
     header[3] = &ratio;
     if with_threads {
         header.insert(0, "threads");
@@ -112,10 +146,10 @@ pub(crate) fn reasons(document: &Document) -> Vec<String> {
 /// `ticket at 8 and 32 threads, mcs-spin at 8 threads (6 runs)`
 fn whose(document: &Document, runs: &[&Run]) -> String {
     let mut parts = Vec::new();
-    for (lock, name) in document.locks.iter().enumerate() {
-        let counts: Vec<String> = (0..document.threads.len())
+    for (lock, name) in document.meta.locks.iter().enumerate() {
+        let counts: Vec<String> = (0..document.meta.threads.len())
             .filter(|&threads| runs.iter().any(|run| run.is_of(lock, threads)))
-            .filter_map(|threads| document.threads[threads].map(|count| count.to_string()))
+            .filter_map(|threads| document.meta.threads[threads].map(|count| count.to_string()))
             .collect();
         if !counts.is_empty() {
             parts.push(format!("{name} at {} threads", counts.join(", ")));

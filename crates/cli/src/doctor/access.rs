@@ -8,7 +8,7 @@ use lockwork_platform::cpu_time::Allowed;
 use perf_event_open_sys as perf;
 
 use super::Check;
-use crate::monitor;
+use crate::monitor::{self, Daemon};
 
 pub(super) fn checks(checks: &mut Vec<Check>) {
     checks.extend([counters(), bpf(), cpu_clocks(), scheduler()]);
@@ -100,12 +100,12 @@ fn bpf() -> Check {
 /// Whether waiters can read the CPU clocks of those they wait for.
 fn cpu_clocks() -> Check {
     let name = "CPU clocks";
-    let fallback = "waiters of aware locks ask a monitor who runs, or go by the load and the clock";
+    let fallback = "waiters of aware locks ask a monitor which threads run, or go by the load and the clock";
     match monitor::allow_cpu_clocks() {
         Some(Allowed::Yes) => Check::ok(
             name,
             "those of threads can be read",
-            "waiters of aware locks see whether who is ahead runs",
+            "waiters of aware locks see whether the thread ahead runs",
         ),
         Some(Allowed::Filtered) => Check::warn(
             name,
@@ -124,16 +124,21 @@ fn scheduler() -> Check {
     let name = "scheduler";
     monitor::attach();
     let fallback = "programs go without";
-    match (lockwork_platform::monitor::is_attached(), lockwork_monitor::check()) {
-        (true, _) => {
-            Check::ok(name, "a monitor runs", "waiters that may not read CPU clocks ask it who runs")
-        }
-        (false, Ok(telling)) => Check::ok(
+    if lockwork_platform::monitor::is_attached() {
+        return Check::ok(name, "a monitor runs", "waiters that may not read CPU clocks ask it who runs");
+    }
+    match monitor::ask_daemon() {
+        Daemon::Able(tells) => Check::ok(
             name,
-            format!("no monitor runs; one could ({})", monitor::tells(&telling)),
+            format!("no monitor runs; one could ({tells})"),
             format!("{fallback}; `lockwork monitor` tells who runs where CPU clocks may not be read"),
         ),
-        (false, Err(obstacle)) => Check::warn(name, format!("not watched: {obstacle}"), fallback),
+        Daemon::Unable(why) => Check::warn(name, format!("not watched: {why}"), fallback),
+        Daemon::Missing => Check::ok(
+            name,
+            "no monitor runs, and none has been built",
+            format!("{fallback}; `{}` makes one, for where CPU clocks may not be read", monitor::BUILD),
+        ),
     }
 }
 

@@ -8,6 +8,7 @@ use lockwork_platform::topology::Topology;
 
 use super::Check;
 use crate::calibration;
+use crate::environment;
 use crate::host::{cpuinfo_field, glibc_version};
 
 pub(super) fn checks(checks: &mut Vec<Check>) {
@@ -95,17 +96,12 @@ fn count_list(list: &str) -> Option<usize> {
 }
 
 fn numa() -> Check {
-    let description = std::env::var("LOCKWORK_TOPOLOGY").ok();
-    let topology = match description.as_deref().map(Topology::synthetic) {
-        Some(Ok(topology)) => topology,
-        Some(Err(error)) => {
-            return Check::fail(
-                "NUMA",
-                format!("LOCKWORK_TOPOLOGY: {error}"),
-                "unset it, or describe it like `node:4 core:8`",
-            );
+    let topology = match environment::topology() {
+        Ok(Some(topology)) => topology,
+        Ok(None) => Topology::discover(),
+        Err(error) => {
+            return Check::fail("NUMA", error.to_string(), "unset it, or describe it like `node:4 core:8`");
         }
-        None => Topology::discover(),
     };
     let nodes = topology.nodes();
     let origin = if topology.is_virtual() { ", virtual (LOCKWORK_TOPOLOGY)" } else { "" };

@@ -19,7 +19,7 @@ use crate::terminal;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
     Ok,
-    /// Something is not to be had, or wants care.
+    /// Something is missing, or needs care.
     Warn,
     /// `lockwork run` cannot work.
     Fail,

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use super::Check;
+use crate::elf;
 use crate::preload::{self, Library, Request};
 use crate::program;
 
@@ -69,6 +70,64 @@ pub(super) fn program(name: &OsStr, library: Option<&Library>, checks: &mut Vec<
                 "can run, once the library is there"
             };
             checks.push(Check::ok("program", finding, consequence));
+            checks.extend(habits(&elf::imports(&path)));
         }
+    }
+}
+
+/// What a program does that some locks do not bear as glibc's mutex does, as far as its imports show it.
+struct Habit {
+    name: &'static str,
+    functions: &'static [&'static str],
+    consequence: &'static str,
+}
+
+const HABITS: [Habit; 2] = [
+    Habit {
+        name: "signals",
+        functions: &["pthread_kill", "tgkill", "pthread_sigqueue"],
+        consequence: "if a handler stops threads, a lock that hands itself over may wait for one of them: see README, Limits",
+    },
+    Habit {
+        name: "priorities",
+        functions: &[
+            "sched_setscheduler",
+            "sched_setparam",
+            "pthread_setschedparam",
+            "pthread_setschedprio",
+            "pthread_attr_setschedpolicy",
+        ],
+        consequence: "real-time threads can stall each other in queue locks where they cannot in glibc's: see README, Limits",
+    },
+];
+
+fn habits(imports: &[String]) -> Vec<Check> {
+    let of = |habit: &Habit| {
+        let used: Vec<&str> = habit
+            .functions
+            .iter()
+            .copied()
+            .filter(|function| imports.iter().any(|name| name == function))
+            .collect();
+        (!used.is_empty()).then(|| {
+            Check::warn(habit.name, format!("the program imports {}", used.join(", ")), habit.consequence)
+        })
+    };
+    HABITS.iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_warned_of_by_what_it_imports() {
+        let names = |imports: &[&str]| -> Vec<String> {
+            let imports: Vec<String> = imports.iter().map(|&name| name.to_owned()).collect();
+            habits(&imports).into_iter().map(|check| check.name.to_owned()).collect()
+        };
+        assert!(names(&["malloc", "pthread_mutex_lock"]).is_empty());
+        assert_eq!(names(&["malloc", "pthread_kill"]), ["signals"]);
+        assert_eq!(names(&["sched_setscheduler", "tgkill"]), ["signals", "priorities"]);
     }
 }

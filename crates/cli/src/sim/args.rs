@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use lockwork_sim::machine::Arbitration;
 
-use super::workload::WorkloadArgs;
+use super::workload::{WorkloadArgs, milliseconds};
 
 /// `lockwork sim`
 #[derive(Debug, Args)]
@@ -105,10 +105,13 @@ pub(crate) struct SweepArgs {
     /// A run that would take more simulated cycles than this is refused
     #[arg(long, value_name = "CYCLES", default_value_t = 10_000_000_000)]
     pub(crate) max_cycles: u64,
-    /// Runs of each point, with seeds from 1: the figures are medians, with the interval over seeds
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// The first seed
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) first_seed: u32,
+    /// Runs of each point, with seeds from --first-seed: the figures are medians, with the interval over seeds; a verdict takes 6
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) seeds: u32,
-    /// Who of those that wait for a cache line gets it next: the first, the nearest or any, in place of what the machine's
+    /// Which of the CPUs that wait for a cache line gets it next: the first, the nearest or any, in place of what the machine's
     /// file says
     #[arg(long, value_name = "ORDER", value_parser = arbitration)]
     pub(crate) arbitration: Option<Arbitration>,
@@ -131,7 +134,10 @@ pub(crate) struct SweepArgs {
     /// Show where the cycles of one hand-off go, in place of a sweep
     #[arg(long, conflicts_with_all = ["sensitivity", "json"])]
     pub(crate) explain: bool,
-    /// Where a directory for each machine with report.html, results.json and runs.csv goes
+    /// The version of what is measured, such as `git describe --always --dirty` says it: kept in meta.json
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) commit: Option<String>,
+    /// Where a directory for each machine goes, with report.html, table.txt, meta.json, runs.csv and results.json
     #[arg(long, short, value_name = "DIR", default_value = "lockwork-sim", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
     /// Write no files
@@ -150,12 +156,5 @@ fn arbitration(text: &str) -> Result<Arbitration, String> {
         "nearest" => Ok(Arbitration::Nearest),
         "random" => Ok(Arbitration::Random),
         _ => Err("fifo, nearest or random".to_owned()),
-    }
-}
-
-pub(super) fn milliseconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(ms) if (0.001..=100_000.0).contains(&ms) => Ok(ms),
-        _ => Err("a number of simulated milliseconds between 0.001 and 100000".to_owned()),
     }
 }

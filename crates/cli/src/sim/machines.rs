@@ -48,7 +48,7 @@ pub(super) fn find(text: &str) -> Result<Machine, Failure> {
 fn unknown(name: &str) -> Failure {
     let machines = library();
     let names = machines.iter().map(|machine| machine.name.as_str());
-    let mend = match lockwork_locks::spec::nearest(name, names) {
+    let mend = match lockwork_locks::registry::nearest(name, names) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`lockwork sim machines` shows those there are; a file is named with its ending".to_owned(),
     };

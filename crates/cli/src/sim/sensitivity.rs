@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::sweep::Sweep;
 use crate::compare::format;
-use crate::compare::results::{Cell, Document};
-use crate::compare::stats::Verdict;
+use crate::compare::results::Document;
+use crate::compare::summary::Cell;
+use crate::compare::verdict::Verdict;
 use crate::error::Failure;
 use crate::terminal;
 
@@ -75,7 +76,7 @@ pub(super) fn main(sweep: &Sweep, documents: &[Document], json: bool) -> Result<
             .into_iter()
             .map(|(name, variant)| (name, sweep.run_on(&variant, &sweep.threads[index])))
             .collect();
-        bands.extend(document.cells(&document.metrics[0]).map(|cell| band(machine, cell, &others)));
+        bands.extend(document.cells(&document.meta.metrics[0]).map(|cell| band(machine, cell, &others)));
     }
     if json {
         let parts = BTreeMap::from([

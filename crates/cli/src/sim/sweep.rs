@@ -3,20 +3,20 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lockwork_fairness::{jain_index, unfairness_factor};
-use lockwork_locks::catalogue::LOCKS;
-use lockwork_locks::spec::Choice;
+use lockwork_locks::registry::Choice;
+use lockwork_locks::registry::mutexes;
 use lockwork_sim::workload::{Frame, Protection, RunResult};
 use lockwork_sim::{Machine, Options};
+use lockwork_stats::fairness::{jain_index, unfairness_factor};
 
 use super::args::SweepArgs;
 use super::{machines, sensitivity, workers, workload};
-use crate::bench::{command_line, table};
+use crate::bench::command_line;
 use crate::compare::engine::Measured;
 use crate::compare::metric::Metric;
 use crate::compare::plan::{Plan, Simulated, split_locks};
 use crate::compare::results::{Document, Outcome, Run, Values};
-use crate::compare::{files, interrupt};
+use crate::compare::{files, interrupt, table};
 use crate::error::Failure;
 use crate::terminal;
 
@@ -32,6 +32,7 @@ pub(super) struct Sweep {
     pinned: bool,
     processes: usize,
     time_ms: f64,
+    commit: Option<String>,
 }
 
 /// One run.
@@ -54,8 +55,7 @@ pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
     for index in 0..sweep.machines.len() {
         let document = sweep.run(index);
         if !args.json {
-            let machine = document.simulated.as_deref().unwrap_or_default();
-            terminal::print(&table::render(&format!("Simulated {machine}"), &document))?;
+            terminal::print(&table::body(&document))?;
         }
         if !args.no_report {
             let directory = args.out.join(&sweep.machines[index].name);
@@ -94,7 +94,7 @@ impl Sweep {
             threads,
             seeds: args.seeds,
             options: Options {
-                seed: 1,
+                seed: u64::from(args.first_seed),
                 spin_sleep: !args.no_spin_sleep,
                 strict_spin: args.strict_spin,
                 background: args.background as usize,
@@ -103,6 +103,7 @@ impl Sweep {
             pinned: !args.unpinned,
             processes: args.processes as usize,
             time_ms: args.time,
+            commit: args.commit.clone(),
         };
         for (machine, threads) in sweep.machines.iter().zip(&sweep.threads) {
             threads.iter().try_for_each(|threads| sweep.workload.check(*threads, args.processes))?;
@@ -154,6 +155,7 @@ impl Sweep {
             metrics: metrics(self.processes),
             runs: self.seeds,
             command: command_line(),
+            commit: self.commit.clone(),
         });
         let mut jobs = Vec::new();
         for seed in 0..self.seeds {
@@ -173,7 +175,7 @@ impl Sweep {
         let (lock, threads, seed) = job.at;
         let frame = self.frame(job.machine, job.threads);
         let begun = Instant::now();
-        let options = Options { seed: u64::from(seed) + 1, ..self.options };
+        let options = Options { seed: u64::from(seed) + self.options.seed, ..self.options };
         let workload = self.workload.on(job.threads);
         let result = workload.run(&frame, job.machine, job.lock, options);
         let (outcome, reason) = judge(&result);
@@ -280,7 +282,7 @@ fn protection(name: &str) -> Result<Protection, Failure> {
         Choice::Passthrough => {
             Err(Failure::usage("`passthrough` is glibc's lock: simulate `futex`, its algorithm"))
         }
-        Choice::Both(..) => Err(Failure::usage(format!(
+        Choice::Both(..) | Choice::MutexOnly(_) => Err(Failure::usage(format!(
             "`{name}` names two locks, and one guards the data: name a mutex or a reader-writer lock"
         ))),
     }
@@ -303,7 +305,7 @@ fn locks(text: &str) -> Result<Vec<Protection>, Failure> {
                     "glibc's mutex itself cannot be simulated: `futex` has its algorithm",
                 ));
             }
-            "all" => LOCKS.iter().try_for_each(|lock| add(lock.name))?,
+            "all" => mutexes().try_for_each(|lock| add(lock.name))?,
             part => add(part)?,
         }
     }

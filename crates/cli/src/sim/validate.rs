@@ -72,9 +72,9 @@ fn write(directory: &Path, rows: &[Row], seeds: u32) -> Result<(), Failure> {
 }
 
 fn render(rows: &[Row], seeds: u32, mut table: Table) -> String {
-    table.set_header(["claim", "source", "published", "simulated", "band", "verdict"]);
+    table.set_header(["claim", "source", "published", "agrees (our rule)", "simulated", "band", "verdict"]);
     for row in rows {
-        let cells = [&row.claim, &row.source, &row.published, &row.ours, &row.band];
+        let cells = [&row.claim, &row.source, &row.published, &row.rule, &row.ours, &row.band];
         table.add_row(cells.into_iter().map(String::as_str).chain([row.verdict.text()]));
     }
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();

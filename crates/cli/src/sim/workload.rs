@@ -9,7 +9,6 @@ use lockwork_sim::workload::{
     Distribution, Kind, MEMORY, Map, Micro, Mix, Phases, Quantity, Queue, Sections, Structure, Workload,
 };
 
-use super::args::milliseconds;
 use crate::error::Failure;
 
 /// What simulated threads do.
@@ -325,5 +324,13 @@ fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("a share between 0 and 1, such as 0.2".to_owned()),
+    }
+}
+
+/// A number of simulated milliseconds, as the command line takes it.
+pub(super) fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if (0.001..=100_000.0).contains(&ms) => Ok(ms),
+        _ => Err("a number of simulated milliseconds between 0.001 and 100000".to_owned()),
     }
 }

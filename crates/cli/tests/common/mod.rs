@@ -15,19 +15,8 @@ pub fn lockwork() -> Command {
 /// The command without a library.
 pub fn bare_lockwork() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockwork"));
-    let variables = [
-        "LOCKWORK_SO",
-        "LOCKWORK_LOCK",
-        "LOCKWORK_POLICY",
-        "LOCKWORK_TOPOLOGY",
-        "LOCKWORK_SPIN_NS",
-        "LOCKWORK_MONITOR",
-        "LOCKWORK_CPU_CLOCKS",
-        "LD_PRELOAD",
-        "COLUMNS",
-        "NO_COLOR",
-    ];
-    for variable in variables {
+    let ours = lockwork_config::VARIABLES.iter().map(|variable| variable.name);
+    for variable in ours.chain(["LD_PRELOAD", "COLUMNS", "NO_COLOR"]) {
         command.env_remove(variable);
     }
     command.stdin(Stdio::null());

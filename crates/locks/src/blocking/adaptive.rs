@@ -5,8 +5,8 @@
 //! ends after a context-switch round trip where that is shorter than 100 pauses.
 //!
 //! Properties: no fairness; 8 bytes a lock, nothing a waiter. Waiting: spin-then-park, with a limit of twice the average of
-//! what the lock's acquisitions spun, plus 10, at most 100 pauses. `try_lock` succeeds on a free lock, whoever is on the
-//! way to it. Locks that are held briefly learn to spin, the others to sleep. Avoid it where a sleeper may not starve.
+//! what the lock's acquisitions spun, plus 10, at most 100 pauses. `try_lock` succeeds on a free lock, even if other
+//! threads are on the way to it. Locks that are held briefly learn to spin, the others to sleep. Avoid it where a sleeper may not starve.
 //!
 //! # State
 //!
@@ -22,26 +22,23 @@
 //!
 //! - E1: that of the futex mutex. `spins` publishes nothing.
 
-use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
 
 use super::futex::FutexLock;
 use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive::backoff::Delay;
-use crate::wait::registered;
+use crate::describe::{Citation, Descriptor, Family, Order, Timed};
+use crate::wait::Wait;
 
 /// What is known of the adaptive mutex.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "futex-adaptive",
     family: Family::Blocking,
-    fairness: "none",
+    order: Order::None,
     bytes: 8,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "spins, then sleeps until the deadline",
+    timed: Timed::SpinsThenSleeps,
     citation: Citation {
         key: "glibc-adaptive",
         text: "The GNU C Library: PTHREAD_MUTEX_ADAPTIVE_NP, nptl/pthread_mutex_lock.c",
@@ -49,7 +46,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
     summary: "waiters spin for about as long as it took before, then sleep in the kernel",
     properties: "The contract of glibc's adaptive mutex: no system calls where sections are short and CPUs are free.",
     deviations: "Jitter from the CPU number; never spins longer than a context-switch round trip.",
-    avoid: "More threads than CPUs (who spins keeps the holder from running), and wherever starvation matters.",
+    avoid: "More threads than CPUs (a spinning waiter keeps the holder from running), and wherever starvation matters.",
+    ..Descriptor::MUTEX
 };
 
 /// The most pauses of one acquisition: glibc's default.
@@ -67,7 +65,7 @@ pub struct FutexAdaptive<P: Platform> {
     spins: P::U32,
 }
 
-const _: () = assert!(size_of::<FutexAdaptive<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<FutexAdaptive<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for FutexAdaptive<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -90,28 +88,26 @@ fn averaged(average: u32, spun: u32) -> u32 {
 }
 
 impl<P: Platform> FutexAdaptive<P> {
-    #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
-            let average = self.spins.load(Relaxed);
-            let limit = MOST.min(P::spin_budget()).min(average.saturating_mul(2).saturating_add(MARGIN));
-            let mut delay = Delay::new::<P>(LONGEST);
-            let mut spun = 0;
-            let acquired = loop {
-                spun += delay.pause::<P>();
-                if spun >= limit {
-                    break self.lock.sleep_until_free(deadline);
-                }
-                if self.lock.try_lock().is_some() {
-                    break true;
-                }
-            };
-            if acquired {
-                // I2: the average may have moved meanwhile; glibc does not look again either.
-                self.spins.store(averaged(average, spun), Relaxed);
+    /// Spins for a while and sleeps then. Whether the lock was acquired before the deadline.
+    fn spin_then_sleep(&self, deadline: Option<Deadline>) -> bool {
+        let average = self.spins.load(Relaxed);
+        let limit = MOST.min(P::spin_budget()).min(average.saturating_mul(2).saturating_add(MARGIN));
+        let mut delay = Delay::new::<P>(LONGEST);
+        let mut spun = 0;
+        let acquired = loop {
+            spun += delay.pause::<P>();
+            if spun >= limit {
+                break self.lock.sleep_until_free(deadline);
             }
-            acquired
-        })
+            if self.lock.try_lock().is_some() {
+                break true;
+            }
+        };
+        if acquired {
+            // I2: the average may have moved meanwhile; glibc does not look again either.
+            self.spins.store(averaged(average, spun), Relaxed);
+        }
+        acquired
     }
 }
 
@@ -123,25 +119,18 @@ unsafe impl<P: Platform> RawLock<P> for FutexAdaptive<P> {
         Self { lock: FutexLock::new(), spins: P::U32::new(0) }
     }
 
-    #[inline(always)]
-    fn lock(&self) {
-        if self.lock.attempt().is_none() {
-            self.lock_slow(None);
-        }
-    }
-
     #[inline]
     fn try_lock(&self) -> Option<()> {
         self.lock.try_lock()
     }
 
     #[inline(always)]
-    fn attempt(&self) -> Option<()> {
-        self.lock.attempt()
+    fn lock_fast(&self) -> Option<()> {
+        self.lock.lock_fast()
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        self.lock.attempt().or_else(|| self.lock_slow(Some(deadline)).then_some(()))
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.spin_then_sleep(wait.deadline).then_some(())
     }
 
     #[inline(always)]
@@ -178,7 +167,7 @@ mod tests {
         // SAFETY: locked above.
         unsafe { lock.unlock(()) };
         assert!(!lock.is_locked());
-        assert_eq!(lock.spins.load(Relaxed), 0, "who gives up teaches nothing");
+        assert_eq!(lock.spins.load(Relaxed), 0, "a waiter that gives up teaches nothing");
     }
 
     #[test]

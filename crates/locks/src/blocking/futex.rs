@@ -31,23 +31,23 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, FutexCell, Native, Platform};
 
 use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::registered;
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::Wait;
 
 /// What is known of the futex mutex.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "futex",
     family: Family::Blocking,
-    fairness: "none",
+    order: Order::None,
     bytes: 4,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "sleeps until the deadline",
+    timed: Timed::Sleeps,
+    proofs: &[Proof::of(file!())],
     citation: Citation { key: "drepper11", text: "Drepper: Futexes are tricky. Red Hat, 2011" },
     summary: "waiters sleep in the kernel; a release wakes one of them, and anybody may be faster",
     properties: "The contract of glibc's normal mutex: no spinning, no CPU time lost to waiting.",
     deviations: "None.",
     avoid: "Very short critical sections with a CPU for every thread: every contended hand-off costs system calls.",
+    ..Descriptor::MUTEX
 };
 
 const UNLOCKED: u32 = 0;
@@ -62,7 +62,7 @@ pub struct FutexLock<P: Platform> {
     word: P::Futex,
 }
 
-const _: () = assert!(size_of::<FutexLock<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<FutexLock<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for FutexLock<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -80,14 +80,9 @@ impl FutexLock<Native> {
 
 impl<P: Platform> FutexLock<P> {
     #[inline(always)]
-    fn is_taken_at_once(&self) -> bool {
+    fn acquire_fast(&self) -> bool {
         // ORDER: Acquire is E1. Failure tells nothing.
         self.word.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed).is_ok()
-    }
-
-    #[cold]
-    fn lock_slow(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        registered::<P, _>(address, || self.sleep_until_free(deadline))
     }
 
     /// Sleeps until the lock is acquired or the deadline has passed.
@@ -104,21 +99,12 @@ impl<P: Platform> FutexLock<P> {
         true
     }
 
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
-    }
-
     /// Acquires, known as a waiter for `address`: what this lock is a part of.
     #[inline]
     pub(crate) fn lock_for(&self, address: usize) {
-        if !self.is_taken_at_once() {
-            self.lock_slow(address, None);
+        if !self.acquire_fast() {
+            Wait::run::<P, _>(address, None, |_| self.sleep_until_free(None));
         }
-    }
-
-    /// Acquires, known as a waiter for `address`: what this lock is a part of. Whether it did before the deadline.
-    pub(crate) fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        self.is_taken_at_once() || self.lock_slow(address, deadline)
     }
 
     /// Unlocks a lock whose holder does not exist any more, after `fork`.
@@ -142,26 +128,19 @@ unsafe impl<P: Platform> RawLock<P> for FutexLock<P> {
         Self { word: P::Futex::new(UNLOCKED) }
     }
 
-    #[inline(always)]
-    fn lock(&self) {
-        if !self.is_taken_at_once() {
-            self.lock_slow(self.address(), None);
-        }
-    }
-
     #[inline]
     fn try_lock(&self) -> Option<()> {
         // Read first: a failing CAS would take the line from the holder.
-        (self.word.load(Relaxed) == UNLOCKED && self.is_taken_at_once()).then_some(())
+        (self.word.load(Relaxed) == UNLOCKED && self.acquire_fast()).then_some(())
     }
 
     #[inline(always)]
-    fn attempt(&self) -> Option<()> {
-        self.is_taken_at_once().then_some(())
+    fn lock_fast(&self) -> Option<()> {
+        self.acquire_fast().then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.is_taken_at_once() || self.lock_slow(self.address(), Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.sleep_until_free(wait.deadline).then_some(())
     }
 
     #[inline(always)]

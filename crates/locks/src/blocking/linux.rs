@@ -1,22 +1,22 @@
-//! Linux's mutex in user space: a word that is taken by whoever is first, one waiter at a time that spins on it, and a
-//! list of sleepers, the first of whom asks for the lock when it was woken in vain.
+//! Linux's mutex in user space: a word that the first thread to come takes, one waiter at a time that spins on it,
+//! and a list of sleepers, the first of which asks for the lock when it was woken in vain.
 //!
 //! Ingo Molnar, Davidlohr Bueso and others, "Generic mutex subsystem", Linux (`Documentation/locking/mutex-design.rst`,
 //! `kernel/locking/mutex.c`, `osq_lock.c`), as of version 6. Fast path: a CAS of the word. Mid path: waiters queue
 //! (OSQ) for the right to spin on the word. Slow path: a FIFO list of sleepers under a guard (`wait_lock`); a release
-//! wakes the first, who competes with newcomers once, then sets HANDOFF, and the next release hands it the lock.
+//! wakes the first, which competes with newcomers once, then sets HANDOFF, and the next release hands it the lock.
 //!
 //! Deviations:
 //! - Whether the owner runs is not known in user space: spinners spin for a context-switch round trip, and for up to twenty
 //!   while there are CPUs to spare. Waiters may give up.
-//! - The word has no owner, as any thread may release; who is handed the lock is told so in its own word, in place of
-//!   PICKUP.
+//! - The word has no owner, as any thread may release; a thread that is handed the lock is told so in its own word, in
+//!   place of PICKUP.
 //! - The flags, the guard and the list are one word, so a release is one step, after which the lock may be gone.
 //! - The spinners' queue is MCS whose waiters give up after their spinning, and are skipped, where they unlink
 //!   themselves in OSQ.
 //!
 //! Properties: no fairness up to the first vain wake-up, then FIFO; 16 bytes a lock; 64 for each waiter, none for the
-//! holder. Waiting: spin, then park. `try_lock` succeeds on a free lock, whoever is on the way to it.
+//! holder. Waiting: spin, then park. `try_lock` succeeds on a free lock, even if other threads are on the way to it.
 //!
 //! # State
 //!
@@ -27,11 +27,11 @@
 //!
 //! # Invariants
 //!
-//! - I1: who sets LOCKED holds the lock, until it clears it or grants it to a sleeper, which leaves LOCKED set.
-//! - I2: the list is accessed by who set GUARD. While GUARD and LOCKED are set LOCKED stays: a release that finds GUARD
+//! - I1: the thread that sets LOCKED holds the lock, until it clears it or grants it to a sleeper, which leaves LOCKED set.
+//! - I2: only the thread that set GUARD accesses the list. While GUARD and LOCKED are set LOCKED stays: a release that finds GUARD
 //!   waits for it.
 //! - I3: a thread joins the list with LOCKED set. If LOCKED is clear and the list is not empty, the first has been told
-//!   to try, and does, or takes the lock when it gives up: nobody who was told to try leaves a free lock.
+//!   to try, and does, or takes the lock when it gives up: no thread that was told to try leaves a free lock.
 //! - I4: HANDOFF is set together with LOCKED, by the first of the list, and a release that finds it does not clear
 //!   LOCKED. So the sleep that follows ends by a grant.
 //! - I5: a node is recycled by its owner, when it is out of the list: taken out by its owner under the guard, or by who
@@ -53,19 +53,20 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, Deadline, Native, Platform, TimedOut};
 
 use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{GRANTED, PARKED, WAITING, registered};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{GRANTED, PARKED, WAITING, Wait};
 use sleepers::{Line, Spinners, append, has, last, linger, next, unlink, wake};
 
 /// What is known of Linux's mutex.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "linux-mutex",
     family: Family::Blocking,
-    fairness: "none until a sleeper was woken in vain, which is handed the lock next",
+    order: Order::BargingUntilHandoff,
+    order_note: "a sleeper that was woken in vain is handed the lock next",
     bytes: 16,
     bytes_per_waiter: 64,
-    holder_node: false,
-    timed: "spins, then sleeps until the deadline",
+    timed: Timed::SpinsThenSleeps,
+    proofs: &[Proof::of(file!()), Proof::of("blocking/linux/sleepers.rs")],
     citation: Citation {
         key: "linux-mutex",
         text: "Molnar, Bueso and others: Generic mutex subsystem. Linux, kernel/locking/mutex.c",
@@ -74,6 +75,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     properties: "What Linux uses inside, to compare with. Newcomers keep the lock busy while a sleeper wakes up.",
     deviations: "Spinners spin while there are CPUs to spare, wherever the owner is. Flags, guard and list are one word.",
     avoid: "NUMA machines: everybody changes one word. More threads than CPUs, where most of them get to sleep.",
+    ..Descriptor::MUTEX
 };
 
 const LOCKED: usize = 1;
@@ -92,7 +94,7 @@ pub struct LinuxMutex<P: Platform> {
     spinners: Spinners<P>,
 }
 
-const _: () = assert!(size_of::<LinuxMutex<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<LinuxMutex<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for LinuxMutex<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -112,13 +114,13 @@ impl<P: Platform> LinuxMutex<P> {
     const HELD: Tagged<P> = ptr::without_provenance_mut(LOCKED);
 
     #[inline(always)]
-    fn is_taken_at_once(&self) -> bool {
+    fn acquire_fast(&self) -> bool {
         // ORDER: Acquire is E1. Failure tells nothing.
         self.word.compare_exchange(ptr::null_mut(), Self::HELD, Acquire, Relaxed).is_ok()
     }
 
     /// Takes the lock if it is free.
-    fn take(&self) -> bool {
+    fn try_acquire(&self) -> bool {
         let mut seen = self.word.load(Relaxed);
         while !has(seen, LOCKED) {
             let taken = seen.map_addr(|addr| addr | LOCKED);
@@ -131,9 +133,9 @@ impl<P: Platform> LinuxMutex<P> {
         false
     }
 
-    /// As [`LinuxMutex::take`]; a lock that is held will be handed to the first sleeper, who calls this.
+    /// As [`LinuxMutex::try_acquire`]; a lock that is held will be handed to the first sleeper, which calls this.
     fn take_or_claim(&self) -> bool {
-        while !self.take() {
+        while !self.try_acquire() {
             let seen = self.word.load(Relaxed);
             let claimed = seen.map_addr(|addr| addr | HANDOFF);
             if has(seen, LOCKED)
@@ -146,23 +148,14 @@ impl<P: Platform> LinuxMutex<P> {
         true
     }
 
-    #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        // From before it is in a queue: a child of `fork` must be able to find every ghost.
-        registered::<P, _>(self.address(), || {
-            self.spinners.spin(self.address(), deadline, || self.take().then_some(true))
-                || self.sleep(deadline)
-        })
-    }
-
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
+    fn spin_then_sleep(&self, wait: &Wait) -> bool {
+        self.spinners.spin(wait, || self.try_acquire().then_some(true)) || self.sleep(wait.deadline)
     }
 
     /// Sleeps in the list. Whether the lock was acquired before the deadline.
     fn sleep(&self, deadline: Option<Deadline>) -> bool {
         let end = self.word.guard();
-        if self.take() {
+        if self.try_acquire() {
             self.unguard(end, 0);
             return true;
         }
@@ -214,7 +207,7 @@ impl<P: Platform> LinuxMutex<P> {
             return true;
         }
         // I3.
-        let acquired = self.take();
+        let acquired = self.try_acquire();
         // SAFETY: I2: not empty, as `node` is in it.
         let first = unsafe { next(end) };
         // I4: the flag is the first one's.
@@ -230,9 +223,14 @@ impl<P: Platform> LinuxMutex<P> {
         self.word.unguard(end, |flags| flags & !clear);
     }
 
-    /// Releases a lock for which somebody sleeps, perhaps.
+    /// Releases a lock that may have sleepers. In one piece for those who fork: if a thread that is granted the lock does, its
+    /// child must not find the guard set, whose owner does not exist there.
     #[cold]
     fn unlock_slow(&self) {
+        P::in_steps(|| self.hand_on());
+    }
+
+    fn hand_on(&self) {
         if !has(self.word.load(Relaxed), LOCKED) {
             // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
             return;
@@ -258,12 +256,9 @@ impl<P: Platform> LinuxMutex<P> {
         }
         // SAFETY: I2.
         let rest = unsafe { unlink(end, first) };
-        // Registered: if who is granted the lock forks, the child must find that the guard is a ghost's.
-        registered::<P, _>(self.address(), || {
-            // ORDER: Release is E3. Its release waits for the guard (I2).
-            before = before.max(word.swap(GRANTED, Release));
-            self.unguard(rest, HANDOFF);
-        });
+        // ORDER: Release is E3. Its release waits for the guard (I2).
+        before = before.max(word.swap(GRANTED, Release));
+        self.unguard(rest, HANDOFF);
         wake::<P>(before, address);
     }
 }
@@ -277,20 +272,17 @@ unsafe impl<P: Platform> RawLock<P> for LinuxMutex<P> {
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        if !self.is_taken_at_once() {
-            let acquired = self.lock_slow(None);
-            debug_assert!(acquired, "a wait without a deadline ends with the lock");
-        }
+    fn lock_fast(&self) -> Option<()> {
+        self.acquire_fast().then_some(())
     }
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
-        self.take().then_some(())
+        self.try_acquire().then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.is_taken_at_once() || self.lock_slow(Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.spin_then_sleep(wait).then_some(())
     }
 
     #[inline(always)]

@@ -22,9 +22,11 @@
 //! - I2: every waiter is counted once, as a spinner or as a sleeper, and ends its count by the step that acquires the
 //!   lock, or that gives up while the lock is locked: nobody who is counted leaves a free lock.
 //! - I3: a release that finds a spinner wakes nobody (by I2 a spinner, or somebody faster, acquires and releases
-//!   again); one that finds only sleepers wakes one of them, who by I2 passes that on.
+//!   again); one that finds only sleepers wakes one of them, which by I2 passes that on.
 //! - I4: a sleeper sleeps only while the word has not changed since the sleeper saw it locked and itself counted.
 //!   So a release comes before its sleep and prevents it, or after it and finds its count.
+//! - I5: the spinner for whose sake a release woke nobody may have lost its CPU, and then the lock is free while others
+//!   sleep. So sleepers look at it now and then, one of them about every [`NAP_NS`].
 //!
 //! # Ordering
 //!
@@ -35,22 +37,26 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{
-    AtomicCell, AtomicInt, ConstPlatform, Deadline, FutexCell, Native, Platform, TimedOut,
+    AtomicCell, AtomicInt, Clock, ConstPlatform, Deadline, FutexCell, Native, Platform, TimedOut,
 };
 
 use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{poll_within, registered};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{Wait, expired, poll_within};
+
+/// About as often one of the sleepers looks whether the lock is free (ns).
+const NAP_NS: u64 = 2_000_000;
+/// However many sleep, each looks after so long (ns).
+pub(crate) const LONGEST_NAP_NS: u64 = 1_000_000_000;
 
 /// What is known of MUTEXEE.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "mutexee",
     family: Family::Blocking,
-    fairness: "none",
+    order: Order::None,
     bytes: 4,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "spins, then sleeps until the deadline",
+    timed: Timed::SpinsThenSleeps,
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "falsafi16",
         text: "Falsafi, Guerraoui, Picorel, Trigonakis: Unlocking energy. USENIX ATC 2016",
@@ -59,6 +65,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     properties: "Few wake-ups under contention. Spinners go before sleepers.",
     deviations: "The word counts spinners, where the paper's releaser watches the released lock. No mutex mode.",
     avoid: "Wherever starvation matters: sleepers wait for as long as there are spinners.",
+    ..Descriptor::MUTEX
 };
 
 const LOCKED: u32 = 1;
@@ -75,7 +82,7 @@ pub struct Mutexee<P: Platform> {
     word: P::Futex,
 }
 
-const _: () = assert!(size_of::<Mutexee<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Mutexee<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for Mutexee<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -93,13 +100,13 @@ impl Mutexee<Native> {
 
 impl<P: Platform> Mutexee<P> {
     #[inline(always)]
-    pub(crate) fn is_taken_at_once(&self) -> bool {
+    pub(crate) fn acquire_fast(&self) -> bool {
         // ORDER: Acquire is E1. Failure tells nothing.
         self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok()
     }
 
     /// Acquires a free lock, for a caller counted as `mine`.
-    pub(crate) fn take(&self, mine: u32) -> bool {
+    pub(crate) fn try_acquire(&self, mine: u32) -> bool {
         let mut seen = self.word.load(Relaxed);
         while seen & LOCKED == 0 {
             // ORDER: Acquire is E1. Failure tells only what to try next.
@@ -113,7 +120,7 @@ impl<P: Platform> Mutexee<P> {
 
     /// Acquires a free lock, or, while it is locked, is counted as `then` instead of `mine` (I2).
     pub(crate) fn take_or_become(&self, mine: u32, then: u32) -> bool {
-        while !self.take(mine) {
+        while !self.try_acquire(mine) {
             let seen = self.word.load(Relaxed);
             // ORDER: Relaxed: the count publishes nothing.
             if seen & LOCKED != 0
@@ -138,16 +145,11 @@ impl<P: Platform> Mutexee<P> {
         false
     }
 
-    #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        registered::<P, _>(ptr::from_ref(self) as usize, || self.spin_then_sleep(deadline))
-    }
-
     fn spin_then_sleep(&self, deadline: Option<Deadline>) -> bool {
         let mut mine = 0;
         if self.becomes_spinner() {
             mine = SPINNER;
-            if poll_within::<P, _>(P::spin_budget(), || self.take(mine).then_some(())).is_some() {
+            if poll_within::<P, _>(P::spin_budget(), || self.try_acquire(mine).then_some(())).is_some() {
                 return true;
             }
         }
@@ -159,15 +161,26 @@ impl<P: Platform> Mutexee<P> {
         self.word.load(Relaxed) / SLEEPER
     }
 
-    /// Sleeps if the lock is locked, for a caller who is counted as a sleeper, until something happens (I4).
+    /// Sleeps if the lock is locked, for a caller that is counted as a sleeper, until something happens (I4).
     pub(crate) fn doze(&self, deadline: Option<Deadline>) -> Result<(), TimedOut> {
         let seen = self.word.load(Relaxed);
         if seen & LOCKED == 0 { Ok(()) } else { self.word.wait(seen, deadline) }
     }
 
+    /// When a nap of `ns` from now on ends, or the deadline comes. With as many sleepers a nap is as many times as long:
+    /// thousands that wake every few milliseconds only to sleep again would be a load of their own.
+    pub(crate) fn end_of_nap(&self, ns: u64, deadline: Option<Deadline>) -> Deadline {
+        let ns = ns.saturating_mul(self.sleepers().max(1).into()).min(LONGEST_NAP_NS);
+        let clock = deadline.map_or(Clock::Monotonic, |deadline| deadline.clock);
+        let end = P::now(clock).saturating_add(ns);
+        Deadline { clock, ns: deadline.map_or(end, |deadline| end.min(deadline.ns)) }
+    }
+
     fn sleep(&self, deadline: Option<Deadline>) -> bool {
-        while !self.take(SLEEPER) {
-            if self.doze(deadline).is_err() {
+        while !self.try_acquire(SLEEPER) {
+            // I5.
+            let nap = self.end_of_nap(NAP_NS, deadline);
+            if self.doze(Some(nap)).is_err() && deadline.is_some_and(expired::<P>) {
                 // I2: the wake-up may have been ours, so a free lock is not left.
                 return self.take_or_become(SLEEPER, 0);
             }
@@ -192,19 +205,17 @@ unsafe impl<P: Platform> RawLock<P> for Mutexee<P> {
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        if !self.is_taken_at_once() {
-            self.lock_slow(None);
-        }
+    fn lock_fast(&self) -> Option<()> {
+        self.acquire_fast().then_some(())
     }
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
-        self.take(0).then_some(())
+        self.try_acquire(0).then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.is_taken_at_once() || self.lock_slow(Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.spin_then_sleep(wait.deadline).then_some(())
     }
 
     #[inline(always)]
@@ -229,8 +240,6 @@ unsafe impl<P: Platform> RawLock<P> for Mutexee<P> {
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::Clock;
-
     use super::*;
 
     fn word(lock: &Mutexee<Native>) -> u32 {
@@ -263,6 +272,24 @@ mod tests {
         lock.word.store(LOCKED | SPINNERS, Relaxed);
         assert!(lock.try_lock_until(Deadline { clock: Clock::Monotonic, ns: 0 }).is_none());
         assert_eq!(word(&lock), LOCKED | SPINNERS);
+    }
+
+    #[test]
+    fn a_spinner_that_lost_its_cpu_does_not_leave_the_lock_to_nobody() {
+        extern crate std;
+
+        let lock = Mutexee::unlocked();
+        // Counted, and never to be seen again.
+        lock.word.store(LOCKED + SPINNER, Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| lock.lock());
+            while lock.sleepers() == 0 {
+                std::thread::yield_now();
+            }
+            // SAFETY: locked above.
+            unsafe { lock.unlock(()) };
+        });
+        assert_eq!(word(&lock), LOCKED + SPINNER);
     }
 
     #[test]

@@ -15,18 +15,17 @@ use lockwork_platform::{Deadline, Native, Platform};
 
 use super::poll;
 use super::word::{Contest, Word, WordLock};
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 use crate::wait::Patience;
 
 /// What is known of test-and-set with back-off.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "backoff",
     family: Family::Competitive,
-    fairness: "none",
+    order: Order::None,
     bytes: 4,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "polls",
+    timed: Timed::Polls(""),
+    proofs: &[Proof::of(file!()), Proof::of("competitive/word.rs")],
     citation: Citation {
         key: "anderson90",
         text: "Anderson: The performance of spin lock alternatives for shared-memory multiprocessors. \
@@ -36,6 +35,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     properties: "Disturbs the holder little, however many wait. The lock may lie idle while all waiters look away.",
     deviations: "Reads before it tries; the longest delay is about a context-switch round trip.",
     avoid: "Wherever latency or starvation matters: newcomers overtake those who have waited long.",
+    ..Descriptor::MUTEX
 };
 
 /// Bounded exponential back-off.
@@ -89,18 +89,18 @@ impl Delay {
 /// The test-and-set lock with exponential back-off.
 pub type Backoff<P> = WordLock<P, LessAndLess>;
 
-const _: () = assert!(size_of::<Backoff<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Backoff<Native>>() == DESCRIPTOR.bytes);
 
 /// Looking less and less often.
 #[derive(Debug)]
 pub struct LessAndLess;
 
 impl<P: Platform> Contest<P> for LessAndLess {
-    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
 
     fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
         let mut delay = Delay::new::<P>(P::spin_budget());
-        poll::<P>(deadline, || <Self as Contest<P>>::attempt_gently(word), |_| delay.pause::<P>())
+        poll::<P>(deadline, || <Self as Contest<P>>::try_acquire(word), |_| delay.pause::<P>())
     }
 }
 

@@ -19,17 +19,17 @@ use lockwork_platform::{Deadline, Native, Platform};
 use super::backoff::Delay;
 use super::poll;
 use super::word::{Contest, UNLOCKED, Word, WordLock};
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 
 /// What is known of HBO.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "hbo",
     family: Family::Competitive,
-    fairness: "none; waiters of the holder's node go first",
+    order: Order::None,
+    order_note: "waiters of the holder's node go first",
     bytes: 4,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "polls",
+    timed: Timed::Polls(""),
+    proofs: &[Proof::of(file!()), Proof::of("competitive/word.rs")],
     citation: Citation {
         key: "radovic03",
         text: "Radović, Hagersten: Hierarchical backoff locks for nonuniform communication architectures. HPCA 2003",
@@ -39,12 +39,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "Reads before it tries; no global throttling; starvation detection speeds the starving waiter up, but \
                  stops no others.",
     avoid: "Wherever latency or fairness matters. With one NUMA node it is no better than backoff.",
+    ..Descriptor::MUTEX
 };
 
 /// The hierarchical back-off lock.
 pub type Hbo<P> = WordLock<P, ByNode>;
 
-const _: () = assert!(size_of::<Hbo<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Hbo<Native>>() == DESCRIPTOR.bytes);
 
 /// Remote looks in vain after which a waiter looks as often as local ones.
 const ANGRY: u32 = 16;
@@ -54,7 +55,7 @@ const ANGRY: u32 = 16;
 pub struct ByNode;
 
 impl<P: Platform> Contest<P> for ByNode {
-    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
 
     #[inline(always)]
     fn mark() -> u32 {

@@ -4,11 +4,12 @@ pub mod backoff;
 pub mod hbo;
 pub mod tas;
 pub mod ttas;
+pub mod two_phase;
 pub mod word;
 
 use lockwork_platform::{Deadline, Platform};
 
-use crate::catalogue::Citation;
+use crate::describe::Citation;
 use crate::wait::{Patience, expired};
 
 /// Where the locks of libslock come from.

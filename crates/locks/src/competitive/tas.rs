@@ -16,17 +16,16 @@ use lockwork_platform::{Deadline, Native, Platform};
 
 use super::poll_steadily;
 use super::word::{Contest, Word, WordLock};
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 
 /// What is known of test-and-set.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "tas",
     family: Family::Competitive,
-    fairness: "none",
+    order: Order::None,
     bytes: 4,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "polls",
+    timed: Timed::Polls(""),
+    proofs: &[Proof::of(file!()), Proof::of("competitive/word.rs")],
     citation: Citation {
         key: "anderson90",
         text: "Anderson: The performance of spin lock alternatives for shared-memory multiprocessors. \
@@ -36,16 +35,17 @@ pub const ALGORITHM: Algorithm = Algorithm {
     properties: "Small and, uncontended, one of the fastest. Every attempt takes the cache line from the holder.",
     deviations: "Compare-and-swap instead of swap.",
     avoid: "Contention of any kind: attempts slow the holder down, and a waiter may starve.",
+    ..Descriptor::MUTEX
 };
 
 /// What is known of libslock's test-and-set.
-pub const LIBSLOCK: Algorithm = Algorithm {
+pub const LIBSLOCK: Descriptor = Descriptor {
     name: "tas-ls",
     citation: super::LIBSLOCK,
     summary: "everybody asks for the line of one word in writing and tries to change it, until it works",
     properties: "Small. The line is fetched once for each attempt, and each attempt takes it from the holder.",
     deviations: "Compare-and-swap instead of swap; the very first attempt does not ask for the line first.",
-    ..ALGORITHM
+    ..DESCRIPTOR
 };
 
 /// The test-and-set lock.
@@ -54,7 +54,7 @@ pub type Tas<P> = WordLock<P, Always>;
 /// The test-and-set lock of libslock.
 pub type TasLs<P> = WordLock<P, Prefetching>;
 
-const _: () = assert!(size_of::<Tas<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Tas<Native>>() == DESCRIPTOR.bytes);
 const _: () = assert!(size_of::<TasLs<Native>>() == LIBSLOCK.bytes);
 
 /// Trying by compare-and-swap, whatever the word says.
@@ -62,15 +62,15 @@ const _: () = assert!(size_of::<TasLs<Native>>() == LIBSLOCK.bytes);
 pub struct Always;
 
 impl<P: Platform> Contest<P> for Always {
-    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
 
     #[inline(always)]
-    fn attempt_gently(word: &Word<P>) -> bool {
-        <Self as Contest<P>>::attempt(word)
+    fn try_acquire(word: &Word<P>) -> bool {
+        <Self as Contest<P>>::acquire_fast(word)
     }
 
     fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
-        poll_steadily::<P>(deadline, || <Self as Contest<P>>::attempt(word))
+        poll_steadily::<P>(deadline, || <Self as Contest<P>>::acquire_fast(word))
     }
 }
 
@@ -79,17 +79,17 @@ impl<P: Platform> Contest<P> for Always {
 pub struct Prefetching;
 
 impl<P: Platform> Contest<P> for Prefetching {
-    const ALGORITHM: &'static Algorithm = &LIBSLOCK;
+    const DESCRIPTOR: &'static Descriptor = &LIBSLOCK;
 
     #[inline(always)]
-    fn attempt_gently(word: &Word<P>) -> bool {
-        <Self as Contest<P>>::attempt(word)
+    fn try_acquire(word: &Word<P>) -> bool {
+        <Self as Contest<P>>::acquire_fast(word)
     }
 
     fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
         poll_steadily::<P>(deadline, || {
             word.prefetch();
-            <Self as Contest<P>>::attempt(word)
+            <Self as Contest<P>>::acquire_fast(word)
         })
     }
 }

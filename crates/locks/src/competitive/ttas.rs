@@ -8,8 +8,8 @@
 //! the cost of a context-switch round trip; waiters pause between two looks.
 //!
 //! Properties: no fairness at all; 4 bytes a lock, nothing a waiter. Waiters spin in their own cache while the lock
-//! is held; each release costs all of them a miss, and a burst of attempts, which `ttas-ls` spreads: who loses the race
-//! waits for a random time that doubles. (Its waiters ask for the line in writing before each look, so they
+//! is held; each release costs all of them a miss, and a burst of attempts, which `ttas-ls` spreads: a thread that loses
+//! the race waits for a random time that doubles. (Its waiters ask for the line in writing before each look, so they
 //! take it from each other instead of sharing it.) Waiting: spin. Timed acquisition polls. Good for short critical sections
 //! and few threads; the holder can take the lock again before anybody else sees it free, which costs fairness
 //! and saves hand-offs.
@@ -23,18 +23,17 @@ use lockwork_platform::{Deadline, Native, Platform};
 use super::backoff::Delay;
 use super::word::{Contest, UNLOCKED, Word, WordLock};
 use super::{poll, poll_steadily};
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 use crate::wait::Patience;
 
 /// What is known of test-and-test-and-set.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "ttas",
     family: Family::Competitive,
-    fairness: "none",
+    order: Order::None,
     bytes: 4,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "polls",
+    timed: Timed::Polls(""),
+    proofs: &[Proof::of(file!()), Proof::of("competitive/word.rs")],
     citation: Citation {
         key: "rudolph84",
         text: "Rudolph, Segall: Dynamic decentralized cache schemes for MIMD parallel processors. ISCA 1984",
@@ -43,17 +42,18 @@ pub const ALGORITHM: Algorithm = Algorithm {
     properties: "Waiters spin in their own caches; every release costs each of them a cache miss.",
     deviations: "Compare-and-swap instead of swap; the first attempt does not read first.",
     avoid: "Many waiters (each release starts a race of all), and wherever starvation matters.",
+    ..Descriptor::MUTEX
 };
 
 /// What is known of libslock's test-and-test-and-set.
-pub const LIBSLOCK: Algorithm = Algorithm {
+pub const LIBSLOCK: Descriptor = Descriptor {
     name: "ttas-ls",
     citation: super::LIBSLOCK,
-    summary: "waiters read one word, asking for its line in writing; who loses the race for it backs off",
+    summary: "waiters read one word, asking for its line in writing; the losers of a race for it back off",
     properties: "Races after a release are spread. Waiters take the line from each other while they look.",
     deviations: "Compare-and-swap instead of swap; the first attempt does not read first; the delay starts anew at \
                  each acquisition, and its bound is about a context-switch round trip; waiters pause between looks.",
-    ..ALGORITHM
+    ..DESCRIPTOR
 };
 
 /// The test-and-test-and-set lock.
@@ -62,7 +62,7 @@ pub type Ttas<P> = WordLock<P, WhenUnlocked>;
 /// The test-and-test-and-set lock of libslock.
 pub type TtasLs<P> = WordLock<P, BackingOff>;
 
-const _: () = assert!(size_of::<Ttas<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Ttas<Native>>() == DESCRIPTOR.bytes);
 const _: () = assert!(size_of::<TtasLs<Native>>() == LIBSLOCK.bytes);
 
 /// Trying as soon as the word says "unlocked".
@@ -70,10 +70,10 @@ const _: () = assert!(size_of::<TtasLs<Native>>() == LIBSLOCK.bytes);
 pub struct WhenUnlocked;
 
 impl<P: Platform> Contest<P> for WhenUnlocked {
-    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
 
     fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
-        poll_steadily::<P>(deadline, || <Self as Contest<P>>::attempt_gently(word))
+        poll_steadily::<P>(deadline, || <Self as Contest<P>>::try_acquire(word))
     }
 }
 
@@ -82,7 +82,7 @@ impl<P: Platform> Contest<P> for WhenUnlocked {
 pub struct BackingOff;
 
 impl<P: Platform> Contest<P> for BackingOff {
-    const ALGORITHM: &'static Algorithm = &LIBSLOCK;
+    const DESCRIPTOR: &'static Descriptor = &LIBSLOCK;
 
     fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {
         let mut delay = Delay::new::<P>(P::spin_budget());
@@ -91,7 +91,7 @@ impl<P: Platform> Contest<P> for BackingOff {
         let attempt = || {
             word.prefetch();
             free.set(word.mark() == UNLOCKED);
-            free.get() && <Self as Contest<P>>::attempt(word)
+            free.get() && <Self as Contest<P>>::acquire_fast(word)
         };
         // After an attempt at a free word, somebody was faster.
         let relax = |most| if free.get() { delay.pause::<P>() } else { patience.pause_within::<P>(most) };

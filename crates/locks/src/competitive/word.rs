@@ -22,8 +22,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, Native, Platform};
 
 use crate::api::RawLock;
-use crate::catalogue::Algorithm;
-use crate::wait::registered;
+use crate::describe::Descriptor;
+use crate::wait::Wait;
 
 /// The word of an unlocked lock.
 pub const UNLOCKED: u32 = 0;
@@ -73,7 +73,7 @@ impl<P: Platform> Word<P> {
 /// How lockers contend for a [`Word`].
 pub trait Contest<P: Platform>: Debug + Send + Sync + 'static {
     /// What is known of the lock.
-    const ALGORITHM: &'static Algorithm;
+    const DESCRIPTOR: &'static Descriptor;
 
     /// What the holder leaves in the word; not 0.
     #[inline(always)]
@@ -83,13 +83,13 @@ pub trait Contest<P: Platform>: Debug + Send + Sync + 'static {
 
     /// Acquires a word that is expected to be unlocked.
     #[inline(always)]
-    fn attempt(word: &Word<P>) -> bool {
+    fn acquire_fast(word: &Word<P>) -> bool {
         word.set(Self::mark())
     }
 
     /// Acquires an unlocked word, and spares the holder the transfer of its cache line if it can.
     #[inline(always)]
-    fn attempt_gently(word: &Word<P>) -> bool {
+    fn try_acquire(word: &Word<P>) -> bool {
         word.test_and_set(Self::mark())
     }
 
@@ -108,7 +108,7 @@ const _: () = assert!(size_of::<WordLock<Native, ()>>() == 4);
 
 impl<P: Platform, C: Contest<P>> Debug for WordLock<P, C> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_tuple(C::ALGORITHM.name).field(&self.word).finish()
+        f.debug_tuple(C::DESCRIPTOR.name).field(&self.word).finish()
     }
 }
 
@@ -121,16 +121,6 @@ impl<C> WordLock<Native, C> {
 }
 
 impl<P: Platform, C: Contest<P>> WordLock<P, C> {
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
-    }
-
-    /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
-    #[cold]
-    pub(crate) fn lock_for(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        registered::<P, _>(address, || C::wait(&self.word, deadline))
-    }
-
     /// Frees a lock that no living thread holds, after `fork`.
     pub(crate) fn reset(&self) {
         self.word.word.store(UNLOCKED, Relaxed);
@@ -145,25 +135,22 @@ unsafe impl<P: Platform, C: Contest<P>> RawLock<P> for WordLock<P, C> {
         Self { word: Word { word: P::U32::new(UNLOCKED) }, contest: PhantomData }
     }
 
-    #[inline(always)]
-    fn lock(&self) {
-        if !C::attempt(&self.word) {
-            self.lock_for(self.address(), None);
-        }
-    }
-
     #[inline]
     fn try_lock(&self) -> Option<()> {
-        C::attempt_gently(&self.word).then_some(())
+        C::try_acquire(&self.word).then_some(())
     }
 
     #[inline(always)]
-    fn attempt(&self) -> Option<()> {
-        C::attempt(&self.word).then_some(())
+    fn lock_fast(&self) -> Option<()> {
+        C::acquire_fast(&self.word).then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (C::attempt(&self.word) || self.lock_for(self.address(), Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        C::wait(&self.word, wait.deadline).then_some(())
+    }
+
+    fn lock_with(&self, wait: &Wait) -> Option<()> {
+        self.lock_slow(wait)
     }
 
     #[inline(always)]

@@ -53,6 +53,9 @@ use chain::Chain;
 pub use waiter::{Interruption, Outcome, kick};
 use waiter::{Link, Waiter};
 
+/// What reports call the algorithm.
+pub const NAME: &str = "cond-fifo";
+
 /// A condition variable. All-zero memory is one without waiters.
 #[repr(C)]
 pub struct Cond<P: Platform> {
@@ -134,15 +137,15 @@ impl<P: Platform> Cond<P> {
         if self.head.load(Relaxed).is_null() {
             return;
         }
-        self.lock_guard();
-        let claimed = loop {
-            let Some(waiter) = self.pop() else { break None };
-            if self.claim(waiter) {
-                break Some(waiter);
+        let claimed = self.guarded(|| {
+            loop {
+                let waiter = self.pop()?;
+                if self.claim(waiter) {
+                    return Some(waiter);
+                }
+                self.count_leavers(1);
             }
-            self.count_leavers(1);
-        };
-        self.unlock_guard();
+        });
         // The condition is not touched any more (I3).
         if let Some(waiter) = claimed {
             waiter.grant();
@@ -154,16 +157,16 @@ impl<P: Platform> Cond<P> {
         if self.head.load(Relaxed).is_null() {
             return;
         }
-        self.lock_guard();
         let mut claimed = Chain::new();
-        while let Some(waiter) = self.pop() {
-            if self.claim(waiter) {
-                claimed.push(waiter);
-            } else {
-                self.count_leavers(1);
+        self.guarded(|| {
+            while let Some(waiter) = self.pop() {
+                if self.claim(waiter) {
+                    claimed.push(waiter);
+                } else {
+                    self.count_leavers(1);
+                }
             }
-        }
-        self.unlock_guard();
+        });
         claimed.wake(P::parallelism());
     }
 
@@ -172,27 +175,28 @@ impl<P: Platform> Cond<P> {
     #[must_use]
     pub fn destroy(&self) -> bool {
         loop {
-            self.lock_guard();
-            // SAFETY: I1.
-            let leavers = unsafe { self.leavers.get() };
-            let mut waiting = false;
-            let mut next = Link(self.head.load(Relaxed));
-            // SAFETY: nodes in the queue are alive, under the guard.
-            while let Some(waiter) = unsafe { next.get() } {
-                waiting |= !waiter.is_leaving();
-                // SAFETY: I1.
-                next = unsafe { waiter.next.get() };
+            match self.guarded(|| self.users()) {
+                (true, _) => return false,
+                (false, false) => return true,
+                (false, true) => P::yield_now(),
             }
-            let empty = self.head.load(Relaxed).is_null();
-            self.unlock_guard();
-            if waiting {
-                return false;
-            }
-            if empty && leavers == 0 {
-                return true;
-            }
-            P::yield_now();
         }
+    }
+
+    /// Whether somebody waits, and whether somebody is about to leave. Under the guard.
+    fn users(&self) -> (bool, bool) {
+        // SAFETY: I1.
+        let leavers = unsafe { self.leavers.get() };
+        let mut waiting = false;
+        let mut next = Link(self.head.load(Relaxed));
+        let leaving = leavers > 0 || !next.0.is_null();
+        // SAFETY: nodes in the queue are alive, under the guard.
+        while let Some(waiter) = unsafe { next.get() } {
+            waiting |= !waiter.is_leaving();
+            // SAFETY: I1.
+            next = unsafe { waiter.next.get() };
+        }
+        (waiting, leaving)
     }
 
     /// In a child after `fork`: forgets all waiters, who do not exist here.
@@ -211,6 +215,16 @@ impl<P: Platform> Cond<P> {
 
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize | WAITING_ON_COND
+    }
+
+    /// Runs `steps` under the guard, in one piece for those who fork: the caller is not registered, or will be no more.
+    fn guarded<R>(&self, steps: impl FnOnce() -> R) -> R {
+        P::in_steps(|| {
+            self.lock_guard();
+            let result = steps();
+            self.unlock_guard();
+            result
+        })
     }
 
     fn lock_guard(&self) {
@@ -291,15 +305,15 @@ impl<P: Platform> Cond<P> {
     /// Takes a leaving waiter out of the queue, or out of the count of leavers.
     #[cold]
     fn leave(&self, waiter: &Waiter<P>) {
-        self.lock_guard();
-        // SAFETY: I1.
-        if unsafe { waiter.linked.get() } {
-            self.unlink(waiter);
-        } else {
-            self.count_leavers(-1);
-        }
-        // The last moment at which the condition is certain to exist.
-        P::set_waiting_on(0);
-        self.unlock_guard();
+        self.guarded(|| {
+            // SAFETY: I1.
+            if unsafe { waiter.linked.get() } {
+                self.unlink(waiter);
+            } else {
+                self.count_leavers(-1);
+            }
+            // The last moment at which the condition is certain to exist.
+            P::set_waiting_on(0);
+        });
     }
 }

@@ -5,9 +5,9 @@
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use lockwork_platform::{AtomicCell, DataCell, Deadline, FutexCell, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, Cancel, DataCell, Deadline, FutexCell, Platform, PoolNode};
 
-// Distinct from the values of `wait`, and from what a free node holds: a late `kick` may hit any recycled node.
+// Distinct from the values of `wait::word`: a word that is not a waiter's is easily told in a debugger.
 const WAITING: u32 = 16;
 const PARKED: u32 = 17;
 const KICKED: u32 = 18;
@@ -29,8 +29,8 @@ pub enum Outcome {
 
 /// How somebody else may end a wait without a signal (POSIX cancellation). `()` never interrupts.
 pub trait Interruption<P: Platform> {
-    /// Makes the word known to those who may [`kick`] it, or (null) forgets it. Ordered before the
-    /// next call of `pending` for all threads.
+    /// Makes the word known to those who may [`kick`] it, or (null) takes it back, after which nobody kicks it any more.
+    /// Ordered before the next call of `pending` for all threads.
     fn publish(&self, word: *const P::Futex);
     /// Whether the wait shall end.
     fn pending(&self) -> bool;
@@ -43,13 +43,13 @@ impl<P: Platform> Interruption<P> for () {
     }
 }
 
-/// Makes the waiter with this word look for an interruption. Any other user of the word is undisturbed.
+/// Makes the waiter with this word look for an interruption.
 ///
 /// # Safety
 ///
-/// `word` was published by [`Interruption::publish`]; pool memory stays mapped, so it may be recycled meanwhile.
+/// `word` was published by [`Interruption::publish`], and has not been taken back: the wait goes on, or waits for the kick.
 pub unsafe fn kick<P: Platform>(word: *const P::Futex) {
-    // SAFETY: pool memory is never unmapped.
+    // SAFETY: the caller's contract: the waiter's node is alive.
     let cell = unsafe { &*word };
     for state in [WAITING, PARKED, WAITING] {
         if cell.compare_exchange(state, KICKED, AcqRel, Relaxed).is_ok() {
@@ -57,6 +57,16 @@ pub unsafe fn kick<P: Platform>(word: *const P::Futex) {
             unsafe { FutexCell::wake(word, 1) };
             return;
         }
+    }
+}
+
+impl<P: Platform> Interruption<P> for Cancel<P> {
+    fn publish(&self, word: *const P::Futex) {
+        Self::publish(self, word);
+    }
+
+    fn pending(&self) -> bool {
+        self.is_pending()
     }
 }
 
@@ -87,7 +97,7 @@ impl<P: Platform> Clone for Link<P> {
 
 impl<P: Platform> Copy for Link<P> {}
 
-// SAFETY: waiters are made of cells that may be shared; who may follow the pointer when is I1.
+// SAFETY: waiters are made of cells that may be shared; I1 says which thread may follow the pointer, and when.
 unsafe impl<P: Platform> Send for Link<P> {}
 
 impl<P: Platform> Link<P> {

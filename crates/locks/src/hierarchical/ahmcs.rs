@@ -28,11 +28,11 @@ use lockwork_platform::{AtomicCell, Native, Platform};
 
 use super::hmcs;
 use super::tree::{Entry, Tree};
-use crate::catalogue::{Algorithm, Citation};
+use crate::describe::{Citation, Descriptor};
 use crate::wait::Spin;
 
 /// What is known of AHMCS.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "ahmcs",
     citation: Citation {
         key: "chabbi16",
@@ -43,7 +43,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
                  64 bytes of state, and under contention 64 for each part of the machine whose threads wait for it.",
     deviations: "No hardware transactions; contention is counted for each queue, not for each thread. Otherwise as hmcs.",
     avoid: "One NUMA node: there it is MCS at best. ahmcs-spin: more threads than CPUs.",
-    ..hmcs::ALGORITHM
+    ..hmcs::DESCRIPTOR
 };
 
 /// Threads enter where the queues are not crowded; `H` acquisitions in a row change that.
@@ -94,4 +94,4 @@ impl<P: Platform, const H: u32> Entry<P> for Adaptive<H> {
 /// The AHMCS lock, waiting by `W`.
 pub type Ahmcs<P, W, const H: u32 = 8> = Tree<P, W, Adaptive<H>>;
 
-const _: () = assert!(size_of::<Ahmcs<Native, Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Ahmcs<Native, Spin>>() == DESCRIPTOR.bytes);

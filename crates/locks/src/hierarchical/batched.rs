@@ -13,28 +13,30 @@
 //! # Invariants
 //!
 //! - I1: the lock is held exactly while the queue lock is, by the same token.
-//! - I2: directory and states stay until `dispose`. A release touches none of them after it has released the lock.
+//! - I2: a release touches neither directory nor states after it has released the lock.
+//! - I3: the directory is the lock's while somebody holds the queue lock, or waits and is counted: it is taken back by a
+//!   thread that acquires the queue lock and finds nobody counted. Whoever acquires the queue lock at once finds whose the
+//!   directory is afterwards, and releases another lock's.
 //!
 //! # Ordering
 //!
-//! - E1: as E1 of `lazy` and of `directory`: the initialisation of the directory and of the states.
+//! - E1: as E1 of `state` and of `directory`: the initialisation of the directory and of the states.
 //! - E2: the edges of the queue lock: the critical section.
 
 use core::fmt::{self, Debug, Formatter};
-use core::ptr;
 
-use lockwork_platform::{Deadline, Native, Platform, PoolNode};
+use lockwork_platform::{Deadline, Native, Platform};
 
-use super::directory::Directory;
-use super::lazy::Lazy;
-use crate::api::RawLock;
+use super::directory::{Directory, Node as Part, enter_part};
+use crate::api::{RawLock, address};
 use crate::queue::node_lock::NodeLock;
-use crate::wait::{endless, registered};
+use crate::state::{Lazy, State};
+use crate::wait::{Returning, Wait, endless};
 
-/// The state of a NUMA node: those of its threads who are not in the lock's queue yet.
-pub trait Batch<P: Platform>: PoolNode<P> + Debug {
+/// The state of a NUMA node: those of its threads that are not in the lock's queue yet.
+pub trait Batch<P: Platform>: Part<P, Self::Lock> + Debug {
     /// The lock as a whole.
-    type Lock: NodeLock<P> + 'static;
+    type Lock: NodeLock<Platform = P> + 'static;
 
     /// Lines up with `node`, and waits for `lock`. Returns whether that was granted; if the deadline was first, the
     /// node is no longer the caller's.
@@ -42,10 +44,18 @@ pub trait Batch<P: Platform>: PoolNode<P> + Debug {
     /// # Safety
     ///
     /// `node` is the caller's and fresh.
-    unsafe fn wait(&self, lock: &Self::Lock, node: Node<P, Self>, deadline: Option<Deadline>) -> bool;
+    unsafe fn wait(&self, lock: &Self::Lock, node: Node<P, Self>, wait: &Wait) -> bool;
+
+    /// Goes on waiting where the thread gave up, wherever its node is meanwhile: see [`NodeLock::come_back`].
+    #[doc(hidden)]
+    fn come_back(
+        left: Node<P, Self>,
+        returning: &mut Returning<P, <Self::Lock as NodeLock>::Node>,
+        wait: &Wait,
+    ) -> Option<Node<P, Self>>;
 
     /// Drops all who have lined up, who are ghosts, after `fork`.
-    fn clear(&self);
+    fn reset(&self);
 }
 
 /// A queue node of the lock, which is its token.
@@ -75,31 +85,47 @@ impl<S: Batch<Native>> Batched<Native, S> {
 }
 
 impl<P: Platform, S: Batch<P>> Batched<P, S> {
-    /// Lines up and waits.
+    /// Lines up with `node`, which is the caller's, and waits.
+    fn queue_up(&self, node: Node<P, S>, wait: &Wait) -> Option<Node<P, S>> {
+        let (directory, state) = enter_part(&self.directory, P::node());
+        let Some(state) = state else {
+            let granted = directory.root().queue_up(node, wait);
+            directory.claim().leave(); // I3.
+            return granted.then_some(node);
+        };
+        // SAFETY: the caller's node.
+        let line_up = |wait: &Wait| unsafe { state.wait(directory.root(), node, wait) }.then_some(node);
+        let root = directory.root();
+        let granted = if wait.deadline.is_none() {
+            line_up(wait)
+        } else {
+            Returning::run(address(root), wait, node, line_up, S::come_back)
+        };
+        // I3: the thread holds the lock, or has stopped waiting.
+        state.users().leave(directory.claim());
+        granted
+    }
+
+    /// [`Batched::queue_up`], as a lock that stands for itself.
     #[cold]
-    fn queue_up(
-        &self,
-        directory: &Nodes<P, S>,
-        node: Node<P, S>,
-        deadline: Option<Deadline>,
-    ) -> Option<Node<P, S>> {
-        // From before it lines up: a child of `fork` must be able to find every node of a ghost.
-        let granted = registered::<P, _>(ptr::from_ref(self) as usize, || {
-            let state = directory.nodes.state(P::node(), |_| {});
-            // SAFETY: allocated by the caller.
-            unsafe { state.wait(directory.root(), node, deadline) }
-        });
-        granted.then_some(node)
+    fn acquire_slow(&self, node: Node<P, S>, deadline: Option<Deadline>) -> Option<Node<P, S>> {
+        Wait::run::<P, _>(address(self), deadline, |wait| self.queue_up(node, wait))
     }
 
     #[inline(always)]
     fn acquire(&self, deadline: Option<Deadline>) -> Option<Node<P, S>> {
-        let directory = self.directory.get_or_make();
+        let directory = self.directory.peek_or_make();
         let node = P::alloc_node();
-        if directory.root().acquire_at_once(node) {
+        if !directory.root().acquire_fast(node) {
+            return self.acquire_slow(node, deadline);
+        }
+        if self.directory.owns(directory) {
             return Some(node);
         }
-        self.queue_up(directory, node, deadline)
+        // I3: another lock's.
+        // SAFETY: acquired above.
+        unsafe { directory.root().unlock(node) };
+        self.acquire_slow(P::alloc_node(), deadline)
     }
 }
 
@@ -125,7 +151,28 @@ unsafe impl<P: Platform, S: Batch<P>> RawLock<P> for Batched<P, S> {
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        self.directory.get_or_make().root().try_lock()
+        loop {
+            let directory = self.directory.peek_or_make();
+            if let Some(token) = directory.root().try_lock() {
+                if self.directory.owns(directory) {
+                    return Some(token);
+                }
+                // I3: another lock's.
+                // SAFETY: acquired above.
+                unsafe { directory.root().unlock(token) };
+            }
+            if self.directory.settle() {
+                return None;
+            }
+        }
+    }
+
+    fn lock_slow(&self, wait: &Wait) -> Option<Self::Token> {
+        self.queue_up(P::alloc_node(), wait)
+    }
+
+    fn lock_with(&self, wait: &Wait) -> Option<Self::Token> {
+        self.try_lock().or_else(|| self.lock_slow(wait))
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
@@ -135,26 +182,28 @@ unsafe impl<P: Platform, S: Batch<P>> RawLock<P> for Batched<P, S> {
     #[inline(always)]
     unsafe fn unlock(&self, token: Self::Token) {
         // SAFETY: the caller's contract.
-        let directory = unsafe { self.directory.of_holder() };
+        let directory = unsafe { self.directory.used() };
         // SAFETY: the caller's contract: the token of the lock as a whole (I1).
         unsafe { directory.root().unlock(token) };
     }
 
     fn is_locked(&self) -> bool {
-        self.directory.get().is_some_and(|directory| directory.root().is_locked())
+        self.directory.look(|directory| directory.root().is_locked()).unwrap_or(false)
     }
 
     unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        let Some(directory) = self.directory.get() else { return };
-        directory.nodes.visit(S::clear);
+        let Some(directory) = self.directory.own() else { return };
+        directory.claim().forget(0);
+        directory.nodes.visit(|state| {
+            state.reset();
+            state.users().forget(0);
+        });
         // SAFETY: the caller's contract.
         unsafe { directory.root().forget_waiters(holder) };
     }
 
     unsafe fn dispose(&self) {
         // SAFETY: the caller's contract.
-        let clear = |directory: &Nodes<P, S>| unsafe { directory.nodes.dispose(|_| {}) };
-        // SAFETY: the caller's contract.
-        unsafe { self.directory.dispose(clear) };
+        unsafe { self.directory.dispose() };
     }
 }

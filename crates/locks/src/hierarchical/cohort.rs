@@ -27,14 +27,16 @@
 //! - I1: the lock is held exactly while the global lock is. Its holder has either acquired that directly, or holds the lock
 //!   of the node whose state its token points to.
 //! - I2: everything in a node state but the lock belongs to the holder of that node's lock.
-//! - I3: `ours` is set during a hand-over only: who acquires a node's lock and finds it set has been handed the global
+//! - I3: `ours` is set during a hand-over only: a thread that acquires a node's lock and finds it set has been handed the global
 //!   lock, by the token in the state. Only a thread that certainly takes over is handed it.
-//! - I4: directory and states are published once and stay until `dispose`. A release touches none of them after
-//!   it has released the global lock or handed it over.
+//! - I4: a release touches neither directory nor states after it has released the global lock or handed it over.
+//! - I5: the directory is the lock's while somebody holds the global lock, or waits and is counted: it is taken back by a
+//!   thread that acquires the global lock and finds nobody counted. Whoever acquires the global lock directly finds whose
+//!   the directory is afterwards, and releases another lock's at once.
 //!
 //! # Ordering
 //!
-//! - E1: as E1 of `lazy` and of `directory`: the initialisation of the directory and of the states.
+//! - E1: as E1 of `state` and of `directory`: the initialisation of the directory and of the states.
 //! - E2: hand-over and release of a node's lock → its next acquisition: the node's state, and the critical section if
 //!   the global lock comes with it.
 //! - E3: release of the global lock → its next acquisition: the critical section.
@@ -43,24 +45,50 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Relaxed;
 
-use lockwork_platform::{AtomicCell, DataCell, Deadline, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, PoolNode};
 
-use super::combinations::COHORT;
-use super::directory::Directory;
-use super::lazy::{Lazy, State};
+use super::directory::{Directory, Node, Users, enter_part};
 use super::part::{GlobalLock, LocalLock, Part};
-use crate::api::{RawLock, Token};
-use crate::knobs::BaseKnobs;
+use crate::api::{RawLock, Token, address};
+use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Timed};
+use crate::knobs::{self, Knobs};
 use crate::queue::mcs::Mcs;
-use crate::wait::{Spin, endless, registered};
+use crate::state::{Lazy, State};
+use crate::wait::{Spin, Wait};
 
 /// In a token: acquired directly, and the rest is the global lock's token.
 const DIRECT: usize = 1;
 
+/// What is known of all cohort locks.
+pub(super) const COHORT: Descriptor = Descriptor {
+    name: "cohort",
+    family: Family::Hierarchical,
+    order: Order::FifoByNode,
+    order_note: "at most `may-pass-local` hand-overs in a row within a node",
+    bytes: 8,
+    bytes_per_waiter: 64,
+    holder_node: true,
+    keeps: Keeps::Parts,
+    timed: Timed::GivesUp("in either queue"),
+    citation: Citation {
+        key: "dice12",
+        text: "Dice, Marathe, Shavit: Lock cohorting: a general technique for designing NUMA locks. PPoPP 2012; \
+               ACM TOPC 1(2), 2015",
+    },
+    summary: "",
+    properties: "Contended, the lock and its data stay on a node for up to `may-pass-local` hand-overs. A lock that has \
+                 been used has 64 bytes of state, and 64 for each node whose threads have waited for it.",
+    deviations: "The first attempt is for the global lock alone; the node's lock is released before the global one; \
+                 waiters who give up are passed over instead of announcing it; a node's state is made when needed.",
+    avoid: "One NUMA node: there it only costs. Spinning parts: more threads than CPUs.",
+    knobs: knobs::HIERARCHICAL,
+    ..Descriptor::MUTEX
+};
+
 /// The global lock, and the states of the nodes.
 type Nodes<P, G, L> = Directory<P, G, NodeState<P, G, L>>;
 
-/// Where the global lock is, and the token of who holds it.
+/// Where the global lock is, and its holder's token.
 type Global<'a, P, G, L> = (&'a Nodes<P, G, L>, <G as RawLock<P>>::Token);
 
 /// The state of one node.
@@ -78,6 +106,8 @@ pub struct NodeState<P: Platform, G: 'static, L: 'static> {
     passes: P::Data<u32>,
     /// Whether the global lock comes with `local`.
     ours: P::Data<bool>,
+    /// Threads that wait (I5).
+    users: P::Usize,
 }
 
 const _: () = {
@@ -101,20 +131,37 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> PoolNode<P> for NodeState<P
             global_token: P::Data::new(0),
             passes: P::Data::new(0),
             ours: P::Data::new(false),
+            users: P::Usize::new(0),
         }
     }
 }
 
+impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> Node<P, G> for NodeState<P, G, L> {
+    fn belong(&self, directory: &Nodes<P, G, L>) {
+        self.directory.store(ptr::from_ref(directory).cast_mut(), Relaxed);
+    }
+
+    #[inline(always)]
+    fn users(&self) -> Users<'_, P> {
+        Users(&self.users)
+    }
+
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.local.dispose() };
+    }
+}
+
 impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> NodeState<P, G, L> {
-    /// Acquires both locks, known as a waiter for `address`. Returns whether that was before the deadline.
-    fn acquire(&self, directory: &Nodes<P, G, L>, address: usize, deadline: Option<Deadline>) -> bool {
-        let Some(local) = self.local.acquire_for(address, deadline) else { return false };
+    /// Acquires both locks, for `passes` hand-overs. Returns whether that was before the deadline.
+    fn acquire(&self, directory: &Nodes<P, G, L>, passes: u32, wait: &Wait) -> bool {
+        let Some(local) = self.local.lock_with(wait) else { return false };
         // SAFETY: I2, for all that follows.
         if unsafe { self.ours.get() } {
             // SAFETY: as above.
             unsafe { self.ours.set(false) };
         } else {
-            let Some(token) = directory.root().acquire_for(address, deadline) else {
+            let Some(token) = directory.root().lock_with(wait) else {
                 // Nothing was handed to us, and nothing goes with the lock now: the next one tries itself.
                 // SAFETY: acquired above.
                 unsafe { self.local.unlock(local) };
@@ -123,7 +170,7 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> NodeState<P, G, L> {
             // SAFETY: as above.
             unsafe { self.global_token.set(token.into_word()) };
             // SAFETY: as above.
-            unsafe { self.passes.set(directory.pass_limit().load(Relaxed)) };
+            unsafe { self.passes.set(passes) };
         }
         // SAFETY: as above.
         unsafe { self.local_token.set(local.into_word()) };
@@ -155,10 +202,11 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> NodeState<P, G, L> {
     }
 
     /// Frees the node's lock, which only ghosts hold or wait for.
-    fn clear(&self) {
+    fn reset(&self) {
         self.local.clear();
         // SAFETY: the caller says that nobody else runs.
         unsafe { self.ours.set(false) };
+        self.users().forget(0);
     }
 
     /// Hands the lock to another thread of the node, or releases the node's lock.
@@ -233,39 +281,39 @@ impl<G: GlobalLock<Native>, L: LocalLock<Native>> CohortLock<Native, G, L> {
 }
 
 impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> CohortLock<P, G, L> {
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
+    /// Acquires the global lock alone, if it is free. May fail where the lock is free and has no state of its own.
+    #[inline(always)]
+    fn acquire_fast(&self, address: usize) -> Option<NonNull<NodeState<P, G, L>>> {
+        let directory = self.directory.peek_or_make();
+        let token = directory.root().lock_fast_for(address)?;
+        if !self.directory.owns(directory) {
+            // I5: another lock's.
+            // SAFETY: acquired above.
+            unsafe { directory.root().unlock(token) };
+            return None;
+        }
+        Some(Self::direct(token))
     }
 
-    /// Acquires the global lock alone, if it is free.
+    /// The token of a holder that has acquired the global lock directly, by this token.
     #[inline(always)]
-    fn acquire_directly(directory: &Nodes<P, G, L>, address: usize) -> Option<NonNull<NodeState<P, G, L>>> {
-        let token = directory.root().attempt_for(address)?;
+    fn direct(token: G::Token) -> NonNull<NodeState<P, G, L>> {
         // SAFETY: made from a pointer's word, or from no pointer at all; odd, so not zero.
-        Some(unsafe { Token::from_word(token.into_word() | DIRECT) })
+        unsafe { Token::from_word(token.into_word() | DIRECT) }
     }
 
     /// Acquires as one of the threads of this node.
-    #[cold]
-    fn acquire_in_turn(
-        directory: &Nodes<P, G, L>,
-        address: usize,
-        deadline: Option<Deadline>,
-    ) -> Option<NonNull<NodeState<P, G, L>>> {
-        // From before the node's lock is acquired until the global one is: a child of `fork` must find every ghost.
-        registered::<P, _>(address, || {
-            let state = directory.nodes.state(P::node(), |state| {
-                state.directory.store(ptr::from_ref(directory).cast_mut(), Relaxed);
-            });
-            state.acquire(directory, address, deadline).then_some(NonNull::from(state))
-        })
-    }
-
-    #[inline(always)]
-    fn acquire(&self, address: usize, deadline: Option<Deadline>) -> Option<NonNull<NodeState<P, G, L>>> {
-        let directory = self.directory.get_or_make();
-        Self::acquire_directly(directory, address)
-            .or_else(|| Self::acquire_in_turn(directory, address, deadline))
+    fn acquire_slow(&self, wait: &Wait) -> Option<NonNull<NodeState<P, G, L>>> {
+        let (directory, state) = enter_part(&self.directory, P::node());
+        let Some(state) = state else {
+            let token = directory.root().lock_with(wait);
+            directory.claim().leave(); // I5.
+            return token.map(Self::direct);
+        };
+        let acquired = state.acquire(directory, self.directory.pass_limit(), wait);
+        // I5: the thread holds the lock, or has stopped waiting.
+        state.users().leave(directory.claim());
+        acquired.then_some(NonNull::from(state))
     }
 }
 
@@ -277,18 +325,15 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> Drop for CohortLock<P, G, L
 }
 
 impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> Part<P> for CohortLock<P, G, L> {
-    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<Self::Token> {
-        self.acquire(address, deadline)
-    }
-
-    fn attempt_for(&self, address: usize) -> Option<Self::Token> {
-        Self::acquire_directly(self.directory.get_or_make(), address)
+    fn lock_fast_for(&self, address: usize) -> Option<Self::Token> {
+        self.acquire_fast(address)
     }
 
     fn clear(&self) {
-        if let Some(directory) = self.directory.get() {
-            directory.nodes.visit(NodeState::clear);
+        if let Some(directory) = self.directory.own() {
+            directory.nodes.visit(NodeState::reset);
             directory.root().clear();
+            directory.claim().forget(0);
         }
     }
 }
@@ -297,7 +342,7 @@ impl<P: Platform, G: GlobalLock<P> + LocalLock<P>, L: LocalLock<P>> LocalLock<P>
     unsafe fn hand_over(&self, token: Self::Token) -> Result<(), Self::Token> {
         let word = token.into_word();
         let (directory, token) = if word & DIRECT == 0 {
-            // SAFETY: I4.
+            // SAFETY: I5.
             let state = unsafe { token.as_ref() };
             // SAFETY: I1.
             match unsafe { state.pass_on() } {
@@ -306,13 +351,13 @@ impl<P: Platform, G: GlobalLock<P> + LocalLock<P>, L: LocalLock<P>> LocalLock<P>
             }
         } else {
             // SAFETY: the caller's contract.
-            let directory = unsafe { self.directory.of_holder() };
+            let directory = unsafe { self.directory.used() };
             // SAFETY: I1: the global lock's token, without our mark.
             (directory, unsafe { G::Token::from_word(word & !DIRECT) })
         };
         // SAFETY: held, by this token. ORDER: E3.
         let outcome = unsafe { directory.root().hand_over(token) };
-        // SAFETY: as in `acquire_directly`: who keeps the global lock has it as if acquired directly.
+        // SAFETY: as in `acquire_fast`: a thread that keeps the global lock has it as if it had acquired it directly.
         outcome.map_err(|kept| unsafe { Token::from_word(kept.into_word() | DIRECT) })
     }
 }
@@ -325,35 +370,46 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
         Self { directory: Lazy::new(), parts: PhantomData }
     }
 
-    fn configure(&self, knobs: &BaseKnobs) {
+    fn configure(&self, knobs: &Knobs) {
         self.directory.configure(knobs);
     }
 
     #[inline(always)]
-    fn lock(&self) -> Self::Token {
-        endless(self.acquire(self.address(), None))
-    }
-
-    #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        Self::acquire_directly(self.directory.get_or_make(), self.address())
+        loop {
+            if let Some(token) = self.acquire_fast(address(self)) {
+                return Some(token);
+            }
+            if self.directory.settle() {
+                return None;
+            }
+        }
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire(self.address(), Some(deadline))
+    #[inline(always)]
+    fn lock_fast(&self) -> Option<Self::Token> {
+        self.acquire_fast(address(self))
+    }
+
+    fn lock_slow(&self, wait: &Wait) -> Option<Self::Token> {
+        self.acquire_slow(wait)
+    }
+
+    fn lock_with(&self, wait: &Wait) -> Option<Self::Token> {
+        self.acquire_fast(wait.address).or_else(|| self.acquire_slow(wait))
     }
 
     #[inline(always)]
     unsafe fn unlock(&self, token: Self::Token) {
         let word = token.into_word();
         if word & DIRECT == 0 {
-            // SAFETY: I4.
+            // SAFETY: I5.
             let state = unsafe { token.as_ref() };
             // SAFETY: I1.
             return unsafe { state.release() };
         }
         // SAFETY: the caller's contract.
-        let directory = unsafe { self.directory.of_holder() };
+        let directory = unsafe { self.directory.used() };
         // SAFETY: I1: the global lock's token, without our mark.
         let token = unsafe { G::Token::from_word(word & !DIRECT) };
         // SAFETY: held, by this token. ORDER: E3.
@@ -361,16 +417,17 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
     }
 
     fn is_locked(&self) -> bool {
-        self.directory.get().is_some_and(|directory| directory.root().is_locked())
+        self.directory.look(|directory| directory.root().is_locked()).unwrap_or(false)
     }
 
     unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        let Some(directory) = self.directory.get() else { return };
+        let Some(directory) = self.directory.own() else { return };
+        directory.claim().forget(0);
         let locked = directory.root().is_locked();
         let Some(holder) = holder.filter(|_| locked) else {
             // Without the holder's token a lock that is locked stays as it is.
             if !locked {
-                directory.nodes.visit(NodeState::clear);
+                directory.nodes.visit(NodeState::reset);
             }
             return;
         };
@@ -383,8 +440,9 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
                 let token = unsafe { state.local_token() };
                 // SAFETY: as above.
                 unsafe { state.local.forget_waiters(Some(token)) };
+                state.users().forget(0);
             } else {
-                state.clear();
+                state.reset();
             }
         });
         let token = match held_by {
@@ -398,25 +456,17 @@ unsafe impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> RawLock<P> for Cohor
     }
 
     unsafe fn dispose(&self) {
-        let clear_state = |state: &NodeState<P, G, L>| {
-            // SAFETY: the caller's contract.
-            unsafe { state.local.dispose() };
-        };
-        let clear = |directory: &Nodes<P, G, L>| {
-            // SAFETY: as above.
-            unsafe { directory.nodes.dispose(clear_state) };
-            // SAFETY: as above.
-            unsafe { directory.root().dispose() };
-        };
-        // SAFETY: as above.
-        unsafe { self.directory.dispose(clear) };
+        // SAFETY: the caller's contract.
+        unsafe { self.directory.dispose() };
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lockwork_platform::Placement;
     extern crate std;
 
+    use super::super::directory::Whole;
     use super::*;
     use crate::queue::ticket::Ticket;
 
@@ -435,27 +485,30 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_was_moved_keeps_its_state() {
+    fn a_lock_that_was_moved_is_as_one_that_nobody_has_waited_for() {
         let lock = Lock::unlocked();
+        lock.configure(&Knobs { pass_limit: Some(7), ..Knobs::NONE });
         let token = lock.lock();
         // SAFETY: locked above.
         unsafe { lock.unlock(token) };
-        let state = ptr::from_ref(lock.directory.get_or_make());
+        assert!(lock.directory.own().is_some());
         let moved = std::boxed::Box::new(lock);
-        assert!(ptr::eq(moved.directory.get_or_make(), state) && !moved.is_locked());
+        assert!(moved.directory.own().is_none() && !moved.is_locked());
+        assert_eq!(moved.directory.pass_limit(), 7);
+        let token = moved.try_lock().expect("a free lock");
+        assert!(moved.is_locked());
+        // SAFETY: locked above.
+        unsafe { moved.unlock(token) };
     }
 
     #[test]
     fn a_release_without_waiters_gives_the_node_up() {
         let lock = Lock::unlocked();
-        let token =
-            Lock::acquire_in_turn(lock.directory.get_or_make(), lock.address(), None).expect("a free lock");
+        let token = lock.acquire_slow(&Wait::until(None)).expect("a free lock");
         assert!(lock.is_locked() && lock.try_lock().is_none());
         // SAFETY: locked above.
         unsafe { lock.unlock(token) };
-        assert!(
-            !lock.is_locked()
-                && !lock.directory.get_or_make().nodes.state(Native::node(), |_| {}).local.is_locked()
-        );
+        let directory = lock.directory.own().expect("made by the acquisition");
+        assert!(!lock.is_locked() && !directory.make(Native::node()).expect("made").local.is_locked());
     }
 }

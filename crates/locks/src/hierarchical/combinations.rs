@@ -1,60 +1,41 @@
-//! The cohort locks of the catalogue, named after their global lock and that of a node.
+//! The cohort locks that have names, named after their global lock and that of a node.
 
-use super::cohort::CohortLock;
-use crate::catalogue::{Algorithm, Citation, Family};
+use super::cohort::{COHORT, CohortLock};
 use crate::competitive::backoff::Backoff;
+use crate::describe::{Descriptor, Order, Proof, Timed};
 use crate::queue::{mcs::Mcs, ptl::Ptl, ticket::Ticket};
 
-/// What all of them have in common.
-pub(super) const COHORT: Algorithm = Algorithm {
-    name: "cohort",
-    family: Family::Hierarchical,
-    fairness: "FIFO within a node and between nodes; at most `may-pass-local` hand-overs in a row within a node",
-    bytes: 8,
-    bytes_per_waiter: 64,
-    holder_node: true,
-    timed: "gives up in either queue",
-    citation: Citation {
-        key: "dice12",
-        text: "Dice, Marathe, Shavit: Lock cohorting: a general technique for designing NUMA locks. PPoPP 2012; \
-               ACM TOPC 1(2), 2015",
-    },
-    summary: "",
-    properties: "Contended, the lock and its data stay on a node for up to `may-pass-local` hand-overs. A lock that has \
-                 been used has 64 bytes of state, and 64 for each node whose threads have waited for it.",
-    deviations: "The first attempt is for the global lock alone; the node's lock is released before the global one; \
-                 waiters who give up are passed over instead of announcing it; a node's state is made when needed.",
-    avoid: "One NUMA node: there it only costs. Spinning parts: more threads than CPUs.",
-};
-
 /// What is known of C-BO-MCS.
-pub const C_BO_MCS: Algorithm = Algorithm {
+pub const C_BO_MCS: Descriptor = Descriptor {
     name: "c-bo-mcs",
-    fairness: "within a node in turn, between nodes none; at most `may-pass-local` hand-overs in a row within a node",
-    timed: "gives up in the node's queue, polls the global lock",
+    order: Order::FifoWithinNode,
+    order_note: "none between nodes; at most `may-pass-local` hand-overs in a row within a node",
+    timed: Timed::GivesUp("in the node's queue, polls the global lock"),
     summary: "an MCS queue for each NUMA node; their heads compete for a test-and-set lock with back-off",
     avoid: "One NUMA node: there it only costs. Wherever starvation matters: the global lock is unfair.",
     ..COHORT
 };
 
 /// What is known of C-TKT-TKT.
-pub const C_TKT_TKT: Algorithm = Algorithm {
+pub const C_TKT_TKT: Descriptor = Descriptor {
     name: "c-tkt-tkt",
-    fairness: "in turn within a node and between nodes; at most `may-pass-local` hand-overs in a row within a node",
+    order: Order::FifoByNode,
+    order_note: "at most `may-pass-local` hand-overs in a row within a node",
     bytes_per_waiter: 0,
     holder_node: false,
-    timed: "polls, without a place in either queue",
+    timed: Timed::Polls("without a place in either queue"),
     summary: "a ticket lock for each NUMA node, and one for their first waiters",
     ..COHORT
 };
 
 /// What is known of C-PTL-TKT.
-pub const C_PTL_TKT: Algorithm = Algorithm {
+pub const C_PTL_TKT: Descriptor = Descriptor {
     name: "c-ptl-tkt",
-    fairness: "in turn within a node and between nodes; at most `may-pass-local` hand-overs in a row within a node",
+    order: Order::FifoByNode,
+    order_note: "at most `may-pass-local` hand-overs in a row within a node",
     bytes_per_waiter: 0,
     holder_node: false,
-    timed: "polls, without a place in either queue",
+    timed: Timed::Polls("without a place in either queue"),
     summary: "a ticket lock for each NUMA node, and a partitioned one for their first waiters",
     properties: "Contended, the lock and its data stay on a node for up to `may-pass-local` hand-overs. A lock that has \
                  been used has 64 bytes of state, 64 for each node whose threads have waited for it, and 128 once two \
@@ -63,18 +44,24 @@ pub const C_PTL_TKT: Algorithm = Algorithm {
 };
 
 /// What is known of C-TKT-MCS.
-pub const C_TKT_MCS: Algorithm = Algorithm {
+pub const C_TKT_MCS: Descriptor = Descriptor {
     name: "c-tkt-mcs",
-    fairness: "in turn within a node and between nodes; at most `may-pass-local` hand-overs in a row within a node",
-    timed: "gives up in the node's queue, polls the global lock",
+    proofs: &[Proof {
+        source: "locks/src/state/mod.rs",
+        by: &["c-tkt-mcs-stp", "c-tkt-mcs-stp(may-pass-local=1)"],
+    }],
+    order: Order::FifoByNode,
+    order_note: "at most `may-pass-local` hand-overs in a row within a node",
+    timed: Timed::GivesUp("in the node's queue, polls the global lock"),
     summary: "an MCS queue for each NUMA node; their heads draw tickets for a global lock",
     ..COHORT
 };
 
 /// What is known of C-MCS-MCS.
-pub const C_MCS_MCS: Algorithm = Algorithm {
+pub const C_MCS_MCS: Descriptor = Descriptor {
     name: "c-mcs-mcs",
-    fairness: "in turn within a node and between nodes; at most `may-pass-local` hand-overs in a row within a node",
+    order: Order::FifoByNode,
+    order_note: "at most `may-pass-local` hand-overs in a row within a node",
     summary: "an MCS queue for each NUMA node, and one of their heads",
     ..COHORT
 };

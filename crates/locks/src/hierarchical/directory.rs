@@ -3,37 +3,131 @@
 //! # State
 //!
 //! ```text
-//! directory: root lock, pass limit, children ─→ state of a node
+//! directory: root lock, claim, children ─→ state of a node
 //!
 //! children: near[N] ─→ states of the first N parts
 //!              └─more─→ block: states of the next 7, more ─→ …
 //! ```
+//!
+//! Without memory for the state of a part its threads go to the root lock.
 //!
 //! The directory, each state and each block take a cache line. A lock that few nodes use stays small: with 4 near nodes, 8
 //! nodes take ten lines.
 //!
 //! # Invariants
 //!
-//! - I1: every pointer is null, or was published once and stays until the lock is disposed of.
+//! - I1: every pointer is null, or was published once and stays: with the directory it goes to other locks (I1 of `state`).
+//! - I2: whoever uses the state of a part uses the directory: of those, one is counted by the directory's claim, and each by the
+//!   part. Whoever finds the part in use adds itself there only; whoever is the last of it leaves both.
 //!
 //! # Ordering
 //!
 //! - E1: the CAS in [`publish`] (Release) → the load or failed CAS that finds the pointer (Acquire): the
 //!   initialisation of what it points to.
+//! - E2: the subtraction in [`Users::leave`] (Release) → the one that is the last (Acquire), which leaves the claim: what the users
+//!   did (E1 of `claim`).
+//! - E3: the CAS of the first user of a part (Release) → that of another that finds it there (Acquire): that the state is in use.
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, AtomicInt, NODE_BYTES, Native, Platform, PoolNode, PooledState};
 
-use super::lazy::State;
-use crate::api::RawLock;
-use crate::knobs::PASS_LIMIT;
+use crate::api::{RawLock, Token};
+use crate::state::{Claimed, Lazy, State, take_back, take_free};
 
 /// Nodes whose states the directory itself points to.
 const NEAR: usize = 4;
 /// Parts whose states a block points to.
 const FAR: usize = 7;
+
+/// The threads that use the state of a part, by their number.
+#[derive(Debug)]
+pub struct Users<'a, P: Platform>(pub(crate) &'a P::Usize);
+
+impl<P: Platform> Users<'_, P> {
+    /// Adds the calling thread, if there are others.
+    #[inline(always)]
+    fn join(&self) -> bool {
+        let mut seen = self.0.load(Relaxed);
+        while seen > 0 {
+            // ORDER: Acquire is E3. A read-modify-write goes on with what the first one released.
+            match self.0.compare_exchange(seen, seen + 1, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Adds the calling thread, which uses the directory. Returns whether there are others.
+    fn add(&self) -> bool {
+        loop {
+            // ORDER: Release is E3.
+            if self.join() {
+                return true;
+            }
+            if self.0.compare_exchange(0, 1, Release, Relaxed).is_ok() {
+                return false;
+            }
+        }
+    }
+
+    /// Adds something that keeps the state as a user does, by a user.
+    pub(crate) fn add_another(&self) {
+        self.0.fetch_add(1, Relaxed); // ORDER: the caller's own addition has come before.
+    }
+
+    /// Takes a thread off the users of a part, and if it is the last off those of the state that the part belongs to.
+    #[inline(always)]
+    pub(crate) fn leave(&self, whole: &Claimed<P>) {
+        // ORDER: Release and Acquire are E2.
+        if self.0.fetch_sub(1, AcqRel) == 1 {
+            whole.leave();
+        }
+    }
+
+    /// In a child after `fork`: leaves as many.
+    pub(crate) fn forget(&self, users: usize) {
+        self.0.store(users, Relaxed);
+    }
+}
+
+/// A state that has states for the parts of the machine.
+pub(crate) trait Whole<P: Platform>: State<P> {
+    /// The state of a part.
+    type Part: PoolNode<P>;
+
+    /// The state of a part, if it has been made.
+    fn find(&self, part: usize) -> Option<&Self::Part>;
+
+    /// The state of a part, made if need be. `None`: there is no memory.
+    fn make(&self, part: usize) -> Option<&Self::Part>;
+
+    /// The count of threads that use the state of a part.
+    fn users(part: &Self::Part) -> Users<'_, P>;
+}
+
+/// Adds the calling thread to the users of the lock's state, and of that of one of its parts, if there is memory for that.
+pub(crate) fn enter_part<P: Platform, W: Whole<P>>(lazy: &Lazy<P, W>, part: usize) -> (&W, Option<&W::Part>) {
+    if let Some(whole) = lazy.peek()
+        && let Some(state) = whole.find(part)
+        && W::users(state).join()
+    {
+        if lazy.owns(whole) {
+            return (whole, Some(state));
+        }
+        W::users(state).leave(whole.claim());
+    }
+    let whole = lazy.enter();
+    let state = whole.make(part);
+    if let Some(state) = state
+        && W::users(state).add()
+    {
+        whole.claim().leave(); // I2.
+    }
+    (whole, state)
+}
 
 /// A lock that all nodes share, and where their states are.
 #[repr(C, align(64))]
@@ -41,8 +135,7 @@ pub struct Directory<P: Platform, R: 'static, S: 'static> {
     root: R,
     /// The states of the nodes.
     pub(crate) nodes: Children<P, S, NEAR>,
-    limit: P::U32,
-    owner: P::U32,
+    claim: Claimed<P>,
 }
 
 impl<P: Platform, R: 'static, S: 'static> core::fmt::Debug for Directory<P, R, S> {
@@ -51,19 +144,83 @@ impl<P: Platform, R: 'static, S: 'static> core::fmt::Debug for Directory<P, R, S
     }
 }
 
-impl<P: Platform, R: RawLock<P> + 'static, S: 'static> PoolNode<P> for Directory<P, R, S> {
+/// The state of a part that a [`Directory`] with the root lock `R` leads to.
+pub trait Node<P: Platform, R: 'static>: PoolNode<P> {
+    /// Gives back what the state points to.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses it, or will.
+    unsafe fn clear(&self) {}
+
+    /// Sets the state up, which belongs to this directory.
+    #[doc(hidden)]
+    fn belong(&self, directory: &Directory<P, R, Self>) {
+        let _ = directory;
+    }
+
+    /// The count of threads that use it.
+    #[doc(hidden)]
+    fn users(&self) -> Users<'_, P>;
+}
+
+impl<P: Platform, R: RawLock<P> + 'static, S: Node<P, R>> PoolNode<P> for Directory<P, R, S> {
     fn new() -> Self {
-        Self { root: R::new(), nodes: Children::new(), limit: P::U32::new(PASS_LIMIT), owner: P::U32::new(0) }
+        Self { root: R::new(), nodes: Children::new(), claim: Claimed::new() }
     }
 }
 
-impl<P: Platform, R: 'static, S: 'static> State<P> for Directory<P, R, S> {
-    fn pass_limit(&self) -> &P::U32 {
-        &self.limit
+impl<P: Platform, R: RawLock<P> + 'static, S: Node<P, R>> PooledState<P> for Directory<P, R, S> {
+    fn take_back(&self) -> bool {
+        take_back(self)
     }
 
-    fn owner(&self) -> &P::U32 {
-        &self.owner
+    fn take_free(&self) -> bool {
+        take_free(self)
+    }
+
+    fn close(&self) -> Option<usize> {
+        self.root.try_lock().map(Token::into_word)
+    }
+
+    fn open(&self, word: usize) {
+        // SAFETY: made of a token by `close`.
+        let token = unsafe { R::Token::from_word(word) };
+        // SAFETY: of the acquisition there.
+        unsafe { self.root.unlock(token) };
+    }
+
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's contract.
+        let clear = |state: &S| unsafe { state.clear() };
+        // SAFETY: as above.
+        unsafe { self.nodes.dispose(clear) };
+        // SAFETY: as above.
+        unsafe { self.root.dispose() };
+    }
+}
+
+impl<P: Platform, R: RawLock<P> + 'static, S: Node<P, R>> State<P> for Directory<P, R, S> {
+    fn claim(&self) -> &Claimed<P> {
+        &self.claim
+    }
+}
+
+impl<P: Platform, R: RawLock<P> + 'static, S: Node<P, R>> Whole<P> for Directory<P, R, S> {
+    type Part = S;
+
+    #[inline(always)]
+    fn find(&self, part: usize) -> Option<&S> {
+        self.nodes.get(part)
+    }
+
+    fn make(&self, part: usize) -> Option<&S> {
+        self.nodes.state(part, |state| state.belong(self))
+    }
+
+    #[inline(always)]
+    fn users(part: &S) -> Users<'_, P> {
+        part.users()
     }
 }
 
@@ -98,10 +255,11 @@ fn published<P: Platform, T: 'static>(cell: &P::Ptr<T>) -> Option<&T> {
     unsafe { cell.load(Acquire).as_ref() }
 }
 
-/// Publishes something new in `cell`, prepared by `prepare`, unless another thread was faster. Returns what is there.
+/// Publishes something new in `cell`, prepared by `prepare`, unless another thread was faster. Returns what is there; `None`: there
+/// is no memory.
 #[cold]
-fn publish<P: Platform, T: PoolNode<P>>(cell: &P::Ptr<T>, prepare: impl FnOnce(&T)) -> &T {
-    let fresh = P::alloc_node::<T>();
+fn publish<P: Platform, T: PoolNode<P>>(cell: &P::Ptr<T>, prepare: impl FnOnce(&T)) -> Option<&T> {
+    let fresh = P::try_alloc_node::<T>()?;
     // SAFETY: nobody else knows of it yet.
     prepare(unsafe { fresh.as_ref() });
     // ORDER: Release on success and Acquire on failure are E1.
@@ -114,7 +272,7 @@ fn publish<P: Platform, T: PoolNode<P>>(cell: &P::Ptr<T>, prepare: impl FnOnce(&
         }
     };
     // SAFETY: I1: published, by this thread or another.
-    unsafe { &*there }
+    Some(unsafe { &*there })
 }
 
 fn nulls<P: Platform, T: 'static, const N: usize>() -> [P::Ptr<T>; N] {
@@ -134,14 +292,14 @@ impl<P: Platform, S: 'static, const N: usize> Children<P, S, N> {
 }
 
 impl<P: Platform, S: PoolNode<P>, const N: usize> Children<P, S, N> {
-    /// Where the state of a part is.
-    fn cell(&self, part: usize) -> &P::Ptr<S> {
-        let Some(mut index) = part.checked_sub(N) else { return &self.near[part] };
+    /// Where the state of a part is. `None`: there is no memory for that.
+    fn cell(&self, part: usize) -> Option<&P::Ptr<S>> {
+        let Some(mut index) = part.checked_sub(N) else { return Some(&self.near[part]) };
         let mut more = &self.more;
         loop {
-            let block = published::<P, _>(more).unwrap_or_else(|| publish::<P, _>(more, |_| {}));
+            let block = published::<P, _>(more).or_else(|| publish::<P, _>(more, |_| {}))?;
             if index < FAR {
-                return &block.states[index];
+                return Some(&block.states[index]);
             }
             index -= FAR;
             more = &block.more;
@@ -153,14 +311,14 @@ impl<P: Platform, S: PoolNode<P>, const N: usize> Children<P, S, N> {
     pub(crate) fn get(&self, part: usize) -> Option<&S> {
         match self.near.get(part) {
             Some(cell) => published::<P, _>(cell),
-            None => published::<P, _>(self.cell(part)),
+            None => self.cell(part).and_then(published::<P, _>),
         }
     }
 
-    /// The state of a part, made and prepared if this is its first use.
-    pub(crate) fn state(&self, part: usize, prepare: impl FnOnce(&S)) -> &S {
-        let cell = self.cell(part);
-        published::<P, _>(cell).unwrap_or_else(|| publish::<P, _>(cell, prepare))
+    /// The state of a part, made and prepared if this is its first use. `None`: there is no memory.
+    pub(crate) fn state(&self, part: usize, prepare: impl FnOnce(&S)) -> Option<&S> {
+        let cell = self.cell(part)?;
+        published::<P, _>(cell).or_else(|| publish::<P, _>(cell, prepare))
     }
 
     /// Calls `visit` with where every state is or will be.
@@ -221,7 +379,7 @@ mod tests {
     #[test]
     fn every_part_has_a_state_of_its_own() {
         let children = Children::<Native, Unit, 2>::new();
-        let state = |part| ptr::from_ref(children.state(part, |_| {}));
+        let state = |part| ptr::from_ref(children.state(part, |_| {}).expect("memory"));
         for part in 0..64 {
             assert!((0..part).all(|other| state(other) != state(part)), "{part}");
         }

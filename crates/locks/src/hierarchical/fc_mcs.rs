@@ -41,22 +41,26 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Deadline, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, NODE_BYTES, Native, Platform, PoolNode};
 
 use super::batched::{Batch, Batched, Nodes};
-use crate::catalogue::{Algorithm, Citation, Family};
+use super::directory::{Node, Users};
+use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
 use crate::queue::mcs::{Mcs, McsNode};
-use crate::wait::{Spin, WaitPolicy};
+use crate::wait::{Returning, Spin, Wait, WaitPolicy};
 
 /// What is known of FC-MCS.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "fc-mcs",
     family: Family::Hierarchical,
-    fairness: "batches in FIFO order: those whose requests are combined are served together",
+    order: Order::FifoByBatch,
+    order_note: "those whose requests are combined are served together",
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in the queue",
+    keeps: Keeps::Parts,
+    timed: Timed::GivesUp("in the queue"),
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "dice11fc",
         text: "Dice, Marathe, Shavit: Flat-combining NUMA locks. SPAA 2011",
@@ -67,6 +71,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "Requests are a stack of queue nodes instead of per-thread records, and whoever finds it empty is the \
                  combiner; the lock as a whole is tried first; waiters can give up at a deadline.",
     avoid: "Machines with one NUMA node; few waiters for each node (then it is MCS). fc-mcs-spin: more threads than CPUs.",
+    ..Descriptor::MUTEX
 };
 
 /// Pauses before requests are combined, for others to publish theirs.
@@ -77,6 +82,7 @@ const COMBINING: u32 = 16;
 pub struct Requests<P: Platform, W> {
     /// The newest of the requests that are not in the lock's queue yet, linked to those before it.
     newest: P::Ptr<McsNode<P>>,
+    users: P::Usize,
     policy: PhantomData<W>,
 }
 
@@ -88,7 +94,14 @@ impl<P: Platform, W> core::fmt::Debug for Requests<P, W> {
 
 impl<P: Platform, W: WaitPolicy<P>> PoolNode<P> for Requests<P, W> {
     fn new() -> Self {
-        Self { newest: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+        Self { newest: P::Ptr::new(ptr::null_mut()), users: P::Usize::new(0), policy: PhantomData }
+    }
+}
+
+impl<P: Platform, W: WaitPolicy<P>> Node<P, Mcs<P, W>> for Requests<P, W> {
+    #[inline(always)]
+    fn users(&self) -> Users<'_, P> {
+        Users(&self.users)
     }
 }
 
@@ -134,15 +147,23 @@ impl<P: Platform, W> Requests<P, W> {
 impl<P: Platform, W: WaitPolicy<P>> Batch<P> for Requests<P, W> {
     type Lock = Mcs<P, W>;
 
-    unsafe fn wait(&self, lock: &Mcs<P, W>, node: NonNull<McsNode<P>>, deadline: Option<Deadline>) -> bool {
+    unsafe fn wait(&self, lock: &Mcs<P, W>, node: NonNull<McsNode<P>>, wait: &Wait) -> bool {
         if !self.publish(node) {
-            return Mcs::<P, W>::wait_with(node, deadline);
+            return Mcs::<P, W>::wait_with(node, wait);
         }
         P::pause_n(COMBINING);
-        lock.append(node, self.combine(), deadline)
+        lock.append(node, self.combine(), wait)
     }
 
-    fn clear(&self) {
+    fn come_back(
+        left: NonNull<McsNode<P>>,
+        returning: &mut Returning<P, McsNode<P>>,
+        wait: &Wait,
+    ) -> Option<NonNull<McsNode<P>>> {
+        Mcs::<P, W>::wait_again(left, returning, wait)
+    }
+
+    fn reset(&self) {
         self.newest.store(ptr::null_mut(), Relaxed);
     }
 }
@@ -151,7 +172,7 @@ impl<P: Platform, W: WaitPolicy<P>> Batch<P> for Requests<P, W> {
 pub type FcMcs<P, W> = Batched<P, Requests<P, W>>;
 
 const _: () = {
-    assert!(size_of::<FcMcs<Native, Spin>>() == ALGORITHM.bytes);
+    assert!(size_of::<FcMcs<Native, Spin>>() == DESCRIPTOR.bytes);
     assert!(size_of::<Nodes<Native, Requests<Native, Spin>>>() == NODE_BYTES);
     assert!(size_of::<Requests<Native, Spin>>() == NODE_BYTES);
 };

@@ -42,22 +42,26 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use lockwork_platform::{AtomicCell, Deadline, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, NODE_BYTES, Native, Platform, PoolNode};
 
 use super::batched::{Batch, Batched, Nodes};
-use crate::catalogue::{Algorithm, Citation, Family};
+use super::directory::{Node, Users};
+use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
 use crate::queue::clh::{Clh, ClhNode};
-use crate::wait::{Spin, WaitPolicy};
+use crate::wait::{Returning, Spin, Wait, WaitPolicy};
 
 /// What is known of HCLH.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "hclh",
     family: Family::Hierarchical,
-    fairness: "batches in FIFO order: those who line up on a node at the same time are served together",
+    order: Order::FifoByBatch,
+    order_note: "those who line up on a node at the same time are served together",
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in the queue",
+    keeps: Keeps::Parts,
+    timed: Timed::GivesUp("in the queue"),
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "luchangco06",
         text: "Luchangco, Nussbaum, Shavit: A hierarchical CLH queue lock. Euro-Par 2006",
@@ -68,6 +72,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "A spliced queue is left empty instead of marked; the lock as a whole is tried first; waiters can give up \
                  at a deadline.",
     avoid: "Machines with one NUMA node; few waiters for each node (then it is CLH). hclh-spin: more threads than CPUs.",
+    ..Descriptor::MUTEX
 };
 
 /// Pauses before a queue is spliced, for others to line up in it.
@@ -78,6 +83,7 @@ const COMBINING: u32 = 16;
 pub struct Queue<P: Platform, W> {
     /// The last of those who are not in the lock's queue yet.
     tail: P::Ptr<ClhNode<P>>,
+    users: P::Usize,
     policy: PhantomData<W>,
 }
 
@@ -89,27 +95,42 @@ impl<P: Platform, W> core::fmt::Debug for Queue<P, W> {
 
 impl<P: Platform, W: WaitPolicy<P>> PoolNode<P> for Queue<P, W> {
     fn new() -> Self {
-        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+        Self { tail: P::Ptr::new(ptr::null_mut()), users: P::Usize::new(0), policy: PhantomData }
+    }
+}
+
+impl<P: Platform, W: WaitPolicy<P>> Node<P, Clh<P, W>> for Queue<P, W> {
+    #[inline(always)]
+    fn users(&self) -> Users<'_, P> {
+        Users(&self.users)
     }
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Batch<P> for Queue<P, W> {
     type Lock = Clh<P, W>;
 
-    unsafe fn wait(&self, lock: &Clh<P, W>, node: NonNull<ClhNode<P>>, deadline: Option<Deadline>) -> bool {
+    unsafe fn wait(&self, lock: &Clh<P, W>, node: NonNull<ClhNode<P>>, wait: &Wait) -> bool {
         // ORDER: E1.
         if let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
-            return Clh::<P, W>::wait_behind(pred, node, deadline);
+            return Clh::<P, W>::wait_behind(pred, node, wait);
         }
         P::pause_n(COMBINING);
         // ORDER: Acquire is E1. Whoever finds null learns nothing from it.
         match NonNull::new(self.tail.swap(ptr::null_mut(), Acquire)) {
-            Some(last) => lock.append(node, last, deadline),
+            Some(last) => lock.append(node, last, wait),
             None => unreachable!("I2: nobody else empties the queue"),
         }
     }
 
-    fn clear(&self) {
+    fn come_back(
+        left: NonNull<ClhNode<P>>,
+        returning: &mut Returning<P, ClhNode<P>>,
+        wait: &Wait,
+    ) -> Option<NonNull<ClhNode<P>>> {
+        Clh::<P, W>::wait_again(left, returning, wait)
+    }
+
+    fn reset(&self) {
         self.tail.store(ptr::null_mut(), Relaxed);
     }
 }
@@ -118,7 +139,7 @@ impl<P: Platform, W: WaitPolicy<P>> Batch<P> for Queue<P, W> {
 pub type Hclh<P, W> = Batched<P, Queue<P, W>>;
 
 const _: () = {
-    assert!(size_of::<Hclh<Native, Spin>>() == ALGORITHM.bytes);
+    assert!(size_of::<Hclh<Native, Spin>>() == DESCRIPTOR.bytes);
     assert!(size_of::<Nodes<Native, Queue<Native, Spin>>>() == NODE_BYTES);
     assert!(size_of::<Queue<Native, Spin>>() == NODE_BYTES);
 };

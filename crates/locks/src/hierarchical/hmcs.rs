@@ -1,7 +1,7 @@
 //! HMCS: MCS queues at every level of the machine's hierarchy; the lock is handed over as near by as possible.
 //!
 //! Milind Chabbi, Michael Fagan and John Mellor-Crummey, "High performance locks for multi-level NUMA systems", PPoPP 2015.
-//! The levels are those that [`Platform::place`] tells: the whole machine, its NUMA nodes where there are several,
+//! The levels are those that [`Placement::place`](lockwork_platform::Placement::place) tells: the whole machine, its NUMA nodes where there are several,
 //! and groups of cores that share their last-level cache where a node has several. Deviations: an acquisition first tries
 //! the root's queue alone, which is all that an uncontended one needs; queues are released from below, because
 //! the next holder may destroy the lock; waiters can give up at a deadline at every level; a domain's state is
@@ -19,18 +19,21 @@
 use lockwork_platform::{Native, Platform};
 
 use super::tree::{Entry, Tree};
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Timed};
+use crate::knobs;
 use crate::wait::Spin;
 
 /// What is known of HMCS.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "hmcs",
     family: Family::Hierarchical,
-    fairness: "in turn within every queue; at most `may-pass-local` hand-overs in a row within a part of the machine",
+    order: Order::FifoByNode,
+    order_note: "in every queue of the tree; at most `may-pass-local` hand-overs in a row within a part of the machine",
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in any of the queues",
+    keeps: Keeps::Parts,
+    timed: Timed::GivesUp("in any of the queues"),
     citation: Citation {
         key: "chabbi15",
         text: "Chabbi, Fagan, Mellor-Crummey: High performance locks for multi-level NUMA systems. PPoPP 2015",
@@ -41,6 +44,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "The first attempt is for the root alone; queues are released from below; waiters can give up at every \
                  level; a part's state is made when needed.",
     avoid: "One NUMA node: there it is MCS at best. hmcs-spin: more threads than CPUs.",
+    knobs: knobs::HIERARCHICAL,
+    ..Descriptor::MUTEX
 };
 
 /// Everybody enters at the bottom.
@@ -61,4 +66,4 @@ impl<P: Platform> Entry<P> for Bottom {
 /// The HMCS lock, waiting by `W`.
 pub type Hmcs<P, W> = Tree<P, W, Bottom>;
 
-const _: () = assert!(size_of::<Hmcs<Native, Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Hmcs<Native, Spin>>() == DESCRIPTOR.bytes);

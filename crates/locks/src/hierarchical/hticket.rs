@@ -18,12 +18,12 @@ use lockwork_platform::Native;
 
 use super::cohort::CohortLock;
 use super::combinations::C_TKT_TKT;
-use crate::catalogue::Algorithm;
 use crate::competitive;
+use crate::describe::Descriptor;
 use crate::queue::ticket::{Proportional, Ticket};
 
 /// What is known of libslock's hierarchical ticket lock.
-pub const LIBSLOCK: Algorithm = Algorithm {
+pub const LIBSLOCK: Descriptor = Descriptor {
     name: "hticket-ls",
     citation: competitive::LIBSLOCK,
     summary: "a ticket lock for each NUMA node, and one for their first waiters, who look the less often the longer the line",

@@ -11,7 +11,6 @@ pub mod fc_mcs;
 pub mod hclh;
 pub mod hmcs;
 pub mod hticket;
-pub mod lazy;
 pub mod part;
 pub mod shfl;
 pub mod tree;

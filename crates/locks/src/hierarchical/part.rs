@@ -1,22 +1,23 @@
 //! What a lock must be able to do to be a part of a hierarchical lock.
 
-use lockwork_platform::{Deadline, Platform};
+use lockwork_platform::Platform;
 
 use crate::api::RawLock;
 use crate::competitive::backoff::Backoff;
 use crate::queue::mcs::Mcs;
-use crate::queue::node_lock::NodeLock;
 use crate::queue::ptl::Ptl;
 use crate::queue::ticket::{Patrons, Ticket};
 use crate::wait::WaitPolicy;
 
 /// A lock that can be a part of another: its waiters are known as waiters for the whole.
 pub trait Part<P: Platform>: RawLock<P> + 'static {
-    /// Acquires, known as a waiter for `address`; gives up at the deadline if there is one.
-    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<Self::Token>;
-
-    /// Acquires if the lock is free. A caller that has to wait after all is known as a waiter for `address`.
-    fn attempt_for(&self, address: usize) -> Option<Self::Token>;
+    /// As [`RawLock::lock_fast`], of a part of the lock at `address`, for which a caller that has to wait after all is
+    /// registered.
+    #[inline(always)]
+    fn lock_fast_for(&self, address: usize) -> Option<Self::Token> {
+        let _ = address;
+        self.try_lock()
+    }
 
     /// Frees a lock that only ghosts hold or wait for, after `fork`.
     fn clear(&self);
@@ -36,7 +37,7 @@ pub trait LocalLock<P: Platform>: Part<P> {
     ///
     /// # Errors
     ///
-    /// Nobody was found who still waits: the caller keeps the lock, by this token. May be wrong about a thread
+    /// No thread was found that still waits: the caller keeps the lock, by this token. May be wrong about a thread
     /// that is only just arriving.
     ///
     /// # Safety
@@ -46,15 +47,6 @@ pub trait LocalLock<P: Platform>: Part<P> {
 }
 
 impl<P: Platform> Part<P> for Backoff<P> {
-    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<()> {
-        self.lock_for(address, deadline).then_some(())
-    }
-
-    #[inline(always)]
-    fn attempt_for(&self, _address: usize) -> Option<()> {
-        self.try_lock()
-    }
-
     fn clear(&self) {
         self.reset();
     }
@@ -64,12 +56,8 @@ impl<P: Platform> Part<P> for Backoff<P> {
 unsafe impl<P: Platform> GlobalLock<P> for Backoff<P> {}
 
 impl<P: Platform, W: Patrons<P>> Part<P> for Ticket<P, W> {
-    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<()> {
-        self.lock_for(address, deadline).then_some(())
-    }
-
     #[inline(always)]
-    fn attempt_for(&self, address: usize) -> Option<()> {
+    fn lock_fast_for(&self, address: usize) -> Option<()> {
         self.try_lock_for(address).then_some(())
     }
 
@@ -82,15 +70,6 @@ impl<P: Platform, W: Patrons<P>> Part<P> for Ticket<P, W> {
 unsafe impl<P: Platform, W: Patrons<P>> GlobalLock<P> for Ticket<P, W> {}
 
 impl<P: Platform, const N: usize> Part<P> for Ptl<P, N> {
-    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<()> {
-        self.lock_for(address, deadline).then_some(())
-    }
-
-    #[inline(always)]
-    fn attempt_for(&self, _address: usize) -> Option<()> {
-        self.try_lock()
-    }
-
     fn clear(&self) {
         self.reset();
     }
@@ -105,22 +84,13 @@ impl<P: Platform, W: Patrons<P>> LocalLock<P> for Ticket<P, W> {
         if !self.is_waited_for() {
             return Err(());
         }
-        // SAFETY: the caller's contract. Who has drawn a number waits until it is served.
+        // SAFETY: the caller's contract. A thread that has drawn a number waits until it is served.
         unsafe { self.unlock(()) };
         Ok(())
     }
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Part<P> for Mcs<P, W> {
-    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<Self::Token> {
-        NodeLock::acquire_for(self, address, deadline)
-    }
-
-    #[inline(always)]
-    fn attempt_for(&self, _address: usize) -> Option<Self::Token> {
-        self.try_lock()
-    }
-
     fn clear(&self) {
         Mcs::clear(self);
     }

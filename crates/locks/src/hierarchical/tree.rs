@@ -3,7 +3,7 @@
 //! # State
 //!
 //! ```text
-//! lock ─→ root: queue, limit, children ─→ domain of a node: queue, token, passes left, `ours`, children ─→ …
+//! lock ─→ root: queue, claim, children ─→ domain of a node: queue, token, passes left, `ours`, children ─→ …
 //!
 //! token: address of the domain where the holder entered, or (odd) its token of the root's queue: acquired directly
 //! ```
@@ -15,15 +15,17 @@
 //!
 //! - I1: the lock is held exactly while the root's queue is. Its holder has either acquired that directly, or holds the
 //!   queues of all domains from the one that its token points to up to the root.
-//! - I2: everything in a domain but the queue, the limit, the crowding and the children belongs to the holder of the queue.
-//! - I3: `ours` is set during a hand-over only: who acquires a domain's queue and finds it set has been handed the
+//! - I2: everything in a domain but the queue, the claim, the crowding and the children belongs to the holder of the queue.
+//! - I3: `ours` is set during a hand-over only: a thread that acquires a domain's queue and finds it set has been handed the
 //!   queues above too. Only a thread that certainly takes over is handed them.
-//! - I4: domains are published once and stay until `dispose`. A release touches none of them after it has released the
-//!   root's queue or handed a queue over.
+//! - I4: a release touches no domain after it has released the root's queue or handed a queue over.
+//! - I5: the domains are the lock's while somebody holds the root's queue, or waits and is counted: they are taken back by a
+//!   thread that acquires the root's queue and finds nobody counted. Whoever acquires it directly finds whose the
+//!   domains are afterwards, and releases another lock's at once.
 //!
 //! # Ordering
 //!
-//! - E1: as E1 of `lazy` and of `directory`: the initialisation of the domains.
+//! - E1: as E1 of `state` and of `directory`: the initialisation of the domains.
 //! - E2: hand-over and release of a queue → its next acquisition (E1 and E4 of `mcs`): the domain, and the
 //!   critical section if the queues above come with it.
 
@@ -31,15 +33,14 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Relaxed;
 
-use lockwork_platform::{AtomicCell, DataCell, Deadline, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, PoolNode, PooledState};
 
-use super::directory::Children;
-use super::lazy::{Lazy, State};
+use super::directory::{Children, Users, Whole, enter_part};
 use crate::api::{RawLock, Token};
-use crate::knobs::{BaseKnobs, MOST_PASSES, PASS_LIMIT};
+use crate::knobs::{Knobs, MOST_PASSES};
 use crate::queue::mcs::{Mcs, McsNode};
-use crate::queue::node_lock::NodeLock;
-use crate::wait::{Spin, WaitPolicy, endless, registered};
+use crate::state::{Claimed, Lazy, State, take_back, take_free};
+use crate::wait::{Spin, Wait, WaitPolicy};
 
 /// In a token: acquired directly, and the rest is the root's token.
 const DIRECT: usize = 1;
@@ -65,12 +66,10 @@ pub struct Domain<P: Platform, W: 'static> {
     above: P::Ptr<Domain<P, W>>,
     /// The word of the holder's token of `queue`.
     token: P::Data<usize>,
-    /// The limit: of the root, the lock's; else what the domain above had at the last acquisition.
-    limit: P::U32,
+    /// Of the root: whose state it is. Else the threads that entered by way of it, if it is right below the root.
+    claim: Claimed<P>,
     /// How crowded the queue has been; written by the holder, read by all.
     crowding: P::U32,
-    /// Of the root: whose state it is.
-    owner: P::U32,
     /// Hand-overs that are left until the domains beside this one get their turn.
     passes: P::Data<u16>,
     /// Whether the queues above come with `queue`.
@@ -92,9 +91,8 @@ impl<P: Platform, W: WaitPolicy<P>> PoolNode<P> for Domain<P, W> {
             queue: Mcs::new(),
             above: P::Ptr::new(ptr::null_mut()),
             token: P::Data::new(0),
-            limit: P::U32::new(PASS_LIMIT),
             crowding: P::U32::new(0),
-            owner: P::U32::new(0),
+            claim: Claimed::new(),
             passes: P::Data::new(0),
             ours: P::Data::new(false),
             below: Children::new(),
@@ -102,13 +100,60 @@ impl<P: Platform, W: WaitPolicy<P>> PoolNode<P> for Domain<P, W> {
     }
 }
 
-impl<P: Platform, W> State<P> for Domain<P, W> {
-    fn pass_limit(&self) -> &P::U32 {
-        &self.limit
+impl<P: Platform, W: WaitPolicy<P>> PooledState<P> for Domain<P, W> {
+    fn take_back(&self) -> bool {
+        take_back(self)
     }
 
-    fn owner(&self) -> &P::U32 {
-        &self.owner
+    fn take_free(&self) -> bool {
+        take_free(self)
+    }
+
+    fn close(&self) -> Option<usize> {
+        self.queue.try_lock().map(Token::into_word)
+    }
+
+    fn open(&self, word: usize) {
+        // SAFETY: made of a token by `close`.
+        let token = unsafe { Token::from_word(word) };
+        // SAFETY: of the acquisition there.
+        unsafe { self.queue.unlock(token) };
+    }
+
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's contract.
+        let clear = |domain: &Self| unsafe { domain.clear() };
+        // SAFETY: the caller's contract.
+        unsafe { self.below.dispose(clear) };
+    }
+}
+
+impl<P: Platform, W: WaitPolicy<P>> State<P> for Domain<P, W> {
+    fn claim(&self) -> &Claimed<P> {
+        &self.claim
+    }
+
+    fn prepare(&self) {
+        self.crowding.store(0, Relaxed);
+        self.below.visit(|domain| domain.prepare());
+    }
+}
+
+impl<P: Platform, W: WaitPolicy<P>> Whole<P> for Domain<P, W> {
+    type Part = Self;
+
+    #[inline(always)]
+    fn find(&self, part: usize) -> Option<&Self> {
+        self.below.get(part)
+    }
+
+    fn make(&self, part: usize) -> Option<&Self> {
+        self.below.state(part, |fresh| fresh.above.store(ptr::from_ref(self).cast_mut(), Relaxed))
+    }
+
+    #[inline(always)]
+    fn users(part: &Self) -> Users<'_, P> {
+        Users(part.claim.count())
     }
 }
 
@@ -118,39 +163,35 @@ impl<P: Platform, W: WaitPolicy<P>> Domain<P, W> {
         unsafe { self.above.load(Relaxed).as_ref() }
     }
 
-    /// Where the calling thread enters.
-    fn entry<E: Entry<P>>(&self) -> &Self {
+    /// Where the calling thread enters: here, or below.
+    fn entry<E: Entry<P>>(&self, mut level: usize) -> &Self {
         let mut domain = self;
-        let mut level = 0;
         while E::is_below(&domain.crowding)
             && let Some(part) = P::place(level)
+            && let Some(below) = domain.make(part)
         {
-            let above = domain;
-            domain =
-                above.below.state(part, |fresh| fresh.above.store(ptr::from_ref(above).cast_mut(), Relaxed));
+            domain = below;
             level += 1;
         }
         domain
     }
 
-    /// Acquires the queue and those above, known as a waiter for `address`. Returns whether that was before the deadline.
-    fn acquire(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        let Some(token) = self.queue.acquire_for(address, deadline) else { return false };
+    /// Acquires the queue and those above, for `limit` hand-overs in each domain. Returns whether that was before the deadline.
+    fn acquire(&self, limit: u16, wait: &Wait) -> bool {
+        let Some(token) = self.queue.lock_with(wait) else { return false };
         // SAFETY: I2, for all that follows.
         if unsafe { self.ours.get() } {
             // SAFETY: as above.
             unsafe { self.ours.set(false) };
         } else if let Some(above) = self.above() {
-            if !above.acquire(address, deadline) {
+            if !above.acquire(limit, wait) {
                 // Nothing was handed to us, and nothing goes with the queue now: the next one tries itself.
                 // SAFETY: acquired above.
                 unsafe { self.queue.unlock(token) };
                 return false;
             }
-            let limit = above.limit.load(Relaxed);
-            self.limit.store(limit, Relaxed);
             // SAFETY: as above.
-            unsafe { self.passes.set(limit as u16) };
+            unsafe { self.passes.set(limit) };
         }
         // SAFETY: as above.
         unsafe { self.token.set(token.into_word()) };
@@ -169,12 +210,12 @@ impl<P: Platform, W: WaitPolicy<P>> Domain<P, W> {
         unsafe { Token::from_word(word) }
     }
 
-    /// Hands the lock over within this domain, or releases the queue and does so above.
+    /// Hands the lock over within this domain, or releases the queue and does so above. Hand-overs are limited to `limit`.
     ///
     /// # Safety
     ///
     /// As [`Domain::token`].
-    unsafe fn release<E: Entry<P>>(&self) {
+    unsafe fn release<E: Entry<P>>(&self, limit: u16) {
         // SAFETY: I2, for all that follows.
         let mut token = unsafe { self.token() };
         let Some(above) = self.above() else {
@@ -196,11 +237,11 @@ impl<P: Platform, W: WaitPolicy<P>> Domain<P, W> {
             // SAFETY: as above: nobody took it.
             unsafe { self.ours.set(false) };
         }
-        E::left(&above.crowding, u32::from(passes) < self.limit.load(Relaxed));
+        E::left(&above.crowding, passes < limit);
         // SAFETY: ours. ORDER: E2. From here on the domain is not ours to look at.
         unsafe { self.queue.unlock(token) };
         // SAFETY: I1: held as well.
-        unsafe { above.release::<E>() };
+        unsafe { above.release::<E>(limit) };
     }
 
     /// In a child after `fork`: drops the waiters here and below. `is_held` says of a domain whether the holder holds
@@ -220,20 +261,6 @@ impl<P: Platform, W: WaitPolicy<P>> Domain<P, W> {
         }
         // SAFETY: as above.
         self.below.visit(|domain| unsafe { domain.forget(is_held) });
-    }
-
-    /// Gives back the domains below.
-    ///
-    /// # Safety
-    ///
-    /// Nobody uses the lock.
-    unsafe fn clear(&self) {
-        let clear = |domain: &Self| {
-            // SAFETY: the caller's contract.
-            unsafe { domain.clear() };
-        };
-        // SAFETY: the caller's contract.
-        unsafe { self.below.dispose(clear) };
     }
 }
 
@@ -259,43 +286,57 @@ impl<W: WaitPolicy<Native>, E: Entry<Native>> Tree<Native, W, E> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>, E: Entry<P>> Tree<P, W, E> {
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
+    /// Hand-overs in a row in a domain.
+    #[inline(always)]
+    fn limit(&self) -> u16 {
+        self.root.pass_limit() as u16
     }
 
-    /// Acquires the root's queue alone, if it is empty.
+    /// Acquires the root's queue alone, if it is empty. May fail where the lock is free and has no state of its own.
     #[inline(always)]
-    fn acquire_directly(root: &Domain<P, W>) -> Option<NonNull<Domain<P, W>>> {
+    fn acquire_fast(&self) -> Option<NonNull<Domain<P, W>>> {
+        let root = self.root.peek_or_make();
         let token = root.queue.try_lock()?;
+        if !self.root.owns(root) {
+            // I5: another lock's.
+            // SAFETY: acquired above.
+            unsafe { root.queue.unlock(token) };
+            return None;
+        }
         // SAFETY: made from a pointer's word; odd, so not zero.
         Some(unsafe { Token::from_word(token.into_word() | DIRECT) })
     }
 
     /// Acquires as one of the threads of this part of the machine.
-    #[cold]
-    fn acquire_in_turn(
-        &self,
-        root: &Domain<P, W>,
-        deadline: Option<Deadline>,
-    ) -> Option<NonNull<Domain<P, W>>> {
-        // From before the first queue is entered until the last is acquired: a child of `fork` must find every ghost.
-        registered::<P, _>(self.address(), || {
-            let domain = root.entry::<E>();
-            let crowd = domain.queue.is_locked();
-            if !domain.acquire(self.address(), deadline) {
-                return None;
-            }
-            // SAFETY: I1.
-            let token = unsafe { domain.token() };
-            E::entered(&domain.crowding, crowd && domain.queue.is_waited_for(token));
-            Some(NonNull::from(domain))
-        })
+    fn acquire_slow(&self, wait: &Wait) -> Option<NonNull<Domain<P, W>>> {
+        let place = P::place(0).filter(|_| self.root.peek().is_none_or(|root| E::is_below(&root.crowding)));
+        let Some(part) = place else {
+            let root = self.root.enter();
+            let domain = self.acquire_at(root, wait);
+            root.claim.leave(); // I5.
+            return domain;
+        };
+        let (root, below) = enter_part(&self.root, part);
+        let Some(below) = below else {
+            let domain = self.acquire_at(root, wait);
+            root.claim.leave(); // I5.
+            return domain;
+        };
+        let domain = self.acquire_at(below.entry::<E>(1), wait);
+        Domain::users(below).leave(&root.claim); // I5.
+        domain
     }
 
-    #[inline(always)]
-    fn acquire(&self, deadline: Option<Deadline>) -> Option<NonNull<Domain<P, W>>> {
-        let root = self.root.get_or_make();
-        Self::acquire_directly(root).or_else(|| self.acquire_in_turn(root, deadline))
+    /// Enters at `domain`, and acquires.
+    fn acquire_at(&self, domain: &Domain<P, W>, wait: &Wait) -> Option<NonNull<Domain<P, W>>> {
+        let crowd = domain.queue.is_locked();
+        if !domain.acquire(self.limit(), wait) {
+            return None;
+        }
+        // SAFETY: I1.
+        let token = unsafe { domain.token() };
+        E::entered(&domain.crowding, crowd && domain.queue.is_waited_for(token));
+        Some(NonNull::from(domain))
     }
 }
 
@@ -314,22 +355,29 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, E: Entry<P>> RawLock<P> for Tree<P, W
         Self { root: Lazy::new(), entry: PhantomData }
     }
 
-    fn configure(&self, knobs: &BaseKnobs) {
+    fn configure(&self, knobs: &Knobs) {
         self.root.configure(knobs);
     }
 
     #[inline(always)]
-    fn lock(&self) -> Self::Token {
-        endless(self.acquire(None))
-    }
-
-    #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
-        Self::acquire_directly(self.root.get_or_make())
+        loop {
+            if let Some(token) = self.acquire_fast() {
+                return Some(token);
+            }
+            if self.root.settle() {
+                return None;
+            }
+        }
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire(Some(deadline))
+    fn lock_slow(&self, wait: &Wait) -> Option<Self::Token> {
+        self.acquire_slow(wait)
+    }
+
+    #[inline(always)]
+    fn lock_fast(&self) -> Option<Self::Token> {
+        self.acquire_fast()
     }
 
     #[inline(always)]
@@ -339,10 +387,10 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, E: Entry<P>> RawLock<P> for Tree<P, W
             // SAFETY: I4.
             let domain = unsafe { token.as_ref() };
             // SAFETY: I1.
-            return unsafe { domain.release::<E>() };
+            return unsafe { domain.release::<E>(self.limit()) };
         }
         // SAFETY: the caller's contract.
-        let root = unsafe { self.root.of_holder() };
+        let root = unsafe { self.root.used() };
         // SAFETY: I1: the root's token, without our mark.
         let token = unsafe { Token::from_word(word & !DIRECT) };
         // SAFETY: held, by this token. ORDER: E2.
@@ -350,11 +398,13 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, E: Entry<P>> RawLock<P> for Tree<P, W
     }
 
     fn is_locked(&self) -> bool {
-        self.root.get().is_some_and(|root| root.queue.is_locked())
+        self.root.look(|root| root.queue.is_locked()).unwrap_or(false)
     }
 
     unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        let Some(root) = self.root.get() else { return };
+        let Some(root) = self.root.own() else { return };
+        root.claim.forget(0);
+        root.below.visit(|domain| domain.claim.forget(0));
         let locked = root.queue.is_locked();
         let Some(holder) = holder.filter(|_| locked) else {
             // Without the holder's token a lock that is locked stays as it is.
@@ -383,11 +433,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, E: Entry<P>> RawLock<P> for Tree<P, W
     }
 
     unsafe fn dispose(&self) {
-        let clear = |root: &Domain<P, W>| {
-            // SAFETY: the caller's contract.
-            unsafe { root.clear() };
-        };
-        // SAFETY: as above.
-        unsafe { self.root.dispose(clear) };
+        // SAFETY: the caller's contract.
+        unsafe { self.root.dispose() };
     }
 }

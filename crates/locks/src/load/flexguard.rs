@@ -13,8 +13,8 @@
 //!
 //! # State
 //!
-//! `word`: 0 = unlocked, else the holder's `Platform::scheduling_id`, and [`SLEEPERS`] if perhaps somebody sleeps on it.
-//! `queue`: an MCS lock; who holds it is the one waiter that polls `word`.
+//! `word`: 0 = unlocked, else the holder's `Sched::scheduling_id`, and [`SLEEPERS`] if perhaps somebody sleeps on it.
+//! `queue`: an MCS lock; its holder is the one waiter that polls `word`.
 //!
 //! # Invariants
 //!
@@ -31,23 +31,29 @@
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, ConstPlatform, Deadline, FutexCell, Native, Platform};
+use lockwork_platform::{AtomicCell, ConstPlatform, FutexCell, Native, Platform};
 
 use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 use crate::queue::mcs::Mcs;
-use crate::queue::node_lock::NodeLock;
-use crate::wait::{AwareOrLeave, Spun, expired, registered, spin_aware};
+use crate::wait::{AwareOrLeave, Spun, Wait, spin_aware};
 
 /// What is known of FlexGuard.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "flexguard",
     family: Family::LoadControl,
-    fairness: "arrival, among those that spin; none, among those that sleep",
+    order: Order::FifoAmongRunning,
+    order_note: "none among those that sleep",
     bytes: 16,
     bytes_per_waiter: 64,
-    holder_node: false,
-    timed: "gives up in the queue, or sleeps until the deadline",
+    timed: Timed::GivesUp("in the queue, or sleeps until the deadline"),
+    proofs: &[
+        Proof { source: file!(), by: &["flexguard", "flexguard, overloaded"] },
+        Proof {
+            source: "queue/mcs.rs",
+            by: &["flexguard, overloaded", "flexguard, behind threads that do not run"],
+        },
+    ],
     citation: Citation {
         key: "laforet25",
         text: "Laforet, Kashyap, Iorgulescu, Lawall, Lozi: FlexGuard: fast mutual exclusion independent of subscription. SOSP 2025",
@@ -57,6 +63,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
                  load. A running thread overtakes sleepers.",
     deviations: "A waiter goes by the thread it waits for, not by how many holders of all locks are preempted.",
     avoid: "Wherever a waiter may not be overtaken.",
+    ..Descriptor::MUTEX
 };
 
 /// Perhaps somebody sleeps on the word. Ids are smaller.
@@ -72,7 +79,7 @@ pub struct FlexGuard<P: Platform> {
     queue: Mcs<P, AwareOrLeave>,
 }
 
-const _: () = assert!(size_of::<FlexGuard<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<FlexGuard<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for FlexGuard<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -91,26 +98,20 @@ impl FlexGuard<Native> {
 impl<P: Platform> FlexGuard<P> {
     /// Takes a free lock by writing `mark`.
     #[inline(always)]
-    fn is_taken_by(&self, mark: u32) -> bool {
+    fn acquire_fast(&self, mark: u32) -> bool {
         // ORDER: Acquire is E1. Failure tells nothing.
         self.word.compare_exchange(UNLOCKED, mark, Acquire, Relaxed).is_ok()
     }
 
-    #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        let address = ptr::from_ref(self) as usize;
-        registered::<P, _>(address, || self.wait(address, deadline))
-    }
-
     /// Spins and sleeps until the lock is acquired or the deadline has passed.
-    fn wait(&self, address: usize, deadline: Option<Deadline>) -> bool {
+    fn acquire_slow(&self, wait: &Wait) -> bool {
         let me = P::scheduling_id();
         let mut mark = me;
         loop {
-            if self.spins(mark, address, deadline) {
+            if self.spins(mark, wait) {
                 return true;
             }
-            if deadline.is_some_and(expired::<P>) {
+            if wait.is_over::<P>() {
                 if mark != me {
                     self.answer_for_sleepers();
                 }
@@ -122,32 +123,32 @@ impl<P: Platform> FlexGuard<P> {
             // I2. ORDER: Relaxed: within the holder's time.
             if !free && (seen == asleep || self.word.compare_exchange(seen, asleep, Relaxed, Relaxed).is_ok())
             {
-                if self.word.wait(asleep, deadline).is_err() {
+                if self.word.wait(asleep, wait.deadline).is_err() {
                     return false; // Nobody has woken us since we have set the bit.
                 }
                 mark = me | SLEEPERS;
             }
-            if self.is_taken_by(mark) {
+            if self.acquire_fast(mark) {
                 return true;
             }
         }
     }
 
     /// Spins as long as it makes sense, in the queue and then at its head. Whether the lock was acquired.
-    fn spins(&self, mark: u32, address: usize, deadline: Option<Deadline>) -> bool {
+    fn spins(&self, mark: u32, wait: &Wait) -> bool {
         if P::running(self.holder()) == Some(false) {
             P::want_watch();
             return false;
         }
-        let Some(node) = self.queue.acquire_for(address, deadline) else { return false };
-        let polls = || self.word.load(Relaxed) == UNLOCKED && self.is_taken_by(mark);
-        let spun = spin_aware::<P>(|| self.holder(), deadline, polls);
+        let Some(node) = self.queue.lock_with(wait) else { return false };
+        let polls = || self.word.load(Relaxed) == UNLOCKED && self.acquire_fast(mark);
+        let spun = spin_aware::<P>(|| self.holder(), wait.deadline, polls);
         // SAFETY: acquired above.
         unsafe { self.queue.unlock(node) };
         spun == Spun::Done
     }
 
-    /// Who holds the lock; 0 = nobody.
+    /// The scheduling id of the holder; 0 = unlocked.
     fn holder(&self) -> u32 {
         self.word.load(Relaxed) & !SLEEPERS
     }
@@ -183,20 +184,18 @@ unsafe impl<P: Platform> RawLock<P> for FlexGuard<P> {
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        if !self.is_taken_by(P::scheduling_id()) {
-            self.lock_slow(None);
-        }
+    fn lock_fast(&self) -> Option<()> {
+        self.acquire_fast(P::scheduling_id()).then_some(())
     }
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
         // Read first: a failing CAS would take the line from the holder.
-        (self.word.load(Relaxed) == UNLOCKED && self.is_taken_by(P::scheduling_id())).then_some(())
+        (self.word.load(Relaxed) == UNLOCKED && self.acquire_fast(P::scheduling_id())).then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.is_taken_by(P::scheduling_id()) || self.lock_slow(Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.acquire_slow(wait).then_some(())
     }
 
     #[inline(always)]
@@ -220,7 +219,7 @@ unsafe impl<P: Platform> RawLock<P> for FlexGuard<P> {
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::Clock;
+    use lockwork_platform::{Clock, Deadline};
 
     use super::*;
 

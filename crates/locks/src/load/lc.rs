@@ -1,45 +1,41 @@
 //! Load control: waiters spin as long as there is a CPU for each; while there are more threads than CPUs, some sleep.
 //!
 //! Ryan Johnson, Radu Stoica, Anastasia Ailamaki and Todd C. Mowry, "Decoupling contention management from scheduling",
-//! ASPLOS 2010. Deviations: no thread in the background measures the load and no array of slots says who sleeps: a
-//! spinner looks at the kernel's figure (refreshed by one of them every few milliseconds) and takes itself off it when
+//! ASPLOS 2010. Deviations: no thread in the background measures the load and no array of slots says which threads sleep: a
+//! spinner looks at how many threads of the process can run (one of them counts every few milliseconds) and takes itself off it when
 //! it goes to sleep, so that as many do as there are threads too many, in whatever lock they wait. The lock is
 //! test-and-set with back-off that counts its spinners and sleepers, and a release wakes a sleeper where nobody spins:
 //! the lock is not left free while somebody sleeps for it.
 //!
 //! Properties: no fairness, and spinners go before sleepers, but every 10 ms a sleeper spins again; 4 bytes a lock,
-//! nothing a waiter. Waiting: spin; park when the system is overloaded. Avoid it where the figure is of other CPUs than the
-//! process may use, as in a container on a part of a machine: sleeping is then the rule.
+//! nothing a waiter. Waiting: spin; park when the process has more threads that can run than CPUs.
 //!
 //! State, invariants and ordering: see [`mutexee`](crate::blocking::mutexee), whose word and release this lock has.
 
-use core::ptr;
-
-use lockwork_platform::{Clock, Deadline, Native, Platform};
+use lockwork_platform::{Deadline, Native, Platform};
 
 use crate::api::RawLock;
 use crate::blocking::mutexee::{Mutexee, SLEEPER, SPINNER};
-use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive::backoff::Delay;
-use crate::wait::{expired, registered};
+use crate::describe::{Citation, Descriptor, Family, Order, Timed};
+use crate::wait::{Wait, expired};
 
 /// What is known of load control.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "lc",
     family: Family::LoadControl,
-    fairness: "none",
+    order: Order::None,
     bytes: 4,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "spins or sleeps until the deadline",
+    timed: Timed::SpinsThenSleeps,
     citation: Citation {
         key: "johnson10",
         text: "Johnson, Stoica, Ailamaki, Mowry: Decoupling contention management from scheduling. ASPLOS 2010",
     },
     summary: "waiters spin; while more threads can run than there are CPUs, as many of them sleep as are too many",
     properties: "Spins like a simple lock where there are CPUs enough, and leaves the CPUs to others where not.",
-    deviations: "No background thread and no slots: spinners look at the kernel's run-queue figure and take themselves off it.",
-    avoid: "Wherever starvation matters, and where the process may use a part of the machine's CPUs only.",
+    deviations: "No background thread and no slots: spinners look at the number of the process's runnable threads and take themselves off it.",
+    avoid: "Wherever starvation matters.",
+    ..Descriptor::MUTEX
 };
 
 /// What became of a spinner.
@@ -50,9 +46,6 @@ enum Spun {
     TimedOut,
 }
 
-/// However many sleep, each looks at the load again after so long (ns).
-const LONGEST_NAP_NS: u64 = 1_000_000_000;
-
 /// The lock with load control. One of its sleepers looks at the load again every `NAP_NS` or so; 0 = sleeps end only by
 /// a wake.
 #[repr(transparent)]
@@ -60,7 +53,7 @@ pub struct Lc<P: Platform, const NAP_NS: u64 = 10_000_000> {
     word: Mutexee<P>,
 }
 
-const _: () = assert!(size_of::<Lc<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Lc<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, const NAP_NS: u64> core::fmt::Debug for Lc<P, NAP_NS> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -77,11 +70,6 @@ impl Lc<Native> {
 }
 
 impl<P: Platform, const NAP_NS: u64> Lc<P, NAP_NS> {
-    #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        registered::<P, _>(ptr::from_ref(self) as usize, || self.wait(deadline))
-    }
-
     fn wait(&self, deadline: Option<Deadline>) -> bool {
         loop {
             // So many spinners that they cannot be counted are too many.
@@ -97,7 +85,7 @@ impl<P: Platform, const NAP_NS: u64> Lc<P, NAP_NS> {
             if self.word.take_or_become(mine, SLEEPER) || self.nap(deadline) {
                 return true;
             }
-            // Nobody's sleeper any more, and the lock was locked.
+            // Not counted as a sleeper any more, and the lock was locked.
             if deadline.is_some_and(expired::<P>) {
                 return false;
             }
@@ -111,7 +99,7 @@ impl<P: Platform, const NAP_NS: u64> Lc<P, NAP_NS> {
             // About a context switch apart: looking at the load costs less than that.
             let mut paused = 0;
             while paused < P::spin_budget().max(1) {
-                if self.word.take(SPINNER) {
+                if self.word.try_acquire(SPINNER) {
                     return Spun::Acquired;
                 }
                 paused += delay.pause::<P>();
@@ -125,22 +113,15 @@ impl<P: Platform, const NAP_NS: u64> Lc<P, NAP_NS> {
         }
     }
 
-    /// When a nap from now on ends. With as many sleepers it is as many times as long: thousands that wake every few
-    /// milliseconds only to sleep again would be the very load that they sleep for.
+    /// When a nap from now on ends.
     fn end_of_nap(&self, deadline: Option<Deadline>) -> Option<Deadline> {
-        if NAP_NS == 0 {
-            return deadline;
-        }
-        let nap = NAP_NS.saturating_mul(self.word.sleepers().max(1).into()).min(LONGEST_NAP_NS);
-        let clock = deadline.map_or(Clock::Monotonic, |deadline| deadline.clock);
-        let end = P::now(clock).saturating_add(nap);
-        Some(Deadline { clock, ns: deadline.map_or(end, |deadline| end.min(deadline.ns)) })
+        if NAP_NS == 0 { deadline } else { Some(self.word.end_of_nap(NAP_NS, deadline)) }
     }
 
     /// Sleeps, counted as a sleeper, until the lock is acquired, or (false) not longer than a nap, and is not counted then.
     fn nap(&self, deadline: Option<Deadline>) -> bool {
         let until = self.end_of_nap(deadline);
-        while !self.word.take(SLEEPER) {
+        while !self.word.try_acquire(SLEEPER) {
             if self.word.doze(until).is_err() {
                 return self.word.take_or_become(SLEEPER, 0);
             }
@@ -158,10 +139,8 @@ unsafe impl<P: Platform, const NAP_NS: u64> RawLock<P> for Lc<P, NAP_NS> {
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        if !self.word.is_taken_at_once() {
-            self.lock_slow(None);
-        }
+    fn lock_fast(&self) -> Option<()> {
+        self.word.lock_fast()
     }
 
     #[inline]
@@ -169,8 +148,8 @@ unsafe impl<P: Platform, const NAP_NS: u64> RawLock<P> for Lc<P, NAP_NS> {
         self.word.try_lock()
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.word.is_taken_at_once() || self.lock_slow(Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.wait(wait.deadline).then_some(())
     }
 
     #[inline(always)]
@@ -192,6 +171,8 @@ unsafe impl<P: Platform, const NAP_NS: u64> RawLock<P> for Lc<P, NAP_NS> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocking::mutexee::LONGEST_NAP_NS;
+    use lockwork_platform::{Clock, Cpu};
 
     #[test]
     fn zeroed_memory_is_an_unlocked_lock() {

@@ -28,7 +28,8 @@
 //! - I2: `tail` is null or the last node of the queue; a node is linked by its predecessor's `next` after it became
 //!   `tail`, once, except that the holder may take its successor out or put a passive node behind its own.
 //! - I3: a node's memory is recycled only by its owner after a grant's matching release, or by the releaser that found it
-//!   abandoned; never while a predecessor may still link to it or a successor still looks for it.
+//!   abandoned, and its owner not on the way back; never while a predecessor may still link to it or a successor still
+//!   looks for it.
 //! - I4: only a node whose successor is linked is taken out of the queue; so nobody is about to write its `next`.
 //! - I5: the passive set is empty whenever the lock is freed: whoever would free it admits a passive thread instead.
 //!   So a passive thread waits for releases only, and there will be one.
@@ -41,29 +42,30 @@
 //!   (Acquire): the node's initialisation, or the clearing of its `next`, comes before the successor's write to `next`.
 //! - E3: the store of `next` (Release) → the releaser's load (Acquire): the successor's node is initialised.
 //! - E4: `wait::grant` → `WaitPolicy::wait`: the critical section, and the passive set, on a hand-off.
-//! - E5: a waiter's abandonment (Release, E2 of `wait`) → the load of its word in [`gave_up`] (Acquire): its accesses to
-//!   its node come before the memory's re-use.
+//! - E5: a waiter's abandonment → `wait::has_given_up` (E2 of `wait::word`): its accesses to its node come before the memory's
+//!   re-use.
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, Native, Platform, PoolNode};
 
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 use crate::queue::node_lock::NodeLock;
-use crate::wait::{self, Behind, Grant, Owner, Patience, WaitPolicy};
+use crate::wait::{self, Behind, Grant, Owner, Patience, Returning, Wait, WaitPolicy};
 
 /// What is known of the Malthusian lock.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "malth",
     family: Family::LoadControl,
-    fairness: "long-term: the eldest passive thread is served after 1000 hand-offs",
+    order: Order::LongTerm,
+    order_note: "the eldest passive thread is served after 1000 hand-offs",
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in either set",
+    timed: Timed::GivesUp("in either set"),
+    proofs: &[Proof::of(file!()), Proof { source: "wait/word.rs", by: &["malth-spin"] }],
     citation: Citation { key: "dice17", text: "Dice: Malthusian locks. EuroSys 2017" },
     summary: "an MCS queue whose releases put all waiters but one aside, and call them back when the queue runs dry",
     properties: "Few threads circulate, so caches stay warm and, parking, hand-offs are to threads that are awake. \
@@ -72,6 +74,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
                  row, not at random; waiters can give up at a deadline.",
     avoid: "Short-term fairness: a passive thread may wait for a thousand hand-offs for each of those before it. \
             malth-spin: more threads than CPUs (passive threads spin too).",
+    ..Descriptor::MUTEX
 };
 
 /// A queue node.
@@ -134,7 +137,7 @@ impl<P: Platform> Passive<P> {
         }
     }
 
-    /// Puts the set into the node of the next holder, who does not run yet. ORDER: E4 publishes it.
+    /// Puts the set into the node of the next holder, which does not run yet. ORDER: E4 publishes it.
     fn pass_to(&self, next: &MalthNode<P>) {
         next.newest.store(self.newest, Relaxed);
         next.eldest.store(self.eldest, Relaxed);
@@ -189,7 +192,7 @@ impl<P: Platform> Passive<P> {
 /// Whether the owner of a node, which is in the queue or in the set, has given up. The node then is the caller's.
 fn gave_up<P: Platform>(node: NonNull<MalthNode<P>>) -> bool {
     // SAFETY: I3: the caller holds the lock, and only a holder recycles or grants a waiting node. ORDER: E5.
-    unsafe { node.as_ref() }.word.load(Acquire) == wait::ABANDONED
+    wait::has_given_up::<P>(unsafe { &node.as_ref().word })
 }
 
 /// The Malthusian lock, waiting by `W`; the eldest passive thread is promoted at every `PERIOD`th hand-off.
@@ -200,7 +203,7 @@ pub struct Malth<P: Platform, W, const PERIOD: u32 = 1000> {
     policy: PhantomData<W>,
 }
 
-const _: () = assert!(size_of::<Malth<Native, wait::Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Malth<Native, wait::Spin>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, W, const PERIOD: u32> core::fmt::Debug for Malth<P, W, PERIOD> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -257,7 +260,7 @@ impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> Malth<P, W, PERIOD> {
         }
     }
 
-    /// Who is next after `node`, one too many being put aside. Nobody: the lock is free.
+    /// The successor of `node`, after a surplus waiter has been put aside. `None`: the lock is free.
     fn successor(
         &self,
         node: NonNull<MalthNode<P>>,
@@ -327,18 +330,24 @@ fn await_link<P: Platform>(node: &MalthNode<P>) -> NonNull<MalthNode<P>> {
     }
 }
 
-impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock<P> for Malth<P, W, PERIOD> {
+// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
+unsafe impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock for Malth<P, W, PERIOD> {
+    type Platform = P;
     type Node = MalthNode<P>;
 
+    fn empty() -> Self {
+        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    }
+
     #[inline(always)]
-    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool {
         // SAFETY: the caller's, and fresh.
         unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
 
-    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+    fn queue_up(&self, node: NonNull<Self::Node>, wait: &Wait) -> bool {
         // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
         let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) else {
             return true; // Released since our first attempt.
@@ -349,34 +358,29 @@ impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock<P> for Malth<P, 
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
         // SAFETY: our node lives until it is granted or abandoned, and `wait_at` returns then.
         let ours = unsafe { node.as_ref() };
-        W::wait_at(&ours.word, &Behind::new(ahead, &ours.owner), deadline).is_ok()
-    }
-}
-
-// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
-unsafe impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> RawLock<P> for Malth<P, W, PERIOD> {
-    type Token = NonNull<MalthNode<P>>;
-
-    fn new() -> Self {
-        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+        W::wait_at(&ours.word, &Behind::new(ahead, &ours.owner), wait).is_ok()
     }
 
-    #[inline(always)]
-    fn lock(&self) -> Self::Token {
-        self.acquire()
-    }
+    const RETURNS: bool = true;
 
-    #[inline]
-    fn try_lock(&self) -> Option<Self::Token> {
-        self.acquire_free()
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire_until(deadline)
+    fn come_back(
+        &self,
+        node: NonNull<Self::Node>,
+        returning: &mut Returning<P, Self::Node>,
+        wait: &Wait,
+    ) -> Option<NonNull<Self::Node>> {
+        // SAFETY: I3: ours again, until it is granted or abandoned.
+        let ours = unsafe { node.as_ref() };
+        ours.owner.note::<W>();
+        // Who is ahead may have changed. ORDER: E4 where it has been granted.
+        if let Some(wait) = returning.take_up(&ours.word, wait) {
+            W::wait_at(&ours.word, &Behind::new(0, &ours.owner), &wait).ok()?;
+        }
+        Some(node)
     }
 
     #[inline(always)]
-    unsafe fn unlock(&self, node: Self::Token) {
+    unsafe fn release(&self, node: NonNull<Self::Node>) {
         // SAFETY: the holder's node (I1).
         let holder = unsafe { node.as_ref() };
         // ORDER: Relaxed: `pass_on` reads `next` again; the set is the holder's.
@@ -386,27 +390,26 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> RawLock<P> for Mal
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn is_held(&self) -> bool {
         !self.tail.load(Relaxed).is_null()
     }
 
-    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        if let Some(node) = holder.filter(|_| self.is_locked()) {
-            // SAFETY: the holder's node is in the queue, and nobody else runs.
-            let holder = unsafe { node.as_ref() };
-            holder.next.store(ptr::null_mut(), Relaxed);
-            holder.newest.store(ptr::null_mut(), Relaxed);
-            holder.eldest.store(ptr::null_mut(), Relaxed);
-            self.tail.store(node.as_ptr(), Relaxed);
-        }
+    unsafe fn keep_only(&self, node: NonNull<Self::Node>) {
+        // SAFETY: the holder's node is in the queue, and nobody else runs.
+        let holder = unsafe { node.as_ref() };
+        holder.next.store(ptr::null_mut(), Relaxed);
+        holder.newest.store(ptr::null_mut(), Relaxed);
+        holder.eldest.store(ptr::null_mut(), Relaxed);
+        self.tail.store(node.as_ptr(), Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::Clock;
+    use lockwork_platform::{Clock, Deadline, Pool};
 
     use super::*;
+    use crate::api::RawLock;
     use crate::wait::Spin;
 
     const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };

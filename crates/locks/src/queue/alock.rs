@@ -1,13 +1,13 @@
 //! Anderson's array lock: draw a number, and wait on the slot of an array that belongs to it.
 //!
 //! Thomas E. Anderson, "The performance of spin lock alternatives for shared-memory multiprocessors", IEEE TPDS 1(1),
-//! 1990, the array-based queueing lock. Deviations: the array is taken from the platform's pool by the first release
-//! that finds two waiters, and kept until the lock is destroyed; before, waiters watch the number that is served, as in
-//! a ticket lock. A slot holds the number that has come up instead of a flag that its owner resets, so a slot may have
+//! 1990, the array-based queueing lock. Deviations: the array is taken from the platform's pool by a release
+//! that finds two waiters, and given back by the one that finds none; without it, waiters watch the number that is served,
+//! as in a ticket lock. So a lock that is free, and perhaps freed without being destroyed, keeps no memory. A slot holds the number that has come up instead of a flag that its owner resets, so a slot may have
 //! more than one waiter, and any number of threads can wait. The place in the array is the holder's number, which the
 //! lock keeps. The uncontended acquisition draws by compare-and-swap (so `try_lock` is the uncontended path of `lock`).
 //!
-//! Properties: FIFO; 16 bytes a lock, and 2 KiB once two have waited; nothing a waiter; O(1) remote references per
+//! Properties: FIFO; 16 bytes a lock, and 2 KiB from when two wait until nobody does; nothing a waiter; O(1) remote references per
 //! hand-off while fewer threads wait than there are slots. Waiting: spin. A drawn number cannot be given back, so a
 //! timed acquisition polls `try_lock`: it stands in no line, and starves for as long as there is always somebody in
 //! line. Avoid the lock with more threads than CPUs: a preempted waiter whose number comes up stops everybody for its
@@ -17,7 +17,7 @@
 //!
 //! ```text
 //! next 11                 drawn next
-//! serving 7               7 holds the lock; without an array 7 may also be free to be drawn
+//! serving 7               7 holds the lock, or is free to be drawn
 //! slots ─→ … │7│8│9│…     the slot of n is n modulo their number; 8 waits until its slot says 8
 //! ```
 //!
@@ -30,8 +30,11 @@
 //! - I2: without an array, the holder is the thread that drew the number in `serving`, and its release adds 1. With an
 //!   array it is the thread whose number its slot has said last; it then writes its number to `serving`. So while a
 //!   thread holds the lock, `serving` is its number, once the acquisition has returned.
-//! - I3: only a holder installs the array, and only `dispose` removes it. So a release knows whether there is an array, and
-//!   its last access is one store: to `serving` without, to the next number's slot with an array.
+//! - I3: only a holder installs the array, and only a holder removes it, in a release that finds nobody in line. It takes the
+//!   array out of the lock first, and looks then, by a read-modify-write of `next`: who has drawn before is found, and the array
+//!   put back; who draws afterwards finds none. So whoever is in line and has seen the array has it until its number
+//!   comes up, and is served by it; nobody else looks into it. A release's last access to the lock or the array is one
+//!   store: to `serving` without, to the next number's slot with an array.
 //! - I4: a slot never says a number that belongs to it and has not come up: it begins with another slot's.
 //!
 //! # Ordering
@@ -42,38 +45,40 @@
 //!   with an array.
 //! - E3: the installing store of `slots` (Release) → the loads of `slots` by those who do not hold the lock (Acquire): the
 //!   initialisation of the array. A holder has it by E1 and E2.
+//! - E4: the operation on `next` that finds nobody in line (Release) → the addition that draws a number (Acquire): that the array is
+//!   gone.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, Native, Platform, PoolNode};
 
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::api::{RawLock, address};
 use crate::competitive::backoff::Delay;
 use crate::competitive::poll;
-use crate::wait::{Patience, registered};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{Patience, Wait};
 
 /// What is known of the array lock.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "alock",
     family: Family::Queue,
-    fairness: "FIFO",
+    order: Order::Fifo,
     bytes: 16,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "polls, without a place in the queue",
+    timed: Timed::Polls("without a place in the queue"),
+    proofs: &[Proof { source: file!(), by: &["alock, two slots"] }],
     citation: Citation {
         key: "anderson90",
         text: "Anderson: The performance of spin lock alternatives for shared-memory multiprocessors. \
                IEEE TPDS 1(1), 1990",
     },
     summary: "draw a number, and wait until its slot in an array says that it has come up",
-    properties: "One remote reference per hand-off. 2 KiB for a lock on which two threads have waited at once.",
-    deviations: "The array has 32 slots, comes with the first contention of three threads, and slots hold numbers, so \
+    properties: "One remote reference per hand-off. 2 KiB from when two threads wait at once until nobody does.",
+    deviations: "The array has 32 slots, comes with contention of three threads and goes with it, and slots hold numbers, so \
                  that any number of threads can wait.",
     avoid: "More threads than CPUs (a preempted waiter stops everybody), many contended locks, and timed acquisitions of \
             a saturated lock (they may starve).",
+    ..Descriptor::MUTEX
 };
 
 /// The longest delay of a timed acquisition between two attempts, in pauses.
@@ -84,6 +89,8 @@ const TIMED_DELAY: u32 = 64;
 struct Slot<P: Platform> {
     /// The number that came up here last; written by a holder, read by those who wait here.
     number: P::U32,
+    /// Of the first slot: the address of the lock.
+    owner: P::Usize,
 }
 
 /// The array.
@@ -102,13 +109,23 @@ impl<P: Platform, const SLOTS: usize> PoolNode<P> for Slots<P, SLOTS> {
     fn new() -> Self {
         const { assert!(SLOTS.is_power_of_two() && SLOTS > 1 && SLOTS <= 64) };
         // I4.
-        Self { slots: core::array::from_fn(|index| Slot { number: P::U32::new(index as u32 + 1) }) }
+        Self {
+            slots: core::array::from_fn(|index| Slot {
+                number: P::U32::new(index as u32 + 1),
+                owner: P::Usize::new(0),
+            }),
+        }
     }
 }
 
 impl<P: Platform, const SLOTS: usize> Slots<P, SLOTS> {
     fn of(&self, number: u32) -> &P::U32 {
         &self.slots[number as usize % SLOTS].number
+    }
+
+    /// Whether the array is that of the lock at `address`.
+    fn is_of(&self, address: usize) -> bool {
+        self.slots[0].owner.load(Relaxed) == address
     }
 
     /// Whether `number` has come up.
@@ -124,11 +141,11 @@ pub struct Alock<P: Platform, const SLOTS: usize = 32> {
     next: P::U32,
     /// The number that is served, or (with an array) of the last holder; written by holders.
     serving: P::U32,
-    /// Null, or the array; written by one holder, once.
+    /// Null, or the array; written by holders.
     slots: P::Ptr<Slots<P, SLOTS>>,
 }
 
-const _: () = assert!(size_of::<Alock<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Alock<Native>>() == DESCRIPTOR.bytes);
 const _: () = assert!(size_of::<Slots<Native, 32>>() == 2048);
 
 impl<P: Platform, const SLOTS: usize> core::fmt::Debug for Alock<P, SLOTS> {
@@ -147,22 +164,20 @@ impl<const SLOTS: usize> Alock<Native, SLOTS> {
 }
 
 impl<P: Platform, const SLOTS: usize> Alock<P, SLOTS> {
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
-    }
-
-    /// The array, if there is one.
-    #[inline(always)]
+    /// The array, if there is one, for a thread in line. That of another lock is none: this one is a copy, made of it when it
+    /// was locked, and stays locked.
     fn slots(&self) -> Option<&Slots<P, SLOTS>> {
-        // SAFETY: I3: null, or pool memory that stays the lock's until `dispose`. ORDER: E3.
-        unsafe { self.slots.load(Acquire).as_ref() }
+        // SAFETY: I3: null, or the lock's as long as the caller is in line or holds it; or pool memory, which stays readable.
+        // ORDER: E3.
+        let slots = unsafe { self.slots.load(Acquire).as_ref() }?;
+        slots.is_of(address(self)).then_some(slots)
     }
 
     /// Whether `number`, which the caller has drawn, is served; the lock then is the caller's.
     #[inline(always)]
     fn serves(&self, number: u32, slots: Option<&Slots<P, SLOTS>>) -> bool {
         let Some(slots) = slots else {
-            // With an array that `slots` does not know of yet, only the caller itself could have written that.
+            // With an array that the caller does not know of yet, only the caller itself could have written that.
             return self.serving.load(Acquire) == number; // ORDER: E1.
         };
         let served = slots.says(number);
@@ -172,22 +187,20 @@ impl<P: Platform, const SLOTS: usize> Alock<P, SLOTS> {
         served
     }
 
-    /// Draws the number that is served, if it has not been drawn: acquires a free lock.
+    /// Draws the number that is served, if it has not been drawn: acquires a free lock, which has no array.
     #[inline(always)]
-    fn draw_served(&self) -> bool {
-        let slots = self.slots();
+    fn acquire_fast(&self) -> bool {
         let next = self.next.load(Relaxed);
-        // Read first: a failing CAS would take the line from the holder. ORDER: Relaxed: read again below.
-        let free = match slots {
-            None => self.serving.load(Relaxed) == next,
-            Some(slots) => slots.of(next).load(Relaxed) == next,
-        };
-        if !free || self.next.compare_exchange(next, next.wrapping_add(1), Relaxed, Relaxed).is_err() {
+        // Read first: a failing CAS would take the line from the holder. ORDER: Relaxed: read again below; Acquire is E4, for the
+        // case in which the number has to be waited for.
+        if self.serving.load(Relaxed) != next
+            || self.next.compare_exchange(next, next.wrapping_add(1), Acquire, Relaxed).is_err()
+        {
             return false;
         }
         // Not served only if 2^32 numbers were drawn between the reads and the CAS.
-        if !self.serves(next, slots) {
-            registered::<P, _>(self.address(), || self.wait_for(next));
+        if !self.serves(next, None) {
+            Wait::run::<P, _>(address(self), None, |_| self.wait_for(next));
         }
         true
     }
@@ -212,27 +225,43 @@ impl<P: Platform, const SLOTS: usize> Alock<P, SLOTS> {
         self.serving.store(number, Relaxed); // I2.
     }
 
-    #[cold]
-    fn lock_slow(&self) {
-        // Before the number is drawn: a child of `fork` must be able to find every number of a ghost.
-        registered::<P, _>(self.address(), || self.wait_for(self.next.fetch_add(1, Relaxed)));
-    }
-
-    #[cold]
-    fn lock_timed(&self, deadline: Deadline) -> bool {
+    /// Draws a number and waits for it; with a deadline, only one that is served. Whether the lock was acquired.
+    fn line_up(&self, deadline: Option<Deadline>) -> bool {
+        if deadline.is_none() {
+            self.wait_for(self.next.fetch_add(1, Acquire)); // ORDER: E4.
+            return true;
+        }
         let mut delay = Delay::new::<P>(TIMED_DELAY);
-        registered::<P, _>(self.address(), || {
-            poll::<P>(Some(deadline), || self.draw_served(), |_| delay.pause::<P>())
-        })
+        poll::<P>(deadline, || self.acquire_fast(), |_| delay.pause::<P>())
     }
 
-    /// Installs the array, for the holder.
+    /// Installs the array, for the holder. `None`: there is no memory.
     #[cold]
-    fn install(&self) -> &Slots<P, SLOTS> {
-        let fresh = P::alloc_node::<Slots<P, SLOTS>>();
+    fn install(&self) -> Option<&Slots<P, SLOTS>> {
+        let fresh = P::try_alloc_node::<Slots<P, SLOTS>>()?;
+        // SAFETY: nobody else knows of it. ORDER: Relaxed: E3.
+        unsafe { fresh.as_ref() }.slots[0].owner.store(address(self), Relaxed);
         self.slots.store(fresh.as_ptr(), Release); // ORDER: E3.
-        // SAFETY: initialised by the pool, and the lock's until `dispose`.
-        unsafe { fresh.as_ref() }
+        // SAFETY: initialised by the pool, and the lock's until a holder removes it (I3).
+        Some(unsafe { &*fresh.as_ptr() })
+    }
+
+    /// Releases by `serving`, without the array, if nobody is in line behind the holder, who is the caller and served
+    /// before `next`.
+    #[cold]
+    fn release_alone(&self, slots: *mut Slots<P, SLOTS>, next: u32) -> bool {
+        self.slots.store(ptr::null_mut(), Relaxed); // ORDER: Relaxed: E4.
+        // I3. ORDER: Release is E4.
+        if self.next.compare_exchange(next, next, Release, Relaxed).is_err() {
+            self.slots.store(slots, Release); // ORDER: E3.
+            return false;
+        }
+        self.serving.store(next, Release); // ORDER: E1.
+        if let Some(slots) = NonNull::new(slots) {
+            // SAFETY: I3: nobody else knows of it.
+            unsafe { P::free_node(slots) };
+        }
+        true
     }
 }
 
@@ -245,63 +274,54 @@ unsafe impl<P: Platform, const SLOTS: usize> RawLock<P> for Alock<P, SLOTS> {
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        if !self.draw_served() {
-            self.lock_slow();
-        }
-    }
-
-    #[inline]
     fn try_lock(&self) -> Option<()> {
-        self.draw_served().then_some(())
+        self.acquire_fast().then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.draw_served() || self.lock_timed(deadline)).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.line_up(wait.deadline).then_some(())
     }
 
     #[inline(always)]
     unsafe fn unlock(&self, (): ()) {
         let next = self.serving.load(Relaxed).wrapping_add(1); // I2.
+        let array = self.slots.load(Relaxed);
         // SAFETY: I3: null or the lock's array. ORDER: Relaxed: a holder has its initialisation (E3).
-        let slots = match unsafe { self.slots.load(Relaxed).as_ref() } {
-            Some(slots) => slots,
+        let slots = match unsafe { array.as_ref() } {
             // With one waiter `serving` is as good as a slot.
-            None if self.next.load(Relaxed).wrapping_sub(next) > 1 => self.install(),
-            None => return self.serving.store(next, Release), // ORDER: Release is E1.
+            None if self.next.load(Relaxed).wrapping_sub(next) <= 1 => {
+                return self.serving.store(next, Release); // ORDER: E1.
+            }
+            None => self.install(),
+            Some(_) if self.next.load(Relaxed) == next && self.release_alone(array, next) => return,
+            Some(slots) => Some(slots),
         };
-        slots.of(next).store(next, Release); // ORDER: E2.
-    }
-
-    fn is_locked(&self) -> bool {
-        let next = self.next.load(Relaxed);
-        let free = match self.slots() {
-            None => self.serving.load(Relaxed) == next,
-            Some(slots) => slots.of(next).load(Relaxed) == next,
-        };
-        !free
-    }
-
-    unsafe fn forget_waiters(&self, _holder: Option<()>) {
-        if self.is_locked() {
-            // I2. If a ghost was about to hold the lock, its number has come up and now is free to be drawn.
-            self.next.store(self.serving.load(Relaxed).wrapping_add(1), Relaxed);
+        match slots {
+            Some(slots) => slots.of(next).store(next, Release), // ORDER: E2.
+            None => self.serving.store(next, Release),          // ORDER: E1. There is no memory.
         }
     }
 
-    unsafe fn dispose(&self) {
-        let Some(slots) = NonNull::new(self.slots.load(Relaxed)) else { return };
-        self.slots.store(ptr::null_mut(), Relaxed);
-        self.serving.store(self.next.load(Relaxed), Relaxed);
-        // SAFETY: the caller's contract: nobody uses the lock.
-        unsafe { P::free_node(slots) };
+    fn is_locked(&self) -> bool {
+        self.serving.load(Relaxed) != self.next.load(Relaxed)
     }
-}
 
-impl<P: Platform, const SLOTS: usize> Drop for Alock<P, SLOTS> {
-    fn drop(&mut self) {
-        // SAFETY: `&mut self`: nobody else uses the lock.
-        unsafe { RawLock::dispose(self) };
+    unsafe fn forget_waiters(&self, _holder: Option<()>) {
+        let mut number = self.serving.load(Relaxed);
+        let mut is_locked = self.next.load(Relaxed) != number;
+        let array = self.slots.swap(ptr::null_mut(), Relaxed);
+        if let Some(slots) = NonNull::new(array) {
+            // A ghost was about to hold the lock, whose number has come up: it now is free to be drawn.
+            // SAFETY: I3: the lock's.
+            if unsafe { slots.as_ref() }.of(number.wrapping_add(1)).load(Relaxed) == number.wrapping_add(1) {
+                number = number.wrapping_add(1);
+                is_locked = false;
+            }
+            // SAFETY: nobody else runs.
+            unsafe { P::free_node(slots) };
+        }
+        self.serving.store(number, Relaxed);
+        self.next.store(number.wrapping_add(u32::from(is_locked)), Relaxed);
     }
 }
 
@@ -357,15 +377,29 @@ mod tests {
     }
 
     #[test]
-    fn the_array_comes_with_the_second_waiter_and_goes_with_the_lock() {
+    fn the_array_comes_with_the_second_waiter_and_goes_with_the_last() {
         let lock = Alock::<Native, 4>::unlocked();
-        crowd(&lock, 1);
-        assert!(lock.slots().is_none());
-        crowd(&lock, 2);
+        let () = lock.lock();
+        for number in [1, 2] {
+            assert!(lock.slots().is_none());
+            lock.next.fetch_add(1, Relaxed);
+            if number == 2 {
+                // SAFETY: locked above.
+                unsafe { lock.unlock(()) };
+                lock.wait_for(1);
+            }
+        }
         assert!(lock.slots().is_some());
+        for number in [2, 3] {
+            // SAFETY: locked above.
+            unsafe { lock.unlock(()) };
+            if number == 2 {
+                lock.wait_for(2);
+            }
+        }
+        assert!(lock.slots().is_none());
         check(&lock);
-        // SAFETY: nobody else uses this lock.
-        unsafe { lock.dispose() };
+        crowd(&lock, 3);
         assert!(lock.slots().is_none());
         check(&lock);
     }
@@ -387,6 +421,9 @@ mod tests {
             crowd(&lock, waiters);
             let () = lock.lock();
             lock.next.fetch_add(3, Relaxed);
+            if waiters > 0 {
+                assert!(lock.install().is_some());
+            }
             // SAFETY: nobody else uses this lock.
             unsafe { lock.forget_waiters(Some(())) };
             assert!(lock.is_locked());

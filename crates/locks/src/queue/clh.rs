@@ -11,7 +11,7 @@
 //! per hand-off where caches are coherent. A release never has to wait for a successor to link itself, as MCS's does.
 //! Waiting: spin, stp, park, yield, aware; as `clh-ls` in the way of libslock (David, Guerraoui and Trigonakis, SOSP
 //! 2013), asking for the line in writing before each look. `try_lock` succeeds only on a free lock with no queue. A
-//! waiter that gave up leaves its node in the queue until the release gets there. Avoid the spinning variant with more
+//! waiter that gave up leaves its node in the queue until the release gets there, and goes on with it when it comes back. Avoid the spinning variant with more
 //! threads than CPUs: a preempted waiter at the head of the queue stops everybody for its whole time slice.
 //!
 //! # State
@@ -34,7 +34,8 @@
 //! - I3: a node is recycled once, by one thread: by the releaser, if nobody is behind it (the CAS of `tail`) or if
 //!   whoever was behind it has given up; else as its [`Retirement`] says. CLH's is [`Inherited`]: by the thread behind
 //!   it, once that was granted the lock.
-//! - I4: a node whose owner gave up is touched no more by its owner; the releaser that is told so owns it.
+//! - I4: a node whose owner gave up is touched no more by its owner, unless it comes back (I2 of `wait::word`) before a release
+//!   gets there; the releaser that is told so owns it.
 //! - I5: before a waiter can abandon a word, it has written the `next` of that word's node.
 //!
 //! # Ordering
@@ -52,23 +53,23 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, Native, Platform, PoolNode};
 
 use super::node_lock::NodeLock;
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive;
-use crate::wait::{self, Behind, Grant, Owner, WaitPolicy};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{self, Behind, Grant, Owner, Returning, Wait, WaitPolicy};
 
 /// What is known of CLH.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "clh",
     family: Family::Queue,
-    fairness: "FIFO",
+    order: Order::Fifo,
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in the queue",
+    timed: Timed::GivesUp("in the queue"),
+    proofs: &[Proof::of(file!()), Proof::of("wait/policy.rs"), Proof::of("wait/word.rs")],
     citation: Citation {
         key: "magnusson94",
         text: "Magnusson, Landin, Hagersten: Queue locks on cache coherent multiprocessors. IPPS 1994 \
@@ -80,15 +81,16 @@ pub const ALGORITHM: Algorithm = Algorithm {
                  give up at a deadline and are skipped.",
     avoid: "clh-spin: more threads than CPUs (a preempted waiter stops everybody). clh-stp: very short critical \
             sections with more threads than CPUs (every hand-off may have to wake a sleeper).",
+    ..Descriptor::MUTEX
 };
 
 /// What is known of libslock's CLH.
-pub const LIBSLOCK: Algorithm = Algorithm {
+pub const LIBSLOCK: Descriptor = Descriptor {
     name: "clh-ls",
     citation: competitive::LIBSLOCK,
     summary: "a queue of waiters, each on the cache line of the one before it, which it asks for in writing",
     avoid: "More threads than CPUs (a preempted waiter stops everybody).",
-    ..ALGORITHM
+    ..DESCRIPTOR
 };
 
 /// How a node is recycled after a hand-off. Its owner and the thread behind it each say once when they have done with it.
@@ -139,11 +141,11 @@ unsafe impl<P: Platform> Retirement<P> for Inherited {
 /// A queue node.
 #[repr(C)]
 pub struct ClhNode<P: Platform, R: 'static = Inherited> {
-    /// The hand-off word of whoever comes behind the node's owner; written by both.
+    /// The hand-off word of the thread behind the node's owner; written by both.
     word: P::Futex,
     /// Written before the node is in the queue.
     owner: Owner<P>,
-    /// The node of whoever gave up behind this one; written by it, before it can give up.
+    /// The node of the waiter that gave up behind this one; written by that waiter, before it can give up.
     next: P::Ptr<ClhNode<P, R>>,
     /// What the way of its retirement needs.
     pub(super) retirement: R,
@@ -170,7 +172,7 @@ pub struct Clh<P: Platform, W, R: 'static = Inherited> {
     policy: PhantomData<W>,
 }
 
-const _: () = assert!(size_of::<Clh<Native, wait::Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Clh<Native, wait::Spin>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, W, R> core::fmt::Debug for Clh<P, W, R> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -193,11 +195,11 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
         &self,
         node: NonNull<ClhNode<P, R>>,
         last: NonNull<ClhNode<P, R>>,
-        deadline: Option<Deadline>,
+        wait: &Wait,
     ) -> bool {
         // ORDER: Release is E2; Acquire is E1 and E2.
         match NonNull::new(self.tail.swap(last.as_ptr(), AcqRel)) {
-            Some(pred) => Self::wait_behind(pred, node, deadline),
+            Some(pred) => Self::wait_behind(pred, node, wait),
             None => true, // Released since our first attempt.
         }
     }
@@ -206,21 +208,50 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
     pub(crate) fn wait_behind(
         pred: NonNull<ClhNode<P, R>>,
         node: NonNull<ClhNode<P, R>>,
-        deadline: Option<Deadline>,
+        wait: &Wait,
     ) -> bool {
         // SAFETY: I1 and I3: nobody recycles `pred` before we are granted the lock or give up.
         let ahead = unsafe { pred.as_ref() };
-        if deadline.is_some() {
+        if wait.deadline.is_some() {
             ahead.next.store(node.as_ptr(), Relaxed); // I5. ORDER: E4 publishes it.
+            Returning::leaves(pred, wait);
         }
+        Self::wait_on(pred, node, wait)
+    }
+
+    /// Waits on the word of `pred`, as the thread behind it.
+    fn wait_on(pred: NonNull<ClhNode<P, R>>, node: NonNull<ClhNode<P, R>>, wait: &Wait) -> bool {
+        // SAFETY: I1 and I3, as above.
+        let ahead = unsafe { pred.as_ref() };
         // SAFETY: ours.
         let own = &unsafe { node.as_ref() }.owner;
-        if W::wait_at(&ahead.word, &Behind::new(ahead.owner.get::<W>(), own), deadline).is_err() {
+        if W::wait_at(&ahead.word, &Behind::new(ahead.owner.get::<W>(), own), wait).is_err() {
             return false;
         }
         // SAFETY: granted (I3). ORDER: E3.
         unsafe { R::taken_over(pred) };
         true
+    }
+
+    /// Goes on waiting behind `pred`, where the thread gave up. Returns its node if it was granted the lock.
+    pub(crate) fn wait_again(
+        pred: NonNull<ClhNode<P, R>>,
+        returning: &mut Returning<P, ClhNode<P, R>>,
+        wait: &Wait,
+    ) -> Option<NonNull<ClhNode<P, R>>> {
+        // SAFETY: I1 and I3: not recycled before we are granted the lock or give up again.
+        let ahead = unsafe { pred.as_ref() };
+        let Some(node) = NonNull::new(ahead.next.load(Relaxed)) else {
+            unreachable!("I5: a waiter that gave up has said where")
+        };
+        let Some(wait) = returning.take_up(&ahead.word, wait) else {
+            // SAFETY: granted (I3). ORDER: E3.
+            unsafe { R::taken_over(pred) };
+            return Some(node);
+        };
+        // SAFETY: I4: ours again.
+        unsafe { node.as_ref() }.owner.note::<W>();
+        Self::wait_on(pred, node, &wait).then_some(node)
     }
 
     /// Frees the lock, if nobody is behind `node`.
@@ -236,7 +267,7 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
         true
     }
 
-    /// Hands the lock to the first of those behind `node` who has not given up, or frees it if all have.
+    /// Hands the lock to the first waiter behind `node` that has not given up, or frees it if all have.
     #[cold]
     fn pass_on(&self, mut node: NonNull<ClhNode<P, R>>) {
         loop {
@@ -248,9 +279,9 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
                 Grant::Abandoned => {
                     // ORDER: Relaxed: E4 came with the grant.
                     let Some(gone) = NonNull::new(head.next.load(Relaxed)) else {
-                        unreachable!("I5: whoever gave up has said where")
+                        unreachable!("I5: a waiter that gave up has said where")
                     };
-                    // SAFETY: I3: whoever was behind it has given up, and touches it no more.
+                    // SAFETY: I3: the waiter behind it has given up, and touches it no more.
                     unsafe { P::free_node(node) };
                     if self.release_last(gone) {
                         return;
@@ -262,69 +293,63 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
     }
 }
 
-impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> NodeLock<P> for Clh<P, W, R> {
+// SAFETY: only the thread at the head of the queue holds the lock (I1, I2), and E1 and E3 order the sections.
+unsafe impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> NodeLock for Clh<P, W, R> {
+    type Platform = P;
     type Node = ClhNode<P, R>;
 
+    fn empty() -> Self {
+        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    }
+
     #[inline(always)]
-    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool {
         // SAFETY: the caller's, and fresh.
         unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2, Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
 
-    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
-        self.append(node, node, deadline)
-    }
-}
-
-// SAFETY: only the thread at the head of the queue holds the lock (I1, I2), and E1 and E3 order the sections.
-unsafe impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> RawLock<P> for Clh<P, W, R> {
-    type Token = NonNull<ClhNode<P, R>>;
-
-    fn new() -> Self {
-        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    fn queue_up(&self, node: NonNull<Self::Node>, wait: &Wait) -> bool {
+        self.append(node, node, wait)
     }
 
-    #[inline(always)]
-    fn lock(&self) -> Self::Token {
-        self.acquire()
-    }
+    const RETURNS: bool = true;
 
-    #[inline]
-    fn try_lock(&self) -> Option<Self::Token> {
-        self.acquire_free()
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire_until(deadline)
+    /// At the node ahead, whose word it is.
+    fn come_back(
+        &self,
+        pred: NonNull<Self::Node>,
+        returning: &mut Returning<P, Self::Node>,
+        wait: &Wait,
+    ) -> Option<NonNull<Self::Node>> {
+        Self::wait_again(pred, returning, wait)
     }
 
     #[inline(always)]
-    unsafe fn unlock(&self, node: Self::Token) {
+    unsafe fn release(&self, node: NonNull<Self::Node>) {
         if !self.release_last(node) {
             self.pass_on(node);
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn is_held(&self) -> bool {
         !self.tail.load(Relaxed).is_null()
     }
 
-    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        if let Some(node) = holder.filter(|_| self.is_locked()) {
-            // SAFETY: the holder's node is in the queue, and nobody else runs.
-            unsafe { node.as_ref() }.word.store(wait::WAITING, Relaxed);
-            self.tail.store(node.as_ptr(), Relaxed);
-        }
+    unsafe fn keep_only(&self, node: NonNull<Self::Node>) {
+        // SAFETY: the holder's node is in the queue, and nobody else runs.
+        unsafe { node.as_ref() }.word.store(wait::WAITING, Relaxed);
+        self.tail.store(node.as_ptr(), Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::Clock;
+    use lockwork_platform::{Clock, Deadline};
 
     use super::*;
+    use crate::api::RawLock;
     use crate::wait::Spin;
 
     const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
@@ -362,6 +387,7 @@ mod tests {
         assert!(lock.try_lock_until(PAST).is_none());
         // SAFETY: nobody else uses this lock.
         unsafe { lock.forget_waiters(Some(token)) };
+        lockwork_platform::bookmarks::forget(crate::api::address(&lock), size_of_val(&lock));
         assert_eq!(lock.tail.load(Relaxed), token.as_ptr());
         // SAFETY: locked above.
         unsafe { lock.unlock(token) };

@@ -1,4 +1,4 @@
-//! Hemlock: an implicit queue, each waiter waiting on its predecessor's word; whoever releases keeps its word, because the
+//! Hemlock: an implicit queue, each waiter waiting on its predecessor's word; a releaser keeps its word, because the
 //! successor acknowledges the hand-off.
 //!
 //! Dave Dice and Alex Kogan, "Hemlock: Compact and Scalable Mutual Exclusion", SPAA 2021, listing 1. Deviations: the
@@ -41,18 +41,19 @@ use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use lockwork_platform::{AtomicCell, AtomicInt, NODE_BYTES, Native, Platform};
 
 use super::clh::{Clh, ClhNode, Retirement};
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 use crate::wait::{self, poll_within};
 
 /// What is known of Hemlock.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "hemlock",
     family: Family::Queue,
-    fairness: "FIFO",
+    order: Order::Fifo,
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in the queue",
+    timed: Timed::GivesUp("in the queue"),
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "dice21",
         text: "Dice, Kogan: Hemlock: compact and scalable mutual exclusion. SPAA 2021",
@@ -64,6 +65,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
                  acknowledgement for a bounded time only; waiters can give up at a deadline and are skipped.",
     avoid: "hemlock-spin: more threads than CPUs (a preempted waiter stops everybody). hemlock-stp: very short \
             critical sections with more threads than CPUs (every hand-off may have to wake a sleeper).",
+    ..Descriptor::MUTEX
 };
 
 /// The successor acknowledges the hand-off, and the node stays with its owner, if that is still there then.
@@ -79,7 +81,7 @@ impl<P: Platform> core::fmt::Debug for Acknowledged<P> {
     }
 }
 
-// SAFETY: the node is recycled by whoever leaves it second (I3), after the accesses of the other (E5).
+// SAFETY: the second thread that leaves the node recycles it (I3), after the accesses of the first (E5).
 unsafe impl<P: Platform> Retirement<P> for Acknowledged<P> {
     #[inline(always)]
     fn new() -> Self {
@@ -113,7 +115,7 @@ fn leave<P: Platform>(node: NonNull<ClhNode<P, Acknowledged<P>>>) {
 pub type Hemlock<P, W> = Clh<P, W, Acknowledged<P>>;
 
 const _: () = {
-    assert!(size_of::<Hemlock<Native, wait::Spin>>() == ALGORITHM.bytes);
+    assert!(size_of::<Hemlock<Native, wait::Spin>>() == DESCRIPTOR.bytes);
     assert!(size_of::<ClhNode<Native, Acknowledged<Native>>>() <= NODE_BYTES);
 };
 
@@ -122,6 +124,7 @@ mod tests {
     use super::*;
     use crate::api::RawLock;
     use crate::wait::Spin;
+    use lockwork_platform::Pool;
 
     #[test]
     fn the_second_to_leave_recycles_the_node() {

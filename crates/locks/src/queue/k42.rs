@@ -11,7 +11,7 @@
 //! Properties: FIFO; 16 bytes a lock; one node of 64 bytes for each waiter, none for the holder; O(1) remote references
 //! per hand-off. The uncontended path touches the lock and nothing else. Waiting: spin, stp, park, yield, aware.
 //! `try_lock` succeeds only on a free lock with no queue. A waiter that gave up leaves its node in the queue until the
-//! release gets there. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head of the
+//! release gets there, and goes on with it when it comes back. Avoid the spinning variant with more threads than CPUs: a preempted waiter at the head of the
 //! queue stops everybody for its whole time slice.
 //!
 //! # State
@@ -52,21 +52,21 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, Native, Platform, PoolNode};
 
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Behind, Grant, Owner, Patience, WaitPolicy, registered};
+use crate::api::{RawLock, address};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{self, Behind, Grant, Owner, Patience, Returning, Wait, WaitPolicy};
 
 /// What is known of K42.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "k42",
     family: Family::Queue,
-    fairness: "FIFO",
+    order: Order::Fifo,
     bytes: 16,
     bytes_per_waiter: 64,
-    holder_node: false,
-    timed: "gives up in the queue",
+    timed: Timed::GivesUp("in the queue"),
+    proofs: &[Proof::of(file!()), Proof::of("wait/policy.rs"), Proof::of("wait/word.rs")],
     citation: Citation {
         key: "auslander03",
         text: "Auslander, Edelsohn, Krieger, Rosenburg, Wisniewski: Enhancement to the MCS lock for increased \
@@ -78,6 +78,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
                  from a pool; waiters can give up at a deadline and are skipped.",
     avoid: "k42-spin: more threads than CPUs (a preempted waiter stops everybody). k42-stp: very short critical \
             sections with more threads than CPUs (every hand-off may have to wake a sleeper).",
+    ..Descriptor::MUTEX
 };
 
 /// A queue node.
@@ -113,7 +114,7 @@ pub struct K42<P: Platform, W> {
     policy: PhantomData<W>,
 }
 
-const _: () = assert!(size_of::<K42<Native, wait::Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<K42<Native, wait::Spin>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, W> core::fmt::Debug for K42<P, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -136,7 +137,7 @@ const fn held<P: Platform>() -> *mut K42Node<P> {
     ptr::without_provenance_mut(1)
 }
 
-/// The successor in `link`, when somebody is known to be on the way to write it.
+/// The successor in `link`, when a thread is known to be on the way to write it.
 fn await_link<P: Platform>(link: &P::Ptr<K42Node<P>>) -> NonNull<K42Node<P>> {
     let mut patience = Patience::new::<P>();
     loop {
@@ -150,39 +151,60 @@ fn await_link<P: Platform>(link: &P::Ptr<K42Node<P>>) -> NonNull<K42Node<P>> {
 
 impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
     #[inline(always)]
-    fn is_taken_at_once(&self) -> bool {
+    fn acquire_fast(&self) -> bool {
         // ORDER: Acquire is E1. Release is not needed: a CAS continues the release sequence of E5.
         self.tail.compare_exchange(ptr::null_mut(), held::<P>(), Acquire, Relaxed).is_ok()
     }
 
     /// Lines up and waits; returns whether the lock was acquired before the deadline.
+    fn queue_up(&self, wait: &Wait) -> bool {
+        let node = P::alloc_node::<K42Node<P>>();
+        if wait.deadline.is_none() {
+            return self.line_up(node, wait);
+        }
+        let line_up = |wait: &Wait| self.line_up(node, wait).then_some(());
+        let come_back =
+            |left, returning: &mut Returning<_, _>, wait: &Wait| self.come_back(left, returning, wait);
+        Returning::run(address(self), wait, node, line_up, come_back).is_some()
+    }
+
+    /// Goes on with `node`, in which the thread gave up; returns whether the lock was acquired before the deadline.
     #[cold]
-    fn lock_slow(&self, deadline: Option<Deadline>) -> bool {
-        // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
-            let node = P::alloc_node::<K42Node<P>>();
-            // SAFETY: our own node.
-            unsafe { node.as_ref() }.owner.note::<W>();
-            // ORDER: Release is E2; Acquire is E1, E2 and E5.
-            let pred = self.tail.swap(node.as_ptr(), AcqRel);
-            let acquired = pred.is_null() || self.wait_behind(pred, node, deadline);
-            if acquired {
-                self.settle(node);
-            }
-            acquired
-        })
+    fn come_back(
+        &self,
+        node: NonNull<K42Node<P>>,
+        returning: &mut Returning<P, K42Node<P>>,
+        wait: &Wait,
+    ) -> Option<()> {
+        // SAFETY: I4: ours again, until it is granted (and settled) or abandoned.
+        let ours = unsafe { node.as_ref() };
+        // Who is ahead may have changed. ORDER: E4 where it has been granted.
+        if let Some(wait) = returning.take_up(&ours.word, wait) {
+            ours.owner.note::<W>();
+            W::wait_at(&ours.word, &Behind::new(0, &ours.owner), &wait).ok()?;
+        }
+        self.settle(node);
+        Some(())
+    }
+
+    /// [`K42::queue_up`] with `node`, which is fresh.
+    fn line_up(&self, node: NonNull<K42Node<P>>, wait: &Wait) -> bool {
+        // SAFETY: our own node.
+        unsafe { node.as_ref() }.owner.note::<W>();
+        // ORDER: Release is E2; Acquire is E1, E2 and E5.
+        let pred = self.tail.swap(node.as_ptr(), AcqRel);
+        let acquired = pred.is_null() || self.wait_behind(pred, node, wait);
+        if acquired {
+            self.settle(node);
+        }
+        acquired
     }
 
     /// Links `node` behind `pred` and waits; returns whether the lock was granted. If not, the node is
     /// the releaser's.
-    fn wait_behind(
-        &self,
-        pred: *mut K42Node<P>,
-        node: NonNull<K42Node<P>>,
-        deadline: Option<Deadline>,
-    ) -> bool {
+    fn wait_behind(&self, pred: *mut K42Node<P>, node: NonNull<K42Node<P>>, wait: &Wait) -> bool {
         let (link, ahead) = if pred == held::<P>() {
-            (&self.first, 0) // I2. Who holds it is not known.
+            (&self.first, 0) // I2. The holder is not known.
         } else {
             // SAFETY: I4: a node that was in `tail` is not recycled before we have linked ourselves to it.
             let pred = unsafe { &*pred };
@@ -191,7 +213,7 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
         link.store(node.as_ptr(), Release); // ORDER: E3.
         // SAFETY: our node lives until it is granted (and settled) or abandoned, and `wait_at` returns then.
         let ours = unsafe { node.as_ref() };
-        W::wait_at(&ours.word, &Behind::new(ahead, &ours.owner), deadline).is_ok()
+        W::wait_at(&ours.word, &Behind::new(ahead, &ours.owner), wait).is_ok()
     }
 
     /// The holder takes its node out of the queue.
@@ -224,10 +246,10 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
         true
     }
 
-    /// Hands the lock to the first waiter who has not given up, or frees it if all have.
+    /// Hands the lock to the first waiter that has not given up, or frees it if all have.
     #[cold]
     fn pass_on(&self) {
-        // Somebody has swapped `tail`, so somebody links itself to `first` (I2).
+        // A thread has swapped `tail`, so it links itself to `first` (I2).
         let mut succ = await_link::<P>(&self.first);
         loop {
             // SAFETY: the successor's node is initialised (E3) and stays until we grant.
@@ -258,27 +280,19 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for K42<P, W> {
         Self { tail: P::Ptr::new(ptr::null_mut()), first: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
     }
 
-    #[inline(always)]
-    fn lock(&self) {
-        if !self.is_taken_at_once() {
-            let acquired = self.lock_slow(None);
-            debug_assert!(acquired, "a wait without a deadline ends with the lock");
-        }
-    }
-
     #[inline]
     fn try_lock(&self) -> Option<()> {
         // Read first: a failing CAS would take the line from the holder.
-        (self.tail.load(Relaxed).is_null() && self.is_taken_at_once()).then_some(())
+        (self.tail.load(Relaxed).is_null() && self.acquire_fast()).then_some(())
     }
 
     #[inline(always)]
-    fn attempt(&self) -> Option<()> {
-        self.is_taken_at_once().then_some(())
+    fn lock_fast(&self) -> Option<()> {
+        self.acquire_fast().then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.is_taken_at_once() || self.lock_slow(Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.queue_up(wait).then_some(())
     }
 
     #[inline(always)]
@@ -313,7 +327,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for K42<P, W> {
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::Clock;
+    use lockwork_platform::{Clock, Deadline};
 
     use super::*;
     use crate::wait::Spin;
@@ -353,7 +367,7 @@ mod tests {
     #[test]
     fn a_node_that_finds_the_lock_free_is_settled() {
         let lock = K42::<Native, Spin>::unlocked();
-        assert!(lock.lock_slow(None));
+        assert!(lock.queue_up(&Wait::until(None)));
         assert_eq!(state(&lock), (1, 0));
         // SAFETY: locked above.
         unsafe { lock.unlock(()) };
@@ -367,6 +381,7 @@ mod tests {
         assert!(lock.try_lock_until(PAST).is_none());
         // SAFETY: nobody else uses this lock.
         unsafe { lock.forget_waiters(Some(())) };
+        lockwork_platform::bookmarks::forget(crate::api::address(&lock), size_of_val(&lock));
         assert_eq!(state(&lock), (1, 0));
         // SAFETY: locked above.
         unsafe { lock.unlock(()) };

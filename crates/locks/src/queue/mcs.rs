@@ -3,8 +3,8 @@
 //! John M. Mellor-Crummey and Michael L. Scott, "Algorithms for scalable synchronization on shared-memory
 //! multiprocessors", ACM TOCS 9(1), 1991, algorithm 5. Deviations: the node comes from the platform's pool and
 //! travels in the token; waiters can give up at a deadline (the release skips them, in the way of the blocking-timeout
-//! variant of Scott, PODC 2002); the hand-off is a swap rather than a store, because the waiter may
-//! be asleep or gone.
+//! variant of Scott, PODC 2002), and go on with the node that they left if they come back before; the hand-off is a
+//! swap rather than a store, because the waiter may be asleep or gone.
 //!
 //! Properties: FIFO; 8 bytes a lock; one node of 64 bytes for the holder and for each waiter; O(1) remote references
 //! per hand-off. Waiting: spin, stp, park, yield, aware; as `mcs-ls` in the way of libslock (David, Guerraoui and
@@ -25,7 +25,8 @@
 //! - I2: `tail` is null or the last node of the queue; a node is linked by its predecessor's `next` after it became
 //!   `tail`, once.
 //! - I3: a node's memory is recycled only by its owner after a grant's matching release, or by the releaser that was
-//!   told it was abandoned; never while a predecessor may still link to it or a successor still looks for it.
+//!   told it was abandoned; never while a predecessor may still link to it or a successor still looks for it. Until then
+//!   an owner that gave up at a deadline can come back to it (I2 of `wait::word`), and is in its old place.
 //!
 //! # Ordering
 //!
@@ -40,23 +41,38 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, Native, Platform, PoolNode};
 
 use super::node_lock::NodeLock;
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive;
-use crate::wait::{self, Grant, Owner, Patience, Place, WaitPolicy};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{self, Grant, Owner, Patience, Place, Returning, Wait, WaitPolicy};
 
 /// What is known of MCS.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "mcs",
     family: Family::Queue,
-    fairness: "FIFO",
+    order: Order::Fifo,
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in the queue",
+    timed: Timed::GivesUp("in the queue"),
+    proofs: &[
+        Proof::of(file!()),
+        Proof::of("wait/policy.rs"),
+        Proof::of("wait/word.rs"),
+        Proof {
+            source: "wait/aware.rs",
+            by: &[
+                "mcs-aware",
+                "mcs-aware, behind threads that run",
+                "mcs-aware, behind threads that do not run",
+                "mcs-aware, behind clocks that move on",
+                "mcs-aware, behind clocks that stand still",
+            ],
+        },
+        Proof { source: "wait/policy.rs", by: &["mcs-aware", "mcs-yield"] },
+    ],
     citation: Citation {
         key: "mellor-crummey91",
         text: "Mellor-Crummey, Scott: Algorithms for scalable synchronization on shared-memory multiprocessors. \
@@ -67,16 +83,17 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "The node comes from a pool instead of the stack; waiters can give up at a deadline and are skipped.",
     avoid: "mcs-spin: more threads than CPUs (a preempted waiter stops everybody). mcs-stp: very short critical \
             sections with more threads than CPUs (every hand-off may have to wake a sleeper).",
+    ..Descriptor::MUTEX
 };
 
 /// What is known of libslock's MCS.
-pub const LIBSLOCK: Algorithm = Algorithm {
+pub const LIBSLOCK: Descriptor = Descriptor {
     name: "mcs-ls",
     citation: competitive::LIBSLOCK,
     summary: "a queue of waiters, each on a cache line of its own that it asks for in writing; the release hands the lock to \
               the next",
     avoid: "More threads than CPUs (a preempted waiter stops everybody).",
-    ..ALGORITHM
+    ..DESCRIPTOR
 };
 
 /// A queue node.
@@ -86,7 +103,7 @@ pub struct McsNode<P: Platform> {
     word: P::Futex,
     /// Written before the node is in the queue, and by those of it and ahead of it that leave.
     owner: Owner<P>,
-    /// Whom the owner waits for; written by the owner, and by those ahead of it that leave the queue.
+    /// The thread that the owner waits for; written by the owner, and by those ahead of it that leave the queue.
     ahead: Owner<P>,
     /// Makes the fields before it a whole number of words, which are written faster.
     spare: P::U32,
@@ -113,7 +130,7 @@ impl<P: Platform> PoolNode<P> for McsNode<P> {
 }
 
 impl<P: Platform> McsNode<P> {
-    /// The link, for those who put together what [`Mcs::append`] appends.
+    /// The link, for a combiner that puts together what [`Mcs::append`] appends.
     pub(crate) fn link(&self) -> &P::Ptr<Self> {
         &self.next
     }
@@ -124,8 +141,8 @@ impl<P: Platform> Place for McsNode<P> {
         self.ahead.who()
     }
 
-    /// Who comes next may have looked at us for long. Not told are those who link themselves just then, or whose predecessor
-    /// leaves at the same time: they may spin for as long as aware waiters do at most.
+    /// The waiters behind us may have looked at us for long. One that links itself just then, or whose predecessor leaves at
+    /// the same time, is not told: it may spin for as long as aware waiters do at most.
     fn leave(&self) {
         self.tell(self.ahead());
     }
@@ -138,7 +155,7 @@ impl<P: Platform> Place for McsNode<P> {
 impl<P: Platform> McsNode<P> {
     /// Has those behind us look at another thread. Ours to call until we have given up, or have released the lock.
     fn tell(&self, ahead: u32) {
-        /// Nodes of those who left that are told, too. Those beyond may look at the wrong thread.
+        /// Nodes of waiters that left, which are told, too. Waiters beyond may look at the wrong thread.
         const FAR: u32 = 64;
         self.owner.set(ahead);
         let mut node = self;
@@ -147,10 +164,10 @@ impl<P: Platform> McsNode<P> {
             // been granted the lock, release it. ORDER: E3.
             let Some(next) = (unsafe { node.next.load(Acquire).as_ref() }) else { break };
             next.ahead.set(ahead);
-            if next.word.load(Relaxed) != wait::ABANDONED {
+            if !wait::is_abandoned(next.word.load(Relaxed)) {
                 break;
             }
-            // Who lines up behind it looks at whom its owner went by.
+            // A thread that lines up behind it looks at the one that its owner went by.
             next.owner.set(ahead);
             node = next;
         }
@@ -180,15 +197,10 @@ impl<W> Mcs<Native, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
-    /// Puts those from `node` to `last`, who are linked, into the queue, and waits with `node`. Returns whether it was
+    /// Puts the waiters from `node` to `last`, which are linked, into the queue, and waits with `node`. Returns whether it was
     /// granted the lock.
     #[inline]
-    pub(crate) fn append(
-        &self,
-        node: NonNull<McsNode<P>>,
-        last: NonNull<McsNode<P>>,
-        deadline: Option<Deadline>,
-    ) -> bool {
+    pub(crate) fn append(&self, node: NonNull<McsNode<P>>, last: NonNull<McsNode<P>>, wait: &Wait) -> bool {
         // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
         let Some(pred) = NonNull::new(self.tail.swap(last.as_ptr(), AcqRel)) else {
             return true; // Released since our first attempt.
@@ -201,13 +213,25 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
             ours.ahead.set(pred.owner.who());
         }
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
-        W::wait_at(&ours.word, ours, deadline).is_ok()
+        W::wait_at(&ours.word, ours, wait).is_ok()
     }
 
     /// Waits with `node`, which is in the queue or soon will be. Returns whether it was granted the lock.
-    pub(crate) fn wait_with(node: NonNull<McsNode<P>>, deadline: Option<Deadline>) -> bool {
+    pub(crate) fn wait_with(node: NonNull<McsNode<P>>, wait: &Wait) -> bool {
         // SAFETY: our node lives until it is granted or abandoned, and `wait` returns then.
-        W::wait(&unsafe { node.as_ref() }.word, deadline).is_ok()
+        W::wait(&unsafe { node.as_ref() }.word, wait).is_ok()
+    }
+
+    /// As [`Mcs::wait_with`], with the node in which the thread gave up.
+    pub(crate) fn wait_again(
+        node: NonNull<McsNode<P>>,
+        returning: &mut Returning<P, McsNode<P>>,
+        wait: &Wait,
+    ) -> Option<NonNull<McsNode<P>>> {
+        // SAFETY: I3: ours again, until it is granted or abandoned. ORDER: E4 where it has been granted.
+        let waits = returning.take_up(&unsafe { node.as_ref() }.word, wait);
+        let granted = waits.is_none_or(|wait| Self::wait_with(node, &wait));
+        granted.then_some(node)
     }
 
     /// Hands the lock over, or frees it, on behalf of `node`, skipping those who gave up.
@@ -221,7 +245,7 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
                 unsafe { P::free_node(last) };
                 return;
             }
-            // Somebody swapped `tail` after we looked, and is about to link.
+            // A thread swapped `tail` after we looked, and is about to link.
             let mut patience = Patience::new::<P>();
             // SAFETY: ours, as above. ORDER: Relaxed: `grant_next` reads again.
             while unsafe { last.as_ref() }.next.load(Relaxed).is_null() {
@@ -231,7 +255,7 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
         }
     }
 
-    /// Hands the lock to the first waiter who has linked itself and not given up, or returns the last node that gave up,
+    /// Hands the lock to the first waiter that has linked itself and not given up, or returns the last node that gave up,
     /// or `node`: it is the head of the queue now, and the caller's.
     ///
     /// # Safety
@@ -256,7 +280,7 @@ impl<P: Platform, W: WaitPolicy<P>> Mcs<P, W> {
 }
 
 impl<P: Platform, W> Mcs<P, W> {
-    /// Whether somebody lines up behind the holder, whose token this is.
+    /// Whether a thread lines up behind the holder, whose token this is.
     pub(crate) fn is_waited_for(&self, token: NonNull<McsNode<P>>) -> bool {
         self.tail.load(Relaxed) != token.as_ptr()
     }
@@ -267,46 +291,49 @@ impl<P: Platform, W> Mcs<P, W> {
     }
 }
 
-impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Mcs<P, W> {
+// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
+unsafe impl<P: Platform, W: WaitPolicy<P>> NodeLock for Mcs<P, W> {
+    type Platform = P;
     type Node = McsNode<P>;
 
+    fn empty() -> Self {
+        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    }
+
     #[inline(always)]
-    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool {
         // SAFETY: the caller's, and fresh.
         unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
 
-    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
-        self.append(node, node, deadline)
-    }
-}
-
-// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
-unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Mcs<P, W> {
-    type Token = NonNull<McsNode<P>>;
-
-    fn new() -> Self {
-        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    fn queue_up(&self, node: NonNull<Self::Node>, wait: &Wait) -> bool {
+        self.append(node, node, wait)
     }
 
-    #[inline(always)]
-    fn lock(&self) -> Self::Token {
-        self.acquire()
-    }
+    const RETURNS: bool = true;
 
-    #[inline]
-    fn try_lock(&self) -> Option<Self::Token> {
-        self.acquire_free()
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire_until(deadline)
+    fn come_back(
+        &self,
+        node: NonNull<Self::Node>,
+        returning: &mut Returning<P, Self::Node>,
+        wait: &Wait,
+    ) -> Option<NonNull<Self::Node>> {
+        // SAFETY: I3: ours again, until it is granted or abandoned.
+        let ours = unsafe { node.as_ref() };
+        // ORDER: E4 where it has been granted.
+        if let Some(wait) = returning.take_up(&ours.word, wait) {
+            if W::LOOKS_AHEAD {
+                ours.stay();
+            }
+            W::wait_at(&ours.word, ours, &wait).ok()?;
+        }
+        Some(node)
     }
 
     #[inline(always)]
-    unsafe fn unlock(&self, node: Self::Token) {
+    unsafe fn release(&self, node: NonNull<Self::Node>) {
         // SAFETY: the holder's node (I1). ORDER: Relaxed: `pass_on` reads it again.
         let alone = unsafe { node.as_ref() }.next.load(Relaxed).is_null();
         // ORDER: Release is E1.
@@ -318,16 +345,14 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Mcs<P, W> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn is_held(&self) -> bool {
         !self.tail.load(Relaxed).is_null()
     }
 
-    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        if let Some(node) = holder.filter(|_| self.is_locked()) {
-            // SAFETY: the holder's node is in the queue, and nobody else runs.
-            unsafe { node.as_ref() }.next.store(ptr::null_mut(), Relaxed);
-            self.tail.store(node.as_ptr(), Relaxed);
-        }
+    unsafe fn keep_only(&self, node: NonNull<Self::Node>) {
+        // SAFETY: the holder's node is in the queue, and nobody else runs.
+        unsafe { node.as_ref() }.next.store(ptr::null_mut(), Relaxed);
+        self.tail.store(node.as_ptr(), Relaxed);
     }
 }
 
@@ -335,6 +360,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Mcs<P, W> {
 mod tests {
     use super::*;
     use crate::wait::ABANDONED;
+    use lockwork_platform::Sched;
 
     #[test]
     fn those_behind_are_told_who_is_ahead_when_a_waiter_leaves() {

@@ -1,12 +1,12 @@
 //! Time-published MCS: waiters keep publishing the time, and a release passes over those that have not lately, because they
-//! have been preempted; who finds that it was passed over lines up again.
+//! have been preempted; a waiter that was passed over lines up again.
 //!
 //! Bijun He, William N. Scherer III and Michael L. Scott, "Preemption adaptivity in time-published queue-based spin locks",
 //! HiPC 2005, the lock MCS-TP, with the constants of the RCL and LiTL implementations. Deviations: a waiter that has waited
 //! for 50 µs always yields, where the paper's does if the holder seems to be preempted (the time at which it entered
 //! is not kept, which would cost each acquisition a look at the clock and the lock a word); while it yields, the
 //! time that it publishes says that it is away, and it reclaims its position by publishing again. Nodes come from the
-//! platform's pool and travel in the token; those of waiters whose deadline has passed are the releaser's. A
+//! platform's pool and travel in the token; those of waiters whose deadline has passed are the releaser's, unless they come back before. A
 //! release that has passed over 64 nodes takes the next waiter as it is, where the paper's keeps those it has passed
 //! over from lining up again.
 //!
@@ -26,7 +26,7 @@
 //! |-------------|----------------------------------------------------|----------------------------------|
 //! | `WAITING`   | the owner waits; it was there at `time`            | the owner, before publishing     |
 //! | `GRANTED`   | the lock is the owner's                            | a releaser, from `WAITING`, once |
-//! | `ABANDONED` | the owner's deadline has passed; final             | the owner, from `WAITING`        |
+//! | `ABANDONED` | the owner's deadline has passed; with its bookmark | the owner, from `WAITING`        |
 //! | `REMOVED`   | passed over: out of the queue, and the owner's     | a releaser                       |
 //!
 //! # Invariants
@@ -35,8 +35,9 @@
 //! - I2: `tail` is null or the last node of the queue; a node is linked by its predecessor's `next` after it became
 //!   `tail`, once for each time it lines up.
 //! - I3: a releaser moves a node it passes over to `REMOVED` when nobody is behind it or its successor is linked, and
-//!   touches it no more, unless that finds it `ABANDONED`: then the node is the releaser's to recycle.
-//! - I4: a node that is `ABANDONED` is not touched by its owner any more. So each node is recycled once.
+//!   touches it no more, unless that finds it `ABANDONED` and its bookmark open: then the node is the releaser's to recycle.
+//! - I4: a node that is `ABANDONED` is not touched by its owner any more, unless it comes back and closes the bookmark before a
+//!   releaser looks there; it may find then that it was passed over. So each node is recycled once.
 //! - I5: a waiter polls its status: whatever a releaser does with its node, it notices. Nobody sleeps.
 //!
 //! # Ordering
@@ -58,19 +59,19 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, Clock, Deadline, Native, Platform, PoolNode};
 
 use super::node_lock::NodeLock;
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{Patience, expired};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{self, ABANDONED, GRANTED, Patience, Returning, WAITING, Wait, expired};
 
 /// What is known of time-published MCS.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "mcs-timepub",
     family: Family::LoadControl,
-    fairness: "arrival, among the waiters that run",
+    order: Order::FifoAmongRunning,
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in the queue",
+    timed: Timed::GivesUp("in the queue"),
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "he05",
         text: "He, Scherer, Scott: Preemption adaptivity in time-published queue-based spin locks. HiPC 2005",
@@ -80,6 +81,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "Waiters yield after 50 µs whatever the holder does; the time of entry is not kept; after 64 nodes a \
                  release takes the next waiter as it is.",
     avoid: "A CPU for every thread (looking at the clock is wasted), and wherever a waiter may not be overtaken.",
+    ..Descriptor::MUTEX
 };
 
 /// How long a waiter spins before it yields, in ns.
@@ -91,10 +93,7 @@ const AWAY: usize = 0;
 /// Nodes that one release passes over.
 const MOST: u32 = 64;
 
-const WAITING: u32 = 0;
-const GRANTED: u32 = 1;
-const ABANDONED: u32 = 2;
-const REMOVED: u32 = 3;
+const REMOVED: u32 = 4;
 
 /// A queue node.
 #[repr(C)]
@@ -140,7 +139,7 @@ impl<P: Platform> TimepubNode<P> {
     }
 
     /// Waits, as the owner, until the status is no more `WAITING`, and returns it; `ABANDONED` is the deadline.
-    fn wait(&self, deadline: Option<Deadline>) -> u32 {
+    fn wait(&self, wait: &Wait) -> u32 {
         /// Pauses between two looks at the clock; far less than [`FRESH`].
         const CLOCK_INTERVAL: u32 = 16;
         let mut pauses = Patience::new::<P>();
@@ -155,15 +154,17 @@ impl<P: Platform> TimepubNode<P> {
                 if paused >= CLOCK_INTERVAL {
                     break;
                 }
-                paused += pauses.pause_within::<P>(CLOCK_INTERVAL - paused);
+                paused += self.pause(&mut pauses, CLOCK_INTERVAL - paused);
             }
             let mut now = P::now(Clock::Monotonic);
-            if deadline.is_some_and(|deadline| passed::<P>(deadline, now)) {
-                // ORDER: Release is E6. Acquire is E4, E5.
-                return match self.status.compare_exchange(WAITING, ABANDONED, Release, Acquire) {
-                    Ok(_) => ABANDONED,
-                    Err(status) => status,
-                };
+            if wait.deadline.is_some_and(|deadline| passed::<P>(deadline, now)) {
+                let mut said = ABANDONED;
+                wait::give_up::<P, _>(wait, |abandoned| {
+                    // ORDER: Release is E6. Acquire is E4, E5.
+                    let given_up = self.status.compare_exchange(WAITING, abandoned, Release, Acquire);
+                    given_up.inspect_err(|status| said = *status).is_ok()
+                });
+                return said;
             }
             if now.saturating_sub(*since.get_or_insert(now)) >= PATIENCE {
                 self.publish(AWAY);
@@ -173,6 +174,14 @@ impl<P: Platform> TimepubNode<P> {
             }
             self.publish(stamp(now));
         }
+    }
+
+    /// Pauses, as the owner, or yields, which it says before: a releaser is to pass over a waiter that gave its CPU away.
+    fn pause(&self, pauses: &mut Patience, most: u32) -> u32 {
+        if pauses.yields() {
+            self.publish(AWAY);
+        }
+        pauses.pause_within::<P>(most)
     }
 
     /// Publishes a time, as the owner.
@@ -196,7 +205,7 @@ pub struct McsTimepub<P: Platform> {
     tail: P::Ptr<TimepubNode<P>>,
 }
 
-const _: () = assert!(size_of::<McsTimepub<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<McsTimepub<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for McsTimepub<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -220,6 +229,27 @@ impl<P: Platform> McsTimepub<P> {
         self.tail.compare_exchange(node.as_ptr(), ptr::null_mut(), Release, Relaxed).is_ok()
     }
 
+    /// Waits with `node`, which is in the queue or `REMOVED`. Whether it was granted the lock; `None`: it was passed over, and is
+    /// to line up again.
+    fn wait_in_queue(node: NonNull<TimepubNode<P>>, wait: &Wait) -> Option<bool> {
+        // SAFETY: ours until it is `ABANDONED`.
+        let mine = unsafe { node.as_ref() };
+        match mine.wait(wait) {
+            GRANTED => Some(true),
+            ABANDONED => Some(false), // I4.
+            _ if wait.is_over::<P>() => {
+                // SAFETY: I3: `REMOVED`: out of the queue, and ours.
+                unsafe { P::free_node(node) };
+                Some(false)
+            }
+            _ => {
+                mine.status.store(WAITING, Relaxed);
+                mine.next.store(ptr::null_mut(), Relaxed);
+                None
+            }
+        }
+    }
+
     /// Hands the lock to the first waiter that runs, or frees it.
     #[cold]
     fn pass_on(&self, holder: NonNull<TimepubNode<P>>) {
@@ -228,7 +258,7 @@ impl<P: Platform> McsTimepub<P> {
         // I3. The holder's node is recycled, the others are told.
         let leave = |node: NonNull<TimepubNode<P>>| {
             // SAFETY: not given up before. ORDER: Release is E5, Acquire is E6.
-            if node == holder || unsafe { node.as_ref() }.status.swap(REMOVED, AcqRel) == ABANDONED {
+            if node == holder || wait::is_left::<P>(unsafe { node.as_ref() }.status.swap(REMOVED, AcqRel)) {
                 // SAFETY: the holder's, or abandoned; nobody links to it or looks for it any more.
                 unsafe { P::free_node(node) };
             }
@@ -263,16 +293,22 @@ impl<P: Platform> McsTimepub<P> {
     }
 }
 
-impl<P: Platform> NodeLock<P> for McsTimepub<P> {
+// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
+unsafe impl<P: Platform> NodeLock for McsTimepub<P> {
+    type Platform = P;
     type Node = TimepubNode<P>;
 
+    fn empty() -> Self {
+        Self { tail: P::Ptr::new(ptr::null_mut()) }
+    }
+
     #[inline(always)]
-    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool {
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
 
-    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+    fn queue_up(&self, node: NonNull<Self::Node>, wait: &Wait) -> bool {
         loop {
             // SAFETY: ours: fresh, or `REMOVED` (I3).
             let mine = unsafe { node.as_ref() };
@@ -283,48 +319,32 @@ impl<P: Platform> NodeLock<P> for McsTimepub<P> {
             };
             // SAFETY: I3: `pred` is not given up before it has found us as its successor. ORDER: E3.
             unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-            match mine.wait(deadline) {
-                GRANTED => return true,
-                ABANDONED => return false, // I4.
-                _ if deadline.is_some_and(expired::<P>) => {
-                    // SAFETY: I3: `REMOVED`: out of the queue, and ours.
-                    unsafe { P::free_node(node) };
-                    return false;
-                }
-                // Passed over: once more.
-                _ => {
-                    mine.status.store(WAITING, Relaxed);
-                    mine.next.store(ptr::null_mut(), Relaxed);
-                }
+            if let Some(granted) = Self::wait_in_queue(node, wait) {
+                return granted;
             }
         }
     }
-}
 
-// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
-unsafe impl<P: Platform> RawLock<P> for McsTimepub<P> {
-    type Token = NonNull<TimepubNode<P>>;
+    const RETURNS: bool = true;
 
-    fn new() -> Self {
-        Self { tail: P::Ptr::new(ptr::null_mut()) }
+    fn come_back(
+        &self,
+        node: NonNull<Self::Node>,
+        returning: &mut Returning<P, Self::Node>,
+        wait: &Wait,
+    ) -> Option<NonNull<Self::Node>> {
+        // SAFETY: I4: ours again.
+        let mine = unsafe { node.as_ref() };
+        mine.publish(present::<P>());
+        // ORDER: E5 where it was passed over.
+        let again = wait::take_up(&mine.status, wait, WAITING);
+        let wait = again.map_or_else(|_| returning.was_met(wait), |()| *wait);
+        let granted = Self::wait_in_queue(node, &wait).unwrap_or_else(|| self.queue_up(node, &wait));
+        granted.then_some(node)
     }
 
     #[inline(always)]
-    fn lock(&self) -> Self::Token {
-        self.acquire()
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<Self::Token> {
-        self.acquire_free()
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire_until(deadline)
-    }
-
-    #[inline(always)]
-    unsafe fn unlock(&self, node: Self::Token) {
+    unsafe fn release(&self, node: NonNull<Self::Node>) {
         // SAFETY: the holder's node (I1). ORDER: Relaxed: `pass_on` reads it again.
         let alone = unsafe { node.as_ref() }.next.load(Relaxed).is_null();
         if alone && self.release_last(node) {
@@ -335,16 +355,14 @@ unsafe impl<P: Platform> RawLock<P> for McsTimepub<P> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn is_held(&self) -> bool {
         !self.tail.load(Relaxed).is_null()
     }
 
-    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        if let Some(node) = holder.filter(|_| self.is_locked()) {
-            // SAFETY: the holder's node is in the queue, and nobody else runs.
-            unsafe { node.as_ref() }.next.store(ptr::null_mut(), Relaxed);
-            self.tail.store(node.as_ptr(), Relaxed);
-        }
+    unsafe fn keep_only(&self, node: NonNull<Self::Node>) {
+        // SAFETY: the holder's node is in the queue, and nobody else runs.
+        unsafe { node.as_ref() }.next.store(ptr::null_mut(), Relaxed);
+        self.tail.store(node.as_ptr(), Relaxed);
     }
 }
 
@@ -355,6 +373,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::api::RawLock;
 
     const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
 
@@ -411,5 +430,19 @@ mod tests {
             }
         });
         assert!(!lock.is_locked());
+    }
+
+    #[test]
+    fn a_waiter_that_yields_has_said_that_it_is_away() {
+        let node = TimepubNode::<Native>::new();
+        let mut pauses = Patience::new::<Native>();
+        let now = present::<Native>();
+        node.publish(now);
+        while !pauses.yields() {
+            node.pause(&mut pauses, u32::MAX);
+            assert_eq!(node.time.load(Relaxed), now, "it was here all the time");
+        }
+        node.pause(&mut pauses, u32::MAX);
+        assert_eq!(node.time.load(Relaxed), AWAY);
     }
 }

@@ -1,5 +1,5 @@
-//! MCS-try: an MCS lock whose waiters unlink themselves when their deadline passes, so that those who gave up cost a
-//! release nothing.
+//! MCS-try: an MCS lock whose waiters unlink themselves when their deadline passes, so that they cost a release
+//! nothing.
 //!
 //! Michael L. Scott and William N. Scherer III, "Scalable queue-based spin locks with timeout", PPoPP 2001; the idea of
 //! a doubly linked queue, in which a leaver may have to wait for a neighbour's next few steps, is from there.
@@ -28,15 +28,15 @@
 //! - I2: `tail` is null or the last node of the queue. A node leaves `tail` by a locker's swap, or by a CAS of its owner's
 //!   to its predecessor, or, of a releaser's, to null.
 //! - I3: `next` of a node that is not last is null only while the one behind it, or a leaver on behalf of that one, is
-//!   about to write it. Whoever is about to keeps the node in the queue: its owner neither releases nor leaves before
+//!   about to write it. That thread keeps the node in the queue: its owner neither releases nor leaves before
 //!   (`detach`).
-//! - I4: `prev` of a waiter is its predecessor, for whoever has the waiter's latch; the predecessor is not recycled
+//! - I4: `prev` of a waiter is its predecessor, for the thread that has the waiter's latch; the predecessor is not recycled
 //!   then: to leave or to release, its owner needs that latch.
-//! - I5: a waiter is granted the lock by who has the latches of both its predecessor and itself. Its own passes to
+//! - I5: the thread that grants a waiter the lock has the latches of both its predecessor and the waiter. Its own passes to
 //!   it with the lock, so that a grant is the granter's last access. A waiter that has taken its latch itself has not
 //!   been granted the lock.
-//! - I6: latches are waited for from the front of the queue to its end only; who has one and wants that of its
-//!   predecessor gives up both where that is taken. So nobody waits in a circle.
+//! - I6: latches are waited for from the front of the queue to its end only; a thread that has one and wants that of its
+//!   predecessor gives up both where that is taken. So there is no circle of waiting threads.
 //!
 //! # Ordering
 //!
@@ -54,22 +54,22 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, Native, Platform, PoolNode};
 
 use super::node_lock::NodeLock;
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Behind, Owner, Patience, WaitPolicy};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{self, Behind, Owner, Patience, Wait, WaitPolicy};
 
 /// What is known of MCS-try.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "mcs-try",
     family: Family::Queue,
-    fairness: "FIFO",
+    order: Order::Fifo,
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "leaves the queue",
+    timed: Timed::Leaves("the queue"),
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "scott01",
         text: "Scott, Scherer: Scalable queue-based spin locks with timeout. PPoPP 2001",
@@ -79,6 +79,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "Leavers latch the nodes around them instead of negotiating with their owners.",
     avoid: "mcs-try-spin: more threads than CPUs (a preempted waiter stops everybody). mcs-try-stp: very short critical \
             sections with more threads than CPUs (every hand-off may have to wake a sleeper).",
+    ..Descriptor::MUTEX
 };
 
 /// A queue node.
@@ -94,7 +95,7 @@ pub struct TryNode<P: Platform> {
     spare: P::U32,
     /// The successor; written by it, and by leavers.
     next: P::Ptr<TryNode<P>>,
-    /// A waiter's predecessor; written by the owner, and by leavers who have the latch.
+    /// A waiter's predecessor; written by the owner, and by leavers that have the latch.
     prev: P::Ptr<TryNode<P>>,
 }
 
@@ -169,7 +170,7 @@ pub struct McsTry<P: Platform, W> {
     policy: PhantomData<W>,
 }
 
-const _: () = assert!(size_of::<McsTry<Native, wait::Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<McsTry<Native, wait::Spin>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, W> core::fmt::Debug for McsTry<P, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -189,11 +190,11 @@ impl<P: Platform, W: WaitPolicy<P>> McsTry<P, W> {
     /// Ends the queue before `node`, if nobody is behind it: at `end`, its predecessor or null.
     #[inline(always)]
     fn cut_off(&self, node: NonNull<TryNode<P>>, end: *mut TryNode<P>) -> bool {
-        // ORDER: Release is E1 or E2. Acquire is E2: who left from behind `node` has done with it.
+        // ORDER: Release is E1 or E2. Acquire is E2: the waiter that left from behind `node` has done with it.
         self.tail.compare_exchange(node.as_ptr(), end, AcqRel, Relaxed).is_ok()
     }
 
-    /// Ends the queue before `node`, or returns who is behind it.
+    /// Ends the queue before `node`, or returns the node behind it.
     fn detach(&self, node: NonNull<TryNode<P>>, end: *mut TryNode<P>) -> Option<NonNull<TryNode<P>>> {
         let mut patience = Patience::new::<P>();
         loop {
@@ -204,7 +205,7 @@ impl<P: Platform, W: WaitPolicy<P>> McsTry<P, W> {
             if self.cut_off(node, end) {
                 return None;
             }
-            // I3: somebody is about to write `next`, or leaves.
+            // I3: a thread is about to write `next`, or leaves.
             patience.pause::<P>();
         }
     }
@@ -221,7 +222,7 @@ impl<P: Platform, W: WaitPolicy<P>> McsTry<P, W> {
             Self::bridge(pred, succ);
             ahead.unlatch();
         } else {
-            // Cleared before somebody can find `pred` at the end of the queue.
+            // Cleared before a thread can find `pred` at the end of the queue.
             ahead.next.store(ptr::null_mut(), Relaxed); // ORDER: E2 publishes it.
             ahead.unlatch();
             // I3: `pred` stays until we are out, or have written its `next` again.
@@ -263,18 +264,24 @@ impl<P: Platform, W: WaitPolicy<P>> McsTry<P, W> {
     }
 }
 
-impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for McsTry<P, W> {
+// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
+unsafe impl<P: Platform, W: WaitPolicy<P>> NodeLock for McsTry<P, W> {
+    type Platform = P;
     type Node = TryNode<P>;
 
+    fn empty() -> Self {
+        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    }
+
     #[inline(always)]
-    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool {
         // SAFETY: the caller's, and fresh.
         unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }
 
-    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+    fn queue_up(&self, node: NonNull<Self::Node>, wait: &Wait) -> bool {
         // ORDER: Release is E2 (and the initialisation of our node); Acquire is E1 and E2.
         let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) else {
             return true; // Released since our first attempt.
@@ -286,38 +293,15 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for McsTry<P, W> {
         let before = unsafe { pred.as_ref() };
         let ahead = before.owner.get::<W>();
         before.next.store(node.as_ptr(), Release); // ORDER: E3.
-        if W::wait_at(&mine.word, &Behind::new(ahead, &mine.owner), deadline).is_err() && self.leave(node) {
+        if W::wait_at(&mine.word, &Behind::new(ahead, &mine.owner), wait).is_err() && self.leave(node) {
             return false;
         }
         mine.unlatch(); // I5.
         true
     }
-}
-
-// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
-unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for McsTry<P, W> {
-    type Token = NonNull<TryNode<P>>;
-
-    fn new() -> Self {
-        Self { tail: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
-    }
 
     #[inline(always)]
-    fn lock(&self) -> Self::Token {
-        self.acquire()
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<Self::Token> {
-        self.acquire_free()
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire_until(deadline)
-    }
-
-    #[inline(always)]
-    unsafe fn unlock(&self, node: Self::Token) {
+    unsafe fn release(&self, node: NonNull<Self::Node>) {
         // SAFETY: the holder's node (I1). ORDER: Relaxed: `pass_on` reads it again.
         let alone = unsafe { node.as_ref() }.next.load(Relaxed).is_null();
         if alone && self.cut_off(node, ptr::null_mut()) {
@@ -328,26 +312,25 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for McsTry<P, W> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn is_held(&self) -> bool {
         !self.tail.load(Relaxed).is_null()
     }
 
-    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        if let Some(node) = holder.filter(|_| self.is_locked()) {
-            // SAFETY: the holder's node is in the queue, and nobody else runs.
-            let holder = unsafe { node.as_ref() };
-            holder.next.store(ptr::null_mut(), Relaxed);
-            holder.latch.store(0, Relaxed);
-            self.tail.store(node.as_ptr(), Relaxed);
-        }
+    unsafe fn keep_only(&self, node: NonNull<Self::Node>) {
+        // SAFETY: the holder's node is in the queue, and nobody else runs.
+        let holder = unsafe { node.as_ref() };
+        holder.next.store(ptr::null_mut(), Relaxed);
+        holder.latch.store(0, Relaxed);
+        self.tail.store(node.as_ptr(), Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::Clock;
+    use lockwork_platform::{Clock, Deadline, Pool};
 
     use super::*;
+    use crate::api::RawLock;
     use crate::wait::Spin;
 
     const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };

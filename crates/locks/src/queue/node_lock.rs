@@ -1,82 +1,188 @@
-//! What the locks have in common whose holder keeps a queue node: it comes from the pool, is tried with, and else lines up.
+//! A queue lock whose holder keeps its queue node: such a lock says how a node enters and leaves its queue, and is a
+//! [`RawLock`] by that.
 
-use core::ptr::{self, NonNull};
+use core::hint;
+use core::ptr::NonNull;
 
-use lockwork_platform::{Deadline, Platform, PoolNode};
+use lockwork_platform::{Deadline, Platform, Pool, PoolNode};
 
-use crate::api::RawLock;
-use crate::wait::{endless, registered};
+use crate::api::{RawLock, address};
+use crate::knobs::Knobs;
+use crate::wait::{Returning, Wait, endless};
 
-/// A lock that is acquired with a queue node, which is its token.
-pub trait NodeLock<P: Platform>: RawLock<P, Token = NonNull<Self::Node>> + Sized {
+/// A lock that is acquired with a queue node from the pool, which is its token. All-zero memory is an unlocked lock.
+///
+/// # Safety
+///
+/// Implementations guarantee what [`RawLock`] asks, between an acquisition ([`NodeLock::acquire_fast`],
+/// [`NodeLock::queue_up`]) and the matching [`NodeLock::release`].
+pub unsafe trait NodeLock: Send + Sync + Sized {
+    /// The machine. Not a parameter, for then other crates could make a lock of this one a `NodeLock`, and the
+    /// implementation of [`RawLock`] below would not be the only one for it.
+    type Platform: Platform;
     /// A queue node.
-    type Node: PoolNode<P>;
+    type Node: PoolNode<Self::Platform>;
+
+    /// An unlocked lock.
+    fn empty() -> Self;
+
+    /// See [`RawLock::configure`].
+    #[inline]
+    fn take_knobs(&self, knobs: &Knobs) {
+        let _ = knobs;
+    }
 
     /// Acquires with `node`, which is the caller's and fresh, if there is no queue.
-    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool;
+    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool;
 
-    /// Lines up with `node`, which is the caller's and fresh, and waits, as a thread that is registered as a waiter.
-    /// Returns whether it was granted the lock; if the deadline was first, the node is no longer the caller's.
-    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool;
+    /// Lines up with `node`, which is the caller's and fresh, and waits. Returns whether it was granted the lock; if the
+    /// deadline was first, the node is no longer the caller's.
+    fn queue_up(&self, node: NonNull<Self::Node>, wait: &Wait) -> bool;
 
-    /// [`NodeLock::queue_up`], known as a waiter for `address`.
-    #[cold]
-    fn queue_up_for(
+    /// Whether a thread that gave up leaves its node in the queue, and [`NodeLock::come_back`] goes on with it.
+    const RETURNS: bool = false;
+
+    /// Goes on waiting where the thread gave up, at `left`: the node that it lined up with, or the one that
+    /// [`Returning::leaves`] was told. The word that it waits on is to be taken up first. Returns its node if it was granted the
+    /// lock; else it has given up again.
+    #[doc(hidden)]
+    fn come_back(
         &self,
-        address: usize,
-        node: NonNull<Self::Node>,
-        deadline: Option<Deadline>,
+        left: NonNull<Self::Node>,
+        returning: &mut Returning<Self::Platform, Self::Node>,
+        wait: &Wait,
     ) -> Option<NonNull<Self::Node>> {
-        // From before it is in the queue: a child of `fork` must be able to find every node of a ghost.
-        let granted = registered::<P, _>(address, || self.queue_up(node, deadline));
-        granted.then_some(node)
+        let _ = (left, returning, wait);
+        unreachable!("who gives up leaves no node behind")
     }
 
-    /// [`NodeLock::queue_up`], for as long as it takes.
+    /// [`NodeLock::queue_up`], of a thread that may give up: it goes on where it gave up before, if it did and its node is still
+    /// in the queue. `fresh` is the caller's.
+    #[cold]
+    #[inline(never)]
+    fn queue_up_again(&self, fresh: NonNull<Self::Node>, wait: &Wait) -> Option<NonNull<Self::Node>> {
+        if !Self::RETURNS {
+            return self.queue_up(fresh, wait).then_some(fresh);
+        }
+        Returning::run(
+            address(self),
+            wait,
+            fresh,
+            |wait| self.queue_up(fresh, wait).then_some(fresh),
+            |left, returning, wait| self.come_back(left, returning, wait),
+        )
+    }
+
+    /// Hands the lock over, or frees it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`RawLock::unlock`]; the node is no longer the caller's.
+    unsafe fn release(&self, node: NonNull<Self::Node>);
+
+    /// See [`RawLock::is_locked`].
+    fn is_held(&self) -> bool;
+
+    /// Makes `holder` the only node of a locked lock.
+    ///
+    /// # Safety
+    ///
+    /// As for [`RawLock::forget_waiters`], with the holder's node.
+    unsafe fn keep_only(&self, holder: NonNull<Self::Node>);
+
+    /// See [`RawLock::dispose`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline]
+    unsafe fn reset(&self) {}
+
+    /// [`NodeLock::queue_up`], for as long as it takes, as a lock that stands for itself.
     #[cold]
     fn queue_up_endlessly(&self, node: NonNull<Self::Node>) -> NonNull<Self::Node> {
-        endless(self.queue_up_for(self.address(), node, None))
+        let granted = Wait::run::<Self::Platform, _>(address(self), None, |wait| {
+            self.queue_up(node, wait).then_some(node)
+        });
+        // The compiler must not see that this returns its argument: it would keep a register for it across this call, and
+        // save that register on the fast path, too.
+        hint::black_box(endless(granted))
+    }
+}
+
+// SAFETY: the contract of `NodeLock`.
+unsafe impl<L: NodeLock> RawLock<L::Platform> for L {
+    type Token = NonNull<L::Node>;
+
+    fn new() -> Self {
+        L::empty()
     }
 
-    /// What waiters are known to wait for.
-    #[inline(always)]
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
+    fn configure(&self, knobs: &Knobs) {
+        self.take_knobs(knobs);
     }
 
-    /// See [`RawLock::lock`].
     #[inline(always)]
-    fn acquire(&self) -> NonNull<Self::Node> {
-        let node = P::alloc_node();
-        if self.acquire_at_once(node) { node } else { self.queue_up_endlessly(node) }
+    fn lock(&self) -> Self::Token {
+        let node = L::Platform::alloc_node();
+        if self.acquire_fast(node) { node } else { self.queue_up_endlessly(node) }
     }
 
-    /// See [`RawLock::try_lock`].
-    #[inline(always)]
-    fn acquire_free(&self) -> Option<NonNull<Self::Node>> {
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Token> {
         // Read first: a failing attempt would take the line from the holder.
-        if self.is_locked() {
+        if self.is_held() {
             return None;
         }
-        let node = P::alloc_node();
-        if self.acquire_at_once(node) {
+        let node = L::Platform::alloc_node();
+        if self.acquire_fast(node) {
             return Some(node);
         }
         // SAFETY: never published.
-        unsafe { P::free_node(node) };
+        unsafe { L::Platform::free_node(node) };
         None
     }
 
-    /// See [`RawLock::try_lock_until`].
-    #[inline(always)]
-    fn acquire_until(&self, deadline: Deadline) -> Option<NonNull<Self::Node>> {
-        self.acquire_for(self.address(), Some(deadline))
+    fn lock_slow(&self, wait: &Wait) -> Option<Self::Token> {
+        self.lock_with(wait)
     }
 
-    /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
+    /// One node for both paths.
+    fn lock_with(&self, wait: &Wait) -> Option<Self::Token> {
+        let node = L::Platform::alloc_node();
+        if wait.deadline.is_none() {
+            return (self.acquire_fast(node) || self.queue_up(node, wait)).then_some(node);
+        }
+        if self.acquire_fast(node) { Some(node) } else { self.queue_up_again(node, wait) }
+    }
+
+    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
+        let node = L::Platform::alloc_node();
+        if self.acquire_fast(node) {
+            return Some(node);
+        }
+        Wait::run::<L::Platform, _>(address(self), Some(deadline), |wait| self.queue_up_again(node, wait))
+    }
+
     #[inline(always)]
-    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<NonNull<Self::Node>> {
-        let node = P::alloc_node();
-        if self.acquire_at_once(node) { Some(node) } else { self.queue_up_for(address, node, deadline) }
+    unsafe fn unlock(&self, node: Self::Token) {
+        // SAFETY: the caller's contract.
+        unsafe { self.release(node) };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.is_held()
+    }
+
+    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
+        if let Some(holder) = holder.filter(|_| self.is_held()) {
+            // SAFETY: the caller's contract.
+            unsafe { self.keep_only(holder) };
+        }
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.reset() };
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Dave Dice, "Brief announcement: a partitioned ticket lock", SPAA 2011. A waiter polls the slot that its number falls on,
 //! so a release disturbs only the waiters on one slot. Deviations: the slots are made when a third thread comes, and
-//! until then the lock is a ticket lock; an acquisition first tries to draw exactly the number that is being served.
+//! given back when nobody waits; without them the lock is a ticket lock. So a lock that is free, and perhaps freed without being
+//! destroyed, keeps no memory. An acquisition first tries to draw exactly the number that is being served.
 //!
-//! Properties: FIFO; 16 bytes a lock, and a line for each slot (8 by default) once a holder and two waiters have met;
-//! nothing a waiter. Waiting: spin. A drawn number cannot be given back, so a timed acquisition polls `try_lock`: it
+//! Properties: FIFO; 16 bytes a lock, and a line for each slot (8 by default) from when a holder and two waiters meet until
+//! nobody waits; nothing a waiter. Waiting: spin. A drawn number cannot be given back, so a timed acquisition polls `try_lock`: it
 //! stands in no line, and starves for as long as there is always somebody in line. Avoid the lock with more threads
 //! than CPUs: a preempted waiter whose number comes up stops everybody for its whole time slice.
 //!
@@ -17,7 +18,7 @@
 //!                    not partitioned                 partitioned
 //! serving            the number that is served       the holder's number
 //! number n waits     until `serving` is n            until `grant` of slot n modulo the number of slots is n
-//! unlocked           serving == next                 the grant of the slot of `next` is `next`
+//! unlocked           serving == next                 never
 //! ```
 //!
 //! Numbers are counted modulo 2^31 and kept times two. Only equality and small differences are looked at, so wrapping
@@ -27,11 +28,12 @@
 //!
 //! - I1: a number is drawn by one thread: `next` changes by atomic additions only.
 //! - I2: the holder is the thread that drew the number that was served last. Only it serves another.
-//! - I3: the lock is partitioned once, by the thread that published the slots, in the step that draws its number k.
+//! - I3: the lock is partitioned by the thread that published the slots, in the step that draws its number k.
 //!   Numbers up to k wait for `serving`, later ones on slots. The slots are unsettled until k holds the lock: a release
 //!   before that serves by `serving`, whether it sees that the lock is partitioned or not, and every later one by a
-//!   slot.
-//! - I4: a release touches nothing after the one store that serves the next number: the lock may be gone.
+//!   slot, but the last: a release that finds nobody in line makes the lock whole again in the same step, takes the slots
+//!   out, and serves by `serving`. So slots are looked at by holders and by threads in line, and there as long as one is.
+//! - I4: a release touches nothing of the lock after the one store that serves the next number: the lock may be gone.
 //! - I5: a grant is overwritten after as many numbers as there are slots: no number finds the one of 2^31 numbers ago.
 //!
 //! # Ordering
@@ -48,30 +50,30 @@ use lockwork_platform::{
 };
 
 use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
 use crate::competitive::backoff::Delay;
 use crate::competitive::poll;
-use crate::wait::{Patience, registered};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{Patience, Wait};
 
 /// What is known of the partitioned ticket lock.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "ptl",
     family: Family::Queue,
-    fairness: "FIFO",
+    order: Order::Fifo,
     bytes: 16,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "polls, without a place in the queue",
+    timed: Timed::Polls("without a place in the queue"),
+    proofs: &[Proof { source: file!(), by: &["ptl, two slots at once"] }],
     citation: Citation {
         key: "dice11",
         text: "Dice: Brief announcement: a partitioned ticket lock. SPAA 2011",
     },
     summary: "a ticket lock whose waiters are spread over several cache lines",
     properties: "FIFO without queue nodes. A release costs those waiters a cache miss that share a slot with the next. A lock \
-                 that two threads have waited for at once has 512 bytes of slots.",
-    deviations: "Slots are made when they are needed, and before that it is a ticket lock.",
+                 for which two threads wait at once has 512 bytes of slots until nobody waits.",
+    deviations: "Slots are made when they are needed, and otherwise it is a ticket lock.",
     avoid: "More threads than CPUs (a preempted waiter stops everybody), and timed acquisitions of a saturated lock \
             (they may starve).",
+    ..Descriptor::MUTEX
 };
 
 /// Slots of a lock by itself.
@@ -93,8 +95,8 @@ const TIMED_DELAY: u32 = 64;
 struct Slot<P: Platform> {
     /// The last number that was served here; written by releasers, read by waiters.
     grant: P::U32,
-    /// Whose slot it is, by the lock's address.
-    owner: P::U32,
+    /// Whose slot it is: the lock's address.
+    owner: P::Usize,
     /// Whether all numbers wait on slots (I3), the same in all slots; the holder's.
     settled: P::Data<bool>,
 }
@@ -111,7 +113,8 @@ impl<P: Platform, const N: usize> core::fmt::Debug for Slots<P, N> {
 
 impl<P: Platform, const N: usize> PoolNode<P> for Slots<P, N> {
     fn new() -> Self {
-        let slot = |_| Slot { grant: P::U32::new(NONE), owner: P::U32::new(0), settled: P::Data::new(false) };
+        let slot =
+            |_| Slot { grant: P::U32::new(NONE), owner: P::Usize::new(0), settled: P::Data::new(false) };
         Self(core::array::from_fn(slot))
     }
 }
@@ -122,19 +125,15 @@ impl<P: Platform, const N: usize> Slots<P, N> {
         &self.0[(number / DRAW) as usize % N]
     }
 
-    fn is_owned_by(&self, identity: u32) -> bool {
-        self.0[0].owner.load(Relaxed) == identity
-    }
-
-    fn set_owner(&self, identity: u32) {
-        self.0.iter().for_each(|slot| slot.owner.store(identity, Relaxed));
+    fn is_of(&self, address: usize) -> bool {
+        self.0[0].owner.load(Relaxed) == address
     }
 
     /// From now on all numbers wait on slots.
     ///
     /// # Safety
     ///
-    /// The caller holds the lock, or nobody else uses the slots.
+    /// The caller holds the lock.
     unsafe fn settle(&self) {
         for slot in &self.0 {
             // SAFETY: the caller's contract.
@@ -151,11 +150,11 @@ pub struct Ptl<P: Platform, const N: usize = SLOTS, const CROWD: u32 = 2> {
     next: P::U32,
     /// See the module's documentation; written by the holder.
     serving: P::U32,
-    /// Null until they are needed. Those of another lock, if this one is a copy of it.
+    /// Null unless they are needed. Those of another lock, if this one is a copy that was made of it when it was locked.
     slots: P::Ptr<Slots<P, N>>,
 }
 
-const _: () = assert!(size_of::<Ptl<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Ptl<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, const N: usize, const CROWD: u32> core::fmt::Debug for Ptl<P, N, CROWD> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -179,38 +178,13 @@ impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
         ptr::from_ref(self) as usize
     }
 
-    /// What slots know their lock by: 32 bits that are different for locks less than 32 GiB apart.
-    fn identity(&self) -> u32 {
-        (self.address() >> 3) as u32
-    }
-
     /// Draws the number that is served, if it is the next one.
     #[inline(always)]
-    fn draw_served(&self) -> bool {
-        let next = self.next.load(Acquire); // ORDER: E2.
-        if next & PARTITIONED != 0 {
-            return self.draw_granted(next);
-        }
+    fn acquire_fast(&self) -> bool {
+        // What a partitioned lock says is no number that is served. ORDER: Relaxed: slots are not looked at.
+        let next = self.next.load(Relaxed);
         // Read first: a failing CAS would take the line from the holder. ORDER: E1.
         self.serving.load(Acquire) == next && self.draw(next)
-    }
-
-    /// As [`Ptl::draw_served`], of a partitioned lock.
-    #[cold]
-    fn draw_granted(&self, next: u32) -> bool {
-        let number = next & !PARTITIONED;
-        let drawn = match self.own_slots() {
-            // ORDER: E3.
-            Some(slots) => slots.of(number).grant.load(Acquire) == number && self.draw(next),
-            None => {
-                self.forget_slots(next);
-                return self.draw_served();
-            }
-        };
-        if drawn {
-            self.serving.store(number, Relaxed);
-        }
-        drawn
     }
 
     /// Draws the number of `next`, if nobody has.
@@ -219,29 +193,19 @@ impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
         self.next.compare_exchange(next, next.wrapping_add(DRAW), Relaxed, Relaxed).is_ok()
     }
 
-    /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
-    #[cold]
-    pub(crate) fn lock_for(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        // Before the number is drawn: a child of `fork` must be able to find every number of a ghost.
-        registered::<P, _>(address, || match deadline {
-            None => {
-                self.line_up();
-                true
-            }
-            Some(_) => {
-                let mut delay = Delay::new::<P>(TIMED_DELAY);
-                poll::<P>(deadline, || self.draw_served(), |_| delay.pause::<P>())
-            }
-        })
+    /// Lines up, or, with a deadline, polls. Whether the lock was acquired.
+    fn acquire_slow(&self, deadline: Option<Deadline>) -> bool {
+        if deadline.is_none() {
+            self.line_up();
+            return true;
+        }
+        let mut delay = Delay::new::<P>(TIMED_DELAY);
+        poll::<P>(deadline, || self.acquire_fast(), |_| delay.pause::<P>())
     }
 
     /// Draws a number and waits for it.
     fn line_up(&self) {
-        let next = self.next.load(Acquire); // ORDER: E2.
-        if next & PARTITIONED != 0 && self.own_slots().is_none() {
-            self.forget_slots(next);
-            return self.line_up();
-        }
+        let next = self.next.load(Relaxed);
         // Less than nobody, if others have come and gone since `next` was read.
         let in_line = next.wrapping_sub(self.serving.load(Relaxed)) as i32 / DRAW as i32;
         if next & PARTITIONED == 0 && in_line >= CROWD as i32 && self.partition() {
@@ -249,10 +213,9 @@ impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
         }
         let drawn = self.next.fetch_add(DRAW, Acquire); // ORDER: E2.
         let number = drawn & !PARTITIONED;
-        if drawn & PARTITIONED == 0 {
-            return self.wait_for(number);
-        }
-        let slot = self.slots().of(number);
+        let slots = if drawn & PARTITIONED == 0 { None } else { self.own_slots() };
+        let Some(slots) = slots else { return self.wait_for(number) };
+        let slot = slots.of(number);
         let mut patience = Patience::new::<P>();
         // ORDER: E3.
         while slot.grant.load(Acquire) != number {
@@ -276,10 +239,10 @@ impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
         if !self.slots.load(Relaxed).is_null() {
             return false;
         }
-        let fresh = P::alloc_node::<Slots<P, N>>();
-        // SAFETY: nobody else knows of them yet, and they are the lock's afterwards.
+        let Some(fresh) = P::try_alloc_node::<Slots<P, N>>() else { return false };
+        // SAFETY: nobody else knows of them yet, and they are the lock's until we have held it (I3).
         let slots = unsafe { fresh.as_ref() };
-        slots.set_owner(self.identity());
+        slots.0[0].owner.store(self.address(), Relaxed);
         // ORDER: Relaxed: nobody looks before the lock is partitioned (E2).
         if self.slots.compare_exchange(ptr::null_mut(), fresh.as_ptr(), Relaxed, Relaxed).is_err() {
             // SAFETY: never published.
@@ -294,77 +257,73 @@ impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
         true
     }
 
-    /// The slots of a partitioned lock, by a thread that has found before that they are the lock's own.
+    /// The slots of a partitioned lock, for a thread in line. Those of another lock are none: this one is a copy.
     #[inline(always)]
-    fn slots(&self) -> &Slots<P, N> {
-        // SAFETY: I3: published by those who partitioned it (E2), and there until `dispose`.
-        match unsafe { self.slots.load(Relaxed).as_ref() } {
-            Some(slots) => slots,
-            None => unreachable!("a lock is partitioned after its slots were published"),
-        }
-    }
-
-    /// The lock's own slots, if there are any. Those of another are not: this lock is a copy.
     fn own_slots(&self) -> Option<&Slots<P, N>> {
-        // SAFETY: null, or the lock's until `dispose`, or of a lock that this one is a copy of. Pool memory stays readable.
+        // SAFETY: I3: the lock's as long as the caller is in line; or pool memory, which stays readable.
         let slots = unsafe { self.slots.load(Relaxed).as_ref() }?;
-        if !slots.is_owned_by(self.identity()) {
-            if P::locks_are_copied() {
-                return None;
-            }
-            slots.set_owner(self.identity()); // It was moved.
-        }
-        Some(slots)
-    }
-
-    /// Makes a copy, which was made of an unlocked lock in the state `next`, a lock without slots.
-    #[cold]
-    fn forget_slots(&self, next: u32) {
-        let number = next & !PARTITIONED;
-        if self.next.compare_exchange(next, number, Relaxed, Relaxed).is_ok() {
-            self.slots.store(ptr::null_mut(), Relaxed);
-            // Last: nobody has the lock before.
-            self.serving.store(number, Relaxed);
-        }
+        slots.is_of(self.address()).then_some(slots)
     }
 
     /// Serves the number after the holder's `number`, in a partitioned lock.
     #[cold]
     fn pass_on(&self, number: u32) {
         let next = number.wrapping_add(DRAW);
-        let slot = self.slots().of(next);
+        let array = self.slots.load(Relaxed);
+        // SAFETY: I3: published by those who partitioned it (E2), and there while there is a holder.
+        let Some(slots) = (unsafe { array.as_ref() }) else {
+            unreachable!("a lock is partitioned after its slots were published")
+        };
         // SAFETY: the holder's.
-        if unsafe { slot.settled.get() } {
-            slot.grant.store(next, Release); // ORDER: E3.
-        } else {
+        if !unsafe { slots.of(next).settled.get() } {
             self.serving.store(next, Release); // ORDER: E1.
+        } else if !self.make_whole(array, next) {
+            slots.of(next).grant.store(next, Release); // ORDER: E3.
         }
     }
-}
 
-impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
-    /// After `fork`: leaves nobody in line but the holder, if there is one.
-    fn settle(&self, is_locked: bool) {
-        let number = self.serving.load(Relaxed);
-        let next = if is_locked { number.wrapping_add(DRAW) } else { number };
-        let mut partitioned = 0;
-        // A ghost may have made them without partitioning the lock.
-        if let Some(slots) = self.own_slots() {
-            // SAFETY: nobody else runs.
-            unsafe { slots.settle() };
-            slots.0.iter().for_each(|slot| slot.grant.store(NONE, Relaxed));
-            if !is_locked {
-                slots.of(next).grant.store(next, Relaxed);
-                self.serving.store(next.wrapping_sub(DRAW), Relaxed);
-            }
-            partitioned = PARTITIONED;
+    /// Serves `next` by `serving`, and gives the slots back, if nobody is in line behind the holder, who is the caller.
+    fn make_whole(&self, slots: *mut Slots<P, N>, next: u32) -> bool {
+        // Read first: a failing CAS would take the line from those who come. ORDER: Relaxed: who draws learns nothing by it.
+        if self.next.load(Relaxed) != next | PARTITIONED
+            || self.next.compare_exchange(next | PARTITIONED, next, Relaxed, Relaxed).is_err()
+        {
+            return false;
         }
-        self.next.store(next | partitioned, Relaxed);
+        // Until now nobody could publish others. ORDER: Relaxed: who publishes others comes after it, by the exchange.
+        self.slots.store(ptr::null_mut(), Relaxed);
+        self.serving.store(next, Release); // ORDER: E1. I4.
+        if let Some(slots) = NonNull::new(slots) {
+            // SAFETY: I3: nobody else knows of them.
+            unsafe { P::free_node(slots) };
+        }
+        true
+    }
+
+    /// After `fork`: leaves nobody in line but the holder, if there is one; with `free` there is none.
+    fn settle(&self, free: bool) {
+        let mut number = self.serving.load(Relaxed);
+        let mut is_locked = !free && self.next.load(Relaxed) != number;
+        let own = self.own_slots().is_some();
+        let slots = NonNull::new(self.slots.swap(ptr::null_mut(), Relaxed)).filter(|_| own);
+        if let Some(slots) = slots {
+            let coming = number.wrapping_add(DRAW);
+            // A ghost was about to hold the lock.
+            // SAFETY: I3: the lock's.
+            if unsafe { slots.as_ref() }.of(coming).grant.load(Relaxed) == coming {
+                number = coming;
+                is_locked = false;
+            }
+            // SAFETY: nobody else runs.
+            unsafe { P::free_node(slots) };
+        }
+        self.serving.store(number, Relaxed);
+        self.next.store(if is_locked { number.wrapping_add(DRAW) } else { number }, Relaxed);
     }
 
     /// Frees a lock that no living thread holds or waits for, after `fork`.
     pub(crate) fn reset(&self) {
-        self.settle(false);
+        self.settle(true);
     }
 }
 
@@ -377,25 +336,22 @@ unsafe impl<P: Platform, const N: usize, const CROWD: u32> RawLock<P> for Ptl<P,
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        if !self.draw_served() {
-            self.lock_for(self.address(), None);
-        }
-    }
-
-    #[inline]
     fn try_lock(&self) -> Option<()> {
-        self.draw_served().then_some(())
+        self.acquire_fast().then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.draw_served() || self.lock_for(self.address(), Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.acquire_slow(wait.deadline).then_some(())
+    }
+
+    fn lock_with(&self, wait: &Wait) -> Option<()> {
+        self.lock_slow(wait)
     }
 
     #[inline(always)]
     unsafe fn unlock(&self, (): ()) {
         let number = self.serving.load(Relaxed);
-        // ORDER: E2. Who partitions the lock only now waits for `serving`, as do all before it (I3).
+        // ORDER: E2. A thread that partitions the lock only now waits for `serving`, as do all before it (I3).
         if self.next.load(Acquire) & PARTITIONED == 0 {
             self.serving.store(number.wrapping_add(DRAW), Release); // ORDER: E1.
         } else {
@@ -404,35 +360,12 @@ unsafe impl<P: Platform, const N: usize, const CROWD: u32> RawLock<P> for Ptl<P,
     }
 
     fn is_locked(&self) -> bool {
-        let next = self.next.load(Acquire); // ORDER: E2.
-        if next & PARTITIONED == 0 {
-            return self.serving.load(Relaxed) != next;
-        }
-        let number = next & !PARTITIONED;
-        // A copy is one of an unlocked lock.
-        self.own_slots().is_some_and(|slots| slots.of(number).grant.load(Relaxed) != number)
+        // A partitioned lock is locked, and serves no odd number.
+        self.serving.load(Relaxed) != self.next.load(Relaxed)
     }
 
     unsafe fn forget_waiters(&self, _holder: Option<()>) {
-        self.settle(self.is_locked());
-    }
-
-    unsafe fn dispose(&self) {
-        let own = self.own_slots().is_some();
-        let slots = NonNull::new(self.slots.swap(ptr::null_mut(), Relaxed)).filter(|_| own);
-        self.next.store(0, Relaxed);
-        self.serving.store(0, Relaxed);
-        if let Some(slots) = slots {
-            // SAFETY: unlinked, and nobody else knows of them.
-            unsafe { P::free_node(slots) };
-        }
-    }
-}
-
-impl<P: Platform, const N: usize, const CROWD: u32> Drop for Ptl<P, N, CROWD> {
-    fn drop(&mut self) {
-        // SAFETY: `&mut self`: nobody else uses the lock.
-        unsafe { self.dispose() };
+        self.settle(false);
     }
 }
 

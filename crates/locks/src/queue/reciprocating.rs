@@ -20,7 +20,7 @@
 //! arrivals == the holder's node held, nobody has come since it found the lock free
 //! arrivals → a2 ─succ→ a1 ─succ→ (one of the above)     those who have come since, the last on top
 //!
-//! holder ─succ→ s2 ─succ→ s1    the rest of the segment: who is served next
+//! holder ─succ→ s2 ─succ→ s1    the rest of the segment, which is served next
 //! ```
 //!
 //! `end` goes from holder to holder: the address under the segment's lowest node, where the segment ends. It is
@@ -33,9 +33,9 @@
 //! - I2: whoever swaps a node out of `arrivals` keeps it in its node's `succ` and is the only one that grants to it. HELD
 //!   is kept as null.
 //! - I3: a node is recycled once: by the release of its owner's acquisition, or by the releaser that was told it was
-//!   abandoned. Nobody but its one granter, who must come first, ever looks into another thread's node.
+//!   abandoned. Only its one granter, which must come first, ever looks into another thread's node.
 //! - I4: all nodes of a segment were pushed before it was taken off, and a former holder's node is recycled only after
-//!   it was taken off with what lies upon it. So within a segment `end` is nobody's `succ` but the lowest node's,
+//!   it was taken off with what lies upon it. So within a segment only the lowest node's `succ` is `end`,
 //!   even if it has been recycled and pushed again.
 //!
 //! # Ordering
@@ -51,22 +51,23 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Deadline, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, Native, Platform, PoolNode};
 
 use super::node_lock::NodeLock;
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::wait::{self, Grant, WaitPolicy};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{self, Grant, Returning, Wait, WaitPolicy};
 
 /// What is known of the reciprocating lock.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "reciprocating",
     family: Family::Queue,
-    fairness: "bounded bypass: each other thread overtakes a waiter at most once",
+    order: Order::BoundedBypass,
+    order_note: "each other thread overtakes a waiter at most once",
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in the queue",
+    timed: Timed::GivesUp("in the queue"),
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "dice25",
         text: "Dice, Kogan: Reciprocating locks. PPoPP 2025 (arXiv 2501.02380)",
@@ -76,12 +77,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "The wait element comes from a pool and carries the holder's context; waiters can give up at a \
                  deadline and are skipped.",
     avoid: "Strict FIFO order. reciprocating-spin: more threads than CPUs (a preempted waiter stops everybody).",
+    ..Descriptor::MUTEX
 };
 
 /// A wait element.
 #[repr(C)]
 pub struct RecNode<P: Platform> {
-    /// Whom the owner serves next; written by the owner.
+    /// The one that the owner serves next; written by the owner.
     succ: P::Ptr<RecNode<P>>,
     /// Where the segment ends; written by the granter, then the owner's. Of an owner that found the lock free, and
     /// therefore was not granted it, the segment ends with its own node, and nothing is written here.
@@ -119,7 +121,7 @@ struct Context<P: Platform> {
 }
 
 impl<P: Platform> Context<P> {
-    /// What the holder whose node this is knows, or whoever goes on behalf of the node's owner.
+    /// What the holder whose node this is knows, or the releaser that goes on behalf of the node's owner.
     ///
     /// # Safety
     ///
@@ -135,7 +137,7 @@ impl<P: Platform> Context<P> {
         }
     }
 
-    /// The context of whoever was granted the lock with this node, or goes on behalf of its owner.
+    /// The context of the thread that was granted the lock with this node, or that goes on behalf of its owner.
     fn granted(node: &RecNode<P>) -> Self {
         let (succ, end) = (node.succ.load(Relaxed), node.end.load(Relaxed));
         // The lowest node (I4): the segment was replaced by HELD when it was taken off.
@@ -163,7 +165,7 @@ pub struct Reciprocating<P: Platform, W> {
     policy: PhantomData<W>,
 }
 
-const _: () = assert!(size_of::<Reciprocating<Native, wait::Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Reciprocating<Native, wait::Spin>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, W> core::fmt::Debug for Reciprocating<P, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -187,7 +189,7 @@ impl<P: Platform, W: WaitPolicy<P>> Reciprocating<P, W> {
         self.arrivals.compare_exchange(end, ptr::null_mut(), Release, Relaxed).is_ok()
     }
 
-    /// Hands the lock to the next who has not given up, or frees it, on behalf of `node`.
+    /// Hands the lock to the next waiter that has not given up, or frees it, on behalf of `node`.
     #[cold]
     fn pass_on(&self, mut node: NonNull<RecNode<P>>) {
         // SAFETY: the holder's node.
@@ -199,11 +201,11 @@ impl<P: Platform, W: WaitPolicy<P>> Reciprocating<P, W> {
                     unsafe { P::free_node(node) };
                     return;
                 }
-                // ORDER: Acquire is E2. Not Release: whoever finds HELD looks into nothing.
+                // ORDER: Acquire is E2. Not Release: a thread that finds HELD looks into nothing.
                 succ = self.arrivals.swap(held::<P>(), Acquire);
             }
             let Some(next) = NonNull::new(succ) else {
-                unreachable!("somebody has come, or the CAS succeeds")
+                unreachable!("a waiter has come, or the CAS succeeds")
             };
             // SAFETY: I2 and I3: initialised (E2), and not recycled before we have granted it.
             let waiter = unsafe { next.as_ref() };
@@ -221,16 +223,22 @@ impl<P: Platform, W: WaitPolicy<P>> Reciprocating<P, W> {
     }
 }
 
-impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Reciprocating<P, W> {
+// SAFETY: the lock is held by one thread at a time (I1, I2), and E1 and E3 order the sections.
+unsafe impl<P: Platform, W: WaitPolicy<P>> NodeLock for Reciprocating<P, W> {
+    type Platform = P;
     type Node = RecNode<P>;
 
+    fn empty() -> Self {
+        Self { arrivals: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    }
+
     #[inline(always)]
-    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool {
         // ORDER: Acquire is E1. Not Release: nobody looks into the node of a holder that has not waited (I3).
         self.arrivals.compare_exchange(ptr::null_mut(), node.as_ptr(), Acquire, Relaxed).is_ok()
     }
 
-    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+    fn queue_up(&self, node: NonNull<Self::Node>, wait: &Wait) -> bool {
         // SAFETY: our node lives until it is granted and released, or abandoned.
         let ours = unsafe { node.as_ref() };
         // ORDER: Release is E2; Acquire is E1 and E2.
@@ -241,38 +249,33 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Reciprocating<P, W> {
         if below != held::<P>() {
             ours.succ.store(below, Relaxed); // I2. ORDER: only ours, or E4 publishes it.
         }
-        if W::wait(&ours.word, deadline).is_err() {
+        if W::wait(&ours.word, wait).is_err() {
             return false;
         }
         Context::granted(ours).keep_in(ours);
         true
     }
-}
 
-// SAFETY: the lock is held by one thread at a time (I1, I2), and E1 and E3 order the sections.
-unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Reciprocating<P, W> {
-    type Token = NonNull<RecNode<P>>;
+    const RETURNS: bool = true;
 
-    fn new() -> Self {
-        Self { arrivals: P::Ptr::new(ptr::null_mut()), policy: PhantomData }
+    fn come_back(
+        &self,
+        node: NonNull<Self::Node>,
+        returning: &mut Returning<P, Self::Node>,
+        wait: &Wait,
+    ) -> Option<NonNull<Self::Node>> {
+        // SAFETY: ours again, until it is granted and released, or abandoned.
+        let ours = unsafe { node.as_ref() };
+        // ORDER: E3 where it has been granted.
+        if let Some(wait) = returning.take_up(&ours.word, wait) {
+            W::wait(&ours.word, &wait).ok()?;
+        }
+        Context::granted(ours).keep_in(ours);
+        Some(node)
     }
 
     #[inline(always)]
-    fn lock(&self) -> Self::Token {
-        self.acquire()
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<Self::Token> {
-        self.acquire_free()
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire_until(deadline)
-    }
-
-    #[inline(always)]
-    unsafe fn unlock(&self, node: Self::Token) {
+    unsafe fn release(&self, node: NonNull<Self::Node>) {
         // SAFETY: the holder's node.
         let Context { succ, end } = unsafe { Context::of(node) };
         if succ.is_null() && self.release_last(end) {
@@ -283,25 +286,24 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Reciprocating<P, W> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn is_held(&self) -> bool {
         !self.arrivals.load(Relaxed).is_null()
     }
 
-    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        if let Some(node) = holder.filter(|_| self.is_locked()) {
-            let alone = Context { succ: ptr::null_mut(), end: held::<P>() };
-            // SAFETY: the holder's node, and nobody else runs.
-            alone.keep_in(unsafe { node.as_ref() });
-            self.arrivals.store(held::<P>(), Relaxed);
-        }
+    unsafe fn keep_only(&self, node: NonNull<Self::Node>) {
+        let alone = Context { succ: ptr::null_mut(), end: held::<P>() };
+        // SAFETY: the holder's node, and nobody else runs.
+        alone.keep_in(unsafe { node.as_ref() });
+        self.arrivals.store(held::<P>(), Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::Clock;
+    use lockwork_platform::{Clock, Deadline};
 
     use super::*;
+    use crate::api::RawLock;
     use crate::wait::Spin;
 
     const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
@@ -327,6 +329,7 @@ mod tests {
         assert!(lock.try_lock_until(PAST).is_none());
         // SAFETY: nobody else uses this lock.
         unsafe { lock.forget_waiters(Some(token)) };
+        lockwork_platform::bookmarks::forget(crate::api::address(&lock), size_of_val(&lock));
         assert!(lock.is_locked() && lock.try_lock().is_none());
         // SAFETY: locked above.
         unsafe { lock.unlock(token) };

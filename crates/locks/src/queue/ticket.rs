@@ -35,7 +35,7 @@
 //! - E1: `unlock`'s store of `serving` (Release) → the load of the thread that finds its number there
 //!   (Acquire): the critical section. `next` publishes nothing: all its accesses are Relaxed.
 //!
-//! # Why `draw_served` is right
+//! # Why `acquire_fast` is right
 //!
 //! It reads `serving` = s, moves `next` from s to s + 1, and reads `serving` again.
 //!
@@ -53,23 +53,22 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, Native, Platform};
+use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Native, Platform};
 
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::api::{RawLock, address};
 use crate::competitive::backoff::Delay;
 use crate::competitive::{self, poll};
-use crate::wait::{Patience, registered};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::wait::{Patience, Wait};
 
 /// What is known of the ticket lock.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "ticket",
     family: Family::Queue,
-    fairness: "FIFO",
+    order: Order::Fifo,
     bytes: 8,
-    bytes_per_waiter: 0,
-    holder_node: false,
-    timed: "polls, without a place in the queue",
+    timed: Timed::Polls("without a place in the queue"),
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "reed79",
         text: "Reed, Kanodia: Synchronization with eventcounts and sequencers. CACM 22(2), 1979",
@@ -79,17 +78,18 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "No proportional back-off; the uncontended path draws by compare-and-swap.",
     avoid: "More threads than CPUs (a preempted waiter stops everybody), many waiters, and timed \
             acquisitions of a saturated lock (they may starve).",
+    ..Descriptor::MUTEX
 };
 
 /// What is known of libslock's ticket lock.
-pub const LIBSLOCK: Algorithm = Algorithm {
+pub const LIBSLOCK: Descriptor = Descriptor {
     name: "ticket-ls",
     citation: competitive::LIBSLOCK,
     summary: "draw a number, and look whether it is served, the less often the longer the line before it",
     properties: "FIFO without queue nodes. Those far back in the line disturb the holder little, and come late if it \
                  moves fast.",
     deviations: "The uncontended path draws by compare-and-swap; waiters yield after a while, near or far.",
-    ..ALGORITHM
+    ..DESCRIPTOR
 };
 
 /// The longest delay of a timed acquisition between two attempts, in pauses. Short: it competes
@@ -120,8 +120,8 @@ impl<P: Platform> Serving<P> {
 
 /// How those in line wait.
 pub trait Patrons<P: Platform>: Debug + Send + Sync + 'static {
-    /// Waits until `number` is served in the lock at `address`.
-    fn wait(address: usize, serving: &Serving<P>, number: u32);
+    /// Waits until `number` is served, for the lock and among those that `wait` says.
+    fn wait(wait: &Wait, serving: &Serving<P>, number: u32);
 
     /// The lock that was at `address` serves `number`. It may be gone.
     #[inline(always)]
@@ -135,8 +135,8 @@ pub trait Patrons<P: Platform>: Debug + Send + Sync + 'static {
 pub struct Watching;
 
 impl<P: Platform> Patrons<P> for Watching {
-    fn wait(_address: usize, serving: &Serving<P>, number: u32) {
-        let mut patience = Patience::new::<P>();
+    fn wait(wait: &Wait, serving: &Serving<P>, number: u32) {
+        let mut patience = Patience::among::<P>(wait.others);
         while serving.before(number) != 0 {
             patience.pause::<P>();
         }
@@ -148,10 +148,10 @@ impl<P: Platform> Patrons<P> for Watching {
 pub struct Proportional;
 
 impl<P: Platform> Patrons<P> for Proportional {
-    fn wait(_address: usize, serving: &Serving<P>, number: u32) {
+    fn wait(wait: &Wait, serving: &Serving<P>, number: u32) {
         /// Pauses for each of those before, if there are several: libslock's 512 cycles. Next in line is a quarter.
         const EACH: u32 = 4;
-        let mut patience = Patience::new::<P>();
+        let mut patience = Patience::among::<P>(wait.others);
         loop {
             P::prefetch_write(ptr::from_ref(serving));
             match serving.before(number) {
@@ -173,7 +173,7 @@ pub struct Ticket<P: Platform, W = Watching> {
     patrons: PhantomData<W>,
 }
 
-const _: () = assert!(size_of::<Ticket<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Ticket<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, W> Debug for Ticket<P, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -195,12 +195,12 @@ impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
     /// Draws `served`, if that is the next number, and so acquires the lock if `served` was read from `serving`.
     /// See the module's documentation. Waits, if it must, for `address`: this lock, or one that it is a part of.
     #[inline(always)]
-    fn draw_served(&self, address: usize, served: u32) -> bool {
+    fn acquire_fast(&self, address: usize, served: u32) -> bool {
         if self.next.compare_exchange(served, served.wrapping_add(1), Relaxed, Relaxed).is_err() {
             return false;
         }
         if self.serving.before(served) != 0 {
-            registered::<P, _>(address, || self.wait_for(served));
+            Wait::run::<P, _>(address, None, |wait| self.wait_for(wait, served));
         }
         true
     }
@@ -210,38 +210,28 @@ impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
         self.serving.number.load(Relaxed)
     }
 
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
-    }
-
     /// As [`RawLock::try_lock`], for `address`.
     #[inline(always)]
     pub(crate) fn try_lock_for(&self, address: usize) -> bool {
-        // ORDER: Relaxed: `draw_served` reads again.
+        // ORDER: Relaxed: `acquire_fast` reads again.
         let served = self.served();
         // Read first: a failing CAS would take the line from the holder.
-        self.next.load(Relaxed) == served && self.draw_served(address, served)
+        self.next.load(Relaxed) == served && self.acquire_fast(address, served)
     }
 
     #[cold]
-    fn wait_for(&self, number: u32) {
-        W::wait(self.address(), &self.serving, number);
+    fn wait_for(&self, wait: &Wait, number: u32) {
+        W::wait(&Wait { address: address(self), ..*wait }, &self.serving, number);
     }
 
-    /// Acquires, known as a waiter for `address`: this lock, or one that it is a part of.
-    #[cold]
-    pub(crate) fn lock_for(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        // Before the number is drawn: a child of `fork` must be able to find every number of a ghost.
-        registered::<P, _>(address, || match deadline {
-            None => {
-                self.wait_for(self.next.fetch_add(1, Relaxed));
-                true
-            }
-            Some(_) => {
-                let mut delay = Delay::new::<P>(TIMED_DELAY);
-                poll::<P>(deadline, || self.try_lock_for(address), |_| delay.pause::<P>())
-            }
-        })
+    /// Draws a number and waits for it; with a deadline, only one that is served. Whether the lock was acquired.
+    fn line_up(&self, wait: &Wait) -> bool {
+        if wait.deadline.is_none() {
+            self.wait_for(wait, self.next.fetch_add(1, Relaxed));
+            return true;
+        }
+        let mut delay = Delay::new::<P>(TIMED_DELAY);
+        poll::<P>(wait.deadline, || self.try_lock_for(wait.address), |_| delay.pause::<P>())
     }
 
     /// How many wait behind the holder, who is the caller.
@@ -270,27 +260,29 @@ unsafe impl<P: Platform, W: Patrons<P>> RawLock<P> for Ticket<P, W> {
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        // ORDER: Relaxed: `draw_served` reads again.
-        if !self.draw_served(self.address(), self.served()) {
-            self.lock_for(self.address(), None);
-        }
+    fn lock_fast(&self) -> Option<()> {
+        // ORDER: Relaxed: `acquire_fast` reads again.
+        self.acquire_fast(address(self), self.served()).then_some(())
     }
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
-        self.try_lock_for(self.address()).then_some(())
+        self.try_lock_for(address(self)).then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.try_lock().is_some() || self.lock_for(self.address(), Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.line_up(wait).then_some(())
+    }
+
+    fn lock_with(&self, wait: &Wait) -> Option<()> {
+        self.lock_slow(wait)
     }
 
     #[inline(always)]
     unsafe fn unlock(&self, (): ()) {
         // ORDER: Relaxed: only the holder writes it (I2). Release is E1.
         let next = self.served().wrapping_add(1);
-        let address = self.address();
+        let address = address(self);
         self.serving.number.store(next, Release);
         W::announce(address, next);
     }
@@ -307,22 +299,30 @@ unsafe impl<P: Platform, W: Patrons<P>> RawLock<P> for Ticket<P, W> {
 }
 
 #[cfg(test)]
+impl<W> Ticket<Native, W> {
+    /// A lock that serves one number, and has another to be drawn next.
+    pub(super) fn at(serving: u32, next: u32) -> Self {
+        let lock = Self::unlocked();
+        lock.serving.number.store(serving, Relaxed);
+        lock.next.store(next, Relaxed);
+        lock
+    }
+}
+
+#[cfg(test)]
 mod tests {
     extern crate std;
 
     use std::thread;
 
-    use lockwork_platform::Clock;
+    use lockwork_platform::{Clock, Deadline};
 
     use super::*;
 
     const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
 
     fn at(serving: u32, next: u32) -> Ticket<Native> {
-        let lock = Ticket::unlocked();
-        lock.serving.number.store(serving, Relaxed);
-        lock.next.store(next, Relaxed);
-        lock
+        Ticket::at(serving, next)
     }
 
     fn state(lock: &Ticket<Native>) -> (u32, u32) {
@@ -361,7 +361,7 @@ mod tests {
         let lock = at(u32::MAX, 1);
         assert!(lock.is_locked());
         assert!(lock.try_lock().is_none());
-        assert!(!lock.draw_served(lock.address(), u32::MAX));
+        assert!(!lock.acquire_fast(address(&lock), u32::MAX));
     }
 
     #[test]
@@ -392,7 +392,7 @@ mod tests {
         // 6 holds the lock. A thread that read `serving` = 7 exactly 2^32 numbers ago goes on now.
         let lock = at(6, 7);
         thread::scope(|scope| {
-            let late = scope.spawn(|| lock.draw_served(lock.address(), 7));
+            let late = scope.spawn(|| lock.acquire_fast(address(&lock), 7));
             while lock.next.load(Relaxed) != 8 {
                 thread::yield_now();
             }

@@ -32,12 +32,13 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, AtomicInt, Native, Platform};
 
 use super::ticket::{self, Patrons, Serving, Ticket};
-use crate::catalogue::{Algorithm, Citation};
-use crate::wait::Patience;
+use crate::describe::{Citation, Descriptor, Proof};
+use crate::wait::{Patience, Wait};
 
 /// What is known of TWA.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "twa",
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "dice19twa",
         text: "Dice, Kogan: TWA: ticket locks augmented with a waiting array. Euro-Par 2019",
@@ -47,15 +48,15 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "The uncontended path draws by compare-and-swap.",
     avoid: "More threads than CPUs (a preempted waiter stops everybody), and timed acquisitions of a saturated lock \
             (they may starve).",
-    ..ticket::ALGORITHM
+    ..ticket::DESCRIPTOR
 };
 
 /// The ticket lock with a waiting array.
 pub type Twa<P> = Ticket<P, WaitingArray>;
 
-const _: () = assert!(size_of::<Twa<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Twa<Native>>() == DESCRIPTOR.bytes);
 
-/// Who has at most so many before it watches `serving`.
+/// A waiter with at most so many before it watches `serving`.
 const NEAR: u32 = 1;
 
 /// Waiting on a word of the array until the number is nearly served.
@@ -63,10 +64,10 @@ const NEAR: u32 = 1;
 pub struct WaitingArray;
 
 impl<P: Platform> Patrons<P> for WaitingArray {
-    fn wait(address: usize, serving: &Serving<P>, number: u32) {
-        let mut patience = Patience::new::<P>();
+    fn wait(wait: &Wait, serving: &Serving<P>, number: u32) {
+        let mut patience = Patience::among::<P>(wait.others);
         if serving.before(number) > NEAR {
-            P::shared_word(address, number, |word| {
+            P::shared_word(wait.address, number, |word| {
                 loop {
                     let seen = word.load(Acquire); // ORDER: E2.
                     if serving.before(number) <= NEAR {
@@ -93,12 +94,14 @@ impl<P: Platform> Patrons<P> for WaitingArray {
 
 #[cfg(test)]
 mod tests {
+    use lockwork_platform::{Cells, SharedWords};
     extern crate std;
 
     use std::thread;
 
     use super::*;
     use crate::api::RawLock;
+    use crate::limited::limited;
 
     #[test]
     fn releases_call_the_thread_that_is_next_but_one() {
@@ -112,6 +115,43 @@ mod tests {
             unsafe { lock.unlock(()) };
             assert!(count(number + 2) > before);
         }
+    }
+
+    /// The numbers wrap around in front of, among and behind those that wait on words of the array.
+    fn serves_a_line_across_the_wrap_around() {
+        const WAITERS: u32 = 5;
+        for start in (0..=WAITERS + 1).map(|before| 0_u32.wrapping_sub(before)) {
+            let lock = Twa::<Native>::at(start, start);
+            let () = lock.lock();
+            let served = <Native as Cells>::U32::new(0);
+            thread::scope(|scope| {
+                for place in 0..WAITERS {
+                    scope.spawn({
+                        let (lock, served) = (&lock, &served);
+                        move || {
+                            let () = lock.lock();
+                            assert_eq!(served.fetch_add(1, Relaxed), place, "the place in line");
+                            // SAFETY: locked above.
+                            unsafe { lock.unlock(()) };
+                        }
+                    });
+                    // The place in line is the order in which they come.
+                    while lock.line() != place + 1 {
+                        thread::yield_now();
+                    }
+                }
+                // SAFETY: locked above.
+                unsafe { lock.unlock(()) };
+            });
+            assert_eq!(served.load(Relaxed), WAITERS);
+            assert!(!lock.is_locked());
+            assert_eq!(lock.served(), start.wrapping_add(WAITERS + 1));
+        }
+    }
+
+    #[test]
+    fn a_line_across_the_wrap_around_is_served_in_order() {
+        limited(serves_a_line_across_the_wrap_around);
     }
 
     #[test]

@@ -17,17 +17,17 @@
 //!   take one of them from the active threads. The releases that leave few active threads wake it.
 //! - A thread that finds too many active ones looks again for a while, with growing delays, before it becomes passive.
 //! - Active threads that wait by spin-then-park spin for as long as it takes to wake all the others, since their number is
-//!   bounded. With a plain budget the active set can fall into a convoy of sleepers that lasts for ever (see `in_crowd`).
+//!   bounded. With a plain budget the active set can fall into a convoy of sleepers that lasts for ever (see `Wait::among`).
 //! - Joining is exact: a CAS, instead of a check and an increment.
 //! - A thread that was admitted out of turn counts itself in, but waits for another to leave before it asks for the lock.
 //! - The thresholds shrink on machines with fewer than ten CPUs (see `knobs`).
-//! - GCR-NUMA (section 5 of the paper): the node queues and their turn are one cohort lock, whose pass limit is how many
-//!   passive threads of a node are admitted in a row; the node of the last one admitted is the preferred one.
+//! - GCR-NUMA (section 5 of the paper): the preferred node changes after `turn` acquisitions, to the next that has passive
+//!   threads. While none of the preferred node is passive, threads of all nodes are eligible.
 //! - Timed acquisition: a passive thread leaves the queue, an active one the count.
 //!
 //! # State
 //!
-//! The lock itself, and a pointer to [`Restriction`], null until contention is seen for the first time.
+//! The lock itself, and the word of a [`Restriction`], which it gets when contention is seen.
 //!
 //! # Invariants
 //!
@@ -36,40 +36,48 @@
 //! - I2: `ingress − egress` = threads that counted themselves in and have neither released the lock nor given up. Only
 //!   the holder writes `egress`.
 //! - I3: a first passive thread that sleeps has moved `approved` to `TOP_PARKED` or `JOINED_PARKED` before it looked at
-//!   the number of active threads for the last time; whoever lowers that number looks at `approved` afterwards. One of
-//!   them sees the other, so no wake-up is lost.
+//!   the number of active threads, and by node at whose turn it is, for the last time; a thread that lowers that number, ends a
+//!   turn or leaves a line empty looks at `approved` afterwards. One of them sees the other, so no wake-up is lost.
+//! - I4: a thread uses the state (see `state`) from before it becomes active or passive until it has given up, or has released
+//!   the lock. So nobody uses it only when nobody is counted in, nobody passive, and no counted thread holds the lock:
+//!   then it may go to another lock, and this one is as one that was never restricted. `counted` says whose holder it is.
 //!
 //! # Ordering
 //!
-//! - E1: the CAS that publishes `Restriction` (Release) → the load of the pointer (Acquire): its settings.
+//! - E1: as E1 and E2 of `state::claim`: the settings.
 //! - E2: I3 is a store-load race: the releases put a light barrier between their write and their read, the thread that
-//!   goes to sleep a heavy one. So does a thread that gives up: it races with a release for who is the last to leave.
+//!   goes to sleep a heavy one. So does a thread that gives up: it races with a release to be the last to leave.
 //! - E3: exclusion and the order of critical sections are the inner lock's; the wrapper adds nothing to them.
 
 use core::marker::PhantomData;
-use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::ptr;
 
-use lockwork_platform::{AtomicCell, Deadline, Platform};
+use lockwork_platform::{Deadline, Platform};
 
-pub use super::knobs::{KNOBS, Knob, Knobs, NUMA_KNOBS};
+use super::knobs::{KNOBS, NUMA_KNOBS};
 pub use super::passive::{ByNode, Passive, Together};
 pub use super::restriction::Restriction;
 use super::restriction::wake;
 use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::knobs::BaseKnobs;
-use crate::wait::{SCRATCH, in_crowd, registered};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+pub use crate::knobs::Knobs;
+use crate::state::{Lazy, State as _};
+use crate::wait::{Wait, endless};
 
 /// What is known of GCR.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "gcr",
     family: Family::Restriction,
-    fairness: "long-term: passive threads are admitted in FIFO order, at least one every `promote` acquisitions",
+    order: Order::LongTerm,
+    order_note: "passive threads are admitted in FIFO order, at least one every `promote` acquisitions",
     bytes: 8,
     bytes_per_waiter: 64,
-    holder_node: false,
-    timed: "gives up in either set",
+    timed: Timed::GivesUp("in either set"),
+    proofs: &[
+        Proof { source: file!(), by: &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)"] },
+        Proof { source: "restrict/restriction.rs", by: &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)"] },
+        Proof { source: "restrict/passive.rs", by: &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)"] },
+    ],
     citation: Citation {
         key: "dice19",
         text: "Dice, Kogan: Avoiding scalability collapse by restricting concurrency. EuroSys 2019",
@@ -80,18 +88,23 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "Contention is detected on contended acquisitions only; the first passive thread sleeps after \
                  spinning; the thresholds shrink on machines with fewer than ten CPUs.",
     avoid: "Short-term fairness: a passive thread may wait for thousands of acquisitions of others.",
+    largest_inner: usize::MAX,
+    knobs: KNOBS,
+    ..Descriptor::MUTEX
 };
 
 /// What is known of GCR by NUMA node.
-pub const NUMA: Algorithm = Algorithm {
+pub const NUMA: Descriptor = Descriptor {
     name: "gcr-numa",
-    fairness: "long-term: passive threads are admitted in FIFO order within a node, the nodes take turns",
+    order: Order::LongTerm,
+    order_note: "passive threads are admitted in FIFO order within a node, the nodes take turns",
     summary: "GCR that prefers the threads of one NUMA node for a time",
     properties: "As gcr, with the threads that compete mostly of one NUMA node, which spares the lock's data transfers. \
                  Another 64 bytes of state, and 64 for each node that has passive threads.",
     deviations: "As gcr; the preferred node changes after so many admissions (`turn`), not after so many acquisitions.",
     avoid: "One NUMA node: there it is gcr with a costlier queue.",
-    ..ALGORITHM
+    knobs: NUMA_KNOBS,
+    ..DESCRIPTOR
 };
 
 /// A lock with its restriction, wherever the caller keeps the parts: the algorithm is in the provided methods.
@@ -103,20 +116,25 @@ pub trait Restricted<P: Platform>: Sized {
 
     /// The lock that is wrapped.
     fn inner(&self) -> &Self::Inner;
-    /// Null, or the state that the lock got at its first contention. Changed by the provided methods only.
-    fn state(&self) -> &P::Ptr<State<P, Self>>;
+    /// The state that the lock gets when it is contended. Changed by the provided methods only.
+    fn state(&self) -> &Lazy<P, State<P, Self>>;
     /// What the state is made with.
     fn knobs(&self) -> &Knobs;
 
     /// Acquires.
     #[inline(always)]
     fn acquire(&self) -> Token<P, Self> {
-        at_once(self).unwrap_or_else(|| acquire_in_the_end(self))
+        acquire_fast(self).unwrap_or_else(|| acquire_endlessly(self))
     }
 
     /// Acquires, or gives up at the deadline.
     fn acquire_until(&self, deadline: Deadline) -> Option<Token<P, Self>> {
-        at_once(self).or_else(|| acquire_slow(self, Some(deadline)))
+        acquire_fast(self).or_else(|| acquire_until(self, Some(deadline)))
+    }
+
+    /// Acquires as `wait` says, as a part of what that is for.
+    fn acquire_with(&self, wait: &Wait) -> Option<Token<P, Self>> {
+        acquire_fast(self).or_else(|| acquire_slow(self, wait))
     }
 
     /// Acquires if the inner lock is free, whoever is passive.
@@ -132,10 +150,10 @@ pub trait Restricted<P: Platform>: Sized {
     /// As [`RawLock::unlock`].
     #[inline(always)]
     unsafe fn release(&self, token: Token<P, Self>) {
-        match restriction(self) {
+        match self.state().peek().filter(|state| state.counts(address(self))) {
             // SAFETY: the caller's contract.
             None => unsafe { self.inner().unlock(token) },
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller's contract. I4.
             Some(state) => unsafe { release_counted(self, state, token) },
         }
     }
@@ -148,7 +166,7 @@ pub trait Restricted<P: Platform>: Sized {
     unsafe fn forget(&self, holder: Option<Token<P, Self>>) {
         // SAFETY: the caller's contract.
         unsafe { self.inner().forget_waiters(holder) };
-        if let Some(state) = restriction(self) {
+        if let Some(state) = self.state().own() {
             // SAFETY: as above.
             unsafe { state.forget_waiters(self.inner().is_locked()) };
         }
@@ -162,15 +180,8 @@ pub trait Restricted<P: Platform>: Sized {
     unsafe fn dispose(&self) {
         // SAFETY: the caller's contract.
         unsafe { self.inner().dispose() };
-        // ORDER: Relaxed: the caller comes after all users.
-        if let Some(state) = NonNull::new(self.state().swap(ptr::null_mut(), Relaxed)) {
-            // SAFETY: pool memory that is the lock's until it is freed below.
-            let kept = unsafe { state.as_ref() };
-            // SAFETY: the caller's contract.
-            unsafe { kept.dispose() };
-            // SAFETY: unlinked, and nobody else knows of it.
-            unsafe { P::free_node(state) };
-        }
+        // SAFETY: as above.
+        unsafe { self.state().dispose() };
     }
 }
 
@@ -185,119 +196,96 @@ fn address<P: Platform, S: Restricted<P>>(lock: &S) -> usize {
     ptr::from_ref(lock.inner()) as usize
 }
 
+/// Whether the lock seems to be restricted. What its word names may be another lock's state: that is looked at later.
 #[inline(always)]
-fn restriction<P: Platform, S: Restricted<P>>(lock: &S) -> Option<&State<P, S>> {
-    // SAFETY: null or pool memory that stays the lock's until `dispose`. ORDER: E1.
-    unsafe { lock.state().load(Acquire).as_ref() }
-}
-
-fn acquire_inner<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadline>) -> Option<Token<P, S>> {
-    match deadline {
-        None => Some(lock.inner().lock()),
-        Some(deadline) => lock.inner().try_lock_until(deadline),
-    }
+fn is_restricted<P: Platform, S: Restricted<P>>(lock: &S) -> bool {
+    lock.state().peek().is_some_and(Restriction::is_enabled)
 }
 
 /// Acquires if nothing is restricted and nobody in the way.
 #[inline(always)]
-fn at_once<P: Platform, S: Restricted<P>>(lock: &S) -> Option<Token<P, S>> {
-    if restriction(lock).is_some_and(Restriction::is_enabled) { None } else { lock.inner().attempt() }
+fn acquire_fast<P: Platform, S: Restricted<P>>(lock: &S) -> Option<Token<P, S>> {
+    if is_restricted(lock) { None } else { lock.inner().lock_fast() }
 }
 
-/// The rest of an acquisition without a deadline: one call, so that the way without it needs no stack.
+/// The slow path without a deadline: one call, so that the fast path needs no stack.
 #[cold]
 #[inline(never)]
-fn acquire_in_the_end<P: Platform, S: Restricted<P>>(lock: &S) -> Token<P, S> {
-    match acquire_slow(lock, None) {
-        Some(token) => token,
-        None => unreachable!("an acquisition without a deadline ends with the lock"),
-    }
+fn acquire_endlessly<P: Platform, S: Restricted<P>>(lock: &S) -> Token<P, S> {
+    endless(acquire_until(lock, None))
 }
 
-/// Restricted, or somebody is in the way.
+/// The slow path of a lock that stands for itself.
 #[cold]
-fn acquire_slow<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadline>) -> Option<Token<P, S>> {
-    match restriction(lock) {
-        Some(state) if state.is_enabled() => acquire_restricted(lock, state, deadline),
-        _ => acquire_contended(lock, deadline),
+fn acquire_until<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadline>) -> Option<Token<P, S>> {
+    Wait::run::<P, _>(address(lock), deadline, |wait| acquire_slow(lock, wait))
+}
+
+/// Restricted, or somebody is in the way: is it time to restrict?
+fn acquire_slow<P: Platform, S: Restricted<P>>(lock: &S, wait: &Wait) -> Option<Token<P, S>> {
+    if is_restricted(lock) {
+        acquire_restricted(lock, wait, false)
+    } else if scan_is_due::<P>() && P::waiters_of(wait.address) >= lock.knobs().enabling_waiters::<P>() {
+        // Contention is here: this thread looks closely again.
+        P::set_thread_word(0);
+        acquire_restricted(lock, wait, true)
+    } else {
+        lock.inner().lock_with(wait)
     }
 }
 
-/// Not restricted, and somebody is in the way: is it time to restrict?
-fn acquire_contended<P: Platform, S: Restricted<P>>(
-    lock: &S,
-    deadline: Option<Deadline>,
-) -> Option<Token<P, S>> {
-    registered::<P, _>(address(lock), || {
-        if scan_is_due::<P>() && P::waiters_of(address(lock)) >= lock.knobs().enabling_waiters::<P>() {
-            acquire_restricted(lock, enable(lock), deadline)
-        } else {
-            acquire_inner(lock, deadline)
-        }
-    })
-}
-
+/// Acquires under restriction, if that is on, or is to be turned on.
 fn acquire_restricted<P: Platform, S: Restricted<P>>(
     lock: &S,
-    state: &State<P, S>,
-    deadline: Option<Deadline>,
+    wait: &Wait,
+    enables: bool,
 ) -> Option<Token<P, S>> {
     // POSIX: a timed acquisition does not fail on a free lock, even when its deadline has passed.
-    if let Some(token) = deadline.and_then(|_| lock.inner().try_lock()) {
+    if let Some(token) = wait.deadline.and_then(|_| lock.inner().try_lock()) {
         return Some(token);
     }
-    // From before this thread counts itself in until the count is the holder's: a child of another thread's `fork` must
-    // find the lock in the registry, or the count would stay too high there for ever.
-    registered::<P, _>(address(lock), || {
-        if !state.become_active(address(lock), deadline) {
-            return None;
-        }
-        let others = state.crowd();
-        let token = in_crowd::<P, _>(others, || acquire_inner(lock, deadline));
-        if token.is_some() {
-            // SAFETY: I1: we hold the lock.
-            unsafe { state.count_holder() };
-        } else {
-            state.give_up();
-        }
-        token
-    })
-}
-
-/// Turns restriction on, making the state if this is the first time.
-#[cold]
-fn enable<P: Platform, S: Restricted<P>>(lock: &S) -> &State<P, S> {
-    // Contention is here: this thread looks closely again.
-    P::set_thread_word(P::thread_word() & !SCRATCH);
-    let state = restriction(lock).unwrap_or_else(|| attach(lock));
-    state.enable();
-    state
-}
-
-fn attach<P: Platform, S: Restricted<P>>(lock: &S) -> &State<P, S> {
-    let fresh = P::alloc_node::<State<P, S>>();
-    // SAFETY: nobody else knows of `fresh` yet.
-    let state = unsafe { fresh.as_ref() };
-    // SAFETY: as above.
-    unsafe { state.configure(lock.knobs()) };
-    // ORDER: Release on success and Acquire on failure are E1.
-    match lock.state().compare_exchange(ptr::null_mut(), fresh.as_ptr(), AcqRel, Acquire) {
-        Ok(_) => state,
-        Err(there) => {
-            // SAFETY: never published, hence unused.
-            unsafe { state.dispose() };
-            // SAFETY: as above.
-            unsafe { P::free_node(fresh) };
-            // SAFETY: not null, and published by another thread.
-            unsafe { &*there }
-        }
+    let state = lock.state().enter_or(|state| state.configure(lock.knobs()));
+    if enables {
+        state.enable();
+    } else if !state.is_enabled() {
+        // I4: it was another lock's, or was turned off meanwhile.
+        state.claim().leave();
+        return lock.inner().lock_with(wait);
     }
+    let token = acquire_active(lock, state, wait);
+    if token.is_some() {
+        // SAFETY: I1: we hold the lock.
+        unsafe { state.count_holder(address(lock)) };
+    } else {
+        state.claim().leave(); // I4.
+    }
+    token
+}
+
+/// Acquires, as one of the active threads, when there is room among them.
+fn acquire_active<P: Platform, S: Restricted<P>>(
+    lock: &S,
+    state: &State<P, S>,
+    wait: &Wait,
+) -> Option<Token<P, S>> {
+    // The thread is registered from before it counts itself in until the count is the holder's: a child of another
+    // thread's `fork` must find the lock in the registry, or the count would stay too high there for ever.
+    if !state.become_active(wait) {
+        return None;
+    }
+    let token = lock.inner().lock_with(&wait.among(state.crowd()));
+    if token.is_none() {
+        state.give_up();
+    }
+    token
 }
 
 #[cold]
 #[inline(never)]
 unsafe fn release_counted<P: Platform, S: Restricted<P>>(lock: &S, state: &State<P, S>, token: Token<P, S>) {
-    let sleeper = state.release();
+    // SAFETY: I1: held, and counted.
+    let sleeper = unsafe { state.release() };
+    state.claim().leave(); // I4.
     // SAFETY: the caller's contract.
     unsafe { lock.inner().unlock(token) };
     wake::<P>(sleeper);
@@ -307,10 +295,10 @@ unsafe fn release_counted<P: Platform, S: Restricted<P>>(lock: &S, state: &State
 fn scan_is_due<P: Platform>() -> bool {
     const LONGEST_INTERVAL: u64 = 32;
     let word = P::thread_word();
-    let (interval, passed) = (((word & SCRATCH) >> 32).max(1), (word & 0xffff_ffff) + 1);
+    let (interval, passed) = ((word >> 32).max(1), (word & 0xffff_ffff) + 1);
     let due = passed >= interval;
     let (interval, passed) = if due { ((interval * 2).min(LONGEST_INTERVAL), 0) } else { (interval, passed) };
-    P::set_thread_word(word & !SCRATCH | interval << 32 | passed);
+    P::set_thread_word(interval << 32 | passed);
     due
 }
 
@@ -318,7 +306,7 @@ fn scan_is_due<P: Platform>() -> bool {
 #[repr(C)]
 pub struct Gcr<P: Platform, L: RawLock<P>, S: Passive<P> = Together> {
     inner: L,
-    state: P::Ptr<Restriction<P, S>>,
+    state: Lazy<P, Restriction<P, S>>,
     knobs: Knobs,
     platform: PhantomData<P>,
 }
@@ -333,7 +321,7 @@ impl<P: Platform, L: RawLock<P>, S: Passive<P>> Gcr<P, L, S> {
     /// An unlocked lock with these knobs.
     #[must_use]
     pub fn with_knobs(knobs: Knobs) -> Self {
-        Self { inner: L::new(), state: P::Ptr::new(ptr::null_mut()), knobs, platform: PhantomData }
+        Self { inner: L::new(), state: Lazy::new(), knobs, platform: PhantomData }
     }
 }
 
@@ -345,7 +333,7 @@ impl<P: Platform, L: RawLock<P>, S: Passive<P>> Restricted<P> for Gcr<P, L, S> {
         &self.inner
     }
     #[inline(always)]
-    fn state(&self) -> &P::Ptr<Restriction<P, S>> {
+    fn state(&self) -> &Lazy<P, Restriction<P, S>> {
         &self.state
     }
     fn knobs(&self) -> &Knobs {
@@ -368,7 +356,7 @@ unsafe impl<P: Platform, L: RawLock<P>, S: Passive<P>> RawLock<P> for Gcr<P, L, 
         Self::with_knobs(Knobs::default())
     }
 
-    fn configure(&self, knobs: &BaseKnobs) {
+    fn configure(&self, knobs: &Knobs) {
         self.inner.configure(knobs);
     }
 
@@ -380,6 +368,14 @@ unsafe impl<P: Platform, L: RawLock<P>, S: Passive<P>> RawLock<P> for Gcr<P, L, 
     #[inline(always)]
     fn try_lock(&self) -> Option<L::Token> {
         self.try_acquire()
+    }
+
+    fn lock_slow(&self, wait: &Wait) -> Option<L::Token> {
+        acquire_slow(self, wait)
+    }
+
+    fn lock_with(&self, wait: &Wait) -> Option<L::Token> {
+        self.acquire_with(wait)
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<L::Token> {

@@ -2,34 +2,10 @@
 
 use lockwork_platform::Platform;
 
-use crate::knobs::MOST_PASSES;
-
-/// The knobs as given; `None` = chosen for the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Knobs {
-    /// A thread that finds more active threads than this becomes passive.
-    pub active: Option<u32>,
-    /// The first passive thread joins when no more than this many are active.
-    pub join: Option<u32>,
-    /// Acquisitions between two unconditional admissions of a passive thread.
-    pub promote: Option<u32>,
-    /// Restriction begins when this many threads hold the lock or wait for it.
-    pub enable: Option<u32>,
-    /// Restriction ends when nobody is passive and no more than this many are active.
-    pub idle: Option<u32>,
-    /// Pauses, at most, between two looks of the first passive thread at the number of active ones.
-    pub check_max: Option<u32>,
-    /// Pauses of the first passive thread before it sleeps.
-    pub spin: Option<u32>,
-    /// Passive threads of one node that are admitted in a row (`gcr-numa` only).
-    pub turn: Option<u32>,
-}
-
-/// A knob of `gcr`.
-pub type Knob = crate::knobs::Knob<Knobs>;
+use crate::knobs::{Knob, Knobs};
 
 /// All knobs of `gcr-numa`.
-pub const NUMA_KNOBS: &[Knob] = &[
+pub(super) const NUMA_KNOBS: &[Knob] = &[
     Knob {
         name: "active",
         low: 0,
@@ -96,16 +72,16 @@ pub const NUMA_KNOBS: &[Knob] = &[
     Knob {
         name: "turn",
         low: 1,
-        high: MOST_PASSES,
-        default: "4",
-        meaning: "passive threads of one NUMA node that are admitted in a row",
+        high: 0x4000_0000,
+        default: "4096",
+        meaning: "acquisitions before the threads of another NUMA node are preferred",
         get: |knobs| knobs.turn,
         set: |knobs, value| knobs.turn = Some(value),
     },
 ];
 
 /// All knobs of `gcr`.
-pub const KNOBS: &[Knob] = NUMA_KNOBS.split_last().expect("not empty").1;
+pub(super) const KNOBS: &[Knob] = NUMA_KNOBS.split_last().expect("not empty").1;
 
 /// The knobs with every value settled.
 #[derive(Clone, Copy, Debug)]
@@ -116,28 +92,15 @@ pub(super) struct Settings {
     pub(super) idle: i32,
     pub(super) check_max: u32,
     pub(super) spin: u32,
+    pub(super) turn: u32,
 }
 
 impl Settings {
-    pub(super) const UNSET: Self = Self { active: 0, join: 0, promote: 1, idle: 0, check_max: 1, spin: 0 };
+    pub(super) const UNSET: Self =
+        Self { active: 0, join: 0, promote: 1, idle: 0, check_max: 1, spin: 0, turn: 1 };
 }
 
 impl Knobs {
-    /// `turn` where none is given.
-    pub(super) const TURN: u32 = 4;
-
-    /// Nothing given.
-    pub const NONE: Self = Self {
-        active: None,
-        join: None,
-        promote: None,
-        enable: None,
-        idle: None,
-        check_max: None,
-        spin: None,
-        turn: None,
-    };
-
     /// The paper's thresholds assume many more CPUs than active threads. On a smaller machine its four would
     /// already be over-subscription: here at most half of the CPUs are spent on one lock, and on two CPUs
     /// nobody waits inside the lock at all, where a spinning waiter could keep the holder from running.
@@ -155,6 +118,7 @@ impl Knobs {
             idle: self.idle.unwrap_or(2) as i32,
             check_max: self.check_max.unwrap_or(1 << 20),
             spin: self.spin.unwrap_or_else(P::spin_budget),
+            turn: self.turn.unwrap_or(4096),
         }
     }
 

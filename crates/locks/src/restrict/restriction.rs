@@ -1,34 +1,33 @@
-//! What GCR keeps for a contended lock: who is active, who is passive, and who may join.
+//! What GCR keeps for a contended lock: which threads are active, which are passive, and which may join.
 //!
 //! The invariants (I1 to I3) and ordering edges (E1, E2) are those of [`gcr`](super::gcr).
 
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
-use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, PoolNode};
+use lockwork_platform::{
+    AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, PoolNode, PooledState,
+};
 
-use super::knobs::{Knobs, Settings};
-use super::passive::{Passive, Together};
+use super::knobs::Settings;
+use super::passive::{APPROVED, JOINED_PARKED, Line, NONE, Passive, TOP_PARKED, Together};
 use crate::api::RawLock;
 use crate::competitive::backoff::Delay;
-use crate::hierarchical::part::Part;
-use crate::wait::poll_within;
+use crate::knobs::Knobs;
+use crate::state::{Claimed, State, take_back, take_free};
+use crate::wait::{Wait, poll_within};
 
-/// Nobody is admitted out of turn.
-const NONE: u32 = 0;
-/// The first passive thread may join.
-const APPROVED: u32 = 1;
-/// The first passive thread sleeps, or is about to, until it may join.
-const TOP_PARKED: u32 = 2;
-/// The first passive thread has joined, and sleeps, or is about to, until an active one has left.
-const JOINED_PARKED: u32 = 3;
+/// Of `asleep`: a thread that is the first of its line, and sleeps until it may join.
+const A_TOP: u32 = 1;
+/// Of `asleep`: one that has joined, and sleeps until an active one has left.
+const A_JOINED: u32 = 1 << 16;
 
 /// Pauses between two looks for room among the active threads, at most, for each CPU that somebody else may look on.
 const LOOK_EVERY: u32 = 4;
 
 /// The part of the state that one kind of thread writes, on a cache line of its own.
 #[repr(align(64))]
-struct Line<T>(T);
+struct Padded<T>(T);
 
 /// Read at every acquisition, written rarely: when a thread becomes passive, and when the first passive thread sleeps,
 /// looks or joins.
@@ -36,14 +35,9 @@ struct Gate<P: Platform, S: Passive<P>> {
     settings: P::Data<Settings>,
     /// 1 while restriction is on.
     enabled: P::U32,
-    /// The queue of passive threads: a lock whose holder is the first of them.
-    queue: S::Queue,
-    /// One more than the node that the last passive thread to be admitted ran on; 0 = none was yet.
-    preferred: P::U32,
-    /// `NONE`, `APPROVED`, `TOP_PARKED` or `JOINED_PARKED`.
-    approved: P::Futex,
-    /// Pauses between two looks at the number of active threads; only the first passive thread uses it.
-    next_check: P::U32,
+    /// First passive threads that sleep, as `A_TOP` and `A_JOINED`.
+    asleep: P::U32,
+    lines: S::Lines,
 }
 
 /// Written at every acquisition. On one line, although different threads write the two counters: whoever joins reads
@@ -55,15 +49,19 @@ struct Counts<P: Platform> {
     egress: P::U32,
     /// The holder's (I1).
     acquisitions: P::Data<u32>,
-    /// The holder's (I1).
-    counted: P::Data<bool>,
+    /// The address of the lock whose holder counted itself in, or 0. The holder's (I1); others find that it is not theirs.
+    counted: P::Usize,
+    /// Whose the state is, and how many use it (I4).
+    claim: Claimed<P>,
+    /// Acquisitions since the turn of a line began. The holder's (I1).
+    turned: P::Data<u32>,
 }
 
 /// What a lock gets once it has been contended.
 #[repr(C)]
 pub struct Restriction<P: Platform, S: Passive<P> = Together> {
-    gate: Line<Gate<P, S>>,
-    counts: Line<Counts<P>>,
+    gate: Padded<Gate<P, S>>,
+    counts: Padded<Counts<P>>,
 }
 
 impl<P: Platform, S: Passive<P>> core::fmt::Debug for Restriction<P, S> {
@@ -78,27 +76,48 @@ impl<P: Platform, S: Passive<P>> core::fmt::Debug for Restriction<P, S> {
 impl<P: Platform, S: Passive<P>> PoolNode<P> for Restriction<P, S> {
     fn new() -> Self {
         Self {
-            gate: Line(Gate {
+            gate: Padded(Gate {
                 settings: P::Data::new(Settings::UNSET),
                 enabled: P::U32::new(0),
-                queue: S::queue(),
-                preferred: P::U32::new(0),
-                approved: P::Futex::new(NONE),
-                next_check: P::U32::new(1),
+                asleep: P::U32::new(0),
+                lines: S::lines(),
             }),
-            counts: Line(Counts {
+            counts: Padded(Counts {
                 ingress: P::U32::new(0),
                 egress: P::U32::new(0),
                 acquisitions: P::Data::new(0),
-                counted: P::Data::new(false),
+                counted: P::Usize::new(0),
+                claim: Claimed::new(),
+                turned: P::Data::new(0),
             }),
         }
     }
 }
 
+impl<P: Platform, S: Passive<P>> PooledState<P> for Restriction<P, S> {
+    fn take_back(&self) -> bool {
+        take_back(self)
+    }
+
+    fn take_free(&self) -> bool {
+        take_free(self)
+    }
+
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { S::dispose(&self.gate.0.lines) };
+    }
+}
+
+impl<P: Platform, S: Passive<P>> State<P> for Restriction<P, S> {
+    fn claim(&self) -> &Claimed<P> {
+        &self.counts.0.claim
+    }
+}
+
 impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     pub(super) fn settings(&self) -> Settings {
-        // SAFETY: written once, before the state was published (E1).
+        // SAFETY: written before it became this lock's, whose user the caller is (E1, I4).
         unsafe { self.gate.0.settings.get() }
     }
 
@@ -108,15 +127,27 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         counts.ingress.load(Relaxed).wrapping_sub(counts.egress.load(Relaxed)) as i32
     }
 
-    /// Sets what never changes later, before the state is published (E1).
-    ///
-    /// # Safety
-    ///
-    /// Nobody else knows of the state yet.
-    pub(super) unsafe fn configure(&self, knobs: &Knobs) {
-        // SAFETY: the caller's contract.
-        unsafe { self.gate.0.settings.set(knobs.settle::<P>()) };
-        S::configure(&self.gate.0.queue, knobs);
+    /// Prepares it for another lock, with these knobs. Nobody uses it.
+    pub(super) fn configure(&self, knobs: &Knobs) {
+        let gate = &self.gate.0;
+        // SAFETY: I4: nobody else uses the state, and E1 publishes it.
+        unsafe { gate.settings.set(knobs.settle::<P>()) };
+        gate.enabled.store(0, Relaxed);
+        S::visit(&gate.lines, Line::renew);
+        gate.asleep.store(0, Relaxed);
+        let counts = &self.counts.0;
+        counts.ingress.store(0, Relaxed);
+        counts.egress.store(0, Relaxed);
+        // SAFETY: as above.
+        unsafe { counts.acquisitions.set(0) };
+        // SAFETY: as above.
+        unsafe { counts.turned.set(0) };
+    }
+
+    /// Whether the holder of the lock at `address`, who asks, has counted itself in here.
+    #[inline(always)]
+    pub(super) fn counts(&self, address: usize) -> bool {
+        self.counts.0.counted.load(Relaxed) == address // ORDER: Relaxed: the holder's own.
     }
 
     /// How many threads may be active beside one that is: the admitted ones, and another that joins out of turn.
@@ -133,56 +164,37 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     }
 
     /// Makes the calling thread active, after a time as a passive one if there are enough. Returns false
-    /// if the deadline passed first. The thread is registered as a waiter for `address`.
-    pub(super) fn become_active(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        if self.is_eligible() && self.join_active() {
+    /// if the deadline passed first.
+    pub(super) fn become_active(&self, wait: &Wait) -> bool {
+        let lines = &self.gate.0.lines;
+        let line = S::own(lines);
+        if S::are_eligible(lines, line) && self.join_active() {
             return true;
         }
-        let queue = &self.gate.0.queue;
-        let Some(top) = queue.acquire_for(address, deadline) else { return false };
-        let admitted = self.wait_at_top(deadline);
+        let Some(top) = line.queue.lock_with(wait) else { return false };
+        let admitted = self.wait_at_top(line, wait.deadline);
         if admitted {
-            if S::BY_NODE {
-                self.gate.0.preferred.store(P::node() as u32 + 1, Relaxed);
-            }
             self.counts.0.ingress.fetch_add(1, Relaxed);
-            self.wait_for_room(deadline);
+            self.wait_for_room(line, wait.deadline);
         }
         // SAFETY: the token of the acquisition above.
-        unsafe { queue.unlock(top) };
-        admitted
-    }
-
-    /// Whether the calling thread may become active without having been passive: by node, only threads of the preferred one
-    /// may while others wait, so that the active ones soon are of that node.
-    #[inline(always)]
-    fn is_eligible(&self) -> bool {
-        let gate = &self.gate.0;
-        if !S::BY_NODE {
-            return true;
+        unsafe { line.queue.unlock(top) };
+        if S::BY_NODE && !admitted {
+            // It may have been the last of the preferred line, and those of the others are eligible now.
+            P::heavy_barrier(); // ORDER: E2, against one that goes to sleep.
+            wake::<P>(self.after_leaving());
         }
-        let preferred = gate.preferred.load(Relaxed);
-        preferred == 0 || preferred == P::node() as u32 + 1 || !gate.queue.is_locked()
-    }
-
-    /// Gives back what the passive set keeps.
-    ///
-    /// # Safety
-    ///
-    /// Nobody uses the lock any more.
-    pub(super) unsafe fn dispose(&self) {
-        // SAFETY: the caller's contract.
-        unsafe { self.gate.0.queue.dispose() };
+        admitted
     }
 
     /// Waits, as the first passive thread that has just joined and may be one too many, until another has left, since
     /// it keeps new ones from joining. Were it to spin in the lock instead, it could do so on the very CPU that the
     /// holder needs. Ends early at the deadline, or when the next thread is to be admitted out of turn.
-    fn wait_for_room(&self, deadline: Option<Deadline>) {
+    fn wait_for_room(&self, line: &Line<P>, deadline: Option<Deadline>) {
         let Settings { active, spin, .. } = self.settings();
         let has_room = || (self.active() <= active + 1).then_some(());
         if poll_within::<P, _>(spin.saturating_add(1), has_room).is_none() {
-            self.sleep_at_top(JOINED_PARKED, active + 1, deadline);
+            self.sleep_at_top(line, JOINED_PARKED, deadline);
         }
     }
 
@@ -215,14 +227,13 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         true
     }
 
-    /// Notes that the new holder counted itself in.
+    /// Notes that the new holder of the lock at `address` counted itself in.
     ///
     /// # Safety
     ///
     /// The calling thread holds the lock (I1).
-    pub(super) unsafe fn count_holder(&self) {
-        // SAFETY: the caller's contract.
-        unsafe { self.counts.0.counted.set(true) };
+    pub(super) unsafe fn count_holder(&self, address: usize) {
+        self.counts.0.counted.store(address, Relaxed); // ORDER: Relaxed: the holders' own.
     }
 
     /// In a child after `fork`: forgets the passive threads and the active ones except a counted holder.
@@ -231,108 +242,129 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     ///
     /// Nobody else uses the lock.
     pub(super) unsafe fn forget_waiters(&self, is_locked: bool) {
-        self.gate.0.queue.clear();
-        self.gate.0.approved.store(NONE, Relaxed);
+        S::visit(&self.gate.0.lines, Line::forget);
+        self.gate.0.asleep.store(0, Relaxed);
         let counts = &self.counts.0;
-        // SAFETY: the caller's contract.
-        let counted = unsafe { counts.counted.get() } && is_locked;
-        // SAFETY: as above.
-        unsafe { counts.counted.set(counted) };
+        let counted = counts.counted.load(Relaxed) != 0 && is_locked;
+        if !counted {
+            counts.counted.store(0, Relaxed);
+        }
+        counts.claim.forget(usize::from(counted)); // I4.
         counts.ingress.store(counts.egress.load(Relaxed).wrapping_add(u32::from(counted)), Relaxed);
     }
 
     /// Waits, as the first passive thread, until it may join. Returns false at the deadline.
-    fn wait_at_top(&self, deadline: Option<Deadline>) -> bool {
-        let Settings { join, check_max, spin, .. } = self.settings();
-        let gate = &self.gate.0;
-        let mut next_check = gate.next_check.load(Relaxed);
+    fn wait_at_top(&self, line: &Line<P>, deadline: Option<Deadline>) -> bool {
+        let Settings { check_max, spin, .. } = self.settings();
+        let mut next_check = line.next_check.load(Relaxed);
         let mut until_check = 0;
         let mut left = spin;
         while left > 0 {
-            if self.take_approval() {
+            if take_approval(line) {
                 return true;
             }
             if until_check == 0 {
-                if self.active() <= join {
+                if self.may_go_on(line, TOP_PARKED) {
                     // The next thread at the top watches closely again.
-                    gate.next_check.store(1, Relaxed);
+                    line.next_check.store(1, Relaxed);
                     return true;
                 }
                 next_check = next_check.saturating_mul(2).min(check_max);
-                gate.next_check.store(next_check, Relaxed);
+                line.next_check.store(next_check, Relaxed);
                 until_check = next_check;
             }
             let paused = P::pause_within(left.min(until_check));
             until_check = until_check.saturating_sub(paused);
             left = left.saturating_sub(paused);
         }
-        self.sleep_at_top(TOP_PARKED, join, deadline)
+        self.sleep_at_top(line, TOP_PARKED, deadline)
     }
 
-    /// Sleeps as `parked` until approved, or until no more than `limit` threads are active. Returns false at the deadline.
-    fn sleep_at_top(&self, parked: u32, limit: i32, deadline: Option<Deadline>) -> bool {
-        let approved = &self.gate.0.approved;
-        loop {
+    /// Whether the first of a line, which sleeps or would sleep as `parked`, need not. Threads that have joined and sleep
+    /// hinder no other: several lines can have one (two that join at the same moment, or one that is admitted out
+    /// of turn), and each must not wait for the others. The last of them to count itself in `asleep` sees them all.
+    fn may_go_on(&self, line: &Line<P>, parked: u32) -> bool {
+        let Settings { active, join, .. } = self.settings();
+        match parked {
+            JOINED_PARKED => self.active() - joined_asleep(self.gate.0.asleep.load(Relaxed)) <= active,
+            _ => S::are_eligible(&self.gate.0.lines, line) && self.active() <= join,
+        }
+    }
+
+    /// Sleeps as `parked` until approved, or until it may go on. Returns false at the deadline.
+    fn sleep_at_top(&self, line: &Line<P>, parked: u32, deadline: Option<Deadline>) -> bool {
+        let asleep = &self.gate.0.asleep;
+        let share = if parked == JOINED_PARKED { A_JOINED } else { A_TOP };
+        asleep.fetch_add(share, Relaxed);
+        let approved = &line.approved;
+        let goes_on = loop {
             // Fails only when an approval is there, which the next line takes.
             let _ = approved.compare_exchange(NONE, parked, Relaxed, Relaxed);
             P::heavy_barrier(); // ORDER: E2.
-            if self.take_approval() {
-                return true;
+            if take_approval(line) {
+                break true;
             }
-            if self.active() <= limit {
+            if self.may_go_on(line, parked) {
                 approved.store(NONE, Relaxed);
-                return true;
+                break true;
             }
             if approved.wait(parked, deadline).is_err() {
-                return approved.swap(NONE, Relaxed) == APPROVED;
+                break approved.swap(NONE, Relaxed) == APPROVED;
             }
-        }
+        };
+        asleep.fetch_sub(share, Relaxed);
+        goes_on
     }
 
-    fn take_approval(&self) -> bool {
-        let approved = &self.gate.0.approved;
-        // Only the thread at the top takes approvals, so a load and a store do not race with another taker.
-        let given = approved.load(Relaxed) == APPROVED;
-        if given {
-            approved.store(NONE, Relaxed);
-        }
-        given
-    }
-
-    /// Lets the first passive thread in. Returns the word to wake if it sleeps.
-    fn approve(&self) -> Option<*const P::Futex> {
-        let approved = &self.gate.0.approved;
-        let sleeps = matches!(approved.swap(APPROVED, Relaxed), TOP_PARKED | JOINED_PARKED);
-        sleeps.then_some(ptr::from_ref(approved))
-    }
-
-    /// Called after the number of active threads fell: returns whom to wake, if the first passive thread
+    /// Called after the number of active threads fell: returns whom to wake, if the first passive thread of a line
     /// sleeps and need not any more.
     fn after_leaving(&self) -> Option<*const P::Futex> {
         P::light_barrier(); // ORDER: E2.
-        let limit = match self.gate.0.approved.load(Relaxed) {
-            TOP_PARKED => self.settings().join,
-            JOINED_PARKED => self.settings().active + 1,
-            _ => return None,
-        };
-        if self.active() <= limit { self.approve() } else { None }
-    }
-
-    /// The counting part of a release, by the holder.
-    pub(super) fn release(&self) -> Option<*const P::Futex> {
-        let counts = &self.counts.0;
-        // SAFETY: I1: we hold the lock.
-        if !unsafe { counts.counted.get() } {
+        let asleep = self.gate.0.asleep.load(Relaxed);
+        if asleep == 0 {
             return None;
         }
-        // SAFETY: I1.
-        unsafe { counts.counted.set(false) };
+        let (Settings { active, join, .. }, now) = (self.settings(), self.active());
+        let joined = joined_asleep(asleep);
+        let may_matter = joined > 0 && now - joined <= active || asleep % A_JOINED > 0 && now <= join;
+        if may_matter { self.find_sleeper() } else { None }
+    }
+
+    /// Approves the first passive thread of a line that sleeps and need not any more. Nobody, if one is on its way that was
+    /// approved before: it calls [`Restriction::after_leaving`] itself, when it releases the lock or gives up.
+    fn find_sleeper(&self) -> Option<*const P::Futex> {
+        let found = S::find(&self.gate.0.lines, |line| match line.approved.load(Relaxed) {
+            NONE => None,
+            APPROVED => Some(None),
+            parked => self.may_go_on(line, parked).then(|| approve(line)),
+        });
+        found.flatten()
+    }
+
+    /// The counting part of a release.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock, and is counted.
+    pub(super) unsafe fn release(&self) -> Option<*const P::Futex> {
+        let counts = &self.counts.0;
+        counts.counted.store(0, Relaxed);
         // SAFETY: I1.
         let acquisitions = unsafe { counts.acquisitions.get() } + 1;
         let due = acquisitions >= self.settings().promote;
         // SAFETY: I1.
         unsafe { counts.acquisitions.set(if due { 0 } else { acquisitions }) };
         let promoted = if due { self.promote() } else { None };
+        if S::BY_NODE {
+            // SAFETY: I1.
+            let turned = unsafe { counts.turned.get() } + 1;
+            let is_over = turned >= self.settings().turn;
+            // SAFETY: I1.
+            unsafe { counts.turned.set(if is_over { 0 } else { turned }) };
+            if is_over {
+                S::begin_next_turn(&self.gate.0.lines);
+            }
+        }
         // ORDER: a plain store suffices: only the holder writes it (I2).
         counts.egress.store(counts.egress.load(Relaxed).wrapping_add(1), Relaxed);
         promoted.or_else(|| self.after_leaving())
@@ -341,8 +373,8 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// Admits the first passive thread, or ends the restriction where there is none and few are active.
     #[cold]
     fn promote(&self) -> Option<*const P::Futex> {
-        if self.gate.0.queue.is_locked() {
-            return self.approve();
+        if let Some(sleeper) = S::find(&self.gate.0.lines, |line| Some(approve(line))) {
+            return sleeper;
         }
         if self.active() <= self.settings().idle {
             self.gate.0.enabled.store(0, Relaxed);
@@ -357,6 +389,27 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         P::heavy_barrier(); // ORDER: E2, against a release.
         wake::<P>(self.after_leaving());
     }
+}
+
+/// Of `asleep`: how many have joined.
+fn joined_asleep(asleep: u32) -> i32 {
+    (asleep / A_JOINED) as i32
+}
+
+/// Takes the approval of the first thread of a line, which is the caller, if there is one.
+fn take_approval<P: Platform>(line: &Line<P>) -> bool {
+    // Only the thread at the top takes approvals, so a load and a store do not race with another taker.
+    let given = line.approved.load(Relaxed) == APPROVED;
+    if given {
+        line.approved.store(NONE, Relaxed);
+    }
+    given
+}
+
+/// Lets the first of a line in. Returns the word to wake if it sleeps.
+fn approve<P: Platform>(line: &Line<P>) -> Option<*const P::Futex> {
+    let sleeps = matches!(line.approved.swap(APPROVED, Relaxed), TOP_PARKED | JOINED_PARKED);
+    sleeps.then_some(ptr::from_ref(&line.approved))
 }
 
 /// Wakes the first passive thread, if it is one that sleeps.

@@ -3,14 +3,15 @@
 //!
 //! Dave Dice and Alex Kogan, "BRAVO: biased locking for reader-writer locks", USENIX ATC 2019, listing 1. Deviations: a
 //! writer stops further readers from becoming visible before it waits for the lock inside, so that they keep behind it
-//! where that lock says so. Releases have no token: readers are interchangeable, and one that is not visible where its
-//! thread would be takes back any of those that the lock inside counts, or of those that are visible. A slot says
-//! whether its reader is only arriving, which `fork` forgets, and how often its thread reads. The check of the bias
+//! where that lock says so. Releases have no token: a thread whose reader the lock inside counts notes that in its slot of the
+//! table, too, so that it knows from its own slot alone what kind of reader it releases. Readers are interchangeable: a
+//! release that finds nothing there (of another thread's reader, or where two threads have the same slot) takes back any other
+//! one. A slot says whether its reader is only arriving, which `fork` forgets, and how often its thread reads. The check of the bias
 //! after the slot is taken costs readers no fence: the writer pays (`membarrier`). A writer that waits for readers
 //! yields its CPU after a while.
 //!
 //! Properties: 12 bytes more than the lock inside, which has at most 12; the table is 32 KiB a process. With the bias
-//! on, a reader changes one slot, mostly one that nobody else uses. A revocation scans the table, and the bias stays
+//! on, a reader changes one slot, mostly one that nobody else uses; with the bias off, the lock inside and that. A revocation scans the table, and the bias stays
 //! off for nine times as long as it took and up to a tick more, at most 17 s. A slot counts 65,536 readers; more use the lock inside.
 //!
 //! # State
@@ -23,17 +24,18 @@
 //! | bits  | meaning                                                             |
 //! |-------|---------------------------------------------------------------------|
 //! | 0     | `ARRIVING`: its reader has yet to look at the bias                  |
-//! | 0–47  | the lock's address, or 0                                            |
+//! | 1     | `INSIDE`: its readers are counted by the lock inside, not visible   |
+//! | 3–47  | the lock's address, or 0                                            |
 //! | 48–63 | how many readers more are counted here                              |
 //!
-//! `slow`: readers that the lock inside counts, and whom no release has claimed. `inhibited`: until when the bias stays
+//! `unnoted`: readers that the lock inside counts, that no release has claimed, and for which there was no slot. `inhibited`: until when the bias stays
 //! off, in units of 1,024 ns, of which it has the lowest 32 bits: what seems to be further ahead than the longest
 //! inhibition is past. 0 = not at all.
 //!
 //! # Invariants
 //!
-//! - I1: the readers are the visible ones that are not arriving, and those of the lock inside. A release takes one away
-//!   from either.
+//! - I1: the readers are the visible ones that are not arriving, and those of the lock inside. Of the latter each is noted in
+//!   one slot or counted by `unnoted`, until a release claims it. A release takes one away from either.
 //! - I2: the bias is turned on by a holder of the lock inside, so no writer is between its look at the bias and its
 //!   release then.
 //! - I3: a reader that finds the bias on after it took the slot is visible to whoever revokes (store-load race, I4 of
@@ -42,8 +44,8 @@
 //! - I4: the writer has the lock inside, and has seen after the bias went off every slot without the lock. Then it sets
 //!   `OFF`.
 //! - I5: a release touches the lock for the last time as the lock inside does, or by leaving its slot.
-//! - I6: while a writer has this lock the bias is `OFF`. Who has the lock inside for writing while it is not has yet to
-//!   revoke.
+//! - I6: while a writer has this lock the bias is `OFF`. A thread that has the lock inside for writing
+//!   while it is not has yet to revoke.
 //!
 //! # Ordering
 //!
@@ -63,23 +65,19 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, Deadline, Platform};
 
-use super::catalogue::{Favour, RwAlgorithm};
 use crate::api::RawRwLock;
-use crate::catalogue::Citation;
 use crate::competitive::poll_steadily;
-use crate::wait::{WAITING_ON_RWLOCK, registered};
+use crate::describe::{Citation, Descriptor, Family, Favour, Order, Proof, Timed};
+use crate::wait::{WAITING_ON_RWLOCK, Wait};
 
 /// What is known of it; what depends on the lock inside is that lock's.
-pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "bravo",
-    favour: Favour::Neutral,
-    waiting: "",
-    by_node: false,
-    fairness: "as the lock inside",
+    family: Family::Biased,
+    order: Order::OfInner,
     bytes: 12,
-    bytes_per_waiter: 0,
-    timed: "as the lock inside; polls while readers are visible",
-    recursion: "as the lock inside; a thread that is visible is counted again",
+    timed: Timed::OfInner("polls while readers are visible"),
+    proofs: &[Proof { source: file!(), by: &["bravo(rw-ttas)"] }],
     citation: Citation {
         key: "dice19bravo",
         text: "Dice, Kogan: BRAVO: biased locking for reader-writer locks. USENIX ATC 2019",
@@ -90,6 +88,8 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     deviations: "Writers stop the bias before they wait; releases without tokens; slots that `fork` can clear; the fence is \
                  the writer's (membarrier).",
     avoid: "Frequent writes.",
+    largest_inner: LARGEST_INNER,
+    ..Descriptor::rwlock(Favour::Neutral, "as the lock inside; a thread that is visible is counted again")
 };
 
 /// The largest lock that it goes around, in bytes.
@@ -106,10 +106,14 @@ const LAPSED: u32 = 3;
 
 /// A slot's reader has yet to look at the bias.
 const ARRIVING: usize = 1;
+/// A slot's readers are counted by the lock inside.
+const INSIDE: usize = 2;
 /// One reader more in a slot.
 const MORE: usize = 1 << 48;
 /// The lock's address in a slot.
 const ADDRESS: usize = MORE - 8;
+/// The lock of a slot's readers, and of what kind they are.
+const KIND: usize = ADDRESS | ARRIVING | INSIDE;
 
 /// The bias stays off for this many times as long as its revocation took.
 const INHIBITION: u64 = 9;
@@ -122,7 +126,7 @@ const LONGEST_INHIBITION: u32 = 1 << 24;
 pub struct Bravo<P: Platform, L> {
     lock: L,
     bias: P::U32,
-    slow: P::U32,
+    unnoted: P::U32,
     inhibited: P::U32,
 }
 
@@ -130,6 +134,15 @@ impl<P: Platform, L> core::fmt::Debug for Bravo<P, L> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Bravo").field("bias", &self.bias.load(Relaxed)).finish_non_exhaustive()
     }
+}
+
+/// What kind of reader a release has claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// One that was visible: it has left by that.
+    Visible,
+    /// One that the lock inside counts, and is to be told of.
+    Inside,
 }
 
 /// The time, in the units of `inhibited`.
@@ -207,7 +220,7 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         let name = self.name();
         self.own_slot(|slot| {
             let mut seen = slot.load(Relaxed);
-            while seen & (ADDRESS | ARRIVING) == name {
+            while seen & KIND == name {
                 let Some(joined) = seen.checked_add(MORE) else { return false };
                 // ORDER: Acquire: E1, through the reader that is there.
                 match slot.compare_exchange(seen, joined, Acquire, Relaxed) {
@@ -223,35 +236,81 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
     }
 
     /// Takes one reader out of a slot, if this lock has one there.
-    fn leave(&self, slot: &P::Usize) -> bool {
+    fn leave(&self, slot: &P::Usize) -> Option<Left> {
         let name = self.name();
         let mut seen = slot.load(Relaxed);
-        while seen & (ADDRESS | ARRIVING) == name {
+        loop {
+            let left = match seen & KIND {
+                kind if kind == name => Left::Visible,
+                kind if kind == name | INSIDE => Left::Inside,
+                _ => return None,
+            };
             // ORDER: Release is E2. I5.
             match slot.compare_exchange(seen, seen.saturating_sub(MORE), Release, Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => return Some(left),
                 Err(now) => seen = now,
             }
         }
-        false
     }
 
-    /// Claims a reader of the lock inside for a release.
-    fn claim(&self) -> bool {
-        let mut seen = self.slow.load(Relaxed);
-        while seen != 0 {
-            // ORDER: Relaxed: a number says all; the lock inside orders the rest.
-            match self.slow.compare_exchange(seen, seen - 1, Relaxed, Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
+    /// Claims a reader for a release that is not of a reader in the caller's own slot.
+    #[cold]
+    #[inline(never)]
+    fn claim(&self) -> Left {
+        // I1: while this reader has not left, there is one to be found; others may be faster at the one that we find.
+        loop {
+            let mut seen = self.unnoted.load(Relaxed);
+            while seen != 0 {
+                // ORDER: Relaxed: a number says all; the lock inside orders the rest.
+                match self.unnoted.compare_exchange(seen, seen - 1, Relaxed, Relaxed) {
+                    Ok(_) => return Left::Inside,
+                    Err(now) => seen = now,
+                }
             }
+            for index in 0..P::VISIBLE_READERS {
+                if let Some(left) = P::visible_reader(index, |slot| self.leave(slot)) {
+                    return left;
+                }
+            }
+            P::pause();
         }
-        false
     }
 
-    /// Notes a reader of the lock inside, and turns the bias on if it may be.
+    /// Notes in the caller's slot that it is a reader of the lock inside, if there is room.
+    fn note_in_slot(&self) -> bool {
+        if P::VISIBLE_READERS == 0 {
+            return false;
+        }
+        let inside = self.name() | INSIDE;
+        self.own_slot(|slot| {
+            let mut seen = slot.load(Relaxed);
+            loop {
+                let noted = match seen {
+                    0 => inside,
+                    _ if seen & KIND == inside => match seen.checked_add(MORE) {
+                        Some(noted) => noted,
+                        None => return false,
+                    },
+                    _ => return false,
+                };
+                // ORDER: Relaxed: the lock inside orders its readers.
+                match slot.compare_exchange(seen, noted, Relaxed, Relaxed) {
+                    Ok(_) => return true,
+                    Err(now) => seen = now,
+                }
+            }
+        })
+    }
+
+    /// Notes that the caller is a reader of the lock inside.
     fn note(&self) {
-        self.slow.fetch_add(1, Relaxed);
+        if !self.note_in_slot() {
+            self.unnoted.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Turns the bias on, as a reader of the lock inside, if it may be.
+    fn bias_again(&self) {
         let bias = self.bias.load(Relaxed);
         if P::VISIBLE_READERS == 0 || !matches!(bias, OFF | LAPSED) {
             return;
@@ -282,7 +341,7 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         let name = self.name();
         while *next < P::VISIBLE_READERS {
             // ORDER: E2, E3.
-            if P::visible_reader(*next, |slot| slot.load(Acquire)) & ADDRESS == name {
+            if P::visible_reader(*next, |slot| slot.load(Acquire)) & (ADDRESS | INSIDE) == name {
                 return false;
             }
             *next += 1;
@@ -318,6 +377,7 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
             if again { self.lock.lock_shared_again(deadline) } else { self.lock.lock_shared(deadline) };
         if acquired {
             self.note();
+            self.bias_again();
         }
         acquired
     }
@@ -327,7 +387,7 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
 // lock inside the others.
 unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
     fn new() -> Self {
-        Self { lock: L::new(), bias: P::U32::new(OFF), slow: P::U32::new(0), inhibited: P::U32::new(0) }
+        Self { lock: L::new(), bias: P::U32::new(OFF), unnoted: P::U32::new(0), inhibited: P::U32::new(0) }
     }
 
     #[inline]
@@ -347,35 +407,23 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
         let acquired = self.lock.try_lock_shared();
         if acquired {
             self.note();
+            self.bias_again();
         }
         acquired
     }
 
     #[inline]
     unsafe fn unlock_shared(&self) {
-        // A visible reader sees no OFF before it has left (I4).
-        let may_be_visible = P::VISIBLE_READERS != 0 && self.bias.load(Relaxed) != OFF;
-        if may_be_visible && self.own_slot(|slot| self.leave(slot)) {
-            return;
-        }
-        // I1: while this reader has not left, there is one to be found; others may be faster at the one that we find.
-        loop {
-            if self.claim() {
-                // SAFETY: a reader of the lock inside, claimed.
-                return unsafe { self.lock.unlock_shared() };
-            }
-            for index in 0..P::VISIBLE_READERS {
-                if P::visible_reader(index, |slot| self.leave(slot)) {
-                    return;
-                }
-            }
-            P::pause();
+        let own = if P::VISIBLE_READERS == 0 { None } else { self.own_slot(|slot| self.leave(slot)) };
+        if own.unwrap_or_else(|| self.claim()) == Left::Inside {
+            // SAFETY: a reader of the lock inside, claimed.
+            unsafe { self.lock.unlock_shared() };
         }
     }
 
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
         // From before the lock inside is taken: a child of `fork` must find a ghost that has that, and not yet this lock.
-        registered::<P, _>(self.address(), || {
+        Wait::run::<P, _>(self.address(), None, |_| {
             self.stop();
             if !self.lock.lock_exclusive(deadline) {
                 self.lapse();
@@ -394,7 +442,7 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
 
     fn try_lock_exclusive(&self) -> bool {
         // As in `lock_exclusive`.
-        registered::<P, _>(self.address(), || {
+        Wait::run::<P, _>(self.address(), None, |_| {
             if !self.lock.try_lock_exclusive() {
                 return false;
             }
@@ -422,7 +470,7 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
     }
 
     unsafe fn downgrade(&self) {
-        self.slow.fetch_add(1, Relaxed);
+        self.note();
         // SAFETY: the caller's contract.
         unsafe { self.lock.downgrade() };
     }

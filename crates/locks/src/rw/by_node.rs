@@ -12,12 +12,12 @@
 //! only then waits until the writer has barred all nodes.) A writer that
 //! waits for readers sleeps; the last of them wakes it. Parked readers sleep on their node's word. `c-rw-np`: the
 //! paper's readers pass through the writers' lock one by one; here only those that have found the lock barred twice.
-//! Who may park spins first. The kernel's waiters look at their own CPU's queue, which a program cannot see, so readers
+//! A thread that may park spins first. The kernel's waiters look at their own CPU's queue, which a program cannot see, so readers
 //! give way to it between two rounds; a writer that waits for readers may be granted its turn at any time, and spins on
 //! while the machine has CPUs to spare. A node gets a word of its own at the first use that finds no writer; until then
 //! its readers use that of the first node. The mutex of `cst-rwsem*` is the CST-mutex: with more threads than CPUs the
-//! lock goes to writers who are awake. `cst-rwsem` lets readers in when no writer of the releaser's node is, rather
-//! than when none waits: they would wait for somebody to wake up.
+//! lock goes to writers that are awake. `cst-rwsem` lets readers in when no writer of the releaser's node is awake, rather
+//! than when none waits: they would have to wait for a writer to wake up.
 //!
 //! Properties: 8 bytes at rest; used, 192 more, 64 for each further node that reads, and the state of the writers'
 //! lock. Readers of different nodes share no line that changes. A writer changes a line a node, twice.
@@ -35,7 +35,7 @@
 //! | 0    | `BARRED` | a writer has or waits for the lock: the count is not live                        |
 //! | 1    | `PARKED` | readers sleep on the word, or are about to                                       |
 //! | 2    | `NEW`    | nobody uses the word yet: readers of this node use that of the first one         |
-//! | 3–31 | count    | of this node, mod 2^29: who acquired here less who released here, wherever they were |
+//! | 3–31 | count    | mod 2^29: acquisitions counted on this node, less releases counted on it              |
 //!
 //! `remaining`, in units of `READER` as the counts:
 //!
@@ -50,8 +50,8 @@
 //! - I1: nodes are barred only by the holder of the writers' lock; while that is free, no node is barred.
 //! - I2: the number of readers is the sum of the live counts and of what `remaining` counts. A reader that acquires
 //!   adds 1 to a live count, or to `remaining` where that waits for readers; one that releases takes 1 from a live
-//!   count, or from `remaining` if it finds its node barred. Who finds that only when it has changed the count has
-//!   changed nothing: a count is live until the operation that bars the word, which returns it, and begins anew when the
+//!   count, or from `remaining` if it finds its node barred. A reader that finds the bar only when it has changed the
+//!   count has changed nothing: a count is live until the operation that bars the word, which returns it, and begins anew when the
 //!   bar is lifted. A release on another node than the acquisition's makes one count too small and another too large by
 //!   the same: arithmetic wraps, and only the sum is used.
 //! - I3: a writer bars all nodes, and sums up the counts. If their sum is 0 and `remaining` says then that no readers
@@ -61,15 +61,15 @@
 //!   beside another one, so it reaches 0 once, by the writer's own operation or by one reader's release. That reader
 //!   grants `turn`, once. The writer waits for the grant, not for the 0.
 //! - I4: a writer that gives up puts the rest back. If `remaining` was 0, the grant is certain and it waits for that
-//!   instead. So nobody grants `turn` but for the wait that it is for.
+//!   instead. So `turn` is granted to the writer that waits for it, and to no later one.
 //! - I5: a release by a reader touches nothing after its last operation: nobody else may grant before it has. A release
 //!   by a writer touches the lock itself only at its beginning, and the shared state, last of all, by releasing the
 //!   writers' lock, which `dispose` waits for.
 //! - I6: bars that are handed over go with the writers' lock to a thread that certainly takes it: it finds that `remaining`
 //!   is 0, which it is not when a writer lifts them and releases.
-//! - I7: while readers sleep on a word, `PARKED` is set, or somebody who cleared it is about to wake them all. Who
-//!   lifts the bar and finds it wakes one; who was woken and finds the bar lifted clears it and wakes all, if possible
-//!   before it acquires: a writer would have to wait for that.
+//! - I7: while readers sleep on a word, `PARKED` is set, or the thread that cleared it is about to wake them all. The
+//!   writer that lifts the bar and finds it wakes one; a reader that was woken and finds the bar lifted clears it and wakes all,
+//!   if possible before it acquires: a writer would have to wait for that.
 //! - I8: a node's word is published `NEW`. It becomes live when a writer lifts its bar, or by a reader that came in on
 //!   the first node's word after it found the other published, if it is not barred then. So a writer that has barred
 //!   the first node's word sees every word that is live, or will be before it lifts that bar.
@@ -77,6 +77,9 @@
 //!   would take for one that came before, and one that released too late be missed twice, by the word and by `remaining`.
 //!   So both go on only when the sum has been moved there, or their node's bar lifted. (A reader that has not gone on when
 //!   another thread forks is one in the child for ever, as one that came in time is.)
+//! - I10: the state is the lock's while somebody has the lock, or waits and is counted: it is taken back by a thread that
+//!   writes and finds nobody counted. A reader that comes in at once finds whose the state is afterwards, and leaves another
+//!   lock's again, as a reader of that lock.
 //!
 //! # Ordering
 //!
@@ -108,11 +111,11 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, Native, Platform};
 
-use super::catalogue::Favour;
 use crate::api::{RawRwLock, Token};
-use crate::hierarchical::lazy::Lazy;
+use crate::describe::Favour;
 use crate::hierarchical::part::LocalLock;
-use crate::wait::{WAITING_ON_RWLOCK, grant, registered};
+use crate::state::{Lazy, State};
+use crate::wait::{WAITING_ON_RWLOCK, Wait, grant};
 use shared::{BARRED, FLAGS, HELD, LIFTING, READER, RESTING, Shared};
 use slow::Patron;
 
@@ -165,7 +168,7 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
     /// acquired there less how many have released there. Of a lock that nobody uses the sum is 0; while a writer has
     /// it, or waits, counts mean nothing.
     pub fn visit_counts(&self, mut visit: impl FnMut(i32)) {
-        if let Some(shared) = self.shared.get() {
+        if let Some(shared) = self.shared.own() {
             shared.visit(|word| visit((word.load(Relaxed) & !FLAGS) as i32 / READER as i32));
         }
     }
@@ -173,9 +176,38 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
     /// Acquires for reading; `again` may be a reader already.
     #[inline(always)]
     fn read(&self, deadline: Option<Deadline>, again: bool) -> bool {
-        let shared = self.shared.get_or_make();
+        let shared = self.shared.peek_or_make();
         let joins = again || R::FAVOUR == Favour::Readers;
-        shared.enter_here() || joins && shared.join() || self.patron(shared).read_slow(deadline, joins)
+        (shared.enter_here() || joins && shared.join()) && self.is_right(shared)
+            || self.wait_to_read(deadline, joins)
+    }
+
+    /// Whether the lock's own state was acquired for reading; if not, it has been released.
+    #[inline(always)]
+    fn is_right(&self, shared: &Shared<P, M>) -> bool {
+        self.shared.owns(shared) || Self::leave_wrong(shared)
+    }
+
+    /// I10: another lock's.
+    #[cold]
+    fn leave_wrong(shared: &Shared<P, M>) -> bool {
+        shared.leave();
+        false
+    }
+
+    #[cold]
+    fn wait_to_read(&self, deadline: Option<Deadline>, joins: bool) -> bool {
+        self.used(|shared| {
+            shared.enter_here() || joins && shared.join() || self.patron(shared).read_slow(deadline, joins)
+        })
+    }
+
+    /// Runs `f` with the lock's state, as one of its users.
+    fn used(&self, f: impl FnOnce(&Shared<P, M>) -> bool) -> bool {
+        let shared = self.shared.enter();
+        let acquired = f(shared);
+        shared.claim().leave(); // I10.
+        acquired
     }
 }
 
@@ -198,53 +230,63 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
 
     #[inline]
     fn try_lock_shared(&self) -> bool {
-        let shared = self.shared.get_or_make();
-        shared.enter_here() || R::FAVOUR == Favour::Readers && shared.join()
+        let attempt =
+            |shared: &Shared<P, M>| shared.enter_here() || R::FAVOUR == Favour::Readers && shared.join();
+        let shared = self.shared.peek_or_make();
+        if attempt(shared) && self.is_right(shared) {
+            return true;
+        }
+        // A thread that would take the state back may have barred it meanwhile. None does while the caller is counted.
+        self.used(attempt)
     }
 
     #[inline]
     unsafe fn unlock_shared(&self) {
         // SAFETY: read-locked.
-        let shared = unsafe { self.shared.of_holder() };
-        // ORDER: Release is E3; Acquire is E3 and E4, for the last.
-        if !shared.leave_here() && shared.remaining.fetch_sub(READER, AcqRel) == READER {
-            // I3, I5.
-            grant::<P>(&shared.turn);
-        }
+        unsafe { self.shared.used() }.leave();
     }
 
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
-        let shared = self.shared.get_or_make();
         // From before the writers' lock is taken: a child of `fork` must find a ghost that has that, and not yet the lock.
-        registered::<P, _>(self.address(), || {
-            let patron = self.patron(shared);
-            if let Some(token) = shared.writers.attempt_for(self.address()) {
-                return patron.write(token, deadline);
-            }
-            let token = shared.writers.acquire_for(self.address(), deadline);
-            token.is_some_and(|token| patron.write_in_turn(token, deadline))
+        Wait::run::<P, _>(self.address(), deadline, |wait| {
+            self.used(|shared| {
+                let patron = self.patron(shared);
+                if let Some(token) = shared.writers.lock_fast_for(wait.address) {
+                    return patron.write(token, deadline);
+                }
+                let token = shared.writers.lock_slow(wait);
+                token.is_some_and(|token| patron.write_in_turn(token, deadline))
+            })
         })
     }
 
     fn try_lock_exclusive(&self) -> bool {
-        let shared = self.shared.get_or_make();
-        // Who would fail takes no lock on which others might fail.
-        if shared.readers() != 0 {
-            return false;
+        loop {
+            let acquired = Wait::run::<P, _>(self.address(), None, |_| {
+                self.used(|shared| {
+                    // A thread that would fail takes no lock on which others might fail.
+                    if shared.readers() != 0 {
+                        return false;
+                    }
+                    // The fast path may fail where the state of the writers' lock has been taken back.
+                    let token =
+                        shared.writers.lock_fast_for(self.address()).or_else(|| shared.writers.try_lock());
+                    token.is_some_and(|token| self.patron(shared).try_write(token))
+                })
+            });
+            if acquired || self.shared.settle() {
+                return acquired;
+            }
         }
-        registered::<P, _>(self.address(), || {
-            let token = shared.writers.attempt_for(self.address());
-            token.is_some_and(|token| self.patron(shared).try_write(token))
-        })
     }
 
     unsafe fn unlock_exclusive(&self) {
         // SAFETY: write-locked.
-        let shared = unsafe { self.shared.of_holder() };
+        let shared = unsafe { self.shared.used() };
         // SAFETY: the writer holds the writers' lock, and put its token there.
         let mut token = unsafe { shared.token() };
-        // As above: from here on the lock is nobody's, but the writers' lock is not free yet.
-        registered::<P, _>(self.address(), || {
+        // From here on the lock has no holder, but the writers' lock is not free yet. The last step lets others free it all.
+        P::in_steps(|| {
             // ORDER: Relaxed: a child after `fork` is alone; to others it is a hint.
             shared.phase.store(LIFTING, Relaxed);
             if R::FAVOUR == Favour::Writers {
@@ -262,10 +304,10 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
 
     unsafe fn downgrade(&self) {
         // SAFETY: write-locked.
-        let shared = unsafe { self.shared.of_holder() };
+        let shared = unsafe { self.shared.used() };
         // SAFETY: as in `unlock_exclusive`.
         let token = unsafe { shared.token() };
-        registered::<P, _>(self.address(), || {
+        Wait::run::<P, _>(self.address(), None, |_| {
             // ORDER: Relaxed: as there.
             shared.phase.store(LIFTING, Relaxed);
             shared.lift();
@@ -278,11 +320,11 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     }
 
     fn is_locked(&self) -> bool {
-        self.shared.get().is_some_and(|shared| shared.writers.is_locked() || shared.readers() != 0)
+        self.shared.look(|shared| shared.writers.is_locked() || shared.readers() != 0).unwrap_or(false)
     }
 
     unsafe fn forget_waiters(&self) {
-        if let Some(shared) = self.shared.get() {
+        if let Some(shared) = self.shared.own() {
             // SAFETY: the caller's contract.
             unsafe { shared.forget_waiters() };
         }
@@ -291,15 +333,28 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     unsafe fn dispose(&self) {
         // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its
         // state is lost.
-        if self.shared.get().is_some_and(Shared::is_held) {
-            return;
+        if let Some(shared) = self.shared.own() {
+            if shared.is_held() {
+                return;
+            }
+            shared.until_idle();
         }
         // SAFETY: the caller's contract.
-        unsafe { self.shared.dispose(|shared| shared.clear()) };
+        unsafe { self.shared.dispose() };
     }
 }
 
 impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
+    /// Releases a reader.
+    #[inline(always)]
+    fn leave(&self) {
+        // ORDER: Release is E3; Acquire is E3 and E4, for the last.
+        if !self.leave_here() && self.remaining.fetch_sub(READER, AcqRel) == READER {
+            // I3, I5.
+            grant::<P>(&self.turn);
+        }
+    }
+
     /// Ends a writer's section, or its wait for readers: lifts all bars, and wakes a reader of each node where some sleep.
     fn lift(&self) {
         // I3: nobody else changes it while a writer has the lock. ORDER: Relaxed: before what readers do to it by E1, and

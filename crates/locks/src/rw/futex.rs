@@ -4,10 +4,10 @@
 //! word for writers to sleep on) with glibc's contract (`pthread_rwlock_common.c`: which side passes the other).
 //! Departures from the former: the preference of the caller's choosing, deadlines, an exact count of waiting writers,
 //! readers that come by an addition, as in glibc, and go by one, and a release that touches the lock for the last time when
-//! it frees it, so that whoever gets it next may free its memory.
+//! it frees it, so that the next holder may free its memory.
 //!
 //! Properties: 12 bytes, no memory per waiter, any number of waiters, 2^25 readers. Barging: a lock that was freed
-//! goes to whoever comes first, a sleeper or not. One atomic operation each to lock and to unlock when nobody waits.
+//! goes to the thread that comes first, a sleeper or not. One atomic operation each to lock and to unlock when nobody waits.
 //! Waiting: a short spin, then sleep. Avoid it where many cores only read: every reader writes the state word.
 //!
 //! # Preference
@@ -17,7 +17,7 @@
 //! - [`Preference::Writers`], as `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`: while a writer waits, new readers wait
 //!   behind it, and a reader that locks again deadlocks with it. Readers wait until no writer is left.
 //!
-//! All users of one lock must name the same preference, once anybody has waited; but an attempt to read may name readers.
+//! All users of one lock must name the same preference, after the first wait; but an attempt to read may name readers.
 //!
 //! # State
 //!
@@ -36,23 +36,23 @@
 //!
 //! # Invariants
 //!
-//! - I1: who adds a reader while `WRITER` is clear, or sets `WRITER` where there is no reader, holds the lock. Beside
-//!   `WRITER` the readers' count means nothing: who finds it there leaves what it has added. Only the thread that set
+//! - I1: a thread that adds a reader while `WRITER` is clear, or sets `WRITER` where there is no reader, holds the lock.
+//!   Beside `WRITER` the readers' count means nothing: a reader that finds it leaves what it has added. Only the thread that set
 //!   `WRITER` clears it, and the count with it.
-//! - I2: a reader sleeps only while the state is as it found it, with `READERS_WAITING`; everybody who clears that bit
+//! - I2: a reader sleeps only while the state is as it found it, with `READERS_WAITING`; a thread that clears that bit
 //!   wakes all sleepers of the state word.
 //! - I3: while writers sleep on `turn`, `WRITERS_WAITING` is set, or one writer is awake (it will set the bit, watch, take the
 //!   lock, or pass its wake on) or watches (I7), or a thread is about to wake one. Where readers are preferred, nobody
 //!   turns the bit on while they hold the lock unless `WATCHED` is there.
 //! - I4: nobody goes to sleep on a `turn` that changed while `WAKING` was set before that ends: the wake that follows
-//!   would miss it. Who would, sleeps on the state word instead (`LATE`).
+//!   would miss it. A writer that would do so sleeps on the state word instead (`LATE`).
 //! - I5: releasing threads do not touch the lock after the operation that frees it, except by wakes.
 //! - I6: with [`Preference::Readers`], a release that finds `READERS_WAITING` leaves the waking of writers to those
 //!   readers: the last of them does it, or wakes a watcher. Hence a reader that gives up does not leave the bit behind.
 //! - I7: `WATCHED` is set while readers hold the lock, by a writer, if readers are preferred, and goes when the last of them
-//!   leaves, or else when a writer acquires the lock. Who has set it falls asleep only while the state is as it found it;
+//!   leaves, or else when a writer acquires the lock. The writer that set it sleeps only while the state is as it found it;
 //!   the last reader wakes all sleepers of the state word, by address, as it has left already. A watcher that gives up
-//!   clears the bit, and wakes who has set it, too.
+//!   clears the bit, and wakes the writer that set it, too.
 //! - I8: a reader that leaves by a subtraction has looked at a state without `WRITERS_WAITING` while it held the lock. So if
 //!   it is the last and finds the bit then, a writer watches, or has given up watching and is awake (I3). A reader that sees
 //!   the bit, or where writers are preferred, compares and swaps: as the last it keeps the lock until it has told a writer,
@@ -75,21 +75,21 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, FutexCell, Native, Platform};
 
-use super::catalogue::{Favour, RwAlgorithm};
 use super::{Preference, ReadRefused};
-use crate::catalogue::Citation;
+use crate::describe::{Citation, Descriptor, Family, Favour, Order, Proof, Timed};
 
 /// What is known of it, with readers preferred, as glibc does by default.
-pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "rw-futex",
-    favour: Favour::Readers,
-    waiting: "stp",
-    by_node: false,
-    fairness: "none: readers pass waiting writers, or wait behind them as a program's attribute says",
+    family: Family::Blocking,
+    order: Order::None,
+    order_note: "readers pass waiting writers, or wait behind them as a program's attribute says",
     bytes: 12,
-    bytes_per_waiter: 0,
-    timed: "sleeps until the deadline",
-    recursion: "readers pass waiting writers; where writers are preferred, a reader that reads again passes them, too",
+    timed: Timed::Sleeps,
+    proofs: &[
+        Proof { source: file!(), by: &["rw-futex", "rw-futex, writers preferred"] },
+        Proof { source: "rw/futex/slow.rs", by: &["rw-futex", "rw-futex, writers preferred"] },
+    ],
     citation: Citation {
         key: "rustrwlock22",
         text: "The Rust project: std::sys::sync::rwlock::futex, 2022; with the preferences of glibc's pthread_rwlock",
@@ -99,6 +99,10 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
                  pthread_rwlock_t asks for, by default readers.",
     deviations: "Deadlines, a count of waiting writers, and a release that never touches a freed lock.",
     avoid: "Many cores that mostly read: every reader writes the state word.",
+    ..Descriptor::rwlock(
+        Favour::Readers,
+        "readers pass waiting writers; where writers are preferred, a reader that reads again passes them, too",
+    )
 };
 
 /// A writer holds the lock.
@@ -117,7 +121,7 @@ const WATCHED: u32 = 1 << 26;
 const READER: u32 = 1;
 /// The number of readers.
 const READERS: u32 = WATCHED - 1;
-/// Who finds so many adds no further one; those that looked before, one a thread, have room.
+/// A thread that finds this many readers adds no further one; there is room for those that looked before, one a thread.
 const MOST_READERS: u32 = 1 << 25;
 
 /// The lock, with the preference as an argument. All-zero memory is an unlocked one.
@@ -125,13 +129,13 @@ const MOST_READERS: u32 = 1 << 25;
 pub struct RwState<P: Platform> {
     /// See the module's table. Readers, and [`LATE`] and [`WATCHED`] writers, sleep here.
     state: P::Futex,
-    /// Changed by whoever wakes a writer that sleeps here.
+    /// Changed by the thread that wakes a writer that sleeps here.
     turn: P::Futex,
     /// Registered writers. Changed by writers that wait, read by them and by releases with waiting writers.
     writers: P::U32,
 }
 
-const _: () = assert!(size_of::<RwState<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<RwState<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for RwState<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -283,7 +287,7 @@ impl<P: Platform> RwState<P> {
         }
     }
 
-    /// Whether anybody holds the lock.
+    /// Whether a reader or a writer holds the lock.
     #[inline]
     #[must_use]
     pub fn is_locked(&self) -> bool {
@@ -350,7 +354,7 @@ impl<P: Platform> RwState<P> {
         Err(seen)
     }
 
-    /// Releases one reader, who last saw this state.
+    /// Releases one reader, which last saw this state.
     #[inline(always)]
     fn unlock_shared_from(&self, seen: u32, preference: Preference) {
         // I8; and the last before a watcher spares those that come while that wakes up.

@@ -3,8 +3,8 @@
 //!
 //! David Howells, Alex Shi, Michel Lespinasse, Tim Chen, Davidlohr Bueso, Waiman Long, Peter Zijlstra and others, Linux
 //! (`kernel/locking/rwsem.c`, `osq_lock.c`), as of version 6. Readers come in while nobody sleeps, and on a lock that
-//! is free; further ones queue behind who sleeps. Writers queue (OSQ) for the right to spin, for at most 25 us while
-//! readers have the lock, then sleep. Who releases lets in the readers (up to 256), if the first sleeper is one, wherever
+//! is free; further ones queue behind the sleepers. Writers queue (OSQ) for the right to spin, for at most 25 us while
+//! readers have the lock, then sleep. If the first sleeper is a reader, a release lets in the readers (up to 256), wherever
 //! they are in the list; otherwise it tells the first writer to try. A writer that is told in vain 4 ms after it went to
 //! sleep sets HANDOFF, and the next release hands it the lock.
 //!
@@ -12,11 +12,11 @@
 //! - Whether the owner runs is not known in user space: writers spin for a context-switch round trip, and for up to twenty
 //!   while there are CPUs to spare. Waiters may give up.
 //! - A release is one step, after which the lock may be gone. So the last reader does not look at the list, but wakes the
-//!   first of it, a writer, who sleeps on the count then. A writer that becomes the first behind readers is woken for that.
+//!   first of it, a writer, which sleeps on the count then. A writer that becomes the first behind readers is woken for that.
 //! - All readers are let in with the first one, however many they are.
 //! - A reader that added itself in vain beside a writer leaves it at that: the writer's release clears the count.
-//! - Who is handed the lock has it then, where Linux keeps others off it until it has taken it.
-//! - A thread that may be a reader already comes in beside readers, whoever sleeps.
+//! - A thread that is handed the lock has it at once, where Linux keeps others off it until it has taken it.
+//! - A thread that may be a reader already comes in beside readers, whatever sleeps.
 //!
 //! Properties: 24 bytes a lock; 64 for each waiter, none for holders; 2^26 readers. Everybody changes one word.
 //!
@@ -25,30 +25,30 @@
 //! ```text
 //! count:  readers (27 bits) │ WATCHED │ WAITERS │ GUARD: the list is being changed │ HANDOFF │ LOCKED: by a writer
 //! last:   last sleeper (0 = none); list: see [`sleepers`](crate::blocking::linux). Readers' words: PARKED → GRANTED;
-//!         writers': PARKED → GRANTED or WAITING (to try); WATCHING, who sleeps on the count → WAITING; → PARKED or WATCHING
+//!         writers': PARKED → GRANTED or WAITING (to try); WATCHING (asleep on the count) → WAITING; → PARKED or WATCHING
 //! ```
 //!
 //! # Invariants
 //!
-//! - I1: who adds a reader while LOCKED is clear, or sets LOCKED, holds the lock, for itself or for those that it is about
-//!   to grant it to. With LOCKED set the readers' count means nothing; it is set anew when LOCKED goes. A reader
+//! - I1: a thread that adds a reader while LOCKED is clear, or sets LOCKED, holds the lock, for itself or for those that
+//!   it is about to grant it to. With LOCKED set the readers' count means nothing; it is set anew when LOCKED goes. A reader
 //!   that has added itself where it may not, with LOCKED clear, takes itself away: until then it is one, even for a child of
 //!   `fork`, where it stays.
-//! - I2: the list, WAITERS, WATCHED and HANDOFF are changed by who set GUARD; WAITERS says that the list is not empty.
+//! - I2: the list, WAITERS, WATCHED and HANDOFF are changed by the thread that set GUARD; WAITERS says that the list is not empty.
 //!   While GUARD is set LOCKED stays: a release that would clear it waits. Readers wait for nobody.
 //! - I3: a writer joins the list while it could not take the lock, a reader with LOCKED set or behind a sleeper. When LOCKED
 //!   goes, or the first leaves while it is clear, readers at the head of the list are let in. So if LOCKED is clear the first
 //!   is a writer.
 //! - I4: HANDOFF is set by the first of the list, which alone takes a free lock then, and goes when that has the lock or
-//!   leaves. Who may be a reader already finds readers if it is one, and comes in beside them. A writer's release that
-//!   finds it grants, unless the first watches.
+//!   leaves. A thread that may be a reader already finds readers if it is one, and comes in beside them. A writer's
+//!   release that finds HANDOFF grants, unless the first watches.
 //! - I5: a sleeper is recycled by its owner when it is out of the list: taken out by itself, or chosen, and then
 //!   granted.
 //! - I6: if LOCKED is clear the first of the list watches, with WATCHED set, or was told to try, and will: it takes the lock,
-//!   sleeps with LOCKED set, until it is told again or granted the lock, or watches. Who makes it the first, or clears
-//!   LOCKED, tells it. It takes the lock when it gives up.
-//! - I7: who watches tries when it finds the lock free: whoever frees it wakes who sleeps on the count after that, whatever
-//!   else the writer was told. It is not granted the lock: a writer that came before its HANDOFF and releases then tells it.
+//!   sleeps with LOCKED set, until it is told again or granted the lock, or watches. The thread that makes it the first, or
+//!   clears LOCKED, tells it. It takes the lock when it gives up.
+//! - I7: a writer that watches tries when it finds the lock free: a thread that frees the lock wakes the sleepers of the
+//!   count afterwards, whatever else the writer was told. It is not granted the lock: a writer that came before its HANDOFF and releases then tells it.
 //!
 //! # Ordering
 //!
@@ -69,24 +69,25 @@ use lockwork_platform::{
     AtomicCell, AtomicInt, ConstPlatform, DataCell, Deadline, FutexCell, Native, Platform,
 };
 
-use super::catalogue::{Favour, RwAlgorithm};
 use crate::api::RawRwLock;
 use crate::blocking::linux::sleepers::{self, Spinners, next, unlink, wake};
-use crate::catalogue::Citation;
 use crate::competitive::backoff::Delay;
+use crate::describe::{Citation, Descriptor, Family, Favour, Order, Proof, Timed};
 use crate::wait::{WAITING, WAITING_ON_RWLOCK, grant};
 
 /// What is known of Linux's rw_semaphore.
-pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "linux-rwsem",
-    favour: Favour::Neutral,
-    waiting: "stp",
-    by_node: false,
-    fairness: "FIFO, all readers with the first one; who arrives passes sleepers until the first has tried in vain for 4 ms",
+    family: Family::Blocking,
+    order: Order::BargingUntilHandoff,
+    order_note: "sleepers are FIFO, all readers with the first; a newcomer passes them until the first has tried in vain for 4 ms",
     bytes: 24,
     bytes_per_waiter: 64,
-    timed: "writers spin; then sleeps until the deadline",
-    recursion: "a thread that has read locks comes in beside readers",
+    timed: Timed::SpinsThenSleeps,
+    proofs: &[
+        Proof { source: file!(), by: &["linux-rwsem"] },
+        Proof { source: "rw/linux_rwsem/sleeping.rs", by: &["linux-rwsem"] },
+    ],
     citation: Citation {
         key: "linux-rwsem",
         text: "Howells, Long, Zijlstra and others: Reader-writer semaphore. Linux, kernel/locking/rwsem.c",
@@ -96,6 +97,7 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     deviations: "Writers spin while there are CPUs to spare, wherever the owner is. The first writer behind readers sleeps on the count, \
                  where the last of them wakes it without a look at the list.",
     avoid: "Many cores that mostly read: all change one word.",
+    ..Descriptor::rwlock(Favour::Neutral, "a thread that has read locks comes in beside readers")
 };
 
 /// A writer has the lock.
@@ -104,11 +106,11 @@ const LOCKED: u32 = 1;
 const HANDOFF: u32 = 2;
 /// The list is being changed.
 const GUARD: u32 = 4;
-/// Somebody sleeps.
+/// The list is not empty.
 const WAITERS: u32 = 8;
 /// The first sleeper sleeps on the count.
 const WATCHED: u32 = 16;
-/// What is changed by who set GUARD (I2).
+/// What the thread that set GUARD changes (I2).
 const GUARDED: u32 = GUARD | HANDOFF | WAITERS | WATCHED;
 /// One reader.
 const READER: u32 = 32;
@@ -123,8 +125,8 @@ const WATCHING: u32 = 4;
 /// A writer that was told in vain claims the lock when it has slept for so long.
 const PATIENCE_NS: u64 = 4_000_000;
 
-/// Who waits for the guard looks at it ever more rarely, until it lets so many context-switch round trips pass between two
-/// looks: whoever has set it has to change the same word.
+/// A thread that waits for the guard looks at it ever more rarely, until it lets this many context-switch round trips pass
+/// between two looks: the thread that has set the guard has to change the same word.
 const LONGEST_LOOK_AWAY: u32 = 8;
 
 /// What a sleeper says of itself.
@@ -161,7 +163,7 @@ fn is_read(count: u32) -> bool {
     count & LOCKED == 0
 }
 
-/// The flags that only who set GUARD changes, those in `flags`, as they are to be with `end` as the last of the list.
+/// The flags that only the thread with the guard changes, those in `flags`, as they are to be with `end` as the last of the list.
 fn unguarded<P: Platform>(end: *mut Sleeper<P>, flags: u32) -> u32 {
     if end.is_null() { flags & !GUARDED } else { flags & !GUARD | WAITERS }
 }
@@ -171,12 +173,12 @@ fn unguarded<P: Platform>(end: *mut Sleeper<P>, flags: u32) -> u32 {
 pub struct LinuxRwsem<P: Platform> {
     /// Written by everybody.
     count: P::Futex,
-    /// The last of the list. Of who set GUARD.
+    /// The last of the list. Belongs to the thread that set GUARD.
     last: P::Ptr<Sleeper<P>>,
     spinners: Spinners<P>,
 }
 
-const _: () = assert!(size_of::<LinuxRwsem<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<LinuxRwsem<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for LinuxRwsem<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -215,7 +217,7 @@ impl<P: Platform> LinuxRwsem<P> {
         false
     }
 
-    /// Takes the lock for writing if it is free, and not about to be handed to somebody else than the caller.
+    /// Takes the lock for writing if it is free, and not about to be handed to another thread.
     fn take(&self, is_first: bool) -> bool {
         let others = if is_first { 0 } else { HANDOFF };
         let mut seen = self.count.load(Relaxed);
@@ -282,10 +284,11 @@ impl<P: Platform> LinuxRwsem<P> {
         (word.swap(WAITING, Relaxed), ptr::from_ref(word))
     }
 
-    /// Releases as the writer of a lock for which somebody sleeps, perhaps.
+    /// Releases as the writer of a lock that may have sleepers.
     #[cold]
     fn unlock_exclusive_slow(&self) {
-        self.hand_on(self.guard(), 0);
+        // In one piece for those who fork: a child must not find the guard set, or half of the readers let in.
+        P::in_steps(|| self.hand_on(self.guard(), 0));
     }
 
     /// Releases with LOCKED and the guard set, or leaves a reader in its place.
@@ -391,7 +394,7 @@ unsafe impl<P: Platform> RawRwLock<P> for LinuxRwsem<P> {
     }
 
     unsafe fn downgrade(&self) {
-        self.hand_on(self.guard(), 1);
+        P::in_steps(|| self.hand_on(self.guard(), 1));
     }
 
     fn is_locked(&self) -> bool {

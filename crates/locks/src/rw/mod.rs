@@ -2,7 +2,6 @@
 
 pub mod bravo;
 pub mod by_node;
-pub mod catalogue;
 pub mod futex;
 pub mod linux_rwsem;
 pub mod pf_q;

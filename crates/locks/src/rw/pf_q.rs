@@ -38,15 +38,20 @@
 //!   `AWAITED` is set, the writer has the lock as soon as all that it awaits have left. Then no reader leaves, and no
 //!   guest comes in (I3).
 //! - I3: a guest comes in by an exchange of `departures` which says that a writer awaits readers that have not all left.
-//! - I4: who leaves as the last that is awaited grants `turn`, once, and has read that from the operation by which it
-//!   left. A writer that gives up clears `AWAITED` while some have not left, or waits for the grant. So nobody grants
-//!   `turn` but for the wait that it is for.
+//! - I4: the last reader that is awaited grants, when it leaves, `turn`, once, and has read that from the operation by which it
+//!   left. A writer that gives up clears `AWAITED` while some have not left, or waits for the grant. So `turn` is
+//!   granted to the writer that waits for it, and to no later one.
 //! - I5: a reader in the list waits for its grant as long as the phase is the one in which it drew; it looks at that
-//!   after it has put its node there. Who ends the phase takes the list afterwards. If the node came after that, the
-//!   reader sees the end of its phase (E5). It then abandons the node, which belongs to whoever takes the list next.
+//!   after it has put its node there. The thread that ends the phase takes the list afterwards. If the node came after that, the
+//!   reader sees the end of its phase (E5). It then abandons the node, which belongs to whoever takes the list next. A reader
+//!   that gave up and comes back has that node again, still on the list or granted; the grant may be from the end of an
+//!   earlier phase than the one in which it drew since, so it looks at the phase once more.
 //! - I6: a release by a reader touches nothing after its last operation; a release by a writer touches the lock itself
 //!   only at its beginning, and the shared state, last of all, by releasing the writers' lock, which `dispose` waits
 //!   for.
+//! - I7: the state is the lock's while somebody has the lock, or waits and is counted: it is taken back by a thread that
+//!   writes and finds nobody counted. A reader that comes in at once finds whose the state is afterwards, and leaves another
+//!   lock's again, as a reader of that lock.
 //!
 //! # Ordering
 //!
@@ -69,25 +74,24 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use lockwork_platform::{AtomicCell, AtomicInt, Deadline, Native, Platform};
 
-use super::catalogue::{Favour, RwAlgorithm};
 use super::phases::{self, READER};
-use crate::api::RawRwLock;
-use crate::hierarchical::lazy::Lazy;
-use crate::hierarchical::part::Part;
-use crate::wait::{Patience, WAITING_ON_RWLOCK, WaitPolicy, grant, registered};
+use crate::api::{RawLock, RawRwLock};
+use crate::describe::{Descriptor, Family, Favour, Keeps, Order, Proof, Timed};
+use crate::state::{Lazy, State};
+use crate::wait::{Patience, WAITING_ON_RWLOCK, Wait, WaitPolicy, grant};
 use shared::{LEFT, Shared, have_left, is_awaited};
 
 /// What is known of it, with waiters that spin.
-pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "pf-q",
-    favour: Favour::Neutral,
-    waiting: "spin",
-    by_node: false,
-    fairness: "phase-fair: readers and writers take turns, writers FIFO",
+    family: Family::Queue,
+    order: Order::PhaseFair,
+    order_note: "readers and writers take turns, writers FIFO",
     bytes: 8,
     bytes_per_waiter: 64,
-    timed: "gives up in the order",
-    recursion: "a thread that has read locks joins the readers that a writer waits for",
+    keeps: Keeps::Block,
+    timed: Timed::GivesUp("in the order"),
+    proofs: &[Proof { source: file!(), by: &["pf-q"] }, Proof { source: "rw/pf_q/shared.rs", by: &["pf-q"] }],
     citation: phases::CITATION,
     summary: "a reader waits for at most one writer, a writer for one phase of readers for each writer before it, all on lines of \
               their own",
@@ -96,14 +100,17 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     deviations: "Writers queue by MCS. One list of waiting readers, all of whom the writer wakes. Writers stop the readers by \
                  compare-and-swap. Guests.",
     avoid: "More threads than CPUs, and many cores that mostly read: every reader changes two words.",
+    ..Descriptor::rwlock(
+        Favour::Neutral,
+        "a thread that has read locks joins the readers that a writer waits for",
+    )
 };
 
 /// What is known of it, with waiters that park after a while.
-pub const PARKING: RwAlgorithm = RwAlgorithm {
+pub const PARKING: Descriptor = Descriptor {
     name: "pf-q-stp",
-    waiting: "stp",
     avoid: "Many cores that mostly read: every reader changes two words.",
-    ..ALGORITHM
+    ..DESCRIPTOR
 };
 
 /// The lock, waiting by `W`.
@@ -112,7 +119,7 @@ pub struct PfQ<P: Platform, W: WaitPolicy<P>> {
     shared: Lazy<P, Shared<P, W>>,
 }
 
-const _: () = assert!(size_of::<PfQ<Native, crate::wait::Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<PfQ<Native, crate::wait::Spin>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, W: WaitPolicy<P>> core::fmt::Debug for PfQ<P, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -128,6 +135,18 @@ impl<W: WaitPolicy<Native>> PfQ<Native, W> {
     }
 }
 
+#[cfg(test)]
+impl<W: WaitPolicy<Native>> PfQ<Native, W> {
+    /// An unlocked lock after so many readers and writers.
+    pub(super) fn aged(arrivals: u32, turns: u32) -> Self {
+        let lock = Self::unlocked();
+        let shared = lock.shared.peek_or_make();
+        shared.word().age(arrivals, turns);
+        shared.departures().store(arrivals as usize * LEFT, Relaxed);
+        lock
+    }
+}
+
 impl<P: Platform, W: WaitPolicy<P>> Drop for PfQ<P, W> {
     fn drop(&mut self) {
         // SAFETY: `&mut self`: nobody else uses the lock.
@@ -136,14 +155,32 @@ impl<P: Platform, W: WaitPolicy<P>> Drop for PfQ<P, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> PfQ<P, W> {
-    /// How many readers have drawn, mod 2^32. Who has drawn has a place in the order.
+    /// How many readers have drawn, mod 2^32. A reader that has drawn has a place in the order.
     #[must_use]
     pub fn arrivals(&self) -> u32 {
-        self.shared.get().map_or(0, |shared| shared.word().seen().arrivals())
+        self.shared.look(|shared| shared.word().seen().arrivals()).unwrap_or(0)
     }
 
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize | WAITING_ON_RWLOCK
+    }
+
+    /// Runs `f` with the lock's state, as one of its users.
+    fn used(&self, f: impl FnOnce(&Shared<P, W>) -> bool) -> bool {
+        let shared = self.shared.enter();
+        let acquired = f(shared);
+        shared.claim().leave(); // I7.
+        acquired
+    }
+
+    /// Whether the lock's own state was acquired for reading; if not, it has been released (I7).
+    #[inline(always)]
+    fn is_right(&self, shared: &Shared<P, W>) -> bool {
+        let is_own = self.shared.owns(shared);
+        if !is_own {
+            shared.leave();
+        }
+        is_own
     }
 }
 
@@ -156,6 +193,17 @@ enum Obstacle {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
+    /// Releases a reader.
+    #[inline(always)]
+    fn leave(&self) {
+        // ORDER: Release is E2; Acquire is E2 and E3, for the last.
+        let before = self.departures().fetch_add(LEFT, AcqRel);
+        if have_left(before.wrapping_add(LEFT)) {
+            // I4, I6.
+            grant::<P>(self.turn());
+        }
+    }
+
     /// Comes in beside readers that a writer waits for. Returns what is in the way.
     fn join(&self) -> Result<(), Obstacle> {
         let mut seen = self.departures().load(Relaxed);
@@ -181,87 +229,98 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawRwLock<P> for PfQ<P, W> {
 
     #[inline]
     fn lock_shared(&self, deadline: Option<Deadline>) -> bool {
-        let shared = self.shared.get_or_make();
-        shared.word().try_once() || registered::<P, _>(self.address(), || shared.draw(deadline))
+        let shared = self.shared.peek_or_make();
+        shared.word().try_once() && self.is_right(shared)
+            || Wait::run::<P, _>(self.address(), deadline, |wait| self.used(|shared| shared.draw(wait)))
     }
 
     fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
-        let shared = self.shared.get_or_make();
-        let mut patience = Patience::new::<P>();
-        loop {
-            // A reader must not draw where it might find a writer present, which waits for it.
-            if shared.word().try_draw() {
-                return true;
+        self.used(|shared| {
+            let mut patience = Patience::new::<P>();
+            loop {
+                // A reader must not draw where it might find a writer present, which waits for it.
+                if shared.word().try_draw() {
+                    return true;
+                }
+                match shared.join() {
+                    Ok(()) => return true,
+                    // Then the caller is no reader.
+                    Err(Obstacle::Writer) => return self.lock_shared(deadline),
+                    Err(Obstacle::Nobody) => _ = patience.pause::<P>(),
+                }
             }
-            match shared.join() {
-                Ok(()) => return true,
-                // Then the caller is no reader.
-                Err(Obstacle::Writer) => return self.lock_shared(deadline),
-                Err(Obstacle::Nobody) => _ = patience.pause::<P>(),
-            }
-        }
+        })
     }
 
     #[inline]
     fn try_lock_shared(&self) -> bool {
-        self.shared.get_or_make().word().try_draw()
+        loop {
+            let shared = self.shared.peek_or_make();
+            if shared.word().try_draw() && self.is_right(shared) {
+                return true;
+            }
+            if self.shared.settle() {
+                return false;
+            }
+        }
     }
 
     #[inline]
     unsafe fn unlock_shared(&self) {
         // SAFETY: read-locked.
-        let shared = unsafe { self.shared.of_holder() };
-        // ORDER: Release is E2; Acquire is E2 and E3, for the last.
-        let before = shared.departures().fetch_add(LEFT, AcqRel);
-        if have_left(before.wrapping_add(LEFT)) {
-            // I4, I6.
-            grant::<P>(shared.turn());
-        }
+        unsafe { self.shared.used() }.leave();
     }
 
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
-        let shared = self.shared.get_or_make();
         // From before the writers' lock is taken: a child of `fork` must find a ghost that has that, and not yet the lock.
-        registered::<P, _>(self.address(), || {
-            let Some(token) = shared.writers().acquire_for(self.address(), deadline) else { return false };
-            // SAFETY: the writers' lock is held, by this token.
-            unsafe { shared.take_turn(token, deadline) }
+        Wait::run::<P, _>(self.address(), deadline, |wait| {
+            self.used(|shared| {
+                let Some(token) = shared.writers().lock_with(wait) else { return false };
+                // SAFETY: the writers' lock is held, by this token.
+                unsafe { shared.take_turn(token, wait) }
+            })
         })
     }
 
     fn try_lock_exclusive(&self) -> bool {
-        let shared = self.shared.get_or_make();
-        // A look first: a failing attempt would take the line from the holder.
-        if shared.is_locked() {
-            return false;
+        loop {
+            let acquired = Wait::run::<P, _>(self.address(), None, |_| {
+                self.used(|shared| {
+                    // A look first: a failing attempt would take the line from the holder.
+                    if shared.is_locked() {
+                        return false;
+                    }
+                    let Some(token) = shared.writers().try_lock() else { return false };
+                    // SAFETY: the writers' lock is held, by this token.
+                    unsafe { shared.try_turn(token) }
+                })
+            });
+            if acquired || self.shared.settle() {
+                return acquired;
+            }
         }
-        registered::<P, _>(self.address(), || {
-            let Some(token) = shared.writers().attempt_for(self.address()) else { return false };
-            // SAFETY: the writers' lock is held, by this token.
-            unsafe { shared.try_turn(token) }
-        })
     }
 
     unsafe fn unlock_exclusive(&self) {
         // SAFETY: write-locked.
-        let shared = unsafe { self.shared.of_holder() };
+        let shared = unsafe { self.shared.used() };
         // SAFETY: the caller has the lock.
-        registered::<P, _>(self.address(), || unsafe { shared.release(0) });
+        P::in_steps(|| unsafe { shared.release(0) });
     }
 
     unsafe fn downgrade(&self) {
         // SAFETY: write-locked.
-        let shared = unsafe { self.shared.of_holder() };
+        let shared = unsafe { self.shared.used() };
         // SAFETY: the caller has the lock.
-        registered::<P, _>(self.address(), || unsafe { shared.release(READER) });
+        Wait::run::<P, _>(self.address(), None, |_| unsafe { shared.release(READER) });
     }
 
     fn is_locked(&self) -> bool {
-        self.shared.get().is_some_and(Shared::is_locked)
+        self.shared.look(Shared::is_locked).unwrap_or(false)
     }
 
     unsafe fn forget_waiters(&self) {
-        if let Some(shared) = self.shared.get() {
+        if let Some(shared) = self.shared.own() {
             // SAFETY: the caller's contract.
             unsafe { shared.forget_waiters() };
         }
@@ -270,10 +329,13 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawRwLock<P> for PfQ<P, W> {
     unsafe fn dispose(&self) {
         // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its
         // state is lost.
-        if self.shared.get().is_some_and(Shared::is_held) {
-            return;
+        if let Some(shared) = self.shared.own() {
+            if shared.is_held() {
+                return;
+            }
+            shared.until_idle();
         }
         // SAFETY: the caller's contract.
-        unsafe { self.shared.dispose(|shared| shared.clear()) };
+        unsafe { self.shared.dispose() };
     }
 }

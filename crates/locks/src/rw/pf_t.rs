@@ -4,7 +4,7 @@
 //! Björn B. Brandenburg and James H. Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time
 //! systems", Real-Time Systems 46(1), 2010, algorithm PF-T. Deviations: the readers' arrivals and the ticket that is
 //! served share a word, so that a writer's release is one operation (in the paper a second one follows the first, which
-//! may let in who destroys the lock). A writer stops the readers by a compare-and-swap, for a child of `fork` must know
+//! may let in a thread that destroys the lock). A writer stops the readers by a compare-and-swap, for a child of `fork` must know
 //! which of them came before. A thread that may be a reader already and finds a writer waiting takes back a departure
 //! instead of a new place (a guest). Readers first try a compare-and-swap, which a writer that is there does not see. A
 //! thread that waits for long yields its CPU.
@@ -34,8 +34,8 @@
 //!   writer that is served has the lock once it is present and `departures` is `entry`. From then on `departures` stays
 //!   as it is to the end of the turn (I3).
 //! - I3: a guest comes in by an exchange of `departures` that it has read before it saw a writer present whose `entry`
-//!   was another. If the exchange succeeds, nobody has left in between: somebody who came before that `entry` is still
-//!   a reader, and no writer has had the lock since.
+//!   was another. If the exchange succeeds, nobody has left in between: a reader that came before that `entry` is still
+//!   one, and no writer has had the lock since.
 //! - I4: a release, and the surrender of a waiter, touch nothing after their last operation.
 //!
 //! # Ordering
@@ -52,23 +52,21 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, Native, Platform};
 
-use super::catalogue::{Favour, RwAlgorithm};
 use super::phases::{self, Phases, READER};
 use crate::api::RawRwLock;
 use crate::competitive::poll_steadily;
-use crate::wait::{WAITING_ON_RWLOCK, registered};
+use crate::describe::{Descriptor, Family, Favour, Order, Proof, Timed};
+use crate::wait::{WAITING_ON_RWLOCK, Wait};
 
 /// What is known of it.
-pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "pf-t",
-    favour: Favour::Neutral,
-    waiting: "spin",
-    by_node: false,
-    fairness: "phase-fair: readers and writers take turns, writers FIFO",
+    family: Family::Queue,
+    order: Order::PhaseFair,
+    order_note: "readers and writers take turns, writers FIFO",
     bytes: 24,
-    bytes_per_waiter: 0,
-    timed: "readers give up in the order; writers poll until none is before them",
-    recursion: "a thread that has read locks joins the readers that a writer waits for",
+    timed: Timed::GivesUp("in the order; a writer polls until none is before it"),
+    proofs: &[Proof { source: file!(), by: &["pf-t"] }, Proof { source: "rw/phases.rs", by: &["pf-t"] }],
     citation: phases::CITATION,
     summary: "tickets: a reader waits for at most one writer, a writer for one phase of readers for each writer before it",
     properties: "Nobody starves, and a reader's wait is bounded by the readers and the one writer before it. A reader changes two \
@@ -76,6 +74,10 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     deviations: "Arrivals and the ticket that is served share a word: a writer's release is one operation. Writers stop the \
                  readers by compare-and-swap. Guests. Timed writers poll for their turn, and then have it like others.",
     avoid: "More threads than CPUs, and many cores that mostly read: every reader changes two words.",
+    ..Descriptor::rwlock(
+        Favour::Neutral,
+        "a thread that has read locks joins the readers that a writer waits for",
+    )
 };
 
 /// What a guest adds to `departures`.
@@ -94,7 +96,7 @@ pub struct PfT<P: Platform> {
     entry: P::U32,
 }
 
-const _: () = assert!(size_of::<PfT<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<PfT<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for PfT<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -116,20 +118,32 @@ impl<P: ConstPlatform> PfT<P> {
     }
 }
 
+#[cfg(test)]
+impl PfT<Native> {
+    /// An unlocked lock after so many readers and writers.
+    pub(super) fn aged(arrivals: u32, turns: u32) -> Self {
+        let lock = Self::unlocked();
+        lock.word.age(arrivals, turns);
+        lock.departures.store(arrivals as usize, Relaxed);
+        lock.tickets.store(turns, Relaxed);
+        lock
+    }
+}
+
 /// How many readers have left, less the guests.
 fn departed(departures: usize) -> u32 {
     departures as u32
 }
 
 impl<P: Platform> PfT<P> {
-    /// How many readers have drawn, mod 2^32. Who has drawn has a place in the order.
+    /// How many readers have drawn, mod 2^32. A reader that has drawn has a place in the order.
     #[must_use]
     pub fn arrivals(&self) -> u32 {
         self.word.seen().arrivals()
     }
 
     fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
-        registered::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, wait)
+        Wait::run::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, None, |_| wait())
     }
 
     /// Draws as a reader, and waits for the writer that is present.

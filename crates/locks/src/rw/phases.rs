@@ -14,20 +14,23 @@
 //!
 //! - I1: only the writer whose turn it is changes the phase; there is one at a time, by other means than this word.
 //! - I2: a reader that finds a writer present when it draws waits until the phase is another. While it is the same,
-//!   those who drew after its beginning all wait, and no others.
+//!   the readers that drew after its beginning wait, and no others.
 //!
 //! # Ordering
 //!
 //! - E1: the end of a writer's turn (Release) → the operations and loads by which others come in (Acquire), through
 //!   other RMWs: the critical section.
 //! - E2: the beginning of a writer's turn (Release) → a load that sees it (Acquire): `entry`, at least of that turn.
-//! - E3: the store to `entry` (Release) → the load of it by who comes in by that (Acquire): the turns before.
+//! - E3: the store to `entry` (Release) → the load of it by a thread that comes in by it (Acquire): the turns before.
+
+#[cfg(test)]
+mod tests;
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Platform};
 
-use crate::catalogue::Citation;
+use crate::describe::Citation;
 
 /// Of the phase-fair locks.
 pub(super) const CITATION: Citation = Citation {
@@ -103,19 +106,25 @@ impl<P: Platform> Phases<P> {
         Self(P::Usize::new(0))
     }
 
-    /// What the word says, for who does not come in by that.
+    /// After so many arrivals and so many turns.
+    #[cfg(test)]
+    pub(super) fn age(&self, arrivals: u32, turns: u32) {
+        self.0.store((arrivals as usize * READER) | (turns << 1) as usize, Relaxed);
+    }
+
+    /// What the word says, for a thread that does not come in by it.
     pub(super) fn seen(&self) -> Seen {
         Seen(self.0.load(Relaxed))
     }
 
-    /// What the word says, for who comes in by that.
+    /// What the word says, for a thread that comes in by it.
     pub(super) fn acquired(&self) -> Seen {
         // ORDER: E1, E2.
         Seen(self.0.load(Acquire))
     }
 
-    /// One attempt to draw where no writer is present. Who finds competition had better draw anyway, which takes one
-    /// operation however many compete.
+    /// One attempt to draw where no writer is present. A thread that finds competition draws unconditionally, which takes
+    /// one operation however many compete.
     #[inline(always)]
     pub(super) fn try_once(&self) -> bool {
         let seen = self.seen();
@@ -142,7 +151,7 @@ impl<P: Platform> Phases<P> {
         self.0.compare_exchange(seen.0, next.0, Acquire, Relaxed).map(drop).map_err(Seen)
     }
 
-    /// Draws. Returns the phase: who finds a writer present waits for the next.
+    /// Draws. Returns the phase: a reader that finds a writer present waits for the next.
     pub(super) fn draw(&self) -> Phase {
         // ORDER: E1.
         Seen(self.0.fetch_add(READER, Acquire)).phase()
@@ -185,7 +194,7 @@ impl<P: Platform> Phases<P> {
         self.0.compare_exchange(seen.0, present, Release, Relaxed).map(drop).map_err(Seen)
     }
 
-    /// Ends the turn of the writer that is present, who may go on as a reader, by adding `READER`.
+    /// Ends the turn of the writer that is present, which may go on as a reader, by adding `READER`.
     pub(super) fn end_turn(&self, more: usize) {
         let Phase(now) = self.seen().phase();
         // Not just 1, which at the last phase of all would carry into the arrivals.
@@ -194,7 +203,7 @@ impl<P: Platform> Phases<P> {
         self.0.fetch_add(step.wrapping_add(more), Release);
     }
 
-    /// In a child after `fork`: forgets those who wait. `entry` is that of the last turn, `is_held` whether a writer
+    /// In a child after `fork`: forgets the waiters. `entry` is that of the last turn, `is_held` whether a writer
     /// has the lock.
     pub(super) fn forget_waiters(&self, entry: u32, is_held: bool) -> Phase {
         let seen = self.seen();

@@ -4,7 +4,7 @@
 //! "Scalable reader-writer synchronization for shared-memory multiprocessors", PPoPP 1991, section 2, which counts readers
 //! above a writer's bit. Deviations: readers look before they add themselves; a thread that waits for long yields its CPU.
 //!
-//! Properties: 4 bytes, nothing a waiter, 2^30 readers. Readers pass waiting writers, who starve while readers overlap.
+//! Properties: 4 bytes, nothing a waiter, 2^30 readers. Readers pass waiting writers, which starve while readers overlap.
 //! Every operation changes the one word. Waiting: spin. Timed acquisition polls.
 //!
 //! # State
@@ -16,8 +16,8 @@
 //!
 //! # Invariants
 //!
-//! - I1: `WRITER` is set where the word is 0. Who adds a reader while it is clear holds the lock; what is added beside it
-//!   means nothing, and goes with WRITER.
+//! - I1: `WRITER` is set where the word is 0. A thread that adds a reader while it is clear holds the lock; what is added
+//!   beside it means nothing, and goes with `WRITER`.
 //! - I2: the operation that releases is the last that touches the lock.
 //!
 //! # Ordering
@@ -32,23 +32,20 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, ConstPlatform, Deadline, Native, Platform};
 
-use super::catalogue::{Favour, RwAlgorithm};
 use crate::api::RawRwLock;
-use crate::catalogue::Citation;
 use crate::competitive::poll_steadily;
-use crate::wait::{WAITING_ON_RWLOCK, registered};
+use crate::describe::{Citation, Descriptor, Family, Favour, Order, Proof, Timed};
+use crate::wait::{WAITING_ON_RWLOCK, Wait};
 
 /// What is known of it.
-pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "rw-ttas",
-    favour: Favour::Readers,
-    waiting: "spin",
-    by_node: false,
-    fairness: "none: readers pass waiting writers",
+    family: Family::Competitive,
+    order: Order::None,
+    order_note: "readers pass waiting writers",
     bytes: 4,
-    bytes_per_waiter: 0,
-    timed: "polls",
-    recursion: "readers do not look at waiting writers",
+    timed: Timed::Polls(""),
+    proofs: &[Proof { source: file!(), by: &["rw-ttas"] }],
     citation: Citation {
         key: "mellorcrummey91rw",
         text: "Mellor-Crummey, Scott: Scalable reader-writer synchronization for shared-memory multiprocessors. PPoPP 1991",
@@ -57,11 +54,12 @@ pub const ALGORITHM: RwAlgorithm = RwAlgorithm {
     properties: "The smallest of all. Every reader writes the word, and waits for its cache line.",
     deviations: "Readers look before they add themselves.",
     avoid: "Many readers, more threads than CPUs, and wherever writers must get in.",
+    ..Descriptor::rwlock(Favour::Readers, "readers do not look at waiting writers")
 };
 
 /// A writer holds the lock.
 const WRITER: u32 = 1 << 31;
-/// Who finds so many readers adds no further one; those that looked before, one a thread, have room.
+/// A thread that finds this many readers adds no further one; there is room for those that looked before, one a thread.
 const MOST_READERS: u32 = 1 << 30;
 
 /// The lock.
@@ -71,7 +69,7 @@ pub struct RwTtas<P: Platform> {
     word: P::U32,
 }
 
-const _: () = assert!(size_of::<RwTtas<Native>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<RwTtas<Native>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform> core::fmt::Debug for RwTtas<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -92,8 +90,8 @@ impl<P: ConstPlatform> RwTtas<P> {
 
 impl<P: Platform> RwTtas<P> {
     fn wait(&self, deadline: Option<Deadline>, attempt: impl Fn() -> bool) -> bool {
-        registered::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, || {
-            poll_steadily::<P>(deadline, attempt)
+        Wait::run::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, deadline, |wait| {
+            poll_steadily::<P>(wait.deadline, attempt)
         })
     }
 }

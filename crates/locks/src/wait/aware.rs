@@ -1,25 +1,25 @@
-//! Waiting that knows the scheduler: spinning while whoever is ahead runs, sleeping while it does not.
+//! Waiting that knows the scheduler: spinning while the thread ahead runs, sleeping while it does not.
 //!
 //! When to stop spinning is decided as in Victor Laforet, Sanidhya Kashyap, Călin Iorgulescu, Julia Lawall and
 //! Jean-Pierre Lozi, "FlexGuard: fast mutual exclusion independent of subscription", SOSP 2025: when, and only when, a
 //! holder is preempted. Deviation: a waiter looks at the one thread ahead of it, where theirs looks at the number of
-//! preempted holders of all locks, for which the kernel has to be told who holds one. Three sources tell how things are:
+//! preempted holders of all locks, for which the kernel has to be told of every holder. Three sources tell how things are:
 //!
 //! - A waiter reads the CPU clock of the thread ahead of it in the queue, after a moment and then once in each budget, or
 //!   asks the kernel as often through a `lockwork monitor`. It spins while the thread runs and sleeps as soon as it does
-//!   not. Who is ahead does the same, up to the holder: when the holder is preempted, those behind it go to sleep one by
+//!   not. The thread ahead does the same, up to the holder: when the holder is preempted, those behind it go to sleep one by
 //!   one, and its CPU's competitors are gone.
 //! - Where a monitor has to watch the scheduler instead of being asked, a waiter sees the same in memory, and looks more
 //!   often. The monitor watches as long as there are such waiters that would sleep for a thread ahead, and not for those
 //!   that spin for a moment. (A process that has both looks there first.)
-//! - Elsewhere, and where the order of service does not say who is ahead (Reciprocating), it looks for signs that threads
-//!   outnumber CPUs: the load of the system against the CPUs and the quota it has, and gaps in the clock, which say that it
+//! - Elsewhere, and where the order of service does not say which thread is ahead (Reciprocating), it looks for signs that threads
+//!   outnumber CPUs: the runnable threads of the process against the CPUs and the quota it has, the pressure on its control group, and gaps in the clock, which say that it
 //!   was itself off its CPU. It spins for the time of a context switch like spin-then-park, and on while there is no sign.
 //!
-//! Who is ahead may be out of date, which misjudges how long to spin: between the nodes (HMCS, AHMCS, C-MCS-MCS) a
-//! waiter looks at the thread that came first from the other node, whoever of that node holds the lock since; one that
-//! was put aside (Malthusian) looks at whom it stood behind. A waiter that leaves the queue notes in its node the one
-//! that it looked at itself, but for one that slept until its deadline: its node is somebody else's then.
+//! The note of the thread ahead may be out of date, which misjudges how long to spin: between the nodes (HMCS, AHMCS, C-MCS-MCS) a
+//! waiter looks at the thread that came first from the other node, though another of that node may hold the lock
+//! since; one that was put aside (Malthusian) looks at the thread that it stood behind. A waiter that leaves the queue notes in its node the one
+//! that it looked at itself, but for one that slept until its deadline: its node is another thread's then.
 //!
 //! Either way spinning ends: after [`SEEN`] or [`UNSEEN`] times the budget a waiter sleeps whatever it has seen, so that
 //! what it was told may be wrong, or old, or missing, and costs time only.
@@ -28,9 +28,9 @@ use core::sync::atomic::Ordering::Acquire;
 
 use lockwork_platform::{AtomicCell, Deadline, LastSeen, Platform, TimedOut};
 
-use super::{GRANTED, Place, WaitPolicy, abandon, expired, park, poll_within};
+use super::{GRANTED, Place, Wait, WaitPolicy, abandon, expired, park, poll_within};
 
-/// Spinning while whoever is ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`),
+/// Spinning while the thread ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`),
 /// or, if it `LEAVES`, giving up.
 #[derive(Debug)]
 pub struct AwareThen<const LEAVES: bool>;
@@ -52,11 +52,11 @@ const LOOKS: u32 = 8;
 enum Outlook {
     /// Nobody has looked yet.
     First,
-    /// Who is ahead runs; so often in the time of a budget it pays to look again.
+    /// The thread ahead runs; how often in the time of a budget it pays to look again.
     Runs(u32),
     /// Nobody says, and there is no sign that it does not.
     Unknown,
-    /// Who is ahead does not run, or probably not for long.
+    /// The thread ahead does not run, or probably not for long.
     Bleak,
 }
 
@@ -122,7 +122,7 @@ fn look<P: Platform>(ahead: impl Fn() -> u32, last: &mut LastSeen) -> Option<Out
     match P::running(thread) {
         Some(true) => Some(Outlook::Runs(LOOKS)),
         Some(false) => Some(Outlook::Bleak),
-        // Reading a clock takes so long that another may be ahead by now, who was not there a moment ago.
+        // Reading a clock takes so long that another thread may be ahead afterwards.
         None => Some(match P::has_run(thread, last)? {
             false if ahead() == thread => Outlook::Bleak,
             _ => Outlook::Runs(1),
@@ -130,7 +130,7 @@ fn look<P: Platform>(ahead: impl Fn() -> u32, last: &mut LastSeen) -> Option<Out
     }
 }
 
-/// There may be no point in spinning, and a monitor would know better, if it is known who is `ahead`.
+/// Spinning may be pointless. A monitor could tell, if the thread `ahead` is known.
 fn bleak<P: Platform>(ahead: u32) -> Spun {
     if ahead != 0 {
         P::want_watch();
@@ -155,19 +155,19 @@ impl<P: Platform, const LEAVES: bool> WaitPolicy<P> for AwareThen<LEAVES> {
     const NAME: &'static str = "aware";
     const LOOKS_AHEAD: bool = true;
 
-    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        <Self as WaitPolicy<P>>::wait_at(word, &Somewhere, deadline)
+    fn wait(word: &P::Futex, wait: &Wait) -> Result<(), TimedOut> {
+        <Self as WaitPolicy<P>>::wait_at(word, &Somewhere, wait)
     }
 
-    fn wait_at(word: &P::Futex, place: &impl Place, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+    fn wait_at(word: &P::Futex, place: &impl Place, wait: &Wait) -> Result<(), TimedOut> {
         // ORDER: E1 of `wait`.
-        match spin_aware::<P>(|| place.ahead(), deadline, || word.load(Acquire) == GRANTED) {
+        match spin_aware::<P>(|| place.ahead(), wait.deadline, || word.load(Acquire) == GRANTED) {
             Spun::Done => Ok(()),
-            Spun::Bleak if !LEAVES => park::<P>(word, deadline),
+            Spun::Bleak if !LEAVES => park::<P>(word, wait),
             Spun::Late | Spun::Bleak => {
-                // Who comes behind would look at a thread that is no longer in the queue, and spin for as long as that runs.
+                // Waiters behind would look at a thread that is no longer in the queue, and spin for as long as that runs.
                 place.leave();
-                abandon::<P>(word).inspect(|()| place.stay())
+                abandon::<P>(word, wait).inspect(|()| place.stay())
             }
         }
     }
@@ -175,32 +175,32 @@ impl<P: Platform, const LEAVES: bool> WaitPolicy<P> for AwareThen<LEAVES> {
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::{Clock, Native};
+    use lockwork_platform::{Cells, Clock, Native, Sched};
 
     use super::*;
     use crate::wait::{Behind, Owner, WAITING};
 
-    const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
+    const LATE: Wait = Wait::until(Some(Deadline { clock: Clock::Monotonic, ns: 0 }));
 
     #[test]
     fn who_leaves_the_queue_says_whom_it_went_by() {
-        let word = <Native as Platform>::Futex::new(WAITING);
+        let word = <Native as Cells>::Futex::new(WAITING);
         let own = Owner::<Native>::new();
         own.note::<AwareOrLeave>();
         assert_eq!(own.who(), Native::scheduling_id());
         let ahead = Native::scheduling_id() + 1;
         let behind = Behind::new(ahead, &own);
-        assert!(<AwareOrLeave as WaitPolicy<Native>>::wait_at(&word, &behind, Some(PAST)).is_err());
+        assert!(<AwareOrLeave as WaitPolicy<Native>>::wait_at(&word, &behind, &LATE).is_err());
         assert_eq!(own.who(), ahead);
     }
 
     #[test]
     fn who_is_granted_the_lock_stays() {
-        let word = <Native as Platform>::Futex::new(GRANTED);
+        let word = <Native as Cells>::Futex::new(GRANTED);
         let own = Owner::<Native>::new();
         own.note::<AwareOrLeave>();
         let behind = Behind::new(1, &own);
-        assert!(<AwareOrLeave as WaitPolicy<Native>>::wait_at(&word, &behind, Some(PAST)).is_ok());
+        assert!(<AwareOrLeave as WaitPolicy<Native>>::wait_at(&word, &behind, &LATE).is_ok());
         assert_eq!(own.who(), Native::scheduling_id());
     }
 }

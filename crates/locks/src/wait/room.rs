@@ -1,4 +1,4 @@
-//! Spinning for as long as the machine has CPUs to spare, as the waiters of the CST locks do, who look at the load of
+//! Spinning for as long as the machine has CPUs to spare, as the waiters of the CST locks do, which look at the load of
 //! their CPU (Kashyap, Min and Kim, USENIX ATC 2017, section 4.2).
 
 use lockwork_platform::{Deadline, Platform};

@@ -1,4 +1,4 @@
-//! The program that answers a waiter who calls the probe: whether one thread of its process is on a CPU.
+//! The program that answers a waiter's call of the probe: whether one thread of its process is on a CPU.
 //!
 //! ```text
 //! asked = the first argument;  place = HEADER + ENTRIES + the second % ANSWERS;  number = the second / ANSWERS;
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The kernel has functions that find a thread by its id, but not for programs of this kind. The thread may be ending
-//! meanwhile: what is followed is protected from being freed as the kernel's own readers of the tree are (RCU), and read by
-//! a function that survives any address.
+//! meanwhile: RCU protects what is followed from being freed, as for the kernel's own readers of the tree, and it is
+//! read by a function that survives any address.
 
 use lockwork_platform::monitor::{ANSWERS, ENTRIES, HEADER, PREEMPTED, RUNNING, SLEEPING, STATE_BITS};
 

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use lockwork_platform::monitor::{BOARD_BYTES, ENTRIES, HEADER};
-use lockwork_platform::{Native, Platform, sys};
+use lockwork_platform::{Native, Sched, sys};
 
 use super::{attach, board_id, fork, map, receive, until, until_told};
 use crate::{process, process_of};
@@ -43,7 +43,7 @@ pub(super) fn nor_if_another_thread_executes_it(socket: &Path) {
 /// Has a child keep the board of this process, which then executes another program.
 fn watched_executes(socket: &Path, execute: fn(Command) -> io::Error) {
     let [_, descriptor, _] = receive(socket);
-    // Who asks again wants to be watched, and does not know when that begins.
+    // A client that asks again wants a watch, and does not know when it begins.
     receive(socket).into_iter().for_each(sys::close);
     let board = map(descriptor, BOARD_BYTES, libc::PROT_READ).expect("a mapping").cast::<AtomicU64>();
     let place = HEADER + Native::tid() as usize % ENTRIES;
@@ -107,7 +107,7 @@ pub(super) fn a_program_with_more_rights_gets_no_board(socket: &Path) {
     fs::copy(std::env::current_exe().expect("this program"), &program).expect("a copy");
     set_mode(&program, 0o4_755);
     let own = UnixStream::connect(socket).expect("the monitor");
-    let monitor = rustix::net::sockopt::socket_peercred(&own).expect("who listens").pid;
+    let monitor = rustix::net::sockopt::socket_peercred(&own).expect("the credentials of the listener").pid;
     rustix::process::kill_process(monitor, rustix::process::Signal::STOP).expect("our monitor");
     let place = socket.to_owned();
     let connect = move || {

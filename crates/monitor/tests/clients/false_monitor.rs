@@ -1,4 +1,4 @@
-//! Who listens at the socket need not be the monitor.
+//! The process that listens at the socket need not be the monitor.
 
 use std::fs::{self, File};
 use std::io::{self, IoSlice, Read, Write};
@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use lockwork_platform::monitor::{ALIVE, Attached, BOARD_BYTES, PAGE_WORDS, PROBE, PROBE_WORD, attach};
-use lockwork_platform::{Native, Platform};
+use lockwork_platform::{Native, Sched};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 use lockwork::DynMutex;
 use lockwork_platform::cpu_time::{self, Allowed};
 use lockwork_platform::monitor::{self, Attached, BOARD_BYTES, PROBE};
-use lockwork_platform::{Native, Platform, slots, sys};
+use lockwork_platform::{Native, Sched, sys, waiters};
 
 type Client = fn(&Path);
 
@@ -125,7 +125,7 @@ fn spinner(cpu: usize, stop: &'static AtomicBool) -> (u32, thread::JoinHandle<()
     let (send, receive) = mpsc::channel();
     let handle = thread::spawn(move || {
         pin(cpu);
-        send.send(Native::tid()).expect("who waits for it");
+        send.send(Native::tid()).expect("a receiver that waits for it");
         while !stop.load(Ordering::Relaxed) {
             std::hint::spin_loop();
         }
@@ -154,7 +154,7 @@ fn a_sleeping_thread_is_not_preempted(socket: &Path) {
     let handle = thread::spawn(move || {
         // It is seen from its first context switch on.
         until_told(|| Native::running(Native::tid()) == Some(true));
-        send.send(Native::tid()).expect("who waits for it");
+        send.send(Native::tid()).expect("a receiver that waits for it");
         let _ = wait.recv();
     });
     let sleeper = receive.recv().expect("its id");
@@ -226,7 +226,7 @@ fn fork(child: impl FnOnce()) -> libc::pid_t {
         0 => {
             // SAFETY: no memory is involved; the default action of SIGALRM ends the process.
             unsafe { libc::alarm(30) };
-            slots::purge_ghosts(|_| {});
+            waiters::purge_ghosts(|_| {});
             child();
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) }
@@ -275,7 +275,7 @@ fn what_an_earlier_watch_left_is_not_told(socket: &Path) {
     let (send, receive) = mpsc::channel();
     let (release, wait) = mpsc::channel::<()>();
     let sleeping = thread::spawn(move || {
-        send.send(Native::tid()).expect("who waits for it");
+        send.send(Native::tid()).expect("a receiver that waits for it");
         let _ = wait.recv();
     });
     let sleeper = receive.recv().expect("its id");

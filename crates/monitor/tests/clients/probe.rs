@@ -9,7 +9,7 @@ use std::{io, process, ptr, thread};
 
 use lockwork::DynMutex;
 use lockwork_platform::monitor;
-use lockwork_platform::{LastSeen, Native, Platform, slots};
+use lockwork_platform::{LastSeen, Native, Sched, waiters};
 
 use super::{attach, ended_well, fork, forked, look, pin, some_cpu, spinner, until, until_attached};
 
@@ -33,7 +33,7 @@ pub(super) fn who_asks_is_answered(socket: &Path) {
     let (send, receive) = mpsc::channel();
     let (release, wait) = mpsc::channel::<()>();
     let sleeper = thread::spawn(move || {
-        send.send(Native::tid()).expect("who waits for it");
+        send.send(Native::tid()).expect("a receiver that waits for it");
         let _ = wait.recv();
     });
     let sleeping = receive.recv().expect("its id");
@@ -133,7 +133,7 @@ extern "C" fn forks(_signal: libc::c_int) {
     // SAFETY: this process has one thread, which does nothing but ask.
     match unsafe { libc::fork() } {
         0 => {
-            slots::purge_ghosts(|_| {});
+            waiters::purge_ghosts(|_| {});
             IS_CHILD.store(true, Ordering::Relaxed);
         }
         _ => _ = CHILDREN.fetch_add(1, Ordering::Relaxed),

@@ -140,7 +140,7 @@ pub fn map_shared(bytes: usize, files: &[(i32, usize, usize)]) -> Option<NonNull
 ///
 /// # Safety
 ///
-/// A page of the caller's own is mapped there. Who may be executing there finds the same instructions.
+/// A page of the caller's own is mapped there. A thread that executes there finds the same instructions.
 #[must_use]
 pub unsafe fn map_code(file: i32, place: NonNull<u8>) -> bool {
     const READ_AND_EXECUTE: usize = 1 | 4;
@@ -172,7 +172,7 @@ pub unsafe fn map_zeroes(place: NonNull<u8>, bytes: usize) {
     unsafe { syscall6(number::MMAP, args) };
 }
 
-/// Seals of memory files: nobody, including who made it, takes anything off its end, or changes what is in it.
+/// Seals of memory files: nobody, its maker included, takes anything off its end, or changes what is in it.
 pub mod seals {
     /// `F_SEAL_SHRINK`
     pub const SHRINK: usize = 2;
@@ -196,7 +196,8 @@ pub enum FileSystem {
     Memory,
     /// In no directory: objects of the kernel's.
     Anonymous,
-    /// Anywhere else. Who maps such a file may find that it takes more memory than was said, or waits for another process.
+    /// Anywhere else. A process that maps such a file may find that it takes more memory than was said, or may wait for another
+    /// process.
     Other,
 }
 

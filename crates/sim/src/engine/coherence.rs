@@ -76,7 +76,7 @@ pub(crate) enum Move {
     DoneIn(u64),
 }
 
-/// Who has which line.
+/// Which CPUs have which line.
 #[derive(Debug)]
 pub(crate) struct Directory {
     machine: Machine,
@@ -337,7 +337,7 @@ impl Directory {
         line.writes_in_flight -= u16::from(request.access == Access::Store);
         line.home.get_or_insert(node);
         let waited_for = line.first != NONE;
-        // It stays busy until the next is served, so that nobody overtakes those who wait.
+        // It stays busy until the next is served, so that no request overtakes those that wait.
         line.busy = waited_for;
         match request.access {
             Access::Store => line.owner = request.core,
@@ -347,7 +347,7 @@ impl Directory {
         (request, waited_for)
     }
 
-    /// Serves the next of those who wait for a line.
+    /// Serves the next of the requests that wait for a line.
     pub(crate) fn next(&mut self, line: LineId) -> Option<(RequestId, Move)> {
         let first = self.lines[line as usize].first;
         if first == NONE {
@@ -363,7 +363,7 @@ impl Directory {
         Some((chosen, self.serve(chosen)))
     }
 
-    /// Those who wait for a line, in the order of their arrival.
+    /// The requests that wait for a line, in the order of their arrival.
     fn waiting(&self, line: LineId) -> impl Iterator<Item = RequestId> + '_ {
         let known = |id: RequestId| (id != NONE).then_some(id);
         let first = known(self.lines[line as usize].first);
@@ -416,7 +416,7 @@ impl Directory {
         self.requests[id as usize]
     }
 
-    /// Says who has a line, for reports.
+    /// Says which CPUs have a line, for reports.
     pub(crate) fn describe(&self, line: LineId) -> String {
         let line = &self.lines[line as usize];
         match line.owner {

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use lockwork_platform::{Native, Platform};
+use lockwork_platform::{Cpu, Native};
 
 use super::CpuId;
 use crate::memory::LineId;
@@ -104,6 +104,43 @@ impl Round {
     }
 }
 
+/// When a thread had a CPU, and when not. For reports.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seat {
+    /// When it last lost its CPU, or went to sleep.
+    pub(crate) gone: u64,
+    /// When it last became able to run.
+    pub(crate) ready: u64,
+    /// When it last got a CPU.
+    pub(crate) back: u64,
+    /// For how long it has had none since it was able to run for the first time.
+    pub(crate) off: u64,
+}
+
+impl Seat {
+    /// It goes to sleep.
+    pub(crate) fn sleeps(&mut self, at: u64) {
+        self.gone = at;
+    }
+
+    /// It is awake, and waits for a CPU.
+    pub(crate) fn wakes(&mut self, at: u64) {
+        self.ready = at;
+    }
+
+    /// Another thread gets its CPU.
+    pub(crate) fn loses_cpu(&mut self, at: u64) {
+        self.gone = at;
+        self.ready = at;
+    }
+
+    /// It gets a CPU.
+    pub(crate) fn gets_cpu(&mut self, at: u64) {
+        self.back = at;
+        self.off += at.saturating_sub(self.gone);
+    }
+}
+
 type Stack = Coroutine<(), (), (), DefaultStack>;
 
 /// A simulated thread.
@@ -122,6 +159,10 @@ pub(crate) struct Fiber {
     pub(crate) pinned: bool,
     /// Cycles of work that it still has to do once it has a CPU again.
     pub(crate) owed: u64,
+    /// How long it has had a CPU, in cycles; when it wakes up, put near the time of the thread that has its CPU.
+    pub(crate) ran: u64,
+    /// When it had a CPU, and when not.
+    pub(crate) seat: Seat,
     /// Events for an older turn are void.
     pub(crate) turn: u32,
     pub(crate) round: Round,
@@ -168,6 +209,8 @@ impl Fiber {
             cpu,
             pinned,
             owed: 0,
+            ran: 0,
+            seat: Seat::default(),
             turn: 0,
             round: Round::default(),
             last_round: Round::default(),

@@ -1,6 +1,6 @@
 //! A run: events in the order of their times, and the threads that they set going.
 //!
-//! Three layers, each in a file of its own: `coherence` (who has which cache line), `cpu` (what a CPU does: hits, stores,
+//! Three layers, each in a file of its own: `coherence` (which CPU has which cache line), `cpu` (what a CPU does: hits, stores,
 //! polling), `os` (which thread has which CPU, futexes). A thread runs on the host until it needs something that takes
 //! time, or until its own clock has run ahead of what may still happen to it; then another event is next. All is
 //! single-threaded, and nothing depends on addresses or on the host's time: a seed determines a run.
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ptr::{self, NonNull};
 
-use lockwork_platform::{Native, Platform};
+use lockwork_platform::{Cpu as _, Native};
 
 use self::coherence::outlook::Outlook;
 use self::coherence::{BETWEEN_SERVICES, Directory, Move, RequestId};
@@ -39,7 +39,7 @@ use crate::simulation::Options;
 /// A CPU's number: a hardware thread.
 pub(crate) type CpuId = u16;
 
-/// The part of a run whose random numbers decide who gets a line; threads have the numbers from 0.
+/// The part of a run whose random numbers decide which CPU gets a line; threads have the numbers from 0.
 const ARBITRATION: u64 = u64::MAX - 1;
 
 /// With fewer threads all that the host needs for them stays in its caches.
@@ -62,6 +62,8 @@ pub(crate) enum Event {
     Wake(FiberId, u32),
     /// A sleeper's deadline has come.
     Expire(FiberId, u32),
+    /// The operating system looks whether the cores have equally much to do.
+    Balance,
 }
 
 /// Why a run ended.
@@ -97,6 +99,8 @@ pub(crate) struct Engine {
     processes: Vec<Process>,
     random: Random,
     alive: usize,
+    /// Whether a look at the balance of the machine is filed.
+    balances: bool,
     runnable: usize,
     pub(crate) counts: Counts,
     hash: u64,
@@ -171,6 +175,7 @@ impl Engine {
             processes: vec![first],
             random: Random::split(seed, 0),
             alive: 0,
+            balances: false,
             runnable: 0,
             counts: Counts::default(),
             hash: seed,
@@ -213,7 +218,7 @@ impl Engine {
         self.current
     }
 
-    /// Adds a thread. It starts at the time 0, on `cpu` or, unless it is pinned, on an idle one near that.
+    /// Adds a thread. It starts at the time 0, on `cpu` or, unless it is pinned, where there is least to do.
     pub(crate) fn spawn(
         &mut self,
         process: ProcessId,
@@ -231,8 +236,13 @@ impl Engine {
         self.name(fiber.slot, slot, Name::Slot(id));
         self.fibers.push(fiber);
         self.alive += 1;
-        let cpu = self.cpu_for(id);
+        let cpu = self.cpu_for_new(id);
+        self.fiber(id).cpu = cpu;
         self.enqueue(id, cpu);
+        if !pinned && !self.balances {
+            self.balances = true;
+            self.file_balance();
+        }
     }
 
     /// Simulated memory, zeroed.
@@ -313,6 +323,15 @@ impl Engine {
                 }
             }
             Event::Expire(id, turn) => self.expire(id, turn),
+            Event::Balance => {
+                self.balance();
+                // What is left of the run may be a deadlock, which is found when nothing is left to happen.
+                if self.wheel.next_time() != u64::MAX {
+                    self.file_balance();
+                } else {
+                    self.balances = false;
+                }
+            }
         }
         None
     }
@@ -358,6 +377,7 @@ impl Engine {
             Event::Slice(cpu, slice) => of(3, cpu, slice),
             Event::Wake(id, _) => of(4, 0, id),
             Event::Expire(id, _) => of(5, 0, id),
+            Event::Balance => of(7, 0, 0),
             Event::Go(id, _) => of(6, self.fibers[id as usize].cpu, id),
         }
     }
@@ -372,6 +392,7 @@ impl Engine {
             Event::Slice(id, _) => (5, id.into()),
             Event::Wake(id, _) => (6, id),
             Event::Expire(id, _) => (7, id),
+            Event::Balance => (8, 0),
         };
         let word = self.now ^ (u64::from(id) << 40) ^ (kind << 60);
         self.hash = (self.hash.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);

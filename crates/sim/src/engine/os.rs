@@ -1,9 +1,18 @@
-//! The operating system: which thread has which CPU, and who sleeps on what.
+//! The operating system: which thread has which CPU, and which sleeps on what.
 //!
 //! Each CPU has a queue of threads that wait for it, and lets the next one run when a slice of some milliseconds is
-//! over; slices differ a little, as they do in life. A thread that is not pinned goes, when it wakes up, to an idle CPU
-//! if there is one near it, and a CPU with nothing to do takes a thread from the longest queue.
+//! over; slices differ a little, as they do in life.
+//!
+//! Threads that are not pinned are placed and moved in the way of Linux's fair scheduler (kernel/sched/fair.c, up to 6.5). A new
+//! one goes to the least loaded node, last-level cache, core and CPU, in this order (`find_idlest_group`, at each level of
+//! domains). One that wakes up goes to its last CPU, if that is idle, else to an idle core, then to an idle CPU near it
+//! (`select_idle_sibling`). A CPU with nothing to do takes a thread from the longest queue (`newidle_balance`), and once in a
+//! slice a core with nothing to do takes a running thread from a core that runs two (`active_load_balance`).
+//!
+//! A thread that wakes up takes its CPU from one that has run for longer than it by some granularity
+//! (`wakeup_preempt_entity`). How much less it counts as having run, after whatever sleep, is bounded (`place_entity`).
 
+use super::coherence::CoreId;
 use super::coherence::outlook::Outlook;
 use super::fiber::{FiberId, State};
 use super::{CpuId, Engine, Event};
@@ -12,7 +21,10 @@ impl Engine {
     /// Lines a thread up for a CPU.
     pub(super) fn enqueue(&mut self, id: FiberId, cpu: CpuId) {
         self.runnable += 1;
-        self.fiber(id).state = State::Queued;
+        let now = self.now;
+        let fiber = self.fiber(id);
+        fiber.state = State::Queued;
+        fiber.seat.wakes(now);
         self.cpus[usize::from(cpu)].queue.push_back(id);
         if self.cpus[usize::from(cpu)].fiber.is_none() {
             self.switch(cpu, self.now);
@@ -33,6 +45,11 @@ impl Engine {
 
     /// Gives a CPU, which nobody has since the time `at`, to the next thread.
     fn switch(&mut self, cpu: CpuId, at: u64) {
+        let last = &self.cpus[usize::from(cpu)];
+        if let Some(id) = last.fiber {
+            let ran = at.saturating_sub(last.slice_start);
+            self.fiber(id).ran += ran;
+        }
         let waiting = self.cpus[usize::from(cpu)].queue.pop_front();
         let Some(id) = waiting.or_else(|| self.steal(cpu)) else {
             self.cpus[usize::from(cpu)].fiber = None;
@@ -55,6 +72,7 @@ impl Engine {
         self.counts.migrations += u64::from(moved);
         let fiber = self.fiber(id);
         fiber.cpu = cpu;
+        fiber.seat.gets_cpu(at + cost);
         fiber.clock = at + cost + std::mem::take(&mut fiber.owed);
         self.compute_as(id);
         let state = &mut self.cpus[usize::from(cpu)];
@@ -143,6 +161,7 @@ impl Engine {
         self.counts.preemptions += 1;
         let fiber = self.fiber(id);
         fiber.owed = fiber.clock.saturating_sub(now);
+        fiber.seat.loses_cpu(now);
         fiber.turn += 1;
         fiber.state = State::Queued;
         self.cpus[usize::from(cpu)].queue.push_back(id);
@@ -156,6 +175,7 @@ impl Engine {
         fiber.turn += 1;
         fiber.round.idle = false;
         let (cpu, clock) = (fiber.cpu, fiber.clock);
+        fiber.seat.sleeps(clock);
         self.runnable -= 1;
         self.switch(cpu, clock);
     }
@@ -188,6 +208,7 @@ impl Engine {
         fiber.turn += 1;
         fiber.state = State::Queued;
         let clock = fiber.clock;
+        fiber.seat.loses_cpu(clock);
         self.cpus[usize::from(cpu)].queue.push_back(id);
         self.switch(cpu, clock);
         true
@@ -207,7 +228,7 @@ impl Engine {
         }
     }
 
-    /// Wakes up to `n` of those who sleep on the futex at `address`.
+    /// Wakes up to `n` sleepers of the futex at `address`.
     pub(crate) fn wake(&mut self, address: usize, n: u32) {
         for _ in 0..n {
             let futexes = &mut self.my_process().futexes;
@@ -246,12 +267,11 @@ impl Engine {
     pub(super) fn make_runnable(&mut self, id: FiberId) {
         let cpu = self.cpu_for(id);
         self.note_step(id, |_| format!("is awake, and gets or awaits CPU {cpu}"));
+        let goes_first = self.place_in_time(id, cpu);
         self.fiber(id).turn += 1;
         self.enqueue(id, cpu);
-        let granularity = self.machine.cycles(self.machine.os.wakeup_granularity_us * 1000);
         let state = &mut self.cpus[usize::from(cpu)];
-        if state.fiber != Some(id) && self.now.saturating_sub(state.slice_start) >= granularity {
-            // It goes first.
+        if state.fiber != Some(id) && goes_first {
             if let Some(last) = state.queue.pop_back() {
                 state.queue.push_front(last);
             }
@@ -260,7 +280,87 @@ impl Engine {
         }
     }
 
-    /// The CPU for a thread that wakes up: its last one, or the nearest that is idle.
+    /// Puts how long a thread that wakes up has run near the time of the thread that has the CPU. Whether it takes the CPU from
+    /// that.
+    fn place_in_time(&mut self, id: FiberId, cpu: CpuId) -> bool {
+        let state = &self.cpus[usize::from(cpu)];
+        let Some(current) = state.fiber else { return false };
+        let now = self.fibers[current as usize].ran + self.now.saturating_sub(state.slice_start);
+        let cycles = |us: u64| self.machine.cycles(us * 1000);
+        let os = &self.machine.os;
+        let (credit, granularity) = (cycles(os.sleeper_credit_us), cycles(os.wakeup_granularity_us));
+        let fiber = self.fiber(id);
+        fiber.ran = fiber.ran.clamp(now.saturating_sub(credit), now);
+        now - fiber.ran > granularity
+    }
+
+    /// The CPU for a new thread: the wish of one that is pinned, else one of the least loaded part of the machine.
+    pub(super) fn cpu_for_new(&self, id: FiberId) -> CpuId {
+        let fiber = &self.fibers[id as usize];
+        if fiber.pinned {
+            return fiber.cpu;
+        }
+        let machine = &self.machine;
+        let load = |cpus: std::ops::Range<usize>| -> usize {
+            cpus.map(|cpu| usize::from(self.cpus[cpu].fiber.is_some()) + self.cpus[cpu].queue.len()).sum()
+        };
+        let part = |number: usize, cores: usize| {
+            let cpus = cores * machine.threads_per_core;
+            load(number * cpus..(number + 1) * cpus)
+        };
+        let loads = |cpu: &CpuId| {
+            let cpu = usize::from(*cpu);
+            let core = machine.core_of(cpu);
+            let (llc, node) = (machine.llc_of(core), machine.node_of(core));
+            let of_node = part(node, machine.cores_per_llc * machine.llcs_per_node);
+            (of_node, part(llc, machine.cores_per_llc), part(core, 1), load(cpu..cpu + 1))
+        };
+        (0..self.cpus.len() as CpuId).min_by_key(loads).unwrap_or(fiber.cpu)
+    }
+
+    /// Moves a running thread from a core that runs several to one that runs none, if there are both.
+    pub(super) fn balance(&mut self) {
+        let runs = |core: usize| {
+            self.cpus_of(core as CoreId).filter(|cpu| self.cpus[usize::from(*cpu)].fiber.is_some())
+        };
+        let cores = 0..self.machine.cores();
+        let Some(idle) = cores.clone().find(|core| runs(*core).count() == 0) else { return };
+        let movable = |cpu: &CpuId| {
+            let state = &self.cpus[usize::from(*cpu)];
+            let fiber = state.fiber.map(|id| &self.fibers[id as usize]);
+            state.is_drained()
+                && fiber.is_some_and(|fiber| {
+                    !fiber.pinned && matches!(fiber.state, State::Polling { .. } | State::Computing)
+                })
+        };
+        let crowded = cores.filter(|core| runs(*core).count() > 1);
+        let from = crowded
+            .filter_map(|core| Some((self.machine.distance(core, idle), runs(core).find(movable)?)))
+            .min_by_key(|(distance, _)| *distance);
+        let Some((_, from)) = from else { return };
+        let Some(id) = self.cpus[usize::from(from)].fiber else { return };
+        if matches!(self.fiber(id).state, State::Polling { .. }) {
+            self.stop_polling(id, self.now);
+        }
+        let now = self.now;
+        let fiber = self.fiber(id);
+        fiber.owed = fiber.clock.saturating_sub(now);
+        fiber.seat.loses_cpu(now);
+        fiber.turn += 1;
+        fiber.state = State::Queued;
+        self.runnable -= 1;
+        self.switch(from, now);
+        let to = self.cpus_of(idle as CoreId).start;
+        self.enqueue(id, to);
+    }
+
+    /// Files the next look at the balance of the machine.
+    pub(super) fn file_balance(&mut self) {
+        let time = self.now + self.machine.cycles(self.machine.os.slice_us * 1000);
+        self.file(time, Event::Balance);
+    }
+
+    /// The CPU for a thread that wakes up: its last one, or the nearest that is idle, of an idle core if there is one near.
     pub(super) fn cpu_for(&self, id: FiberId) -> CpuId {
         let fiber = &self.fibers[id as usize];
         let is_idle = |cpu: CpuId| self.cpus[usize::from(cpu)].fiber.is_none();
@@ -270,7 +370,15 @@ impl Engine {
         let here = self.machine.core_of(fiber.cpu.into());
         let far = |cpu: CpuId| self.machine.distance(here, self.machine.core_of(cpu.into()));
         let all = || 0..self.cpus.len() as CpuId;
-        let idle = all().filter(|cpu| is_idle(*cpu)).min_by_key(|cpu| far(*cpu));
+        let llc = |cpu: CpuId| self.machine.llc_of(self.machine.core_of(cpu.into()));
+        let near = llc(fiber.cpu);
+        let is_shared = |cpu: CpuId| {
+            let core = self.machine.core_of(cpu.into());
+            self.cpus_of(core as CoreId).any(|other| !is_idle(other))
+        };
+        let idle = all()
+            .filter(|cpu| is_idle(*cpu))
+            .min_by_key(|cpu| (llc(*cpu) != near, is_shared(*cpu), far(*cpu)));
         let queue = |cpu: CpuId| self.cpus[usize::from(cpu)].queue.len();
         let shorter = || all().min_by_key(|cpu| (queue(*cpu), far(*cpu)));
         idle.or_else(shorter).unwrap_or(fiber.cpu)

@@ -15,7 +15,7 @@ use crate::memory::{Arena, LINE};
 pub(super) struct Process {
     /// Its threads, in the order in which they were added.
     pub(super) threads: Vec<FiberId>,
-    /// Who sleeps on which address.
+    /// Which thread sleeps on which address.
     pub(super) futexes: HashMap<usize, VecDeque<FiberId>>,
     /// Free blocks that no thread owns, by size.
     blocks: HashMap<usize, Vec<NonNull<u8>>>,

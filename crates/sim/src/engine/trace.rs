@@ -1,4 +1,4 @@
-//! What happens to threads and lines for a while, in words: for those who want to see where the cycles of a hand-off go.
+//! What happens to threads and lines for a while, in words: shows where the cycles of a hand-off go.
 
 use std::alloc::Layout;
 use std::fmt;

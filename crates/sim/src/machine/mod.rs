@@ -157,8 +157,10 @@ pub struct Os {
     pub wake_latency: u64,
     /// What a thread loses when it comes to another core.
     pub migration: u64,
-    /// How long a thread must have run before one that wakes up takes its CPU away, in microseconds.
+    /// How much longer a thread must have run than one that wakes up before that takes its CPU away, in microseconds.
     pub wakeup_granularity_us: u64,
+    /// How much less than the thread that has its CPU a sleeper counts as having run when it wakes up, at most, in microseconds.
+    pub sleeper_credit_us: u64,
 }
 
 impl Default for Os {
@@ -173,6 +175,7 @@ impl Default for Os {
             wake_latency: 3000,
             migration: 5000,
             wakeup_granularity_us: 1000,
+            sleeper_credit_us: 3000,
         }
     }
 }

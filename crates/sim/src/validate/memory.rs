@@ -1,6 +1,7 @@
 //! Bytes of a lock beside those of another, measured on real locks: the simulation counts none.
 
-use lockwork::Footprint;
+use lockwork_footprint::Footprint;
+use lockwork_locks::registry::Spec;
 
 /// NUMA nodes of the machine that the locks are measured for.
 const NODES: usize = 8;
@@ -30,8 +31,8 @@ impl Memory {
     ///
     /// If there is no such lock, which a test excludes.
     pub(super) fn bytes(&self) -> (usize, usize) {
-        let measure = |lock| match Footprint::measure(lock, NODES) {
-            Ok(footprint) => footprint,
+        let measure = |lock| match Spec::mutex(lock) {
+            Ok(spec) => Footprint::measure(spec, NODES),
             Err(error) => panic!("{lock}: {error}"),
         };
         let own = measure(self.lock);

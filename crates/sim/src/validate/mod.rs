@@ -83,8 +83,10 @@ pub struct Row {
     pub claim: String,
     /// Paper and place.
     pub source: String,
-    /// What it says.
+    /// What it says: a figure, or `in words` where the claim is all there is.
     pub published: String,
+    /// When a simulated figure agrees, which is our choice.
+    pub rule: String,
     /// What the simulation says: the median over the seeds.
     pub ours: String,
     /// The least and the most over the seeds.
@@ -159,7 +161,21 @@ impl Claim {
 
     fn row(&self, ours: String, band: String, verdict: Verdict) -> Row {
         let (claim, published) = (self.claim.clone(), self.published.clone());
-        Row { claim, source: self.source.to_owned(), published, ours, band, verdict }
+        Row { claim, source: self.source.to_owned(), published, rule: self.rule(), ours, band, verdict }
+    }
+
+    /// When a figure agrees.
+    fn rule(&self) -> String {
+        match &self.test {
+            Test::Figure { within, .. } | Test::Ratio { within, .. } => format!("within {within}x"),
+            Test::AtLeast { factor, .. } => format!("at least {factor}x"),
+            Test::AtMost { factor, .. } => format!("at most {factor}x"),
+            Test::Memory { least, most, .. } if most.is_finite() => {
+                format!("{}x to {}x", number(*least), number(*most))
+            }
+            Test::Memory { least, .. } => format!("at least {}x", number(*least)),
+            Test::NotModelled(_) => String::new(),
+        }
     }
 }
 
@@ -228,6 +244,8 @@ mod tests {
             assert_eq!(verdict(ratio(value)), expected, "{value}");
         }
         assert_eq!(claim(ratio(5.0)).judge(&runs).ours, "4.00x (0.80x)");
+        assert_eq!(claim(ratio(5.0)).judge(&runs).rule, "within 1.5x");
+        assert_eq!(claim(at_least(3.0)).judge(&runs).rule, "at least 3x");
         assert_eq!(verdict(Test::NotModelled("later")), Verdict::NotModelled);
     }
 

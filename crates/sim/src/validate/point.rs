@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use lockwork_locks::spec::Choice;
+use lockwork_locks::registry::Choice;
 
 use crate::machine::{self, Machine};
 use crate::simulation::Options;
@@ -119,7 +119,7 @@ impl Measured {
             section: result.section,
             first_section: spent as f64 / sections.max(1) as f64,
             hand_off: result.hand_off,
-            unfairness: lockwork_fairness::unfairness_factor(&result.by_thread),
+            unfairness: lockwork_stats::fairness::unfairness_factor(&result.by_thread),
         }
     }
 

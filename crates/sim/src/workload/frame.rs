@@ -27,7 +27,7 @@ pub struct Frame {
     pub window: u64,
     /// Another delay between sections, by turns.
     pub phases: Option<Phases>,
-    /// Whether to note what happens in the first hand-off after the warm-up.
+    /// Whether to note what happens in the first hand-off after the warm-up, and where the time of the locks goes.
     pub explain: bool,
 }
 
@@ -244,6 +244,7 @@ impl Thread {
 
     /// Acquires a lock.
     pub(super) fn acquire(&self, lock: usize, access: Access) -> Holding {
+        self.shared.observed.borrow_mut().asks(self.shared.first_lock + lock);
         let held = self.shared.guards[lock].acquire(access);
         self.shared.observed.borrow_mut().acquired(self.number(), self.shared.first_lock + lock);
         Holding { lock, held }
@@ -253,6 +254,7 @@ impl Thread {
     pub(super) fn acquire_by_trying(&self, lock: usize) -> Holding {
         /// Between two attempts, in cycles.
         const AGAIN: u64 = 100;
+        self.shared.observed.borrow_mut().asks(self.shared.first_lock + lock);
         let held = loop {
             match self.shared.guards[lock].try_acquire() {
                 Some(held) => break held,

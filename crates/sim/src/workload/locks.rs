@@ -3,11 +3,10 @@
 use std::fmt;
 
 use lockwork_locks::api::{RawLock, RawRwLock};
-use lockwork_locks::dispatch::SpecVisitor;
-use lockwork_locks::erased::{self, ErasedLock, ErasedRwLock};
-use lockwork_locks::knobs::BaseKnobs;
-use lockwork_locks::rw::catalogue::{RwSpec, RwVisitor};
-use lockwork_locks::spec::LockSpec;
+use lockwork_locks::knobs::Knobs;
+use lockwork_locks::registry::Spec;
+use lockwork_locks::registry::Visitor;
+use lockwork_locks::registry::erased::{self, ErasedLock, ErasedRwLock};
 
 use crate::platform::Sim;
 use crate::simulation::Simulation;
@@ -17,28 +16,31 @@ pub type SimLock = &'static dyn ErasedLock<Sim>;
 
 struct Build<'a>(&'a mut Simulation);
 
-impl SpecVisitor<Sim> for Build<'_> {
+impl Visitor<Sim> for Build<'_> {
     type Output = SimLock;
 
-    fn visit<L: RawLock<Sim> + 'static>(self, new: impl Fn() -> L) -> SimLock {
+    fn mutex<L: RawLock<Sim> + 'static>(self, new: impl Fn() -> L) -> SimLock {
         self.0.place_named("the lock", new())
     }
 }
 
+/// As [`Build`], of a reader-writer lock.
+struct BuildRw<'a>(&'a mut Simulation);
+
 /// Puts an unlocked lock into a run's memory, on cache lines of its own. Its knobs are still to be set, by a simulated
 /// thread ([`ErasedLock::configure`]): that may touch memory.
-pub fn build(run: &mut Simulation, spec: &LockSpec) -> SimLock {
-    LockSpec { knobs: BaseKnobs::NONE, ..*spec }.dispatch(Build(run))
+pub fn build(run: &mut Simulation, spec: &Spec) -> SimLock {
+    Spec { knobs: Knobs::NONE, ..*spec }.dispatch(Build(run))
 }
 
 /// A reader-writer lock in simulated memory.
 type SimRwLock = &'static dyn ErasedRwLock<Sim>;
 
-impl RwVisitor<Sim> for Build<'_> {
+impl Visitor<Sim> for BuildRw<'_> {
     type Output = SimRwLock;
 
-    fn visit<L: RawRwLock<Sim> + 'static>(self) -> SimRwLock {
-        self.0.place_named("the lock", L::new())
+    fn rwlock<L: RawRwLock<Sim> + 'static>(self, new: impl Fn() -> L) -> SimRwLock {
+        self.0.place_named("the lock", new())
     }
 }
 
@@ -47,10 +49,10 @@ impl RwVisitor<Sim> for Build<'_> {
 pub enum Protection {
     /// Nothing: a control, which is to be caught.
     None,
-    /// A lock. Those who only read take it, too.
-    Lock(LockSpec),
+    /// A lock. Threads that only read take it, too.
+    Lock(Spec),
     /// A reader-writer lock.
-    Rw(RwSpec),
+    Rw(Spec),
 }
 
 impl fmt::Display for Protection {
@@ -93,7 +95,7 @@ impl Guard {
         match protection {
             Protection::None => Self::None,
             Protection::Lock(spec) => Self::Lock(build(run, spec)),
-            Protection::Rw(spec) => Self::Rw(spec.dispatch(Build(run))),
+            Protection::Rw(spec) => Self::Rw(spec.dispatch(BuildRw(run))),
         }
     }
 

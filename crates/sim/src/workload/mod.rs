@@ -4,6 +4,7 @@ mod cells;
 mod distribution;
 mod frame;
 mod lines;
+mod lock_time;
 mod locks;
 mod map;
 mod micro;
@@ -14,6 +15,7 @@ mod sections;
 
 pub use distribution::Distribution;
 pub use frame::{Frame, Phases};
+pub use lock_time::LockTime;
 pub use locks::{Protection, SimLock, build};
 pub use map::{Map, Structure};
 pub use micro::Micro;

@@ -1,9 +1,10 @@
 //! What the host sees of a workload's threads, at no simulated cost, and what it comes to.
 
+use super::lock_time::{LockTime, Watched};
 use crate::engine::End;
 use crate::engine::stats::{Counts, Transfers};
 use crate::engine::trace::Step;
-use crate::simulation::{Outcome, begin_trace, end_trace, note, now};
+use crate::simulation::{Outcome, begin_trace, end_trace, note, now, seat};
 
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +42,8 @@ pub struct RunResult {
     pub states: Option<String>,
     /// What happened in the first hand-off after the warm-up, if that was asked for.
     pub steps: Vec<Step>,
+    /// Where the time of the locks went, if that was asked for.
+    pub lock_time: Option<LockTime>,
 }
 
 impl RunResult {
@@ -69,6 +72,10 @@ pub(super) struct Observed {
     failures: u64,
     /// Whether a hand-off is to be looked at.
     explain: bool,
+    /// The locks, looked at for where their time goes.
+    watched: Vec<Watched>,
+    /// Whether the window has begun for `watched`.
+    watching: bool,
     /// The thread whose release is looked at, and what came of it.
     explained: Option<(usize, Vec<Step>)>,
     /// Whether the window is over, and nothing counts any more.
@@ -92,6 +99,7 @@ impl Observed {
             locks: vec![Lock::default(); locks],
             window,
             explain,
+            watched: vec![Watched::default(); if explain { locks } else { 0 }],
             ..Self::default()
         }
     }
@@ -108,10 +116,29 @@ impl Observed {
         }
     }
 
+    /// A lock whose time is looked at, if it is. What was before the window does not count.
+    fn watched(&mut self, lock: usize) -> Option<&mut Watched> {
+        if self.explain && !self.watching && now() >= self.window.0 {
+            self.watching = true;
+            self.watched.iter_mut().for_each(|lock| _ = lock.take());
+        }
+        self.watched.get_mut(lock)
+    }
+
+    /// A thread is about to acquire a lock.
+    pub(super) fn asks(&mut self, lock: usize) {
+        if let Some(lock) = self.watched(lock) {
+            lock.asks(now());
+        }
+    }
+
     /// A thread has acquired a lock.
     pub(super) fn acquired(&mut self, me: usize, lock: usize) {
         if self.closed {
             return;
+        }
+        if let Some(lock) = self.watched(lock) {
+            lock.acquired(me, now(), seat());
         }
         if let Some((releaser, steps)) = &mut self.explained
             && *releaser != me
@@ -131,14 +158,18 @@ impl Observed {
     }
 
     /// A thread is about to release a lock.
-    pub(super) fn releases(&mut self, me: usize, lock: usize) {
+    pub(super) fn releases(&mut self, me: usize, number: usize) {
         if self.closed {
             return;
         }
-        let lock = &mut self.locks[lock];
+        let lock = &mut self.locks[number];
         lock.holders = lock.holders.saturating_sub(1);
-        if lock.holders == 0 {
+        let is_free = lock.holders == 0;
+        if is_free {
             lock.released = Some((me, now()));
+        }
+        if is_free && let Some(lock) = self.watched(number) {
+            lock.releases(me, now(), seat());
         }
         if self.explain && self.explained.is_none() && now() >= self.window.0 {
             begin_trace();
@@ -217,6 +248,7 @@ impl Observed {
             transfers: outcome.transfers,
             counts: outcome.counts,
             hash: outcome.hash,
+            lock_time: self.explain.then(|| self.watched.iter_mut().map(Watched::take).sum()),
             steps: self.explained.map(|(_, steps)| steps).unwrap_or_default(),
             deadlock: match outcome.end {
                 End::Deadlock(threads) => Some(threads),

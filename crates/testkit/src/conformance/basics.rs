@@ -1,4 +1,4 @@
-//! One or two threads: what a lock is.
+//! What makes a lock, with one or two threads.
 
 use std::collections::HashSet;
 use std::thread;

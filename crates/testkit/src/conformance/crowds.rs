@@ -54,7 +54,7 @@ pub(super) fn a_crowd_on_many_locks(traits: &Traits) {
                 let shops = &shops;
                 scope.spawn(move || {
                     for round in 0..rounds {
-                        // All in the order of the locks, so nobody waits in a circle.
+                        // Every thread takes the locks in the same order, so no circle of waiters arises.
                         let first = (thread * 31 + round * 17) % (LOCKS - 1);
                         let outer = shops[first].lock.lock();
                         shops[first + 1].locked();

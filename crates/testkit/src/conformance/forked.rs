@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockwork_locks::erased::ErasedLock;
-use lockwork_platform::{Native, slots};
+use lockwork_locks::registry::erased::ErasedLock;
+use lockwork_platform::{Native, waiters};
 
 use super::shop::{A_WHILE, PASSED};
 use super::{Shop, Traits};
@@ -69,7 +69,7 @@ pub(super) fn a_child_forgets_the_waiters(traits: &Traits) {
             assert!(shop.lock.try_lock_until(PASSED).is_none());
             thread::sleep(A_WHILE);
             let done = in_a_child(|| {
-                slots::purge_ghosts(|_| {});
+                waiters::purge_ghosts(|_| {});
                 // SAFETY: no other thread exists in the child.
                 unsafe { shop.lock.forget_waiters(Some(token)) };
                 let held = shop.lock.is_locked() && shop.lock.try_lock().is_none();
@@ -102,7 +102,7 @@ pub(super) fn a_child_of_a_waiter_takes_over(traits: &Traits) {
             over.store(true, Relaxed);
         });
         let done = in_a_child(|| {
-            slots::purge_ghosts(|_| {});
+            waiters::purge_ghosts(|_| {});
             // SAFETY: no other thread exists in the child.
             unsafe { shop.lock.forget_waiters(None) };
             works(&*shop.lock)

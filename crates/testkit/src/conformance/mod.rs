@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::api::Token;
-use lockwork_locks::catalogue::{LockInfo, Visitor, dispatch};
+use lockwork_locks::describe::Waiting;
+use lockwork_locks::registry::{Entry, Visitor};
 use lockwork_platform::Native;
 
 pub use shop::Shop;
@@ -43,23 +44,23 @@ impl fmt::Debug for Traits {
     }
 }
 
-/// A lock of the catalogue.
-struct Base<'a>(&'a LockInfo);
+/// A lock of the registry.
+struct Base<'a>(&'a Entry);
 
 impl Visitor<Native> for Base<'_> {
     type Output = Traits;
 
-    fn visit<L: RawLock<Native> + 'static>(self) -> Traits {
-        let fifo = self.0.algorithm.fairness.starts_with("FIFO");
-        Traits { fifo, spins: self.0.waiting == "spin", ..Traits::of::<L>(self.0.name.to_owned()) }
+    fn mutex<L: RawLock<Native> + 'static>(self, _: impl Fn() -> L) -> Traits {
+        let fifo = self.0.descriptor.order.is_fifo();
+        Traits { fifo, spins: self.0.waiting == Waiting::Spin, ..Traits::of::<L>(self.0.name.to_owned()) }
     }
 }
 
 impl Traits {
-    /// Of a lock of the catalogue. Not generic, so that they are compiled here and not once in every test that uses it.
+    /// Of a lock of the registry. Not generic, so that they are compiled here and not once in every test that uses it.
     #[must_use]
-    pub fn of_base(lock: &LockInfo) -> Self {
-        dispatch(lock.id, Base(lock))
+    pub fn of_base(lock: &Entry) -> Self {
+        lock.id.dispatch(Base(lock))
     }
 
     /// Of the lock type `L`, whose waiters may sleep and come in any order.

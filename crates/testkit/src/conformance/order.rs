@@ -1,4 +1,4 @@
-//! Who is next.
+//! The order in which waiters get the lock.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};

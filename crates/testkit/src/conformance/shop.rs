@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use lockwork_platform::{Clock, Deadline, Native, Platform};
+use lockwork_platform::{Clock, Cpu, Deadline, Native};
 
 use super::{LIMIT, Traits};
 use crate::erased::{AnyLock, Held};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use lockwork_platform::{Clock, Deadline, Native, Platform};
+use lockwork_platform::{Clock, Cpu, Deadline, Native};
 
 use super::shop::{A_WHILE, PASSED, in_ms};
 use super::{Shop, Traits};

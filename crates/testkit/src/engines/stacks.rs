@@ -3,8 +3,8 @@
 //! loom starts every modelled thread of every execution on a stack that comes fresh from the kernel and goes back to
 //! it: three system calls, page faults, and interrupts to the process's other CPUs, more than half of the time of the
 //! models with most executions. loom has no setting for it, so the functions it asks are defined here. They do what
-//! those of the C library do, but for a thread that is [`keeping`] stacks: there a stack has the guard page of whoever
-//! had it before, and loom's always have one.
+//! those of the C library do, but for a thread that is [`keeping`] stacks: there a recycled stack
+//! keeps its guard page, and all of loom's stacks have one.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_long, c_void};

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::Ordering::{self, Relaxed};
 
-use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, TimedOut};
+use lockwork_platform::{AtomicCell, AtomicInt, Cpu, DataCell, Deadline, FutexCell, TimedOut};
 
 use super::Model;
 use super::engine::{Engine, RawCell, RawData, RawInt};

@@ -4,14 +4,18 @@
 //! goes through its own words.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::any::TypeId;
 use std::fmt::Write as _;
 use std::mem;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lockwork_platform::AtomicCell;
+use lockwork_platform::bookmarks::Bookmark;
 
+use super::Model;
 use super::cells::Word;
 use super::engine::{Engine, RawCell, RawData};
 
@@ -32,6 +36,8 @@ pub struct Config {
     pub clocks: Option<bool>,
     /// Pauses before a spin-then-park waiter parks.
     pub spin_budget: u32,
+    /// Whether the state of an idle lock is taken for another one. Otherwise each lock that needs a state gets a fresh one.
+    pub reclaims: bool,
 }
 
 impl Default for Config {
@@ -44,6 +50,7 @@ impl Default for Config {
             running: None,
             clocks: None,
             spin_budget: 1,
+            reclaims: false,
         }
     }
 }
@@ -103,20 +110,36 @@ struct Sleeper {
 
 #[derive(Default)]
 struct ThreadState {
+    /// The number of the thread's first bookmark.
+    bookmarks: Rc<AtomicU32>,
     free: Vec<usize>,
     word: u64,
     waiting_on: usize,
+    /// Releases that the thread is in, and `fork` waits for.
+    steps: usize,
     ghost: bool,
     /// Pauses to come that do not let others run first.
     hurry: u32,
+}
+
+/// A state of a lock, which stays of its type.
+#[derive(Clone, Copy)]
+pub(super) struct StateAt {
+    pub(super) kind: TypeId,
+    pub(super) address: usize,
+    /// Takes the state at this address back, if nobody uses it.
+    pub(super) take_back: fn(usize) -> bool,
 }
 
 /// The bookkeeping of one execution.
 pub struct Machine<E: Engine> {
     config: Config,
     regions: Vec<Region<E>>,
+    /// Those that can be taken back, in the order in which they were made.
+    states: Vec<StateAt>,
     threads: Vec<ThreadState>,
     sleepers: Vec<Sleeper>,
+    bookmarks: Vec<Rc<Bookmark<Model<E>>>>,
     fruitless: u32,
     /// The thread that waited in vain last, and how often that changed since something happened.
     turns: (usize, u32),
@@ -130,6 +153,7 @@ pub(super) struct Words<E: Engine> {
     buckets: Rc<[E::U32; BUCKETS]>,
     shared: Rc<[Word<E, E::Usize>; SHARED]>,
     visible: Rc<[Word<E, E::Usize>; VISIBLE]>,
+    states: Rc<E::Usize>,
 }
 
 impl<E: Engine> Clone for Words<E> {
@@ -139,6 +163,7 @@ impl<E: Engine> Clone for Words<E> {
             buckets: Rc::clone(&self.buckets),
             shared: Rc::clone(&self.shared),
             visible: Rc::clone(&self.visible),
+            states: Rc::clone(&self.states),
         }
     }
 }
@@ -154,6 +179,11 @@ impl<E: Engine> Words<E> {
 
     pub(super) fn shared(&self, index: usize) -> &Word<E, E::Usize> {
         &self.shared[index % SHARED]
+    }
+
+    /// How many states have been published.
+    pub(super) fn states(&self) -> &E::Usize {
+        &self.states
     }
 
     pub(super) fn bucket(&self, index: usize) -> &E::U32 {
@@ -180,10 +210,13 @@ impl<E: Engine> Machine<E> {
                 running: None,
                 clocks: None,
                 spin_budget: 0,
+                reclaims: false,
             },
             regions: Vec::new(),
+            states: Vec::new(),
             threads: Vec::new(),
             sleepers: Vec::new(),
+            bookmarks: Vec::new(),
             fruitless: 0,
             turns: (0, 0),
             time: 0,
@@ -201,6 +234,7 @@ impl<E: Engine> Machine<E> {
             buckets: Rc::new(std::array::from_fn(|_| E::U32::new(0))),
             shared: Rc::new(std::array::from_fn(|_| Word::new(0))),
             visible: Rc::new(std::array::from_fn(|_| Word::new(0))),
+            states: Rc::new(E::Usize::new(0)),
         });
     }
 
@@ -221,8 +255,10 @@ impl<E: Engine> Machine<E> {
             // SAFETY: allocated with this layout by `allocate`, and no thread of the execution is left.
             unsafe { dealloc(region.start as *mut u8, BLOCK) };
         }
+        self.states.clear();
         self.threads.clear();
         self.sleepers.clear();
+        self.bookmarks.clear();
         self.words = None;
         self.progress();
         self.time = 0;
@@ -293,7 +329,7 @@ impl<E: Engine> Machine<E> {
         let time = self.time;
         let deadlines = self.sleepers.iter().filter_map(|sleeper| sleeper.deadline);
         let Some(next) = deadlines.filter(|deadline| *deadline > time).min() else { return false };
-        // Not progress: whoever only naps, for ever, is stuck.
+        // Not progress: a thread that only naps for ever is stuck.
         self.time = next;
         true
     }
@@ -363,6 +399,14 @@ impl<E: Engine> Machine<E> {
         NonNull::new(region.start as *mut u8).expect("allocated memory")
     }
 
+    pub(super) fn states(&self) -> Vec<StateAt> {
+        self.states.clone()
+    }
+
+    pub(super) fn add_state(&mut self, state: StateAt) {
+        self.states.push(state);
+    }
+
     /// Which scheduling word stands for the futex at `address`.
     pub(super) fn bucket_of(&self, address: usize) -> usize {
         self.region(address).map_or(0, |index| index % BUCKETS)
@@ -416,13 +460,14 @@ impl<E: Engine> Machine<E> {
     }
 
     /// A modelled `fork`: from here on only the running thread exists. Returns what the others waited for,
-    /// and who of them sleeps.
+    /// and which of them sleep.
     pub(super) fn fork(&mut self) -> (Vec<usize>, Vec<usize>) {
         let me = E::thread();
         self.progress();
         let asleep =
             self.sleepers.iter().map(|sleeper| sleeper.thread).filter(|thread| *thread != me).collect();
         let mut waited_for = Vec::new();
+        self.threads[me].bookmarks.store(0, Relaxed);
         for (_, state) in self.threads.iter_mut().enumerate().filter(|(thread, _)| *thread != me) {
             state.ghost = true;
             waited_for.extend(Some(state.waiting_on).filter(|address| *address != 0));
@@ -444,8 +489,33 @@ impl<E: Engine> Machine<E> {
         mem::replace(&mut self.threads[E::thread()].waiting_on, address)
     }
 
+    /// The running thread enters (1) or leaves (-1) a release that `fork` waits for.
+    pub(super) fn step(&mut self, change: isize) {
+        let steps = &mut self.threads[E::thread()].steps;
+        *steps = steps.checked_add_signed(change).expect("as many ends as beginnings");
+    }
+
+    pub(super) fn others_are_in_steps(&self) -> bool {
+        let me = E::thread();
+        self.threads.iter().enumerate().any(|(thread, state)| thread != me && state.steps > 0)
+    }
+
     pub(super) fn waiters_of(&self, address: usize) -> usize {
         self.threads.iter().filter(|thread| thread.waiting_on == address).count()
+    }
+
+    pub(super) fn first_bookmark(&self) -> Rc<AtomicU32> {
+        Rc::clone(&self.threads[E::thread()].bookmarks)
+    }
+
+    pub(super) fn bookmark(&self, index: usize) -> Rc<Bookmark<Model<E>>> {
+        Rc::clone(&self.bookmarks[index])
+    }
+
+    /// Adds a bookmark; returns how many there are.
+    pub(super) fn add_bookmark(&mut self, bookmark: Bookmark<Model<E>>) -> usize {
+        self.bookmarks.push(Rc::new(bookmark));
+        self.bookmarks.len()
     }
 
     pub(super) fn cpu(&self) -> usize {

@@ -10,7 +10,7 @@ use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::cond::{Cond, Interruption, Outcome, kick};
 use lockwork_locks::queue::mcs::Mcs;
 use lockwork_locks::wait::SpinThenPark;
-use lockwork_platform::{AtomicCell, DataCell, Deadline};
+use lockwork_platform::{Cancel, DataCell, Deadline};
 
 use super::{Scenario, Subject, in_time};
 use crate::model::{ModelPlatform, Play};
@@ -147,50 +147,6 @@ impl<P: ModelPlatform, L: RawLock<P> + 'static> Counter<P, L> {
     }
 }
 
-/// A request to interrupt a wait. The word is kicked under a lock, so it is never a stranger's.
-struct Request<P: ModelPlatform> {
-    guard: FutexLock<P>,
-    word: P::Data<usize>,
-    pending: P::U32,
-}
-
-impl<P: ModelPlatform> Request<P> {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { guard: FutexLock::new(), word: P::Data::new(0), pending: P::U32::new(0) })
-    }
-
-    fn guarded<R>(&self, f: impl FnOnce() -> R) -> R {
-        let () = self.guard.lock();
-        let result = f();
-        // SAFETY: locked above.
-        unsafe { self.guard.unlock(()) };
-        result
-    }
-
-    fn interrupt(&self) {
-        self.pending.store(1, Relaxed);
-        self.guarded(|| {
-            // SAFETY: under the guard.
-            let word = unsafe { self.word.get() } as *const P::Futex;
-            if !word.is_null() {
-                // SAFETY: published, and not taken back while we have the guard.
-                unsafe { kick::<P>(word) };
-            }
-        });
-    }
-}
-
-impl<P: ModelPlatform> Interruption<P> for Request<P> {
-    fn publish(&self, word: *const P::Futex) {
-        // SAFETY: under the guard.
-        self.guarded(|| unsafe { self.word.set(word as usize) });
-    }
-
-    fn pending(&self) -> bool {
-        self.pending.load(Relaxed) == 1
-    }
-}
-
 /// A signal that comes while a thread begins to wait is not lost.
 pub fn signal<P: ModelPlatform, L: RawLock<P> + 'static>(under_lock: bool) -> Play {
     let counter = Counter::<P, L>::new();
@@ -267,8 +223,10 @@ pub fn broadcast<P: ModelPlatform, L: RawLock<P> + 'static>(waiters: usize, one_
 /// A wait that is interrupted ends, and spends no signal.
 pub fn interruption<P: ModelPlatform, L: RawLock<P> + 'static>(with_signal: bool) -> Play {
     let counter = Counter::<P, L>::new();
-    let request = Request::<P>::new();
+    let request = Arc::new(Cancel::<P>::new());
     let (victim, canceller) = (Arc::clone(&counter), Arc::clone(&request));
+    // SAFETY: published, and not taken back before the kick has ended.
+    let interrupt = move || canceller.request(|| true, |word| unsafe { kick::<P>(word) });
     let (putter, patient) = (Arc::clone(&counter), Arc::clone(&counter));
     let play = counter.play(if with_signal { 3 } else { 1 }).with(move || {
         let outcome = victim.hesitate(None, &*request);
@@ -276,12 +234,12 @@ pub fn interruption<P: ModelPlatform, L: RawLock<P> + 'static>(with_signal: bool
     });
     if with_signal {
         play.with(move || {
-            canceller.interrupt();
+            interrupt();
             putter.put(false);
         })
         .with(move || patient.take(1))
     } else {
-        play.with(move || canceller.interrupt())
+        play.with(interrupt)
     }
 }
 
@@ -384,6 +342,17 @@ pub fn forked<P: ModelPlatform, L: RawLock<P> + 'static>(waiters: usize) -> Play
     play
 }
 
+/// A thread forks while another destroys a condition on which nobody waits, and which nothing in the registry names: the child
+/// can destroy its copy.
+pub fn forked_beside_destroy<P: ModelPlatform, L: RawLock<P> + 'static>() -> Play {
+    let counter = Counter::<P, L>::new();
+    let (owner, forker) = (Arc::clone(&counter), Arc::clone(&counter));
+    Play::new(|| {}).with(move || assert!(owner.cond.destroy(), "nobody waits")).with(move || {
+        P::fork();
+        assert!(forker.cond.destroy(), "nobody waits");
+    })
+}
+
 /// The condition variable with a lock of one kind.
 fn conditions_with<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large: bool) -> Subject {
     let scenarios = if large {
@@ -396,6 +365,7 @@ fn conditions_with<P: ModelPlatform, L: RawLock<P> + 'static>(name: &str, large:
             Scenario::new("destroy", 4, || destroy::<P, L>(3)).on_cpus(1),
             Scenario::new("destroy-or-deadline", 2, destroy_or_deadline::<P, L>),
             Scenario::new("fork", 4, || forked::<P, L>(3)).keeping(8),
+            Scenario::new("fork-beside-destroy", 2, forked_beside_destroy::<P, L>),
         ]
     } else {
         vec![

@@ -2,7 +2,7 @@
 
 use lockwork_locks::restrict::gcr::Knobs;
 
-/// Everybody who finds the lock taken becomes passive at once and sleeps; the first of the passive threads is
+/// A thread that finds the lock taken becomes passive at once and sleeps; the first of the passive threads is
 /// admitted by the count of the active ones only.
 pub(super) fn strictest() -> Knobs {
     Knobs {

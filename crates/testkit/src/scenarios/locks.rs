@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use lockwork_locks::knobs::BaseKnobs;
+use lockwork_locks::knobs::Knobs;
 use lockwork_platform::AtomicCell;
 
 use super::{Stage, expired, in_time};
@@ -45,7 +45,7 @@ pub fn contended<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     play
 }
 
-/// The lock is held from the start; whoever releases it comes again, while two others come.
+/// The lock is held from the start; the thread that releases it comes again, while two others come.
 pub fn come_again<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     come_again_as(lock, 0)
 }
@@ -69,7 +69,7 @@ pub fn come_again_as<P: ModelPlatform>(lock: AnyLock<P>, number: usize) -> Play 
     play
 }
 
-/// The lock is held from the start, and released much later, while `others` wait: so much that who has not
+/// The lock is held from the start, and released much later, while `others` wait: so much that a waiter that has not
 /// looked at the clock meanwhile seems not to run.
 pub fn passed_over<P: ModelPlatform>(lock: AnyLock<P>, others: usize) -> Play {
     let stage = Stage::<P>::new(lock);
@@ -137,8 +137,8 @@ pub fn give_up_behind<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
         .with(move || _ = hasty.timed(expired()))
 }
 
-/// The lock is held from the start; whoever releases it comes again, while another has it, and the deadline of a third
-/// passes, who may have been passed over.
+/// The lock is held from the start; the thread that releases it comes again, while another has it, and the deadline of
+/// a third, which may have been passed over, passes.
 pub fn give_up_passed_over<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     let stage = Stage::<P>::new(lock);
     let held = stage.lock.lock();
@@ -222,6 +222,43 @@ pub fn deadline<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
         .with(move || {
             waiter.timed(in_time());
         })
+}
+
+/// The lock is held from the start and released, while another gives up and comes back, perhaps to where it gave up, until its
+/// deadline passes.
+pub fn come_back<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let held = stage.lock.lock();
+    let (releaser, hasty) = (Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(1, 3)
+        .with(move || {
+            P::switch();
+            releaser.finish(Some(held));
+            P::set_time(1);
+        })
+        .with(move || {
+            hasty.timed(expired());
+            hasty.timed(in_time());
+        })
+}
+
+/// As [`come_back`], between two others: one may be ahead and one behind, which waits as long as it takes.
+pub fn come_back_between<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let held = stage.lock.lock();
+    let (releaser, hasty, patient) = (Arc::clone(&stage), Arc::clone(&stage), Arc::clone(&stage));
+    stage
+        .play(2, 4)
+        .with(move || {
+            P::switch();
+            releaser.finish(Some(held));
+        })
+        .with(move || {
+            hasty.timed(expired());
+            hasty.timed(expired());
+        })
+        .with(move || _ = patient.locked())
 }
 
 /// As [`deadline`], with time passing in a thread of its own.
@@ -323,7 +360,7 @@ pub fn two_locks<P: ModelPlatform>(first: AnyLock<P>, second: AnyLock<P>) -> Pla
     play
 }
 
-/// Whoever comes last destroys the lock right after its unlock, as POSIX allows: no other release may
+/// The last thread destroys the lock right after its unlock, as POSIX allows: no other release may
 /// touch the lock any more.
 pub fn destroy<P: ModelPlatform>(lock: AnyLock<P>, threads: usize) -> Play {
     let stage = Stage::<P>::new(lock);
@@ -348,13 +385,13 @@ pub fn configured<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     stage
         .play(2, 2)
         .with(move || {
-            first.lock.configure(&BaseKnobs { pass_limit: Some(1), ..BaseKnobs::NONE });
+            first.lock.configure(&Knobs { pass_limit: Some(1), ..Knobs::NONE });
             first.locked();
         })
         .with(move || _ = second.locked())
 }
 
-/// Who sees the lock unlocked after its own section sees nobody else's half-done section.
+/// A thread that sees the lock unlocked after its own section sees no half-done section of another.
 pub fn observed<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     let stage = Stage::<P>::new(lock);
     let (locker, observer) = (Arc::clone(&stage), Arc::clone(&stage));
@@ -423,7 +460,27 @@ pub fn mixture<P: ModelPlatform>(lock: AnyLock<P>, threads: usize) -> Play {
     play
 }
 
-/// Many give up in one queue, at its end one who does not.
+/// Threads that give up and come back, again and again, while one locks.
+pub fn come_back_often<P: ModelPlatform>(lock: AnyLock<P>, hasty: usize) -> Play {
+    let stage = Stage::<P>::new(lock);
+    let locker = Arc::clone(&stage);
+    let mut play = stage.play(3, 3 + 4 * hasty).with(move || {
+        for _ in 0..3 {
+            locker.locked();
+        }
+    });
+    for _ in 0..hasty {
+        let stage = Arc::clone(&stage);
+        play = play.with(move || {
+            for _ in 0..4 {
+                stage.timed(expired());
+            }
+        });
+    }
+    play
+}
+
+/// Many give up in one queue, but for the last.
 pub fn exodus<P: ModelPlatform>(lock: AnyLock<P>, leavers: usize) -> Play {
     let stage = Stage::<P>::new(lock);
     let (locker, patient) = (Arc::clone(&stage), Arc::clone(&stage));

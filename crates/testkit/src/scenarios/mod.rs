@@ -2,9 +2,16 @@
 
 mod cast;
 pub mod cond;
+mod delegates;
 mod gcr;
 pub mod locks;
+mod parts;
 mod plain;
+mod pool;
+mod published;
+mod start;
+mod states;
+pub mod waiters;
 mod wrapped;
 
 use std::fmt;
@@ -12,7 +19,13 @@ use std::sync::Arc;
 
 pub use cast::{Stage, expired, in_time};
 pub use cond::conditions;
+pub use delegates::delegates;
+pub use parts::parts;
 pub use plain::base_locks;
+pub use pool::pool;
+pub use published::publication;
+pub use start::starts;
+pub use states::{states, states_of_rwlocks};
 pub use wrapped::{wrapped_around_a_few, wrapped_around_all};
 
 use crate::engines::loom::LoomPlatform;
@@ -102,6 +115,13 @@ impl Scenario {
         self
     }
 
+    /// With states that are taken back from idle locks, of which there are at most this many at the end, with what they point to.
+    #[must_use]
+    pub fn reclaiming(mut self, states: usize) -> Self {
+        self.config.reclaims = true;
+        self.keeping(states)
+    }
+
     /// With this many more pool nodes that may be in use at the end.
     #[must_use]
     pub fn keeping(mut self, resident: usize) -> Self {
@@ -115,7 +135,7 @@ pub trait Make<P: ModelPlatform>: Fn() -> AnyLock<P> + Copy + Send + Sync + 'sta
 
 impl<P: ModelPlatform, F: Fn() -> AnyLock<P> + Copy + Send + Sync + 'static> Make<P> for F {}
 
-/// Whose scenarios these are.
+/// A lock and its scenarios.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The name as in a lock spec.
@@ -134,6 +154,8 @@ pub fn small<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
         Scenario::new("attempts", 2, move || locks::attempts(make())),
         Scenario::new("give-up", 2, move || locks::give_up(make())).within(2),
         Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(make())),
+        Scenario::new("come-back", 2, move || locks::come_back(make())),
+        Scenario::new("come-back-between", 3, move || locks::come_back_between(make())),
         Scenario::new("deadline", 2, move || locks::deadline(make())),
         Scenario::new("deadline-any-time", 3, move || locks::deadline_any_time(make())),
         Scenario::new("release-elsewhere", 3, move || locks::release_elsewhere(make())),
@@ -150,6 +172,7 @@ pub fn large<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
         Scenario::new("crowd", 8, move || locks::exclusion(make(), 8, 2)),
         Scenario::new("rounds", 3, move || locks::exclusion(make(), 3, 6)),
         Scenario::new("mixture", 8, move || locks::mixture(make(), 8)),
+        Scenario::new("come-back", 5, move || locks::come_back_often(make(), 4)),
         Scenario::new("exodus", 6, move || locks::exodus(make(), 4)),
         Scenario::new("release-elsewhere", 3, move || locks::release_elsewhere(make())),
         Scenario::new("two-locks", 2, move || locks::two_locks(make(), make())),
@@ -164,6 +187,14 @@ pub fn for_loom() -> Vec<Subject> {
     let mut all = base_locks::<LoomPlatform>(false);
     all.extend(wrapped_around_a_few::<LoomPlatform>());
     all.extend(conditions::<LoomPlatform>(false));
+    all.extend(waiters::registry::<LoomPlatform>(false));
+    all.extend(starts::<LoomPlatform>());
+    all.extend(delegates::<LoomPlatform>(false));
+    all.extend(parts::<LoomPlatform>());
+    all.extend(states::<LoomPlatform>());
+    all.extend(states_of_rwlocks::<LoomPlatform>());
+    all.push(pool::<LoomPlatform>());
+    all.push(publication::<LoomPlatform>());
     all
 }
 
@@ -173,5 +204,13 @@ pub fn for_shuttle() -> Vec<Subject> {
     let mut all = base_locks::<ShuttlePlatform>(true);
     all.extend(wrapped_around_all::<ShuttlePlatform>());
     all.extend(conditions::<ShuttlePlatform>(true));
+    all.extend(waiters::registry::<ShuttlePlatform>(true));
+    all.extend(starts::<ShuttlePlatform>());
+    all.extend(delegates::<ShuttlePlatform>(true));
+    all.extend(parts::<ShuttlePlatform>());
+    all.extend(states::<ShuttlePlatform>());
+    all.extend(states_of_rwlocks::<ShuttlePlatform>());
+    all.push(pool::<ShuttlePlatform>());
+    all.push(publication::<ShuttlePlatform>());
     all
 }

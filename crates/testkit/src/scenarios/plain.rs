@@ -1,24 +1,25 @@
 //! The scenarios of the locks themselves.
 
 use lockwork_locks::RawLock;
-use lockwork_locks::catalogue::{Family, LOCKS, LockId, LockInfo, Visitor, dispatch};
+use lockwork_locks::describe::{Family, Keeps};
 use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cst::Cst};
-use lockwork_locks::knobs::BaseKnobs;
+use lockwork_locks::knobs::Knobs;
 use lockwork_locks::load::{glk::Glk, lc::Lc, malth::Malth};
 use lockwork_locks::queue::{alock::Alock, mcs_timepub::McsTimepub, ptl::Ptl};
+use lockwork_locks::registry::{Entry, LockId, Visitor, mutexes};
 use lockwork_locks::wait::SpinThenPark;
 
 use super::{Make, Scenario, Subject, locks, small};
 use crate::erased::{AnyLock, undropped};
 use crate::model::ModelPlatform;
 
-/// What makes a lock, plain.
+/// Makes a lock without a wrapper.
 struct Plain;
 
 impl<P: ModelPlatform> Visitor<P> for Plain {
     type Output = fn() -> AnyLock<P>;
 
-    fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
+    fn mutex<L: RawLock<P> + 'static>(self, _: impl Fn() -> L) -> Self::Output {
         plain::<P, L>
     }
 }
@@ -31,7 +32,7 @@ fn plain<P: ModelPlatform, L: RawLock<P> + 'static>() -> AnyLock<P> {
 fn impatient<P: ModelPlatform>(make: impl Make<P>) -> impl Make<P> {
     move || {
         let lock = make();
-        lock.configure(&BaseKnobs { pass_limit: Some(1), ..BaseKnobs::NONE });
+        lock.configure(&Knobs { pass_limit: Some(1), ..Knobs::NONE });
         lock
     }
 }
@@ -60,17 +61,12 @@ fn of_impatient_queue<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
 }
 
 /// Pool nodes that two locks of a kind keep, at most.
-fn state_of(lock: &LockInfo) -> usize {
-    match lock.algorithm.family {
-        // They keep nothing but their words.
-        Family::Hierarchical if ["cna", "shfl", "hbo"].contains(&lock.algorithm.name) => 0,
+fn state_of(lock: &Entry) -> usize {
+    match lock.descriptor.keeps {
+        Keeps::Nothing => 0,
+        Keeps::Block => 2,
         // Each what all nodes share, and the states of two nodes and of three groups of cores.
-        Family::Hierarchical => 12,
-        // The slots.
-        _ if lock.id == LockId::Alock || lock.id == LockId::Ptl => 2,
-        // What the other modes need.
-        _ if lock.id == LockId::Glk => 2,
-        _ => 0,
+        Keeps::Parts => 12,
     }
 }
 
@@ -83,18 +79,24 @@ fn shallower(scenario: Scenario) -> Scenario {
 
 /// The scenarios for a lock that keeps state; for a hierarchical one on a machine that has a hierarchy, and with fewer
 /// involuntary switches if there are many steps between its states.
-pub(super) fn adapted(lock: &LockInfo, scenarios: Vec<Scenario>) -> Vec<Scenario> {
+pub(super) fn adapted(lock: &Entry, scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let adapt = |scenario: Scenario| {
-        let kept = if scenario.name.starts_with("destroy") { 0 } else { state_of(lock) };
+        let kept = match scenario.name.starts_with("destroy") {
+            // A thread may still be about to leave the state when the lock is destroyed. It then stays in the pool, with the
+            // states of two nodes, where the next thread that needs a state finds it.
+            true if lock.id == LockId::CstMutex => 3,
+            true => 0,
+            false => state_of(lock),
+        };
         let scenario = scenario.keeping(kept);
         if lock.id == LockId::LinuxMutex && scenario.threads > 2 {
             return scenario.within(0);
         }
-        if lock.algorithm.family != Family::Hierarchical {
+        if lock.descriptor.family != Family::Hierarchical {
             let is_deep = lock.id == LockId::Glk || lock.id == LockId::Lc && scenario.name == "contended";
             return if is_deep { shallower(scenario) } else { scenario };
         }
-        if state_of(lock) == 0 || ["hclh", "fc-mcs"].contains(&lock.algorithm.name) {
+        if lock.descriptor.keeps == Keeps::Nothing || ["hclh", "fc-mcs"].contains(&lock.descriptor.name) {
             return scenario.on_two_nodes();
         }
         let scenario = shallower(scenario).on_two_nodes();
@@ -117,6 +119,8 @@ fn passing_over<P: ModelPlatform>(make: impl Make<P>, large: bool) -> Vec<Scenar
             Scenario::new("give-up-in-the-middle", 3, move || locks::give_up_in_the_middle(make())).within(0),
             Scenario::new("deadline-any-time", 3, move || locks::deadline_any_time(make())).within(1),
             Scenario::new("give-up-behind", 3, move || locks::give_up_behind(make())).within(0),
+            Scenario::new("come-back", 2, move || locks::come_back(make())).within(1),
+            Scenario::new("come-back-between", 3, move || locks::come_back_between(make())).within(0),
             Scenario::new("give-up-passed-over", 3, move || locks::give_up_passed_over(make())).within(0),
         ]
     };
@@ -131,7 +135,7 @@ fn shuffling<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     ]
 }
 
-/// Newcomers are faster than who was woken, and some of those who sleep give up.
+/// Newcomers are faster than the thread that was woken, and some sleepers give up.
 fn overtaking<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     vec![
         Scenario::new("come-again", 3, move || locks::come_again(make())),
@@ -146,21 +150,21 @@ fn splicing<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     vec![Scenario::new("come-again-from-elsewhere", 3, play).on_cpus(3).within(1)]
 }
 
-/// Every lock of the catalogue, with the small or the large scenarios.
+/// Every lock of the registry, with the small or the large scenarios.
 #[must_use]
 pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
-    let make = |id| dispatch::<P, _>(id, Plain);
-    let subject = |lock: &LockInfo| Subject {
+    let make = |id: LockId| id.dispatch::<P, _>(Plain);
+    let subject = |lock: &Entry| Subject {
         name: lock.name.to_owned(),
         scenarios: adapted(lock, scenarios_of(make(lock.id), large)),
     };
-    let mut all: Vec<Subject> = LOCKS.iter().map(subject).collect();
+    let mut all: Vec<Subject> = mutexes().map(subject).collect();
     let id = LockId::CTktMcsStp;
     all.push(Subject {
         name: "c-tkt-mcs-stp(may-pass-local=1)".to_owned(),
         scenarios: adapted(id.info(), of_impatient(make(id), large)),
     });
-    // As it comes, the lock changes its mind about nothing in so few acquisitions.
+    // With its own constants the lock adapts nothing in so few acquisitions.
     let adapting = scenarios_of(plain::<P, Ahmcs<P, SpinThenPark, 1>>, large);
     all.push(Subject {
         name: "ahmcs-stp, adapting at once".to_owned(),
@@ -172,10 +176,10 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         name: "hmcs-stp(may-pass-local=1), three levels".to_owned(),
         scenarios: scenarios.into_iter().map(Scenario::on_three_levels).collect(),
     });
-    // As it comes, the lock promotes nobody in so few hand-offs.
+    // With its own constants the lock promotes no thread in so few hand-offs.
     let promoting = plain::<P, Malth<P, SpinThenPark, 1>>;
     all.push(tuned::<P>("malth-stp, promoting at once", promoting, large, 0));
-    // As it comes, the lock changes its mode after so few acquisitions only if the system is overloaded.
+    // With its own constants the lock changes its mode after so few acquisitions only if the system is overloaded.
     for (name, overload) in [
         ("glk, adapting at once", (|scenario| scenario) as fn(Scenario) -> Scenario),
         ("glk, adapting at once, overloaded", Scenario::overloaded),
@@ -184,12 +188,12 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         let scenarios = adapting.into_iter().map(shallower).map(overload).collect();
         all.push(Subject { name: name.to_owned(), scenarios });
     }
-    // As it comes, sleepers are passed over by more hand-overs than there are here.
+    // With its own constants sleepers are passed over by more hand-overs than there are here.
     all.push(Subject {
         name: "cst-mutex, on one node".to_owned(),
         scenarios: passing_over(plain::<P, Cst<P, 1>>, large),
     });
-    // Without naps nobody but a release wakes a sleeper.
+    // Without naps only a release wakes a sleeper.
     for (name, make) in [
         ("lc, overloaded", plain::<P, Lc<P>> as fn() -> _),
         ("lc, overloaded, without naps", plain::<P, Lc<P, 0>>),
@@ -198,7 +202,7 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         let scenarios = scenarios.map(shallower).map(Scenario::overloaded).collect();
         all.push(Subject { name: name.to_owned(), scenarios });
     }
-    // As it comes, nobody sleeps: there is no sign that anybody is off its CPU.
+    // On the default machine no waiter sleeps: nothing says that a thread is off its CPU.
     for (what, outlook) in [
         ("overloaded", Scenario::overloaded as fn(Scenario) -> Scenario),
         ("behind threads that run", |scenario| scenario.watched(true)),
@@ -211,9 +215,9 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
             all.push(Subject { name: format!("{}, {what}", id.info().name), scenarios });
         }
     }
-    // As it comes, there are more slots than threads.
+    // With its own constants there are more slots than threads.
     all.push(tuned::<P>("alock, two slots", plain::<P, Alock<P, 2>>, large, 2));
-    // As it comes, few threads do not wait on slots.
+    // With its own constants a few threads do not wait on slots.
     all.push(tuned::<P>("ptl, two slots at once", plain::<P, Ptl<P, 2, 1>>, large, 2));
     // Waiters are patient for longer than the clock moves otherwise.
     let timepub = plain::<P, McsTimepub<P>>;
@@ -244,7 +248,7 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     all
 }
 
-/// A lock with other constants than in the catalogue, in whose scenarios `resident` nodes may stay in use.
+/// A lock with other constants than in the registry, in whose scenarios `resident` nodes may stay in use.
 fn tuned<P: ModelPlatform>(name: &str, make: fn() -> AnyLock<P>, large: bool, resident: usize) -> Subject {
     let mut scenarios = scenarios_of(make, large);
     if !large {

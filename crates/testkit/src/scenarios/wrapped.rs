@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 
 use lockwork_locks::RawLock;
-use lockwork_locks::biased::{self, Biased};
+use lockwork_locks::biased::Biased;
 use lockwork_locks::blocking::futex::FutexLock;
-use lockwork_locks::catalogue::{LOCKS, LockId, LockInfo, Visitor, dispatch, wrapped_by};
 use lockwork_locks::competitive::tas::Tas;
 use lockwork_locks::queue::mcs::Mcs;
+use lockwork_locks::registry::{Entry, LockId, Visitor, WrapperId, mutexes};
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Passive, Together};
 use lockwork_locks::wait::SpinThenPark;
 
@@ -29,7 +29,7 @@ struct Makers<P: ModelPlatform> {
 impl<P: ModelPlatform, S: Passive<P>> Visitor<P> for Restricted<S> {
     type Output = Makers<P>;
 
-    fn visit<L: RawLock<P> + 'static>(self) -> Makers<P> {
+    fn mutex<L: RawLock<P> + 'static>(self, _: impl Fn() -> L) -> Makers<P> {
         Makers {
             strictest: || undropped::<P, _>(Gcr::<P, L, S>::with_knobs(gcr::strictest())),
             patient: || undropped::<P, _>(Gcr::<P, L, S>::with_knobs(gcr::patient())),
@@ -75,7 +75,7 @@ struct BiasedAround;
 impl<P: ModelPlatform> Visitor<P> for BiasedAround {
     type Output = fn() -> AnyLock<P>;
 
-    fn visit<L: RawLock<P> + 'static>(self) -> Self::Output {
+    fn mutex<L: RawLock<P> + 'static>(self, _: impl Fn() -> L) -> Self::Output {
         || undropped::<P, _>(Biased::<P, L>::new())
     }
 }
@@ -98,15 +98,15 @@ fn small_biased<P: ModelPlatform>(make: fn() -> AnyLock<P>) -> Vec<Scenario> {
 }
 
 /// A lock that spins, one that sleeps, one that queues: a wrapper is the same around every lock. Only these are compiled.
-fn a_few<P: ModelPlatform, V: Visitor<P>>(visitor: impl Fn() -> V) -> [(&'static LockInfo, V::Output); 3] {
+fn a_few<P: ModelPlatform, V: Visitor<P>>(visitor: impl Fn() -> V) -> [(&'static Entry, V::Output); 3] {
     [
-        (LockId::Tas.info(), visitor().visit::<Tas<P>>()),
-        (LockId::Futex.info(), visitor().visit::<FutexLock<P>>()),
-        (LockId::McsStp.info(), visitor().visit::<Mcs<P, SpinThenPark>>()),
+        (LockId::Tas.info(), visitor().mutex(Tas::<P>::new)),
+        (LockId::Futex.info(), visitor().mutex(FutexLock::<P>::new)),
+        (LockId::McsStp.info(), visitor().mutex(Mcs::<P, SpinThenPark>::new)),
     ]
 }
 
-fn subject(wrapper: &str, lock: &LockInfo, scenarios: Vec<Scenario>) -> Subject {
+fn subject(wrapper: &str, lock: &Entry, scenarios: Vec<Scenario>) -> Subject {
     Subject { name: format!("{wrapper}({})", lock.name), scenarios: adapted(lock, scenarios) }
 }
 
@@ -118,7 +118,7 @@ pub fn wrapped_around_a_few<P: ModelPlatform>() -> Vec<Subject> {
         all.push(subject("gcr", lock, makers.small()));
     }
     // Around one lock only: it is costly to explore.
-    let makers: Makers<P> = Restricted::<ByNode>(PhantomData).visit::<FutexLock<P>>();
+    let makers: Makers<P> = Restricted::<ByNode>(PhantomData).mutex(FutexLock::<P>::new);
     let scenarios = makers.small().into_iter().map(by_node).collect();
     all.push(subject("gcr-numa", LockId::Futex.info(), scenarios));
     for (lock, make) in a_few::<P, _>(|| BiasedAround) {
@@ -131,15 +131,15 @@ pub fn wrapped_around_a_few<P: ModelPlatform>() -> Vec<Subject> {
 #[must_use]
 pub fn wrapped_around_all<P: ModelPlatform>() -> Vec<Subject> {
     let mut all = Vec::new();
-    for lock in LOCKS.iter().filter(|lock| is_typical(lock)) {
-        let makers = dispatch::<P, _>(lock.id, Restricted::<Together>(PhantomData));
+    for lock in mutexes().filter(|lock| is_typical(lock)) {
+        let makers = lock.id.dispatch::<P, _>(Restricted::<Together>(PhantomData));
         all.push(subject("gcr", lock, makers.large()));
     }
     for (lock, makers) in a_few::<P, _>(|| Restricted::<ByNode>(PhantomData)) {
         all.push(subject("gcr-numa", lock, makers.large().into_iter().map(by_node).collect()));
     }
-    for lock in wrapped_by(&biased::ALGORITHM).filter(|lock| is_typical(lock)) {
-        all.push(subject("biased", lock, large(dispatch::<P, _>(lock.id, BiasedAround))));
+    for lock in WrapperId::Biased.inner_locks().filter(|lock| is_typical(lock)) {
+        all.push(subject("biased", lock, large(lock.id.dispatch::<P, _>(BiasedAround))));
     }
     all
 }

@@ -2,11 +2,13 @@
 //! print without it.
 //!
 //! A program that does not end in time is described (every thread's state) and killed. A program
-//! that is not installed fails its tests; `scripts/setup.sh test` installs them all.
+//! that is not installed fails its tests; `scripts/setup.sh test` installs them all. Only where a runtime with a garbage collector cannot
+//! be had are its tests skipped.
 //!
 //! The library is taken from `LOCKWORK_SO`, else from `target/release`.
 
 mod allocators;
+mod collectors;
 mod controls;
 mod databases;
 mod git;

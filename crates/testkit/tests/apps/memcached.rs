@@ -55,8 +55,11 @@ fn wait_for_port(file: &Path) -> u16 {
 fn memcached_returns_what_was_stored(lock: &str) {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(lock, directory.path());
+    // Its own default, from a file that is there: it looks for one in the home directory otherwise, and may find none.
+    let settings = directory.path().join("memcaslap.cnf");
+    fs::write(&settings, "key\n64 64 1\nvalue\n1024 1024 1\ncmd\n0 0.1\n1 0.9\n").unwrap();
     let mut load = program("memcaslap");
-    load.args(["-s", &server.address, "-T", "2", "-c", "32", "-x", "40000", "-v", "0.5"]);
+    load.args(["-s", &server.address, "-T", "2", "-c", "32", "-x", "40000", "-v", "0.5", "-F"]).arg(settings);
     load.env("HOME", directory.path());
     let text = succeed(load).text();
     for line in ["get_misses: 0\n", "verify_misses: 0\n", "verify_failed: 0\n", "Ops: 40000 "] {

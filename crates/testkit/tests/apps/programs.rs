@@ -3,6 +3,7 @@
 use crate::process::{Ended, run};
 use std::env;
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,19 +12,34 @@ use std::process::Command;
 /// # Panics
 /// When the program is not installed.
 pub(crate) fn program(name: &str) -> Command {
+    program_if_any(name).unwrap_or_else(|| panic!("{name} is not installed; run: scripts/setup.sh test"))
+}
+
+/// The same for a program that cannot be had everywhere.
+pub(crate) fn program_if_any(name: &str) -> Option<Command> {
     let search = env::var_os("PATH").unwrap_or_default();
     let path = env::split_paths(&search)
         .chain(["/usr/bin", "/usr/sbin"].map(PathBuf::from))
         .map(|directory| directory.join(name))
-        .find(|path| path.is_file())
-        .unwrap_or_else(|| panic!("{name} is not installed; run: scripts/setup.sh test"));
+        .find(|path| path.is_file())?;
     let mut command = Command::new(path);
     for (variable, _) in env::vars_os() {
         if variable == "LD_PRELOAD" || variable.to_string_lossy().starts_with("LOCKWORK_") {
             command.env_remove(variable);
         }
     }
-    command
+    Some(command)
+}
+
+/// A script among those of the tests.
+pub(crate) fn script_of(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("apps").join(file)
+}
+
+/// Says that something is not tested here, and why, past the harness, which keeps what tests print to itself. `scripts/test.sh`
+/// counts these lines.
+pub(crate) fn skipped(what: &str) {
+    let _ = writeln!(io::stderr(), "SKIPPED: {what}");
 }
 
 /// A shared library of the system, such as an allocator to preload.

@@ -2,15 +2,14 @@
 //! variable with timed waits; it forks while threads run) and Node.js (a thread pool behind libuv's
 //! mutexes, conditions and rwlocks).
 
-use crate::programs::{program, succeed, succeed_under};
+use crate::programs::{program, script_of, succeed, succeed_under};
 use crate::under_each_lock;
-use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
 fn script(interpreter: &str, file: &str) -> Command {
     let mut command = program(interpreter);
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("apps").join(file));
+    command.arg(script_of(file));
     command
 }
 

@@ -3,16 +3,20 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod compare;
+pub(crate) mod served;
 
 use std::env;
+use std::fmt;
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lockwork_locks::catalogue::lookup;
-use lockwork_locks::rw::catalogue as rw;
+use lockwork_locks::describe::Waiting;
+use lockwork_locks::registry as rw;
+use lockwork_locks::registry::lookup;
 
 /// A program that has not ended by then is killed with everything it started. Its cases have limits of their
 /// own, which are meant to strike first.
@@ -88,17 +92,35 @@ pub(crate) fn limited(program: &Path, seconds: u32) -> Command {
     command
 }
 
+/// Says that something is not tested here, and why. Straight to the stream: a harness that captures what a test prints would keep it
+/// to itself. `scripts/test.sh` counts these lines.
+pub(crate) fn skipped(what: &str) {
+    let _ = writeln!(io::stderr(), "SKIPPED: {what}");
+}
+
 /// The program of the one file `tests/NAME.c`, compiled. The caller removes it.
 pub(crate) fn compiled(name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name).with_extension("c");
+    compiled_by("gcc", name, "c")
+}
+
+/// As [`compiled`], of a C++ source.
+///
+/// # Panics
+/// As there.
+pub(crate) fn compiled_cpp(name: &str) -> PathBuf {
+    compiled_by("g++", name, "cpp")
+}
+
+fn compiled_by(compiler: &str, name: &str, extension: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name).with_extension(extension);
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}", std::process::id()));
-    let output = Command::new("gcc")
+    let output = Command::new(compiler)
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
         .args([&out, &source])
         .output()
-        .expect("gcc");
+        .expect(compiler);
     assert!(output.status.success(), "{}", text(&output));
     out
 }
@@ -126,17 +148,25 @@ pub(crate) struct Effort {
     pub(crate) spin: bool,
 }
 
+/// The scale at which the suite runs, for a reader of what it prints.
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scale, threads, .. } = self;
+        write!(f, "{scale}% of the iterations, at most {threads} threads")
+    }
+}
+
 /// The effort that suits a lock. With more threads than cores, a lock whose waiters spin keeps its holder off the
 /// processor, or is handed to a thread that is; where they yield, each gets its turn before the holder does. GCR bounds
 /// how many do so, but not to the number of cores.
 pub(crate) fn effort(lock: &str) -> Effort {
     let (mutex, rwlock) = lock.split_once('+').unwrap_or((lock, lock));
-    if rw::lookup(rwlock).is_some_and(|lock| lock.algorithm.waiting == "spin") {
+    if rw::lookup(rwlock).is_some_and(|lock| lock.waiting == Waiting::Spin) {
         return Effort { scale: 2, threads: 3, patience: 3, spin: true };
     }
     let lock = mutex;
     let base = lock.rsplit('(').next().and_then(|rest| rest.split([',', ')']).next()).unwrap_or(lock);
-    if lookup(base).is_none_or(|lock| !["spin", "yield"].contains(&lock.waiting)) {
+    if lookup(base).is_none_or(|lock| !lock.waiting.never_sleeps()) {
         // In most of these every hand-off among so many threads wakes a sleeper.
         Effort { scale: 20, threads: 64, patience: 2, spin: false }
     } else if base == lock {

@@ -15,7 +15,9 @@ fn each_kind_by_itself() {
         let rules: Vec<String> = ALL.iter().map(|kind| rule(&[("kind", kind)], lock)).collect();
         let report = bench.report(&program, &rules.concat());
         assert_eq!(report.counts(), [&COUNTS[..], &[0]].concat(), "{report:?}");
-        let served = format!("served 8 mutexes by {lock}, 1 conditions, 2 rwlocks, 1 spin locks;");
+        let served = format!(
+            "served 8 mutexes by {lock}, 1 conditions by cond-fifo, 2 rwlocks by rw-futex, 1 spin locks by ttas-yield;"
+        );
         assert!(report.summary.starts_with(&served), "{report:?}");
     }
 }
@@ -85,7 +87,7 @@ fn conditions_and_their_mutexes() {
         assert_eq!(
             report.summary,
             format!(
-                "served 1 mutexes by {ours}, 2 conditions; forwarded to glibc 1 mutexes, 2 conditions, 0 rwlocks, 0 spin locks"
+                "served 1 mutexes by {ours}, 2 conditions by cond-fifo; forwarded to glibc 1 mutexes, 2 conditions, 0 rwlocks, 0 spin locks"
             )
         );
     }

@@ -1,4 +1,4 @@
-//! Who passes whom, and who is not to starve.
+//! Which side passes the other, and which must not starve.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};

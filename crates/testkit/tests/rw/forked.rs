@@ -25,7 +25,7 @@ fn fork(in_child: impl FnOnce() -> bool) {
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child: status {status:#x}");
 }
 
-/// The waiters of the parent are nobody's concern.
+/// The child of a writer forgets the parent's waiters.
 pub(crate) fn of_a_writer(subject: RwSubject) {
     let shelf = Shelf::new(subject.make());
     assert!(shelf.lock.lock_exclusive(None));

@@ -8,8 +8,8 @@ mod waiting;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
-use lockwork_locks::rw::catalogue::Favour;
-use lockwork_platform::{Clock, Deadline, Native, Platform};
+use lockwork_locks::describe::Favour;
+use lockwork_platform::{Clock, Cpu, Deadline, Native};
 use lockwork_testkit::rw::RwSubject;
 use lockwork_testkit::watchdog::watchdog;
 

@@ -1,4 +1,4 @@
-//! Who shares a lock with whom, and what becomes of it.
+//! Which holders share a lock.
 
 use std::sync::Barrier;
 use std::thread;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use lockwork_platform::{Clock, Deadline, Native, Platform};
+use lockwork_platform::{Clock, Cpu, Deadline, Native, Waiters};
 use lockwork_testkit::rw::RwSubject;
 use lockwork_testkit::shelf::Shelf;
 
@@ -24,7 +24,7 @@ pub(crate) fn deadlines(subject: RwSubject) {
         assert!(Native::now(clock) >= deadline.ns, "gave up before the deadline");
         shelf.write();
         assert!(shelf.lock.lock_shared(Some(past)));
-        assert!(shelf.lock.lock_shared(Some(past)), "a writer that gave up is in nobody's way");
+        assert!(shelf.lock.lock_shared(Some(past)), "a writer that gave up still keeps readers off");
         shelf.read();
         assert!(!shelf.lock.lock_exclusive(Some(soon(clock, 1_000_000))));
         shelf.read();
@@ -47,7 +47,7 @@ pub(crate) fn deadlines(subject: RwSubject) {
     assert_eq!(shelf.writes(), 6);
 }
 
-/// Threads that give up at random moments, among some that do not: nobody's wake may get lost with them.
+/// Threads that give up at random moments, among some that do not: no other thread's wake-up may get lost with them.
 pub(crate) fn hasty_crowd(subject: RwSubject) {
     const THREADS: u64 = 8;
     const ROUNDS: u64 = 1_000;

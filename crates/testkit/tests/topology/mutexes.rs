@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use lockwork_locks::catalogue::{Family, LOCKS, LockInfo};
-use lockwork_locks::knobs::BaseKnobs;
-use lockwork_platform::{Native, Platform, topology};
+use lockwork_locks::describe::Family;
+use lockwork_locks::knobs::Knobs;
+use lockwork_locks::registry::{Entry, mutexes};
+use lockwork_platform::{Native, Placement, Waiters, topology};
 use lockwork_testkit::conformance::{SUITE, Traits};
 use lockwork_testkit::erased::Held;
 use lockwork_testkit::is_typical;
@@ -28,16 +29,16 @@ const NO_TURNS: &[(&str, &str)] = &[
     ),
 ];
 
-fn hierarchical() -> impl Iterator<Item = &'static LockInfo> {
-    LOCKS.iter().filter(|lock| lock.algorithm.family == Family::Hierarchical && is_typical(lock))
+fn hierarchical() -> impl Iterator<Item = &'static Entry> {
+    mutexes().filter(|lock| lock.descriptor.family == Family::Hierarchical && is_typical(lock))
 }
 
 /// What the suite must know of a lock that lets one hand-over pass.
-fn limited(lock: &LockInfo) -> Traits {
+fn limited(lock: &Entry) -> Traits {
     let Traits { new, name, zeroed, keeps, spins, .. } = Traits::of_base(lock);
     let limited = move || {
         let lock = new();
-        lock.configure(&BaseKnobs { pass_limit: Some(LIMIT), ..BaseKnobs::NONE });
+        lock.configure(&Knobs { pass_limit: Some(LIMIT), ..Knobs::NONE });
         lock
     };
     Traits { name, new: Arc::new(limited), zeroed, keeps, fifo: false, spins }
@@ -61,7 +62,7 @@ fn order_of_nodes(traits: &Traits, elsewhere: bool) -> Vec<usize> {
                 let node = Native::node();
                 let held = lock.lock();
                 order.lock().expect("no panics").push(node);
-                // Who is at the head of its node's line now gets the time to line up between the nodes.
+                // The head of each node's line gets the time to line up between the nodes.
                 thread::sleep(Duration::from_millis(1));
                 if elsewhere {
                     post.send(held).expect("the releaser listens");
@@ -115,7 +116,7 @@ fn nodes_take_turns() {
     let mut all = Vec::new();
     for lock in hierarchical() {
         let traits = limited(lock);
-        let any_order = NO_TURNS.iter().any(|(name, _)| *name == lock.algorithm.name);
+        let any_order = NO_TURNS.iter().any(|(name, _)| *name == lock.descriptor.name);
         for elsewhere in [false, true] {
             let order = || {
                 let order = order_of_nodes(&traits, elsewhere);

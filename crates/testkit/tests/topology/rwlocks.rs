@@ -6,10 +6,10 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use lockwork_locks::erased::ErasedRwLock;
+use lockwork_locks::describe::Favour;
+use lockwork_locks::registry::erased::ErasedRwLock;
 use lockwork_locks::rw::by_node::variants::{CRwNp, CstRwsem};
-use lockwork_locks::rw::catalogue::Favour;
-use lockwork_platform::{Native, Platform, topology};
+use lockwork_platform::{Native, Placement, topology};
 use lockwork_testkit::rw::RwSubject;
 use lockwork_testkit::shelf::Shelf;
 use lockwork_testkit::watchdog::watchdog;
@@ -155,7 +155,7 @@ fn only_nodes_that_read_have_words() {
     });
 }
 
-/// Who comes in on one node and leaves on another leaves the lock free, whatever the single counts are.
+/// A reader that comes in on one node and leaves on another leaves the lock free, whatever the single counts are.
 #[test]
 #[ignore = "wants a topology"]
 fn readers_may_leave_on_another_node() {
@@ -241,7 +241,7 @@ fn writers_of_all_nodes_get_the_lock() {
     });
 }
 
-/// While everybody else keeps using the lock, whom it does not let starve gets it again and again on every node.
+/// While all others keep using the lock, a side that it does not let starve gets it again and again on every node.
 #[test]
 #[ignore = "wants a topology"]
 fn no_node_starves() {
@@ -260,7 +260,7 @@ fn no_node_starves() {
         // One of each on every node, of which a favoured sort, or both, must get in.
         let counted = |writes: bool| match subject.favour() {
             Favour::Readers => !writes,
-            Favour::Writers => writes,
+            Favour::Writers | Favour::WritersOfNode => writes,
             Favour::Neutral => true,
         };
         left.store([false, true].into_iter().filter(|writes| counted(*writes)).count() * nodes, Relaxed);

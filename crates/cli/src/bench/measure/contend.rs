@@ -7,12 +7,14 @@ use std::cell::UnsafeCell;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use lockwork_locks::registry::erased::ErasedLock;
+use lockwork_platform::Native;
 
 use super::crew::{crew, nanos, stopped};
-use super::locks::{Job, Kind, Lock, Padded};
+use super::locks::{Job, Kind, Padded};
 use super::{Figures, figure, histogram, merged, not_exclusive};
 use crate::bench::options::Delay;
-use lockwork_fairness::{jain_index, unfairness_factor};
+use lockwork_stats::fairness::{jain_index, unfairness_factor};
 
 /// The benchmark.
 pub(super) struct Contend {
@@ -28,7 +30,7 @@ pub(super) struct Contend {
 
 /// A lock and what it guards.
 struct Guarded {
-    lock: Box<Padded<dyn Lock>>,
+    lock: Box<Padded<dyn ErasedLock<Native>>>,
     lines: UnsafeCell<Box<[Line]>>,
 }
 

@@ -1,4 +1,4 @@
-//! How long after an unlock the next holder, who waited for it, has the lock.
+//! How long after an unlock the next holder, which waited for it, has the lock.
 //!
 //! A holder keeps the lock until another thread has come for it and for [`HOLD`] longer, so that this thread waits, notes
 //! the time and unlocks. It comes back only when somebody else has had the lock. With two threads every acquisition but
@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockwork_platform::{Native, Platform};
+use lockwork_locks::registry::erased::ErasedLock;
+use lockwork_platform::{Cpu, Native};
 
 use super::crew::{crew, nanos, stopped};
-use super::locks::{Job, Kind, Lock, Padded};
+use super::locks::{Job, Kind, Padded};
 use super::{Figures, figure, histogram, merged, not_exclusive};
 
 /// How long a section takes once somebody waits.
@@ -35,7 +36,7 @@ struct Section {
 }
 
 struct Guarded {
-    lock: Box<Padded<dyn Lock>>,
+    lock: Box<Padded<dyn ErasedLock<Native>>>,
     section: Padded<UnsafeCell<Section>>,
     /// Threads that have come for the lock so far; the holder polls it.
     arrivals: Padded<AtomicU64>,
@@ -101,7 +102,7 @@ fn operate(guarded: &Guarded, stop: &AtomicBool) -> (u64, Option<u64>) {
     guarded.turn.0.store(turn, Ordering::Relaxed);
     let waited = section.released.filter(|&released| begin < released);
     let latency = waited.map(|released| nanos(released, acquired));
-    // As many have had the lock as there were turns; whoever came beyond those waits.
+    // `turn` threads have had the lock; an arrival beyond these waits.
     poll(stop, &guarded.arrivals.0, |now| now > turn);
     let waited_for = Instant::now();
     while waited_for.elapsed() < HOLD {

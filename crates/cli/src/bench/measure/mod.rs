@@ -3,8 +3,10 @@
 //! Threads work for a fixed time and look at a stop flag after every operation; one that never comes back from its
 //! lock is the parent's concern, whose time-out kills this process.
 
+pub(super) mod closures;
 mod contend;
 mod crew;
+mod glibc;
 mod handoff;
 mod locks;
 mod many;
@@ -21,12 +23,12 @@ use crate::args::BenchArgs;
 use crate::error::Failure;
 use crate::monitor;
 use crate::terminal;
-use locks::Subject;
+use locks::{Padded, Subject};
 
 /// The environment variable that names the lock.
-pub(super) const LOCK_VARIABLE: &str = "LOCKWORK_BENCH_LOCK";
+pub(super) const LOCK_VARIABLE: &str = lockwork_config::BENCH_LOCK.name;
 
-/// Locks whose waiters want to know who runs, by a part of the name.
+/// Locks whose waiters want to know which threads run, by a part of the name.
 const AWARE: [&str; 2] = ["-aware", "flexguard"];
 
 /// What a run found, by name.
@@ -36,12 +38,22 @@ type Figures = Vec<(String, f64)>;
 pub(super) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let name = std::env::var(LOCK_VARIABLE)
         .map_err(|_| Failure::usage("--measure is for `lockwork bench` itself: leave it out"))?;
+    let threads = args.threads.first().copied().unwrap_or(2);
+    let benchmark = args.benchmarks.first().copied().unwrap_or(Benchmark::Pair);
+    if benchmark == Benchmark::Closures {
+        let closures = closures::Closures {
+            threads,
+            time: args.time,
+            delay: args.delay,
+            lines: args.lines as usize,
+            instances: args.instances as usize,
+        };
+        return print(closures.run(&name)?);
+    }
     let subject = Subject::parse(&name)?;
     if AWARE.iter().any(|aware| name.contains(aware)) {
         monitor::tell_who_runs();
     }
-    let threads = args.threads.first().copied().unwrap_or(2);
-    let benchmark = args.benchmarks.first().copied().unwrap_or(Benchmark::Pair);
     let figures = match benchmark {
         Benchmark::Pair => subject.run(&pair::Pair { time: args.time }),
         Benchmark::Contend => subject.run(&contend::Contend {
@@ -54,8 +66,12 @@ pub(super) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
         Benchmark::Handoff => subject.run(&handoff::Handoff { threads, time: args.time }),
         Benchmark::Trylock => subject.run(&trylock::Trylock { threads, time: args.time, delay: args.delay }),
         Benchmark::Many => subject.run(&many::Many { counts: args.counts.clone() }),
+        Benchmark::Closures => unreachable!("measured above"),
     };
-    let figures = figures.map_err(|message| Failure::with_status(1, message))?;
+    print(figures.map_err(|message| Failure::with_status(1, message))?)
+}
+
+fn print(figures: Figures) -> Result<ExitCode, Failure> {
     let mut text = String::new();
     for (name, value) in figures {
         // Writing to a String cannot fail.

@@ -3,8 +3,11 @@
 use std::cell::UnsafeCell;
 use std::time::Duration;
 
+use lockwork_locks::registry::erased::ErasedLock;
+use lockwork_platform::Native;
+
 use super::crew::{crew, stopped};
-use super::locks::{Job, Kind, Lock, Padded};
+use super::locks::{Job, Kind, Padded};
 use super::{Figures, figure, not_exclusive};
 use crate::bench::options::Delay;
 
@@ -17,7 +20,7 @@ pub(super) struct Trylock {
 }
 
 struct Guarded {
-    lock: Box<Padded<dyn Lock>>,
+    lock: Box<Padded<dyn ErasedLock<Native>>>,
     successes: Padded<UnsafeCell<u64>>,
 }
 

@@ -6,8 +6,10 @@ use maud::{Markup, html};
 use super::scale::Scale;
 use super::series::{Look, px};
 use crate::compare::format;
-use crate::compare::results::{Cell, Document, MetricInfo};
-use crate::compare::stats::Verdict;
+use crate::compare::meta::MetricInfo;
+use crate::compare::results::Document;
+use crate::compare::summary::Cell;
+use crate::compare::verdict::Verdict;
 
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 96.0;
@@ -18,7 +20,7 @@ const BAND: f64 = 34.0;
 const BAND_GAP: f64 = 6.0;
 
 /// Draws the chart; `id` is unique in the page.
-pub(crate) fn chart(document: &Document, metric: &MetricInfo, baseline: usize, id: &str) -> Markup {
+pub(crate) fn chart(document: &Document, metric: &MetricInfo, baseline: Option<usize>, id: &str) -> Markup {
     let cells: Vec<&Cell> = document.cells(metric).collect();
     let frame = Frame::new(document, metric, &cells);
     let scale_word = if frame.scale.is_logarithmic() { " (logarithmic)" } else { "" };
@@ -30,10 +32,10 @@ pub(crate) fn chart(document: &Document, metric: &MetricInfo, baseline: usize, i
             title id={ (id) "-title" } { (metric.name) " by number of threads" }
             desc id={ (id) "-desc" } { (description(document, metric, &cells)) }
             (frame.grid(document, &axis))
-            @for lock in 0..document.locks.len() {
+            @for lock in 0..document.meta.locks.len() {
                 (connections(&frame, &cells, lock, baseline))
             }
-            @for lock in 0..document.locks.len() {
+            @for lock in 0..document.meta.locks.len() {
                 @for cell in cells.iter().filter(|cell| cell.lock_index == lock) {
                     (mark(&frame, cell, metric, baseline))
                 }
@@ -66,14 +68,14 @@ impl Frame {
         let top = 30.0 + if metric.higher_is_better { 0.0 } else { room };
         let values: Vec<f64> =
             cells.iter().filter_map(|cell| cell.median).flat_map(|m| [m.low, m.high]).collect();
-        let step = (WIDTH - LEFT - RIGHT) / document.threads.len() as f64;
+        let step = (WIDTH - LEFT - RIGHT) / document.meta.threads.len() as f64;
         Frame {
             scale: Scale::fitting(&values, top + PLOT_HEIGHT, top),
             top,
             height: 30.0 + room + PLOT_HEIGHT + 56.0,
             step,
-            dodge: (step * 0.7 / document.locks.len() as f64).min(13.0),
-            locks: document.locks.len(),
+            dodge: (step * 0.7 / document.meta.locks.len() as f64).min(13.0),
+            locks: document.meta.locks.len(),
             higher_is_better: metric.higher_is_better,
             bands,
         }
@@ -122,7 +124,7 @@ impl Frame {
                         (band.text())
                     }
                 }
-                @for (index, threads) in document.threads.iter().enumerate() {
+                @for (index, threads) in document.meta.threads.iter().enumerate() {
                     @let x = LEFT + (index as f64 + 0.5) * self.step;
                     text.tick x=(px(x)) y=(px(foot - 2.0)) text-anchor="middle" {
                         (threads.map(|count| count.to_string()).unwrap_or_default())
@@ -135,7 +137,7 @@ impl Frame {
 }
 
 /// The lines between a lock's neighbouring cells; thin ones where they lead to a cell without a value.
-fn connections(frame: &Frame, cells: &[&Cell], lock: usize, baseline: usize) -> Markup {
+fn connections(frame: &Frame, cells: &[&Cell], lock: usize, baseline: Option<usize>) -> Markup {
     let look = Look::of(lock, baseline);
     let own: Vec<(&Cell, f64)> = cells
         .iter()
@@ -160,7 +162,7 @@ fn connections(frame: &Frame, cells: &[&Cell], lock: usize, baseline: usize) -> 
     }
 }
 
-fn mark(frame: &Frame, cell: &Cell, metric: &MetricInfo, baseline: usize) -> Markup {
+fn mark(frame: &Frame, cell: &Cell, metric: &MetricInfo, baseline: Option<usize>) -> Markup {
     let Some(y) = frame.y(cell) else { return html! {} };
     let x = frame.x(cell.threads_index, cell.lock_index);
     let look = Look::of(cell.lock_index, baseline);
@@ -200,8 +202,8 @@ fn description(document: &Document, metric: &MetricInfo, cells: &[&Cell]) -> Str
         "Line chart of the median of {}, {}, for {} locks at {} thread counts; whiskers are 95% intervals. ",
         metric.name,
         format::direction(metric),
-        document.locks.len(),
-        document.threads.len()
+        document.meta.locks.len(),
+        document.meta.threads.len()
     );
     for verdict in [Verdict::Collapsed, Verdict::Failed] {
         let names: Vec<String> = cells

@@ -5,24 +5,27 @@ mod rows;
 mod scale;
 mod series;
 
+use lockwork_stats::{MIN_PAIRS, RESAMPLES};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::format;
-use super::results::{Cell, Document, MetricInfo, Outcome, Run};
-use super::stats::{RESAMPLES, Verdict};
+use super::meta::MetricInfo;
+use super::results::{Document, Outcome, Run};
+use super::summary::Cell;
+use super::verdict::Verdict;
 use rows::Show;
 use series::Look;
 
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
+pub(crate) const STYLE: &str = include_str!("style.css");
+pub(crate) const SCRIPT: &str = include_str!("script.js");
 
 /// Browsers enforce what the page promises: nothing is loaded from anywhere.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
+pub(crate) const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
      form-action 'none'";
 
 /// The whole page.
 pub(crate) fn page(document: &Document) -> String {
-    let baseline = document.locks.iter().position(|lock| *lock == document.baseline).unwrap_or_default();
+    let baseline = document.meta.common_baseline();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -31,7 +34,7 @@ pub(crate) fn page(document: &Document) -> String {
                 meta http-equiv="Content-Security-Policy" content=(CONTENT_POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "Locks compared: " (document.command.first().map(String::as_str).unwrap_or_default()) }
+                title { "Locks compared: " (document.meta.command.first().map(String::as_str).unwrap_or_default()) }
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }
@@ -39,17 +42,18 @@ pub(crate) fn page(document: &Document) -> String {
                 a.skip href="#results" { "Skip to the results" }
                 (header(document))
                 main id="results" {
-                    (glance(document, baseline))
-                    @for (index, metric) in document.metrics.iter().enumerate() {
+                    (glance(document))
+                    @for (index, metric) in document.meta.metrics.iter().enumerate() {
                         (metric_section(document, metric, baseline, index))
                     }
+                    (served(document))
                     (bad_runs(document))
                     (how_to_read(document))
                     (all_runs(document))
                 }
                 footer {
-                    "Made by lockwork " (document.lockwork) ". The same data: "
-                    code { "runs.csv" } " and " code { "results.json" } " beside this file."
+                    "Made by lockwork " (document.meta.lockwork) ". The same data: "
+                    code { "runs.csv" } ", " code { "meta.json" } " and " code { "results.json" } " beside this file."
                 }
                 script { (PreEscaped(SCRIPT)) }
             }
@@ -62,31 +66,37 @@ fn header(document: &Document) -> Markup {
     html! {
         header {
             p.kicker { "Lockwork comparison" }
-            @if document.simulated.is_some() {
-                h1 { "How " (document.locks.len()) " locks did in simulation" }
+            @if document.meta.simulated.is_some() {
+                h1 { "How " (document.meta.locks.len()) " locks did in simulation" }
             } @else {
-                h1 { "How " (document.locks.len()) " locks did under one command" }
+                h1 { "How " (document.meta.locks.len()) " locks did under one command" }
             }
-            pre.command tabindex="0" aria-label="The command" { code { (format::command(&document.command)) } }
+            pre.command tabindex="0" aria-label="The command" { code { (format::command(&document.meta.command)) } }
             dl.facts {
-                (fact("Date", &document.date))
-                @if let Some(machine) = &document.simulated {
+                (fact("Date", &document.meta.date))
+                @if let Some(machine) = &document.meta.simulated {
                     (fact("Simulated machine", machine))
-                    (fact("Baseline", &document.baseline))
-                    (fact("Runs", &format!("{} seeds", document.rounds)))
+                    (fact("Baseline", &document.meta.baseline))
+                    (fact("Runs", &format!("{} seeds", document.meta.rounds)))
                 } @else {
-                    (fact("Machine", &document.host.line()))
-                    (fact("Baseline", &document.baseline))
+                    (fact("Machine", &document.meta.host.line()))
+                    (fact("Baseline", &document.meta.baseline))
                     (fact("Runs", &format!(
                         "{} interleaved rounds after {} of warm-up; time-out {} s; seed {}",
-                        document.rounds, document.warmup_rounds, document.timeout_s, document.seed
+                        document.meta.rounds, document.meta.warmup_rounds, document.meta.timeout_s, document.meta.seed
                     )))
                 }
                 @if let Some(load) = document.competing_load {
                     (fact("Competing load", &format!("{:.1}% of the machine's CPU time (median over runs)", load * 100.0)))
                 }
-                @if let Some(library) = &document.library {
+                @if let Some(commit) = &document.meta.commit {
+                    (fact("Commit", commit))
+                }
+                @if let Some(library) = &document.meta.library {
                     (fact("Library", library))
+                }
+                @for library in &document.meta.libraries {
+                    (fact(&format!("Library @{}", library.label), &library.path))
                 }
             }
             @for caveat in format::caveats(document) {
@@ -101,26 +111,26 @@ fn fact(name: &str, value: &str) -> Markup {
 }
 
 /// The primary metric's outcome in a card for each thread count.
-fn glance(document: &Document, baseline: usize) -> Markup {
-    let Some(metric) = document.metrics.first() else {
+fn glance(document: &Document) -> Markup {
+    let Some(metric) = document.meta.metrics.first() else {
         return html! {};
     };
     html! {
         section aria-labelledby="glance" {
             h2 id="glance" { "At a glance" }
-            p { "By " strong { (metric.name) } ", against " strong { (document.baseline) } ":" }
+            p { "By " strong { (metric.name) } ", against " strong { (document.meta.baseline) } ":" }
             div.cards {
-                @for threads in 0..document.threads.len() {
+                @for threads in 0..document.meta.threads.len() {
                     @let cells: Vec<&Cell> =
                         document.cells(metric).filter(|cell| cell.threads_index == threads).collect();
                     div.card {
-                        h3 { (if document.threads == [None] { "All runs".to_owned() } else { format::threads(document.threads[threads]) }) }
+                        h3 { (if document.meta.threads == [None] { "All runs".to_owned() } else { format::threads(document.meta.threads[threads]) }) }
                         ul {
                             @for verdict in [
                                 Verdict::Faster, Verdict::NoDifference, Verdict::Slower, Verdict::Collapsed,
-                                Verdict::Failed, Verdict::TooFewRuns, Verdict::NoBaseline, Verdict::NotRun,
+                                Verdict::Failed, Verdict::NotEnoughRounds, Verdict::NoBaseline, Verdict::NotRun,
                             ] {
-                                (glance_line(&cells, verdict, metric, baseline))
+                                (glance_line(&cells, verdict, metric))
                             }
                         }
                     }
@@ -130,7 +140,7 @@ fn glance(document: &Document, baseline: usize) -> Markup {
     }
 }
 
-fn glance_line(cells: &[&Cell], verdict: Verdict, metric: &MetricInfo, baseline: usize) -> Markup {
+fn glance_line(cells: &[&Cell], verdict: Verdict, metric: &MetricInfo) -> Markup {
     let mut matching: Vec<&&Cell> = cells.iter().filter(|cell| cell.verdict == verdict).collect();
     if matching.is_empty() {
         return html! {};
@@ -148,7 +158,7 @@ fn glance_line(cells: &[&Cell], verdict: Verdict, metric: &MetricInfo, baseline:
                 @if index > 0 { ", " }
                 span.nobreak {
                     (cell.lock)
-                    @if let (Some(ratio), true) = (cell.ratio, cell.lock_index != baseline) {
+                    @if let Some(ratio) = cell.ratio {
                         " " b { (format::ratio(ratio.value)) }
                     }
                 }
@@ -157,16 +167,17 @@ fn glance_line(cells: &[&Cell], verdict: Verdict, metric: &MetricInfo, baseline:
     }
 }
 
-fn metric_section(document: &Document, metric: &MetricInfo, baseline: usize, index: usize) -> Markup {
+fn metric_section(document: &Document, metric: &MetricInfo, baseline: Option<usize>, index: usize) -> Markup {
     let heading = format!("metric-{index}");
-    let with_lines = document.threads.len() > 1;
-    let with_ratios = document.locks.len() > 1 && document.cells(metric).any(|cell| cell.ratio.is_some());
+    let with_lines = document.meta.threads.len() > 1;
+    let with_ratios =
+        document.meta.locks.len() > 1 && document.cells(metric).any(|cell| cell.ratio.is_some());
     html! {
         section aria-labelledby=(heading) {
             h2 id=(heading) { (metric.name) }
             p.sub {
                 "Median" (format::in_unit(metric)) ", " strong { (format::direction(metric)) }
-                @if index == 0 && document.metrics.len() > 1 { ", primary metric" } "."
+                @if index == 0 && document.meta.metrics.len() > 1 { ", primary metric" } "."
             }
             figure {
                 (legend(document, baseline))
@@ -184,7 +195,7 @@ fn metric_section(document: &Document, metric: &MetricInfo, baseline: usize, ind
                 }
             }
             @if with_ratios {
-                h3 { "Ratio to " (document.baseline) }
+                h3 { "Ratio to " (document.meta.baseline) }
                 figure {
                     div.scroll role="region" aria-label={ "Chart of the ratio of " (metric.name) } {
                         (rows::chart(document, metric, baseline, Show::Ratios, &format!("ratios-{index}")))
@@ -202,18 +213,18 @@ fn metric_section(document: &Document, metric: &MetricInfo, baseline: usize, ind
     }
 }
 
-fn legend(document: &Document, baseline: usize) -> Markup {
+fn legend(document: &Document, baseline: Option<usize>) -> Markup {
     html! {
         ul.legend aria-label="Locks" {
-            @for (index, lock) in document.locks.iter().enumerate() {
+            @for (index, lock) in document.meta.locks.iter().enumerate() {
                 li data-series=(index) { (Look::of(index, baseline).swatch()) span { (lock) } }
             }
         }
     }
 }
 
-fn table(document: &Document, metric: &MetricInfo, baseline: usize) -> Markup {
-    let with_threads = document.threads != [None];
+fn table(document: &Document, metric: &MetricInfo, baseline: Option<usize>) -> Markup {
+    let with_threads = document.meta.threads != [None];
     html! {
         div.scroll role="region" tabindex="0" aria-label={ "Table of " (metric.name) } {
             table {
@@ -224,13 +235,13 @@ fn table(document: &Document, metric: &MetricInfo, baseline: usize) -> Markup {
                         th scope="col" { "Lock" }
                         th scope="col" class="num" { "Median" @if !metric.unit.is_empty() { " (" (metric.unit) ")" } }
                         th scope="col" class="num" { "95% interval" }
-                        th scope="col" class="num" { "× " (document.baseline) }
+                        th scope="col" class="num" { "× " (document.meta.baseline) }
                         th scope="col" class="num" { "95% interval" }
                         th scope="col" { "Verdict" }
                         th scope="col" class="num" { "Runs" }
                     }
                 }
-                @for threads in 0..document.threads.len() {
+                @for threads in 0..document.meta.threads.len() {
                     tbody {
                         @for cell in document.cells(metric).filter(|cell| cell.threads_index == threads) {
                             (table_row(cell, with_threads, baseline))
@@ -242,7 +253,7 @@ fn table(document: &Document, metric: &MetricInfo, baseline: usize) -> Markup {
     }
 }
 
-fn table_row(cell: &Cell, with_threads: bool, baseline: usize) -> Markup {
+fn table_row(cell: &Cell, with_threads: bool, baseline: Option<usize>) -> Markup {
     let dash = || "–".to_owned();
     html! {
         tr {
@@ -280,6 +291,23 @@ fn verdict_class(verdict: Verdict) -> &'static str {
         Verdict::Slower => "worse",
         Verdict::Collapsed | Verdict::Failed => "bad",
         _ => "plain",
+    }
+}
+
+fn served(document: &Document) -> Markup {
+    html! {
+        @if !document.served.is_empty() {
+            section aria-labelledby="served" {
+                h2 id="served" { "What was served" }
+                p {
+                    "What the library says that it served in the first round, at the highest thread count. The figures of a lock "
+                    "are of everything that was served under it."
+                }
+                dl.reading {
+                    @for (said, what) in format::served(document) { dt { (said) } dd { (what) } }
+                }
+            }
+        }
     }
 }
 
@@ -334,14 +362,19 @@ fn how_to_read(document: &Document) -> Markup {
                 dt { "Median and 95% interval" }
                 dd {
                     "Half of the runs were below the median, half above. The interval comes from drawing the runs again "
-                    "with replacement " (format::value(RESAMPLES as f64)) " times (percentile bootstrap): the "
-                    "median of another such series of runs should lie in it 19 times out of 20. With five runs it is as wide as "
-                    "the runs themselves."
+                    "with replacement " (format::value(RESAMPLES as f64)) " times (bootstrap, widened for few runs): it "
+                    "contains the true median 19 times out of 20. With less than nine runs it is as wide as the runs themselves."
                 }
                 dt { "Ratio" }
-                dd { "The lock's median over the baseline's (" (document.baseline) ") at the same thread count." }
+                dd {
+                    "Within each round the lock's value over the baseline's (" (document.meta.baseline) ") at the same thread "
+                    "count; shown is the median of these ratios. What changes between rounds changes both and leaves the ratio "
+                    "alone. A round in which one of them has no value gives no ratio."
+                }
                 dt { "faster, slower" }
-                dd { "The two medians' intervals do not overlap, and the ratio's interval does not contain 1." }
+                dd { "The interval of the ratio does not contain 1, whatever the intervals of the medians do." }
+                dt { "not enough rounds" }
+                dd { "Of fewer than " (MIN_PAIRS) " pairs no interval can say that much: chance alone puts five on one side of 1 too often." }
                 dt { "no difference" }
                 dd {
                     "The runs do not tell the two apart. That is no proof that they are equal: more runs may show a small "
@@ -349,7 +382,7 @@ fn how_to_read(document: &Document) -> Markup {
                 }
                 dt { "collapsed" }
                 dd {
-                    "At least one run was still going after " (document.timeout_s) " s and was killed. After two of them the lock "
+                    "At least one run was still going after " (document.meta.timeout_s) " s and was killed. After two of them the lock "
                     "is not run again at that thread count."
                 }
                 dt { "failed" }
@@ -377,7 +410,7 @@ fn all_runs(document: &Document) -> Markup {
                         thead { tr {
                             th scope="col" { "Lock" } th scope="col" class="num" { "Threads" }
                             th scope="col" { "Round" } th scope="col" { "Outcome" }
-                            @for metric in &document.metrics { th scope="col" class="num" { (metric.name) } }
+                            @for metric in &document.meta.metrics { th scope="col" class="num" { (metric.name) } }
                             th scope="col" class="num" { "Wall s" } th scope="col" class="num" { "User s" }
                             th scope="col" class="num" { "System s" } th scope="col" class="num" { "Memory MiB" }
                             th scope="col" class="num" { "Others' CPU s" }

@@ -1,14 +1,17 @@
 //! Horizontal charts, a row a lock: ratios to the baseline around 1, or values where there is one thread
 //! count only.
 
+use lockwork_stats::Estimate;
 use maud::{Markup, html};
 
 use super::lines::cross;
 use super::scale::Scale;
 use super::series::{Look, px};
 use crate::compare::format;
-use crate::compare::results::{Cell, Document, MetricInfo};
-use crate::compare::stats::{Estimate, Verdict};
+use crate::compare::meta::MetricInfo;
+use crate::compare::results::Document;
+use crate::compare::summary::Cell;
+use crate::compare::verdict::Verdict;
 
 const WIDTH: f64 = 860.0;
 const RIGHT: f64 = 190.0;
@@ -30,20 +33,20 @@ pub(crate) enum Show {
 pub(crate) fn chart(
     document: &Document,
     metric: &MetricInfo,
-    baseline: usize,
+    baseline: Option<usize>,
     show: Show,
     id: &str,
 ) -> Markup {
     let cells: Vec<&Cell> = document
         .cells(metric)
         .filter(|cell| cell.verdict != Verdict::NotRun)
-        .filter(|cell| show == Show::Values || cell.lock_index != baseline)
+        .filter(|cell| show == Show::Values || cell.lock != cell.baseline)
         .collect();
     let frame = Frame::new(document, &cells, show);
     let (title, axis) = match show {
         Show::Ratios => (
-            format!("{}: ratio to {}", metric.name, document.baseline),
-            format!("× {} (logarithmic), {}", document.baseline, format::direction(metric)),
+            format!("{}: ratio to {}", metric.name, document.meta.baseline),
+            format!("× {} (logarithmic), {}", document.meta.baseline, format::direction(metric)),
         ),
         Show::Values => {
             let unit = format::in_unit(metric);
@@ -84,7 +87,7 @@ struct Frame {
 
 impl Frame {
     fn new(document: &Document, cells: &[&Cell], show: Show) -> Self {
-        let longest = document.locks.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+        let longest = document.meta.locks.iter().map(|name| name.chars().count()).max().unwrap_or_default();
         let left = (longest as f64 * 7.4 + 24.0).clamp(90.0, 300.0);
         let mut values: Vec<f64> = cells
             .iter()
@@ -143,7 +146,14 @@ fn estimate(cell: &Cell, show: Show) -> Option<Estimate> {
     }
 }
 
-fn row(frame: &Frame, cell: &Cell, y: f64, metric: &MetricInfo, baseline: usize, show: Show) -> Markup {
+fn row(
+    frame: &Frame,
+    cell: &Cell,
+    y: f64,
+    metric: &MetricInfo,
+    baseline: Option<usize>,
+    show: Show,
+) -> Markup {
     let look = Look::of(cell.lock_index, baseline);
     let label = super::cell_label(cell, metric);
     let estimate = estimate(cell, show);

@@ -19,11 +19,11 @@ pub(crate) struct Look {
 
 impl Look {
     /// The look of the lock at `index`.
-    pub(crate) fn of(index: usize, baseline: usize) -> Self {
+    pub(crate) fn of(index: usize, baseline: Option<usize>) -> Self {
         Look {
             index,
-            is_baseline: index == baseline,
-            place: if index > baseline { index - 1 } else { index },
+            is_baseline: baseline == Some(index),
+            place: if baseline.is_some_and(|baseline| index > baseline) { index - 1 } else { index },
         }
     }
 

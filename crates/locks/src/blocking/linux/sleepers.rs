@@ -11,8 +11,9 @@
 //!
 //! # Invariants
 //!
-//! - I1: the list, and what sleepers say of themselves, is accessed by who set GUARD.
-//! - I2: a sleeper that is in no list any more is accessed by its owner, and before it is granted by who took it out.
+//! - I1: only the thread that set GUARD accesses the list, and what sleepers say of themselves.
+//! - I2: a sleeper that is in no list any more is its owner's, and until it is granted also that of the thread that took it
+//!   out.
 //!
 //! # Ordering
 //!
@@ -31,7 +32,7 @@ use lockwork_platform::{
 use crate::api::RawLock;
 use crate::queue::mcs::Mcs;
 use crate::queue::node_lock::NodeLock;
-use crate::wait::{GRANTED, PARKED, Patience, WaitPolicy, abandon, poll_within, spin_with_room};
+use crate::wait::{GRANTED, PARKED, Patience, Wait, WaitPolicy, abandon, poll_within, spin_with_room};
 
 /// The list is being changed.
 pub(crate) const GUARD: usize = 4;
@@ -48,7 +49,7 @@ impl<T: Copy + Default + Send + 'static> Wish for T {}
 pub(crate) struct Sleeper<P: Platform, T: Wish> {
     /// `PARKED`, `WAITING` (to try) or `GRANTED`; the rw_semaphore has another one.
     pub(crate) word: P::Futex,
-    /// Who comes next in the ring.
+    /// The next in the ring.
     next: P::Ptr<Self>,
     pub(crate) wish: P::Data<T>,
 }
@@ -91,7 +92,7 @@ pub(crate) fn last<P: Platform, T: Wish>(word: Tagged<P, T>) -> Tagged<P, T> {
     word.map_addr(|addr| addr & LIST)
 }
 
-/// Who comes after a sleeper.
+/// The next after a sleeper.
 ///
 /// # Safety
 ///
@@ -213,10 +214,10 @@ pub(crate) struct Optimist;
 impl<P: Platform> WaitPolicy<P> for Optimist {
     const NAME: &'static str = "spin";
 
-    fn wait(word: &P::Futex, deadline: Option<Deadline>) -> Result<(), TimedOut> {
+    fn wait(word: &P::Futex, wait: &Wait) -> Result<(), TimedOut> {
         // ORDER: Relaxed: looked at again.
-        spin_with_room::<P, _>(0, deadline, || (word.load(Relaxed) == GRANTED).then_some(()), || ());
-        abandon::<P>(word)
+        spin_with_room::<P, _>(0, wait.deadline, || (word.load(Relaxed) == GRANTED).then_some(()), || ());
+        abandon::<P>(word, wait)
     }
 }
 
@@ -236,19 +237,18 @@ impl<P: Platform> Spinners<P> {
         Self(Mcs::new())
     }
 
-    /// Spins for a lock that waiters call `address`, one thread at a time, not beyond the deadline and until `attempt` says
-    /// whether it succeeded or is to be given up. Whether it succeeded.
-    pub(crate) fn spin(
-        &self,
-        address: usize,
-        deadline: Option<Deadline>,
-        attempt: impl FnMut() -> Option<bool>,
-    ) -> bool {
-        /// Whoever waits for the right to spin gives up, by its policy.
+    /// Spins, one thread at a time, not beyond the deadline and until `attempt` says whether it succeeded or is to be given
+    /// up. Whether it succeeded.
+    pub(crate) fn spin(&self, wait: &Wait, attempt: impl FnMut() -> Option<bool>) -> bool {
+        /// A thread that waits for the right to spin gives up, by its policy.
         const NOT_FOR_EVER: Deadline = Deadline { clock: Clock::Monotonic, ns: u64::MAX };
-        let deadline = deadline.unwrap_or(NOT_FOR_EVER);
-        let Some(place) = self.0.acquire_for(address, Some(deadline)) else { return false };
-        let acquired = spin_with_room::<P, _>(0, Some(deadline), attempt, || ());
+        let wait = Wait { deadline: wait.deadline.or(Some(NOT_FOR_EVER)), ..*wait };
+        // Nobody has that right for long: of those who gave up, a release takes the nodes soon.
+        let place = P::alloc_node();
+        if !self.0.acquire_fast(place) && !self.0.queue_up(place, &wait) {
+            return false;
+        }
+        let acquired = spin_with_room::<P, _>(0, wait.deadline, attempt, || ());
         // SAFETY: acquired above.
         unsafe { self.0.unlock(place) };
         acquired == Some(true)
@@ -263,6 +263,8 @@ impl<P: Platform> Spinners<P> {
 /// A sleeper in the list of `line`, for tests.
 #[cfg(test)]
 pub(crate) fn line_up<T: Wish>(line: &Line<Native, T>, wish: T) -> ptr::NonNull<Sleeper<Native, T>> {
+    use lockwork_platform::Pool;
+
     let node = Native::alloc_node::<Sleeper<Native, T>>();
     // SAFETY: ours.
     let said = &unsafe { node.as_ref() }.wish;

@@ -28,10 +28,11 @@
 //! - I2: `tail` is a pass limit or the last queue node of the main queue; one is linked by its predecessor's `next`
 //!   after it became `tail`, once, except that the holder may move nodes between the queues.
 //! - I3: a queue node's memory is recycled only by its owner after a grant's matching release, or by the releaser that
-//!   found it abandoned; never while a predecessor may still link to it or a successor still looks for it.
+//!   found it abandoned, and its owner not on the way back; never while a predecessor may still link to it or a successor
+//!   still looks for it.
 //! - I4: only a queue node whose successor is linked is taken out of the main queue; so nobody is about to write its
 //!   `next`.
-//! - I5: the second queue is empty whenever the lock is freed: whoever would free it makes it the main queue instead. The
+//! - I5: the second queue is empty whenever the lock is freed: a release that would free it makes it the main queue instead. The
 //!   first in it waits for at most as many hand-offs as the pass limit says, and nobody is put before those who are in it.
 //!
 //! # Ordering
@@ -43,8 +44,8 @@
 //!   `next`.
 //! - E3: the store of `next` (Release) → the releaser's load (Acquire): the successor's queue node is initialised.
 //! - E4: `wait::grant` → `WaitPolicy::wait`: the critical section, and both queues, on a hand-off.
-//! - E5: a waiter's abandonment (Release, E2 of `wait`) → the load of its word in `gave_up` (Acquire): its accesses to
-//!   its queue node come before the memory's re-use.
+//! - E5: a waiter's abandonment → `wait::has_given_up` (E2 of `wait::word`): its accesses to its queue node come before the
+//!   memory's re-use.
 
 mod queue;
 
@@ -52,31 +53,38 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Deadline, Native, Platform};
+use lockwork_platform::{AtomicCell, Native, Platform};
 
 pub use self::queue::CnaNode;
 use self::queue::{Aside, UNKNOWN, await_link, here, linked, set_next};
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::knobs::{BaseKnobs, MOST_PASSES};
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::knobs::{self, Knobs, MOST_PASSES};
 use crate::queue::node_lock::NodeLock;
-use crate::wait::{self, Behind, Grant, WaitPolicy};
+use crate::wait::{self, Behind, Grant, Returning, Wait, WaitPolicy};
 
 /// What is known of CNA.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "cna",
     family: Family::Hierarchical,
-    fairness: "long-term: who waits on another node is passed over by at most 65535 hand-offs in a row",
+    order: Order::LongTerm,
+    order_note: "a waiter on another node is passed over by at most 65535 hand-offs in a row",
     bytes: 8,
     bytes_per_waiter: 64,
     holder_node: true,
-    timed: "gives up in either queue",
+    timed: Timed::GivesUp("in either queue"),
+    proofs: &[
+        Proof::of(file!()),
+        Proof::of("hierarchical/cna/queue.rs"),
+        Proof { source: "wait/word.rs", by: &["cna-spin"] },
+    ],
     citation: Citation { key: "dice19", text: "Dice, Kogan: Compact NUMA-aware locks. EuroSys 2019" },
     summary: "an MCS queue whose releases put waiters of other NUMA nodes aside, in a second queue that travels with the lock",
     properties: "One word, however many NUMA nodes. The lock stays on a node while somebody there waits. The holder keeps \
                  a 64-byte node.",
     deviations: "The second queue's turn comes after a number of hand-offs, not at random; waiters can give up at a deadline.",
     avoid: "Machines with one NUMA node (it is MCS there). cna-spin: more threads than CPUs.",
+    knobs: knobs::HIERARCHICAL,
+    ..Descriptor::MUTEX
 };
 
 /// The pass limit in the `tail` of an unlocked lock.
@@ -99,7 +107,7 @@ pub struct Cna<P: Platform, W> {
     policy: PhantomData<W>,
 }
 
-const _: () = assert!(size_of::<Cna<Native, wait::Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Cna<Native, wait::Spin>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, W> core::fmt::Debug for Cna<P, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -116,7 +124,7 @@ impl<W> Cna<Native, W> {
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Cna<P, W> {
-    /// As [`Cna::acquire_at_once`], for a lock with a limit of its own.
+    /// As [`Cna::acquire_fast`], for a lock with a limit of its own.
     #[cold]
     fn acquire_limited(&self, node: NonNull<CnaNode<P>>, limit: u32) -> bool {
         // SAFETY: ours, and not published.
@@ -161,7 +169,7 @@ impl<P: Platform, W: WaitPolicy<P>> Cna<P, W> {
         }
     }
 
-    /// Who is next after `node`, the head of the main queue. Nobody: the lock is free.
+    /// The node that is next after `node`, the head of the main queue. `None`: the lock is free.
     fn successor(
         &self,
         node: NonNull<CnaNode<P>>,
@@ -176,7 +184,7 @@ impl<P: Platform, W: WaitPolicy<P>> Cna<P, W> {
                     aside.take();
                     return Some(first);
                 }
-                // Somebody who swapped `tail` after we looked is about to link.
+                // A thread that swapped `tail` after we looked is about to link.
                 _ => await_link(node),
             },
         };
@@ -205,11 +213,26 @@ impl<P: Platform, W: WaitPolicy<P>> Cna<P, W> {
     }
 }
 
-impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Cna<P, W> {
+// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
+unsafe impl<P: Platform, W: WaitPolicy<P>> NodeLock for Cna<P, W> {
+    type Platform = P;
     type Node = CnaNode<P>;
 
+    fn empty() -> Self {
+        Self { tail: P::Ptr::new(unlocked(0)), policy: PhantomData }
+    }
+
+    /// A lock that is held meanwhile keeps its limit.
+    fn take_knobs(&self, knobs: &Knobs) {
+        let free = self.tail.load(Relaxed);
+        if let (Some(_), Some(limit)) = (limit_in(free), knobs.pass_limit) {
+            // ORDER: Relaxed: nothing is published, and a read-modify-write does not end E1.
+            let _ = self.tail.compare_exchange(free, unlocked(limit.clamp(1, MOST_PASSES)), Relaxed, Relaxed);
+        }
+    }
+
     #[inline(always)]
-    fn acquire_at_once(&self, node: NonNull<Self::Node>) -> bool {
+    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool {
         // SAFETY: the caller's, and fresh.
         unsafe { node.as_ref() }.owner.note::<W>();
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
@@ -219,7 +242,7 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Cna<P, W> {
         }
     }
 
-    fn queue_up(&self, node: NonNull<Self::Node>, deadline: Option<Deadline>) -> bool {
+    fn queue_up(&self, node: NonNull<Self::Node>, wait: &Wait) -> bool {
         // SAFETY: ours, and not published.
         let ours = unsafe { node.as_ref() };
         ours.numa.store(here::<P>(), Relaxed);
@@ -233,43 +256,29 @@ impl<P: Platform, W: WaitPolicy<P>> NodeLock<P> for Cna<P, W> {
         let pred = unsafe { &*pred };
         let ahead = pred.owner.get::<W>();
         pred.next.store(node.as_ptr(), Release); // ORDER: E3.
-        W::wait_at(&ours.word, &Behind::new(ahead, &ours.owner), deadline).is_ok()
-    }
-}
-
-// SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
-unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Cna<P, W> {
-    type Token = NonNull<CnaNode<P>>;
-
-    fn new() -> Self {
-        Self { tail: P::Ptr::new(unlocked(0)), policy: PhantomData }
+        W::wait_at(&ours.word, &Behind::new(ahead, &ours.owner), wait).is_ok()
     }
 
-    /// A lock that is held meanwhile keeps its limit.
-    fn configure(&self, knobs: &BaseKnobs) {
-        let free = self.tail.load(Relaxed);
-        if let (Some(_), Some(limit)) = (limit_in(free), knobs.pass_limit) {
-            // ORDER: Relaxed: nothing is published, and a read-modify-write does not end E1.
-            let _ = self.tail.compare_exchange(free, unlocked(limit.clamp(1, MOST_PASSES)), Relaxed, Relaxed);
+    const RETURNS: bool = true;
+
+    fn come_back(
+        &self,
+        node: NonNull<Self::Node>,
+        returning: &mut Returning<P, Self::Node>,
+        wait: &Wait,
+    ) -> Option<NonNull<Self::Node>> {
+        // SAFETY: I3: ours again, until it is granted or abandoned.
+        let ours = unsafe { node.as_ref() };
+        ours.owner.note::<W>();
+        // Who is ahead may have changed. ORDER: E4 where it has been granted.
+        if let Some(wait) = returning.take_up(&ours.word, wait) {
+            W::wait_at(&ours.word, &Behind::new(0, &ours.owner), &wait).ok()?;
         }
+        Some(node)
     }
 
     #[inline(always)]
-    fn lock(&self) -> Self::Token {
-        self.acquire()
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<Self::Token> {
-        self.acquire_free()
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
-        self.acquire_until(deadline)
-    }
-
-    #[inline(always)]
-    unsafe fn unlock(&self, node: Self::Token) {
+    unsafe fn release(&self, node: NonNull<Self::Node>) {
         // SAFETY: the holder's node (I1).
         let holder = unsafe { node.as_ref() };
         // ORDER: Relaxed: `pass_on` reads `next` again; the second queue is the holder's.
@@ -279,22 +288,20 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Cna<P, W> {
         }
     }
 
-    fn is_locked(&self) -> bool {
+    fn is_held(&self) -> bool {
         limit_in(self.tail.load(Relaxed)).is_none()
     }
 
-    unsafe fn forget_waiters(&self, holder: Option<Self::Token>) {
-        if let Some(node) = holder.filter(|_| self.is_locked()) {
-            // SAFETY: the holder's node is in the queue, and nobody else runs.
-            let holder = unsafe { node.as_ref() };
-            holder.next.store(ptr::null_mut(), Relaxed);
-            holder.first.store(ptr::null_mut(), Relaxed);
-            holder.last.store(ptr::null_mut(), Relaxed);
-            self.tail.store(node.as_ptr(), Relaxed);
-        }
+    unsafe fn keep_only(&self, node: NonNull<Self::Node>) {
+        // SAFETY: the holder's node is in the queue, and nobody else runs.
+        let holder = unsafe { node.as_ref() };
+        holder.next.store(ptr::null_mut(), Relaxed);
+        holder.first.store(ptr::null_mut(), Relaxed);
+        holder.last.store(ptr::null_mut(), Relaxed);
+        self.tail.store(node.as_ptr(), Relaxed);
     }
 
-    unsafe fn dispose(&self) {
+    unsafe fn reset(&self) {
         self.tail.store(unlocked(0), Relaxed);
     }
 }
@@ -303,6 +310,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawLock<P> for Cna<P, W> {
 mod tests {
     use super::queue::tests::{chain, free, queue};
     use super::*;
+    use crate::api::RawLock;
     use crate::wait::Spin;
 
     type Lock = Cna<Native, Spin>;
@@ -310,10 +318,10 @@ mod tests {
     #[test]
     fn the_limit_comes_back_when_the_lock_is_free() {
         let lock = Lock::unlocked();
-        lock.configure(&BaseKnobs { pass_limit: Some(3), ..BaseKnobs::NONE });
+        lock.configure(&Knobs { pass_limit: Some(3), ..Knobs::NONE });
         assert!(!lock.is_locked());
         let token = lock.lock();
-        lock.configure(&BaseKnobs { pass_limit: Some(4), ..BaseKnobs::NONE });
+        lock.configure(&Knobs { pass_limit: Some(4), ..Knobs::NONE });
         // SAFETY: locked above.
         unsafe { lock.unlock(token) };
         assert_eq!(limit_in(lock.tail.load(Relaxed)), Some(3));

@@ -8,8 +8,8 @@ use lockwork_platform::{AtomicCell, NODE_BYTES, Native, Platform, PoolNode};
 use crate::knobs::MOST_PASSES;
 use crate::wait::{self, Owner, Patience};
 
-/// Hand-offs that those who were passed over wait for at most, where no spec says otherwise: about what the paper's coin
-/// makes of it.
+/// Hand-offs for which a waiter that was passed over waits at most, where no spec says otherwise: about what the paper's
+/// coin makes of it.
 const PASSES: u32 = MOST_PASSES;
 
 /// No NUMA node: the owner of the queue node did not wait.
@@ -68,7 +68,7 @@ pub(super) fn here<P: Platform>() -> u32 {
 /// The first and the last of a queue.
 pub(super) type Ends<P> = (NonNull<CnaNode<P>>, NonNull<CnaNode<P>>);
 
-/// Those who were passed over, in the order of their arrival. It goes from holder to holder.
+/// The waiters that were passed over, in the order of their arrival. It goes from holder to holder.
 pub(super) struct Aside<P: Platform> {
     pub(super) ends: Option<Ends<P>>,
     /// Hand-offs since it was empty.
@@ -84,7 +84,7 @@ impl<P: Platform> Aside<P> {
         Self { ends, passes: holder.passes.load(Relaxed), limit: holder.limit.load(Relaxed) }
     }
 
-    /// Puts the queue into the node of the next holder, who does not run yet. ORDER: E4 publishes it.
+    /// Puts the queue into the node of the next holder, which does not run yet. ORDER: E4 publishes it.
     pub(super) fn pass_to(&self, next: &CnaNode<P>) {
         next.limit.store(self.limit, Relaxed);
         if let Some((first, last)) = self.ends {
@@ -105,7 +105,7 @@ impl<P: Platform> Aside<P> {
         self.ends.take()
     }
 
-    /// Adds those from `first` to `last`, who are out of the main queue.
+    /// Adds the waiters from `first` to `last`, which are out of the main queue.
     fn append(&mut self, first: NonNull<CnaNode<P>>, last: NonNull<CnaNode<P>>) {
         self.ends = match self.ends {
             None => Some((first, last)),
@@ -116,7 +116,7 @@ impl<P: Platform> Aside<P> {
         };
     }
 
-    /// The first waiter from `next` on whose NUMA node is `numa`, those before it being put aside. Also, who is first
+    /// The first waiter from `next` on whose NUMA node is `numa`, those before it being put aside. Also, which is first
     /// in the main queue if there is none.
     pub(super) fn nearest(
         &mut self,
@@ -133,7 +133,7 @@ impl<P: Platform> Aside<P> {
                 }
                 return (Some(candidate), next);
             }
-            // I4: whoever is last in the queue cannot be taken out of it.
+            // I4: the last in the queue cannot be taken out of it.
             let Some(after) = linked(candidate) else { return (None, next) };
             if gave_up(candidate) {
                 match passed {
@@ -162,7 +162,7 @@ pub(super) fn linked<P: Platform>(node: NonNull<CnaNode<P>>) -> Option<NonNull<C
     NonNull::new(unsafe { node.as_ref() }.next.load(Acquire))
 }
 
-/// The successor of a node, when somebody is known to be about to link itself.
+/// The successor of a node, when a thread is known to be about to link itself.
 pub(super) fn await_link<P: Platform>(node: NonNull<CnaNode<P>>) -> NonNull<CnaNode<P>> {
     let mut patience = Patience::new::<P>();
     loop {
@@ -176,12 +176,13 @@ pub(super) fn await_link<P: Platform>(node: NonNull<CnaNode<P>>) -> NonNull<CnaN
 /// Whether the owner of a waiting node has given up. The node then is the caller's.
 fn gave_up<P: Platform>(node: NonNull<CnaNode<P>>) -> bool {
     // SAFETY: I3: the caller holds the lock, and only a holder recycles or grants a waiting node. ORDER: E5.
-    unsafe { node.as_ref() }.word.load(Acquire) == wait::ABANDONED
+    wait::has_given_up::<P>(unsafe { &node.as_ref().word })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use lockwork_platform::Pool;
 
     pub(in super::super) type Node = NonNull<CnaNode<Native>>;
 

@@ -3,15 +3,15 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, Deadline, FutexCell, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode};
 
-use crate::wait::{ABANDONED, PARKED, Patience, WAITING, spin_with_room};
+use crate::wait::{self, ABANDONED, PARKED, Patience, Returning, WAITING, Wait, spin_with_room};
 
 /// Of a waiter's word: what it waited for, and the lock of the whole machine, are the waiter's.
 pub(super) const OWNED: u32 = 4;
-/// Of a sleeper's word: it will be woken by whoever wrote this.
+/// Of a sleeper's word: the thread that wrote this will wake it.
 pub(super) const CHOSEN: u32 = 5;
-/// Of a sleeper's word: it is in no queue any more, and is to line up again.
+/// Of a sleeper's word: it has been taken out of all queues, and is to line up again.
 pub(super) const REQUEUED: u32 = 6;
 
 /// Times that a waiter lines up again in vain, before it is handed the lock asleep.
@@ -27,7 +27,9 @@ pub(super) struct Waiter<P: Platform> {
     pub(super) word: P::Futex,
     /// How often it was made to line up again; written before it does.
     pub(super) rounds: P::U32,
-    /// Who is behind it. In a queue written once, by whoever is; afterwards by the holder.
+    /// In the global queue: the state of the node that it keeps, if it may give up; written before it is in a queue.
+    pub(super) of: P::Ptr<super::NodeState<P>>,
+    /// The next waiter in the queue. Written once, by that waiter; on other lists by the holder.
     pub(super) next: P::Ptr<Self>,
 }
 
@@ -41,7 +43,12 @@ impl<P: Platform> core::fmt::Debug for Waiter<P> {
 
 impl<P: Platform> PoolNode<P> for Waiter<P> {
     fn new() -> Self {
-        Self { word: P::Futex::new(WAITING), rounds: P::U32::new(0), next: P::Ptr::new(ptr::null_mut()) }
+        Self {
+            word: P::Futex::new(WAITING),
+            rounds: P::U32::new(0),
+            of: P::Ptr::new(ptr::null_mut()),
+            next: P::Ptr::new(ptr::null_mut()),
+        }
     }
 }
 
@@ -61,25 +68,55 @@ impl<P: Platform> Waiter<P> {
     pub(super) fn offer(&self, what: u32) -> Offer {
         let address = ptr::from_ref(&self.word);
         let rounds = self.rounds.load(Relaxed);
-        // ORDER: Release is E4, Acquire (of an abandonment) is E6.
-        match self.word.compare_exchange(WAITING, what, Release, Acquire) {
-            Ok(_) => return Offer::Taken,
-            Err(ABANDONED) => return Offer::Abandoned,
-            Err(_) if rounds < AGED => return Offer::Asleep,
-            Err(_) => {}
-        }
-        // I5: a sleeper can but give up meanwhile. ORDER: as above.
-        if self.word.compare_exchange(PARKED, what, Release, Acquire).is_err() {
+        // ORDER: Release is E4.
+        let Err(seen) = self.word.compare_exchange(WAITING, what, Release, Relaxed) else {
+            return Offer::Taken;
+        };
+        // ORDER: E6.
+        if wait::claim::<P>(&self.word, seen, PARKED) {
             return Offer::Abandoned;
+        }
+        if rounds < AGED {
+            return Offer::Asleep;
+        }
+        // I5: a sleeper can but give up meanwhile, or come back. ORDER: as above.
+        while let Err(seen) = self.word.compare_exchange(PARKED, what, Release, Relaxed) {
+            if wait::claim::<P>(&self.word, seen, PARKED) {
+                return Offer::Abandoned;
+            }
         }
         // SAFETY: alive at the exchange; a wake that comes late is spurious.
         unsafe { FutexCell::wake(address, 1) };
         Offer::Taken
     }
 
+    /// Chooses the waiter, a sleeper. Otherwise it has given up, and the node is the caller's.
+    pub(super) fn choose(&self) -> bool {
+        // I5. ORDER: Relaxed: the sleeper goes on waiting.
+        while let Err(seen) = self.word.compare_exchange(PARKED, CHOSEN, Relaxed, Relaxed) {
+            if wait::claim::<P>(&self.word, seen, PARKED) {
+                return false; // ORDER: E6.
+            }
+        }
+        true
+    }
+
+    /// Goes on as a sleeper, where the thread gave up: as [`Waiter::wait`]. Also, how to go on if it has to line up again.
+    pub(super) fn wait_again(&self, returning: &mut Returning<P, Self>, wait: &Wait) -> (u32, Wait) {
+        let (said, wait) = match wait::take_up(&self.word, wait, PARKED) {
+            Ok(()) => (PARKED, *wait),
+            Err(said) => (said, returning.was_met(wait)),
+        };
+        let said = match said {
+            PARKED | CHOSEN => self.sleep(&wait),
+            said => said, // ORDER: E4, E5.
+        };
+        (said, wait)
+    }
+
     /// Waits for as long as it takes, or up to the deadline. Returns what the word says then: what was granted,
     /// [`REQUEUED`], or [`ABANDONED`], after which the node is no longer the caller's.
-    pub(super) fn wait(&self, deadline: Option<Deadline>) -> u32 {
+    pub(super) fn wait(&self, wait: &Wait) -> u32 {
         /// Round trips for each further NUMA node: who slept whenever another node has its turn would make nothing of
         /// its own node's.
         const AWAY: u32 = 4;
@@ -87,19 +124,27 @@ impl<P: Platform> Waiter<P> {
             let said = self.word.load(Acquire); // ORDER: E4.
             (said != WAITING).then_some(said)
         };
-        if let Some(said) = spin_with_room::<P, _>(AWAY * (P::nodes() as u32 - 1), deadline, look, || ()) {
+        if let Some(said) = spin_with_room::<P, _>(AWAY * (P::nodes() as u32 - 1), wait.deadline, look, || ())
+        {
             return said;
         }
         // ORDER: Acquire on failure is E4. Success publishes nothing: others read the state only.
-        if let Err(said) = self.word.compare_exchange(WAITING, PARKED, Relaxed, Acquire) {
-            return said;
+        match self.word.compare_exchange(WAITING, PARKED, Relaxed, Acquire) {
+            Ok(_) => self.sleep(wait),
+            Err(said) => said,
         }
+    }
+
+    /// Sleeps, parked or chosen: as [`Waiter::wait`].
+    fn sleep(&self, wait: &Wait) -> u32 {
+        let gives_up = |abandoned| {
+            // ORDER: Release is E6. A failure is looked at again.
+            self.word.compare_exchange(PARKED, abandoned, Release, Relaxed).is_ok()
+        };
         loop {
             match self.word.load(Acquire) {
                 PARKED => {
-                    if self.word.wait(PARKED, deadline).is_err()
-                        // ORDER: Release is E6. A failure is looked at again.
-                        && self.word.compare_exchange(PARKED, ABANDONED, Release, Relaxed).is_ok()
+                    if self.word.wait(PARKED, wait.deadline).is_err() && wait::give_up::<P, _>(wait, gives_up)
                     {
                         return ABANDONED;
                     }
@@ -170,7 +215,7 @@ impl<P: Platform> Line<'_, P> {
         }
     }
 
-    /// Takes the first waiter, `node`, out; if nobody is behind it, what is queued for is `then`. Returns who is.
+    /// Takes the first waiter, `node`, out; if nobody is behind it, what is queued for is `then`. Returns the waiter behind it.
     pub(super) fn take_out(
         &self,
         node: NonNull<Waiter<P>>,
@@ -191,7 +236,7 @@ impl<P: Platform> Line<'_, P> {
         Some(await_link::<P>(link))
     }
 
-    /// Takes the caller's `node` out, who has been granted what it waited for, which is held in way `way` from now on.
+    /// Takes out `node`, whose owner, the caller, has been granted what it waited for. That is held in way `way` from now on.
     pub(super) fn settle(&self, node: NonNull<Waiter<P>>, way: usize) {
         if let Some(next) = self.take_out(node, held::<P>(way)) {
             // ORDER: Relaxed: only the holder looks at it until it is cleared.

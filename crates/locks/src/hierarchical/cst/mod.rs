@@ -1,13 +1,17 @@
-//! CST-mutex: a queue for each NUMA node and one of nodes, in which a release passes over those who sleep.
+//! CST-mutex: a queue for each NUMA node and one of nodes, in which a release passes over waiters that sleep.
 //!
 //! Sanidhya Kashyap, Changwoo Min and Taesoo Kim, "Scalable NUMA-aware blocking synchronization primitives", USENIX ATC 2017,
 //! figure 4. A thread acquires the lock of its node, then the global one. The release hands both to the nearest waiter of its
-//! node who is awake, a bounded number of times in a row (`may-pass-local`, 64 unless a spec says otherwise), then the global
-//! lock to the next node. Sleepers who are passed over go to the node's parking list; when nobody of the node is awake, as many
-//! as the node has CPUs are woken (the paper's WS; `wake` sets another number, and a large one is its WA), and line up again.
-//! Within a node nobody waits for a thread to wake up while another is awake, but for one that has waited too long (see below).
+//! node that is awake, a bounded number of times in a row (`may-pass-local`, 64 unless a spec says otherwise), then the global
+//! lock to the next node. Sleepers that are passed over go to the node's parking list; when no waiter of the node is awake,
+//! one of them is woken, and lines up again.
+//! Within a node the lock never waits for a thread to wake up while another waiter is awake, except for a waiter that has
+//! been passed over too often (see below).
 //!
 //! Deviations:
+//! - One sleeper is woken at a time. The paper wakes as many as a node has CPUs (WS: `wake` set to that number), or all (WA: a
+//!   large number). Where threads outnumber CPUs the woken of a batch find each other ahead, spin in vain and sleep again, and
+//!   the releaser pays for every one of them.
 //! - An acquisition that finds the lock free takes it without its node: one CAS, and no memory but the lock's own.
 //! - The global queue is K42's as well: whoever has the lock is not in the queue, and the queue has nodes of the waiters, not
 //!   of the NUMA nodes. So a node's lock can be released before the global one: the next holder may destroy the lock.
@@ -17,17 +21,17 @@
 //! - Those to be woken are chosen before the lock is released, and woken after it.
 //! - Whether the caller's time slice is over cannot be asked for: a waiter sleeps after a context-switch round trip, if there
 //!   are signs of more threads than CPUs and there is but one node; else after up to twenty.
-//! - A waiter may give up at a deadline.
+//! - A waiter may give up at a deadline, and goes on in its old place when it comes back.
 //!
 //! The paper's sleepers may starve, since a woken one lines up behind others and may sleep again before its turn. Here that is
-//! bounded, twice. The one that has slept longest is woken at the latest after 1024 hand-overs on its node, with as many others
-//! as are woken at a time, once those woken before have lined up again. And who has lined up again twice is not passed
-//! over any more: it is handed the lock in its turn, if need be asleep. So a waiter is passed over twice at most, each
-//! time by 1024 hand-overs for each batch of sleepers before it.
+//! bounded, twice. The one that has slept longest is woken at the latest after 1024 hand-overs on its node, once those woken
+//! before have lined up again. And a waiter that has lined up again twice is not passed over any more: it is handed the lock in
+//! its turn, if need be asleep. So a waiter is passed over twice at most, each time by 1024 hand-overs for each sleeper (with
+//! `wake`, each batch of sleepers) before it.
 //!
 //! Properties: 16 bytes a lock; once somebody has waited 64 more, 64 for each node that has waited, and another 64 for each 7
 //! nodes beyond the first 3; one node of 64 bytes for each waiter, none for the holder. FIFO between nodes, and among
-//! those of a node who are awake. Waiting: spin, then park. `try_lock` looks at the lock's own word, and never waits.
+//! those of a node that are awake. Waiting: spin, then park. `try_lock` looks at the lock's own word, and never waits.
 //!
 //! # State
 //!
@@ -39,13 +43,13 @@
 //! The word of a waiter (the paper's UW, PW, L, R, and two more):
 //!
 //! ```text
-//!                       its turn: nearest who is awake          L: GRANTED (the node's lock) or OWNED (the global one too)
+//!                       its turn: nearest that is awake         L: GRANTED (the node's lock) or OWNED (the global one too)
 //!    UW: WAITING ──────────────────────────────────────────────→ ↑
 //!        │ has spun for long enough        its turn, if aged     │
 //!        ↓                                                       │
 //!    PW: PARKED  ────────────────────────────────────────────────┘
 //!        │   ↑ (stays so when it is passed over: waiting list → parking list)
-//!        │   └── deadline ──→ ABANDONED, whichever list it is in
+//!        │   └── deadline ──→ ABANDONED, whichever list it is in ── the owner is back ──→ PARKED
 //!        ↓ chosen, from the parking list
 //!        CHOSEN ── the lock is released ──→ R: REQUEUED, and woken ──→ lines up again with a new node
 //! ```
@@ -57,17 +61,23 @@
 //! - I2: whoever swaps something out of a tail links itself to it: to `first` where nobody waited, to the node's `next` where it
 //!   was a node. `first` is null while nobody waits; between a grant and `settle` it is stale, and read by nobody.
 //! - I3: a queue node is recycled once, when it is in no list and whoever is behind it has linked itself: by its owner who was
-//!   granted what it waited for or told to line up again, or by the holder who found it abandoned.
+//!   granted what it waited for or told to line up again, or by the holder who found it abandoned, and its owner not on the
+//!   way back to it (I2 of `wait::word`).
 //! - I4: the parking list and the counts of a node belong to the holder of the node's lock. It alone takes nodes out of the
 //!   waiting list, so a waiter is in one list at a time.
-//! - I5: a sleeper's word is changed by that holder, and by the sleeper from `PARKED` to `ABANDONED`. So there is no race between
-//!   passing over a sleeper and waking it, and none between going to sleep and being handed the lock: one exchange decides.
+//! - I5: a sleeper's word is changed by that holder, and by the sleeper from `PARKED` to `ABANDONED`, and back when it comes back:
+//!   as a sleeper, since it may have been passed over. So there is no race between passing over a sleeper and waking it, and none
+//!   between going to sleep and being handed the lock: one exchange decides. One that is on the way back is a sleeper already.
 //! - I6: `CHOSEN` means that its writer will write `REQUEUED`, and nobody else anything; the sleeper waits for that, without a
 //!   deadline. Until then the node is the writer's.
 //! - I7: if sleepers are in a node's parking list, the node's lock is held, or somebody is on its way to it: `woken` is at
 //!   least the number of those who were chosen and have not swapped the tail since. A thread swaps first, then counts down, and
 //!   that it swaps is unconditional. So a holder that reads more than 0 and then frees the node's lock frees it before
 //!   one of them swaps, who will hold the lock then, and look for sleepers when it releases it.
+//! - I8: each thread that waits uses the state (see `state`), from before it is in a queue until it has given up or has released
+//!   the lock; but not one that took the lock directly. In the global queue the node of a thread that may give up counts by
+//!   itself, since whoever took the lock directly may be the only one to find it there; whoever takes it out leaves for
+//!   it, be it another or its owner. So nobody uses the state only when no list of it has a node, and no node's lock is held.
 //!
 //! # Ordering
 //!
@@ -78,7 +88,7 @@
 //! - E3: the store of `next` or `first` (Release) → the load of whoever looks for a waiter (Acquire): its node is initialised.
 //! - E4: the exchange that grants (Release), or `wait::grant` → the waiter's load of its word (Acquire): as E1.
 //! - E5: the swap to `REQUEUED` (Release) → the same load: the chooser's accesses to the node come before its re-use.
-//! - E6: the CAS to `ABANDONED` (Release) → the exchange that fails because of it (Acquire): the waiter's accesses likewise.
+//! - E6: the CAS to `ABANDONED` (Release) → `wait::claim`: the waiter's accesses likewise.
 //! - E7: the CAS of a tail from a node to "held" or null (Release) → the swap that finds that (Acquire), directly or through the
 //!   CASes in between: clearing `first` comes before the new waiter's write to it.
 //! - E8: the swap of `tail` (Release), after the state was made → the load of a holder who took the lock directly, and finds that
@@ -87,45 +97,56 @@
 mod line;
 mod node;
 
-use core::ptr;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, DataCell, Deadline, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, PoolNode, PooledState};
 
 use self::line::{Line, OWNED, Waiter, held};
 use self::node::{Acquired, Attention, Chosen, NodeState};
-use super::directory::Children;
-use super::lazy::{Lazy, State};
+use super::directory::{Children, Users, Whole, enter_part};
 use super::part::{LocalLock, Part};
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
-use crate::knobs::{BaseKnobs, PASS_LIMIT};
-use crate::wait::{self, GRANTED, Grant, registered};
+use crate::api::{RawLock, address};
+use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
+use crate::knobs::{self, Knobs};
+use crate::state::{Claimed, Lazy, State, take_back, take_free};
+use crate::wait::{self, GRANTED, Grant, Returning, Wait};
 
 /// What is known of the CST-mutex.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "cst-mutex",
     family: Family::Hierarchical,
-    fairness: "long-term: FIFO among those awake; a sleeper is passed over three times at most",
+    order: Order::LongTerm,
+    order_note: "FIFO among those awake; a sleeper is passed over twice at most, each time by a bounded number of hand-overs",
     bytes: 16,
     bytes_per_waiter: 64,
-    holder_node: false,
-    timed: "gives up in the queue of its node, in that of the nodes, or asleep",
+    keeps: Keeps::Parts,
+    timed: Timed::GivesUp("in the queue of its node, in that of the nodes, or asleep"),
+    proofs: &[
+        Proof::of(file!()),
+        Proof::of("hierarchical/cst/line.rs"),
+        Proof::of("hierarchical/cst/node.rs"),
+    ],
     citation: Citation {
         key: "kashyap17",
         text: "Kashyap, Min, Kim: Scalable NUMA-aware blocking synchronization primitives. USENIX ATC 2017",
     },
     summary: "a queue for each NUMA node and one of nodes; a release hands the lock to the nearest waiter who is awake",
-    properties: "No hand-over waits for a sleeper while another waiter is awake; sleepers are woken in batches. Nothing but \
-                 16 bytes until somebody waits, then memory for those nodes only that wait.",
-    deviations: "A free lock is taken without its node; releasers move sleepers to the parking list; the starvation of \
-                 sleepers is bounded; waiters can give up at a deadline.",
+    properties: "No hand-over waits for a sleeper while another waiter is awake; sleepers are woken one at a time. Nothing \
+                 but 16 bytes until somebody waits, then memory for those nodes only that wait.",
+    deviations: "One sleeper is woken at a time; a free lock is taken without its node; releasers move sleepers to the \
+                 parking list; the starvation of sleepers is bounded; waiters can give up at a deadline.",
     avoid: "Where the order of arrival matters.",
+    knobs: knobs::WAKING,
+    ..Descriptor::MUTEX
 };
 
 /// How the global lock is held.
 const DIRECTLY: usize = 1;
 const BY_NODE: usize = 2;
+
+/// Sleepers that are woken at a time unless a spec says otherwise.
+const WAKE: u32 = 1;
 
 /// Nodes whose states are found without a detour.
 const NEAR: usize = 3;
@@ -151,15 +172,12 @@ pub struct Shared<P: Platform> {
     first: P::Ptr<Waiter<P>>,
     serving: P::Data<Serving<P>>,
     nodes: Children<P, NodeState<P>, NEAR>,
-    limit: P::U32,
-    owner: P::U32,
-    /// Sleepers that are woken at a time; 0 = as many as a node has CPUs.
-    wake: P::U32,
+    claim: Claimed<P>,
 }
 
 const _: () = {
     assert!(size_of::<Shared<Native>>() == NODE_BYTES);
-    assert!(size_of::<Cst<Native>>() == ALGORITHM.bytes);
+    assert!(size_of::<Cst<Native>>() == DESCRIPTOR.bytes);
 };
 
 impl<P: Platform> core::fmt::Debug for Shared<P> {
@@ -174,31 +192,54 @@ impl<P: Platform> PoolNode<P> for Shared<P> {
             first: P::Ptr::new(ptr::null_mut()),
             serving: P::Data::new(Serving(ptr::null_mut())),
             nodes: Children::new(),
-            limit: P::U32::new(PASS_LIMIT),
-            owner: P::U32::new(0),
-            wake: P::U32::new(0),
+            claim: Claimed::new(),
         }
     }
 }
 
-impl<P: Platform> State<P> for Shared<P> {
-    fn pass_limit(&self) -> &P::U32 {
-        &self.limit
+impl<P: Platform> PooledState<P> for Shared<P> {
+    fn take_back(&self) -> bool {
+        take_back(self)
     }
 
-    fn owner(&self) -> &P::U32 {
-        &self.owner
+    fn take_free(&self) -> bool {
+        take_free(self)
+    }
+
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.nodes.dispose(|_| {}) };
+    }
+}
+
+impl<P: Platform> State<P> for Shared<P> {
+    fn claim(&self) -> &Claimed<P> {
+        &self.claim
+    }
+}
+
+impl<P: Platform> Whole<P> for Shared<P> {
+    type Part = NodeState<P>;
+
+    #[inline(always)]
+    fn find(&self, part: usize) -> Option<&NodeState<P>> {
+        self.nodes.get(part)
+    }
+
+    fn make(&self, part: usize) -> Option<&NodeState<P>> {
+        self.nodes.state(part, |_| {})
+    }
+
+    #[inline(always)]
+    fn users(part: &NodeState<P>) -> Users<'_, P> {
+        part.users()
     }
 }
 
 impl<P: Platform> Shared<P> {
-    /// How many sleepers are woken at a time, after `turn` hand-overs.
-    fn attention(&self, turn: u32) -> Attention {
-        let most = match self.wake.load(Relaxed) {
-            0 => P::parallelism().div_ceil(P::nodes()) as u32,
-            most => most,
-        };
-        Attention { most, turn }
+    /// Takes a thread of that node off the users of the state.
+    fn leave(&self, state: &NodeState<P>) {
+        state.users().leave(&self.claim);
     }
 }
 
@@ -225,63 +266,106 @@ impl Cst<Native> {
 }
 
 impl<P: Platform, const TURN: u32> Cst<P, TURN> {
-    /// What waiters are known by.
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
-    }
-
     fn line<'a>(&'a self, shared: &'a Shared<P>) -> Line<'a, P> {
         Line { tail: &self.tail, first: &shared.first }
     }
 
     /// Takes the lock, in way `way`, if it is free.
     #[inline(always)]
-    fn take(&self, way: usize) -> bool {
+    fn acquire_fast(&self, way: usize) -> bool {
         // Read first: a failing CAS would take the line from the holder, and from the other nodes.
         self.tail.load(Relaxed).is_null()
             // ORDER: Acquire is E1. Release is not needed: a CAS continues the release sequences of E1 and E7.
             && self.tail.compare_exchange(ptr::null_mut(), held::<P>(way), Acquire, Relaxed).is_ok()
     }
 
-    /// Lines up and waits, known as a waiter for `address`. Whether the lock was acquired before the deadline.
-    #[cold]
-    fn acquire(&self, address: usize, deadline: Option<Deadline>) -> bool {
-        // From before it is in a queue until it is in none: a child of `fork` must be able to find every ghost.
-        registered::<P, _>(address, || {
-            let shared = self.state.get_or_make();
-            let state = shared.nodes.state(P::node(), |_| {});
-            match state.acquire(deadline) {
-                None => false,
-                Some(Acquired::Both) => true,
-                Some(Acquired::Node) if self.acquire_globally(shared, deadline) => {
-                    // SAFETY: I1: held.
-                    unsafe { shared.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
-                    // SAFETY: acquired above.
-                    unsafe { state.begin(shared.limit.load(Relaxed)) };
-                    true
-                }
-                Some(Acquired::Node) => {
-                    // SAFETY: acquired above.
-                    unsafe { state.let_go(Chosen::nobody(), shared.attention(TURN)) }.wake();
-                    false
-                }
-            }
-        })
+    /// How many sleepers are woken at a time.
+    fn attention(&self) -> Attention {
+        Attention { most: self.state.wake().unwrap_or(WAKE), turn: TURN }
     }
 
-    /// Acquires the global lock, for the holder of a node's lock. Whether that was before the deadline.
-    fn acquire_globally(&self, shared: &Shared<P>, deadline: Option<Deadline>) -> bool {
-        if self.take(BY_NODE) {
+    /// Lines up and waits. Whether the lock was acquired before the deadline.
+    fn acquire(&self, wait: &Wait) -> bool {
+        // A waiter needs the state of its node: without memory it waits for that, as it would for the lock.
+        let (shared, state) = loop {
+            match enter_part(&self.state, P::node()) {
+                (shared, Some(state)) => break (shared, state),
+                (shared, None) => shared.claim.leave(),
+            }
+            if wait.is_over::<P>() {
+                return false;
+            }
+            P::yield_now();
+        };
+        match state.acquire(wait) {
+            None => {}
+            Some(Acquired::Both) => return true,
+            Some(Acquired::Node) if self.acquire_globally(shared, state, wait) => {
+                // SAFETY: I1: held.
+                unsafe { shared.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
+                // SAFETY: acquired above.
+                unsafe { state.begin(self.state.pass_limit()) };
+                return true;
+            }
+            Some(Acquired::Node) => {
+                // SAFETY: acquired above.
+                unsafe { state.let_go(Chosen::nobody(), self.attention()) }.wake();
+            }
+        }
+        shared.leave(state);
+        false
+    }
+
+    /// Acquires the global lock, for the holder of the lock of the node `state`. Whether that was before the deadline.
+    fn acquire_globally(&self, shared: &Shared<P>, state: &NodeState<P>, wait: &Wait) -> bool {
+        if self.acquire_fast(BY_NODE) {
             return true;
         }
-        let line = self.line(shared);
         let node = P::alloc_node::<Waiter<P>>();
+        if wait.deadline.is_none() {
+            return self.wait_globally(shared, node, wait);
+        }
+        let line_up = |wait: &Wait| {
+            // I8.
+            // SAFETY: ours, and in no queue yet.
+            unsafe { node.as_ref() }.of.store(ptr::from_ref(state).cast_mut(), Relaxed);
+            state.users().add_another();
+            self.wait_globally(shared, node, wait).then_some(())
+        };
+        let come_back = |left: NonNull<Waiter<P>>, returning: &mut Returning<_, _>, wait: &Wait| {
+            // SAFETY: I3: ours again, until we have given up.
+            let waiter = unsafe { left.as_ref() };
+            // ORDER: E4 where it has been granted.
+            let granted =
+                returning.take_up(&waiter.word, wait).is_none_or(|wait| waiter.wait(&wait) == GRANTED);
+            if granted {
+                self.settle_globally(shared, left);
+            }
+            granted.then_some(())
+        };
+        Returning::run(address(shared), wait, node, line_up, come_back).is_some()
+    }
+
+    /// Lines up in the global queue with `node`, which is fresh. Whether it was granted the lock.
+    fn wait_globally(&self, shared: &Shared<P>, node: NonNull<Waiter<P>>, wait: &Wait) -> bool {
         // SAFETY: ours, until we have given up.
-        let granted = line.enter(node, || {}) || unsafe { node.as_ref() }.wait(deadline) == GRANTED;
+        let waiter = unsafe { node.as_ref() };
+        let granted = self.line(shared).enter(node, || {}) || waiter.wait(wait) == GRANTED;
         if granted {
-            line.settle(node, BY_NODE);
+            self.settle_globally(shared, node);
         }
         granted
+    }
+
+    /// Takes the caller's `node` out of the global queue, who has been granted the lock.
+    fn settle_globally(&self, shared: &Shared<P>, node: NonNull<Waiter<P>>) {
+        // SAFETY: I3: the caller's. ORDER: Relaxed: its own.
+        let of = unsafe { node.as_ref() }.of.load(Relaxed);
+        self.line(shared).settle(node, BY_NODE);
+        // SAFETY: I8: null, or kept for the node.
+        if let Some(state) = unsafe { of.as_ref() } {
+            shared.leave(state);
+        }
     }
 
     /// Hands the lock to a thread of the node that has it, or releases it.
@@ -290,13 +374,14 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
     ///
     /// The caller holds the lock, by way of `state`.
     unsafe fn release(&self, shared: &Shared<P>, state: &NodeState<P>) {
-        let attention = shared.attention(TURN);
+        let attention = self.attention();
         // SAFETY: I1: the node's lock is the caller's, for all that follows.
         let mut chosen = unsafe { state.attend(attention) };
         // SAFETY: as above.
         if unsafe { self.may_pass(state) } {
             // SAFETY: as above. ORDER: E4.
             if unsafe { state.hand_over(OWNED) } {
+                shared.leave(state);
                 return chosen.wake();
             }
             if chosen.is_empty() {
@@ -306,10 +391,11 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         }
         // SAFETY: I1.
         unsafe { shared.serving.set(Serving(ptr::null_mut())) };
-        // SAFETY: as above. From here on the state is not ours to look at.
+        // SAFETY: as above. From here on the node's lock is not ours.
         let chosen = unsafe { state.let_go(chosen, attention) };
         self.release_globally(shared, BY_NODE);
-        // There may be no lock any more, but whoever waits for it waits.
+        // I8. There may be no lock any more, but the state is there until we leave it, and whoever waits for it waits.
+        shared.leave(state);
         chosen.wake();
     }
 
@@ -323,23 +409,26 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         (unsafe { state.may_pass() }) || self.tail.load(Relaxed) == held::<P>(BY_NODE)
     }
 
-    /// Hands the lock to a thread of the node that has it who is awake, if there is one and the node's turn is not over.
+    /// Hands the lock to a waiter of the same node that is awake, if there is one and the node's turn is not over.
     ///
     /// # Safety
     ///
     /// The caller holds the lock, by way of `state`.
     unsafe fn pass(&self, shared: &Shared<P>, state: &NodeState<P>) -> bool {
         // SAFETY: I1: the node's lock is the caller's, for all that follows.
-        let chosen = unsafe { state.attend(shared.attention(TURN)) };
+        let chosen = unsafe { state.attend(self.attention()) };
         // SAFETY: as above.
         let in_turn = unsafe { self.may_pass(state) };
         // SAFETY: as above. ORDER: E4.
         let passed = in_turn && unsafe { state.hand_over(OWNED) };
+        if passed {
+            shared.leave(state); // I8.
+        }
         chosen.wake();
         passed
     }
 
-    /// Hands the global lock, held in way `way`, to the next leader who has not given up, or frees it.
+    /// Hands the global lock, held in way `way`, to the next leader that has not given up, or frees it.
     fn release_globally(&self, shared: &Shared<P>, way: usize) {
         let line = self.line(shared);
         let mut head = loop {
@@ -356,8 +445,12 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
                 return;
             }
             head = line.take_out(node, ptr::null_mut());
+            // SAFETY: I3: abandoned. ORDER: Relaxed: E3.
+            let of = unsafe { node.as_ref() }.of.load(Relaxed);
             // SAFETY: I3: abandoned, and taken out.
             unsafe { P::free_node(node) };
+            // SAFETY: I8: it kept the state of the node that its owner runs on.
+            shared.leave(unsafe { &*of });
         }
     }
 
@@ -369,10 +462,11 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
             // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
             return;
         }
-        let Some(shared) = self.state.get() else { unreachable!("whoever waits has made the state") };
+        // SAFETY: I8: somebody waits, or the caller holds the lock by way of a node.
+        let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
         let Serving(serving) = unsafe { shared.serving.get() };
-        // SAFETY: node states stay until the lock is disposed of.
+        // SAFETY: I8.
         match unsafe { serving.as_ref() } {
             // SAFETY: I1.
             Some(state) => unsafe { self.release(shared, state) },
@@ -396,28 +490,17 @@ unsafe impl<P: Platform, const TURN: u32> RawLock<P> for Cst<P, TURN> {
         Self { tail: P::Ptr::new(ptr::null_mut()), state: Lazy::new() }
     }
 
-    fn configure(&self, knobs: &BaseKnobs) {
+    fn configure(&self, knobs: &Knobs) {
         self.state.configure(knobs);
-        if let Some(wake) = knobs.wake {
-            self.state.get_or_make().wake.store(wake, Relaxed);
-        }
     }
 
     #[inline(always)]
-    fn lock(&self) {
-        if !self.take(DIRECTLY) {
-            let acquired = self.acquire(self.address(), None);
-            debug_assert!(acquired, "a wait without a deadline ends with the lock");
-        }
-    }
-
-    #[inline]
     fn try_lock(&self) -> Option<()> {
-        self.take(DIRECTLY).then_some(())
+        self.acquire_fast(DIRECTLY).then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.take(DIRECTLY) || self.acquire(self.address(), Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.acquire(wait).then_some(())
     }
 
     #[inline(always)]
@@ -438,40 +521,36 @@ unsafe impl<P: Platform, const TURN: u32> RawLock<P> for Cst<P, TURN> {
 
     unsafe fn forget_waiters(&self, _holder: Option<()>) {
         let locked = self.is_locked();
-        let Some(shared) = self.state.get() else { return };
-        // SAFETY: the caller's contract, for all that follows.
-        let Serving(serving) = unsafe { shared.serving.get() };
-        shared.nodes.visit(|state| {
+        let own = self.state.own();
+        let serving = match own {
+            // SAFETY: the caller's contract, for all that follows.
+            Some(shared) if locked => unsafe { shared.serving.get() }.0,
+            _ => ptr::null_mut(),
+        };
+        if let Some(shared) = own {
+            shared.nodes.visit(|state| {
+                let holds = ptr::eq(state, serving);
+                // SAFETY: as above.
+                unsafe { state.clear(holds) };
+                state.users().forget(usize::from(holds)); // I8.
+            });
+            shared.first.store(ptr::null_mut(), Relaxed);
             // SAFETY: as above.
-            unsafe { state.clear(locked && ptr::eq(state, serving)) };
-        });
-        shared.first.store(ptr::null_mut(), Relaxed);
+            unsafe { shared.serving.set(Serving(serving)) };
+            shared.claim.forget(usize::from(!serving.is_null()));
+        }
         if locked {
             self.tail.store(held::<P>(if serving.is_null() { DIRECTLY } else { BY_NODE }), Relaxed);
-        } else {
-            // SAFETY: as above.
-            unsafe { shared.serving.set(Serving(ptr::null_mut())) };
         }
     }
 
     unsafe fn dispose(&self) {
-        // SAFETY: the caller's contract: nobody waits, so there is nothing but the states.
-        let clear = |shared: &Shared<P>| unsafe { shared.nodes.dispose(|_| {}) };
-        // SAFETY: as above.
-        unsafe { self.state.dispose(clear) };
+        // SAFETY: the caller's contract.
+        unsafe { self.state.dispose() };
     }
 }
 
 impl<P: Platform, const TURN: u32> Part<P> for Cst<P, TURN> {
-    fn acquire_for(&self, address: usize, deadline: Option<Deadline>) -> Option<()> {
-        (self.take(DIRECTLY) || self.acquire(address, deadline)).then_some(())
-    }
-
-    #[inline(always)]
-    fn attempt_for(&self, _address: usize) -> Option<()> {
-        self.try_lock()
-    }
-
     fn clear(&self) {
         self.tail.store(ptr::null_mut(), Relaxed);
         // SAFETY: nobody else runs, and the lock is free.
@@ -480,16 +559,17 @@ impl<P: Platform, const TURN: u32> Part<P> for Cst<P, TURN> {
 }
 
 impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
-    /// To somebody of the same node who is awake. For all others a release is quicker than the wait would be.
+    /// To a waiter of the same node that is awake: waking another takes longer than releasing the lock.
     unsafe fn hand_over(&self, (): ()) -> Result<(), ()> {
         // ORDER: Acquire is E8.
         if self.tail.load(Acquire) == held::<P>(DIRECTLY) {
             return Err(());
         }
-        let Some(shared) = self.state.get() else { return Err(()) };
+        // SAFETY: I8: somebody waits, or has it by way of a node.
+        let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
         let Serving(serving) = unsafe { shared.serving.get() };
-        // SAFETY: node states stay until the lock is disposed of. I1.
+        // SAFETY: I8. I1.
         let passed = unsafe { serving.as_ref() }.is_some_and(|state| unsafe { self.pass(shared, state) });
         if passed { Ok(()) } else { Err(()) }
     }

@@ -2,14 +2,14 @@
 //! edges are those of the lock.
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use lockwork_platform::{
-    AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, NODE_BYTES, Native, Platform, PoolNode,
-};
+use lockwork_platform::{AtomicCell, AtomicInt, DataCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode};
 
-use super::line::{CHOSEN, Line, OWNED, Offer, REQUEUED, Waiter, held};
-use crate::wait::{ABANDONED, GRANTED, PARKED};
+use super::super::directory::Users;
+use super::line::{Line, OWNED, Offer, REQUEUED, Waiter, held};
+use crate::api::address;
+use crate::wait::{ABANDONED, GRANTED, Returning, Wait};
 
 /// How a node's lock is held: there is but one way.
 const HELD: usize = 1;
@@ -30,7 +30,7 @@ unsafe impl<P: Platform> Send for Last<P> {}
 
 /// The state of a NUMA node.
 #[repr(C, align(64))]
-pub(super) struct NodeState<P: Platform> {
+pub(crate) struct NodeState<P: Platform> {
     /// Of the waiting list.
     tail: P::Ptr<Waiter<P>>,
     /// Of the waiting list.
@@ -43,6 +43,8 @@ pub(super) struct NodeState<P: Platform> {
     passed_over: P::Data<u32>,
     /// Those who were told to line up again, and have not done so yet.
     woken: P::U32,
+    /// I8.
+    users: P::Usize,
 }
 
 const _: () = assert!(size_of::<NodeState<Native>>() == NODE_BYTES);
@@ -62,6 +64,7 @@ impl<P: Platform> PoolNode<P> for NodeState<P> {
             passes: P::Data::new(0),
             passed_over: P::Data::new(0),
             woken: P::U32::new(0),
+            users: P::Usize::new(0),
         }
     }
 }
@@ -73,6 +76,13 @@ pub(super) enum Acquired {
     Node,
     /// The lock of its node, and that of the whole machine.
     Both,
+}
+
+/// What a thread is to do that has waited.
+enum Told {
+    /// With what it has acquired, or nothing at its deadline.
+    ToGo(Option<Acquired>),
+    ToLineUp,
 }
 
 /// How many of those who were passed over are woken, and when.
@@ -131,31 +141,77 @@ impl<P: Platform> NodeState<P> {
         Line { tail: &self.tail, first: &self.first }
     }
 
+    /// The count of threads that use it.
+    #[inline(always)]
+    pub(super) fn users(&self) -> Users<'_, P> {
+        Users(&self.users)
+    }
+
     /// Acquires the node's lock, and more if it is handed over. `None`: the deadline was first.
-    pub(super) fn acquire(&self, deadline: Option<Deadline>) -> Option<Acquired> {
-        for round in 0.. {
-            let node = P::alloc_node::<Waiter<P>>();
+    pub(super) fn acquire(&self, wait: &Wait) -> Option<Acquired> {
+        let node = P::alloc_node::<Waiter<P>>();
+        if wait.deadline.is_none() {
+            return self.line_up(node, 0, wait);
+        }
+        let line_up = |wait: &Wait| self.line_up(node, 0, wait);
+        let come_back = |left, back: &mut Returning<_, _>, wait: &Wait| self.come_back(left, back, wait);
+        Returning::run(address(self), wait, node, line_up, come_back)
+    }
+
+    /// As [`NodeState::acquire`], with `node`, which is fresh, after so many times that the thread was told to line up again.
+    fn line_up(&self, mut node: NonNull<Waiter<P>>, rounds: u32, wait: &Wait) -> Option<Acquired> {
+        for round in rounds.. {
             // SAFETY: ours, until we have given up.
             let waiter = unsafe { node.as_ref() };
             waiter.rounds.store(round, Relaxed);
+            Returning::leaves(node, wait);
             let entered = || {
                 if round > 0 {
                     // I7. ORDER: Relaxed: what counts is that it comes after the swap of the tail.
                     self.woken.fetch_sub(1, Relaxed);
                 }
             };
-            let said = if self.line().enter(node, entered) { GRANTED } else { waiter.wait(deadline) };
-            match said {
-                ABANDONED => return None,
-                // SAFETY: I3: in no list any more, and nobody else knows of it.
-                REQUEUED => unsafe { P::free_node(node) },
-                said => {
-                    self.line().settle(node, HELD);
-                    return Some(if said == OWNED { Acquired::Both } else { Acquired::Node });
-                }
+            let said = if self.line().enter(node, entered) { GRANTED } else { waiter.wait(wait) };
+            match self.was_told(node, said) {
+                Told::ToGo(acquired) => return acquired,
+                Told::ToLineUp => node = P::alloc_node(),
             }
         }
         unreachable!("a waiter that is aged is not told to line up again")
+    }
+
+    /// As [`NodeState::acquire`], in the place where the thread gave up, asleep.
+    #[cold]
+    fn come_back(
+        &self,
+        node: NonNull<Waiter<P>>,
+        returning: &mut Returning<P, Waiter<P>>,
+        wait: &Wait,
+    ) -> Option<Acquired> {
+        // SAFETY: I3: ours again, until we have given up.
+        let waiter = unsafe { node.as_ref() };
+        let rounds = waiter.rounds.load(Relaxed);
+        let (said, wait) = waiter.wait_again(returning, wait);
+        match self.was_told(node, said) {
+            Told::ToGo(acquired) => acquired,
+            Told::ToLineUp => self.line_up(P::alloc_node(), rounds + 1, &wait),
+        }
+    }
+
+    /// What the thread with this node is to do that waited until its word said that.
+    fn was_told(&self, node: NonNull<Waiter<P>>, said: u32) -> Told {
+        match said {
+            ABANDONED => Told::ToGo(None),
+            REQUEUED => {
+                // SAFETY: I3: in no list any more, and nobody else knows of it.
+                unsafe { P::free_node(node) };
+                Told::ToLineUp
+            }
+            said => {
+                self.line().settle(node, HELD);
+                Told::ToGo(Some(if said == OWNED { Acquired::Both } else { Acquired::Node }))
+            }
+        }
     }
 
     /// Hands the node's lock, as `what`, to the nearest waiter who is awake or aged; who is passed over goes to the
@@ -240,9 +296,7 @@ impl<P: Platform> NodeState<P> {
             && let Some(node) = unsafe { self.unpark() }
         {
             // SAFETY: I5.
-            let word = &unsafe { node.as_ref() }.word;
-            // ORDER: Relaxed: the sleeper goes on waiting. Acquire on failure (an abandonment) is E6.
-            if word.compare_exchange(PARKED, CHOSEN, Relaxed, Acquire).is_ok() {
+            if unsafe { node.as_ref() }.choose() {
                 chosen.push(node);
                 count += 1;
             } else {
@@ -342,19 +396,21 @@ impl<P: Platform> NodeState<P> {
 
 #[cfg(test)]
 mod tests {
+    use lockwork_platform::Pool;
     extern crate std;
 
     use std::vec::Vec;
 
+    use super::super::line::CHOSEN;
     use super::*;
-    use crate::wait::WAITING;
+    use crate::wait::{PARKED, WAITING};
 
     type Node = NonNull<Waiter<Native>>;
 
     /// A node whose lock is held, and those who line up for it, whose words are these.
     fn node(words: &[u32]) -> (NodeState<Native>, Vec<Node>) {
         let state = NodeState::<Native>::new();
-        assert!(state.acquire(None) == Some(Acquired::Node));
+        assert!(state.acquire(&Wait::until(None)) == Some(Acquired::Node));
         let line_up = |word: &u32| {
             let node = Native::alloc_node::<Waiter<Native>>();
             assert!(!state.line().enter(node, || {}));

@@ -9,7 +9,7 @@
 //!
 //! Properties: 16 bytes a lock, however many nodes; one node of 64 bytes for each waiter, none for the holder. A
 //! newcomer may overtake a queue whose first waiter has not yet forbidden that: the spinning one does at once, the
-//! sleeping one when it has been woken in vain. Who waits on another node is passed over by at most 1024 waiters before
+//! sleeping one when it has been woken in vain. A waiter on another node is passed over by at most 1024 others before
 //! its turn (`may-pass-local`). Waiting: spin, stp.
 //!
 //! # State
@@ -29,12 +29,12 @@
 //!
 //! # Invariants
 //!
-//! - I1: who sets LOCKED holds the lock; while RESERVED is set that is the first waiter. The first waiter alone sets
+//! - I1: the thread that sets LOCKED holds the lock; while RESERVED is set that is the first waiter. The first waiter alone sets
 //!   RESERVED and SLEEPER. It clears them when it takes the lock or gives up, and a release clears SLEEPER.
 //! - I2: `tail` is null or the last of the queue, which shuffling does not change; a waiter is linked by its
 //!   predecessor's `next` after it became `tail`.
-//! - I3: one waiter at most has the shuffler's role: whoever is first and in no batch takes it, and all those before
-//!   whoever has it are in a batch. It moves waiters behind itself only; none of them can be made first before it has
+//! - I3: one waiter at most has the shuffler's role: a first waiter that is in no batch takes it, and all waiters before
+//!   the shuffler are in a batch. It moves waiters behind itself only; none of them can be made first before it has
 //!   passed the role on.
 //! - I4: a queue node is recycled by its owner when another is first, or by whoever found it abandoned when making it
 //!   first.
@@ -62,23 +62,24 @@ use lockwork_platform::{
 };
 
 use self::shuffle::{ALONE, SHUFFLER, ShflNode, Shuffle, linked};
-use crate::api::RawLock;
-use crate::catalogue::{Algorithm, Citation, Family};
+use crate::api::{RawLock, address};
 use crate::competitive::CLOCK_INTERVAL;
-use crate::knobs::BaseKnobs;
+use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
+use crate::knobs::{self, Knobs};
 use crate::wait::{
-    self, GRANTED, Grant, PARKED, Patience, Spin, SpinThenPark, WAITING, WaitPolicy, expired, registered,
+    self, GRANTED, Grant, PARKED, Patience, Returning, Spin, SpinThenPark, WAITING, Wait, WaitPolicy, expired,
 };
 
 /// What is known of ShflLock.
-pub const ALGORITHM: Algorithm = Algorithm {
+pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "shfl",
     family: Family::Hierarchical,
-    fairness: "long-term: who waits on another node is passed over by at most 1024 waiters; newcomers may overtake",
+    order: Order::LongTerm,
+    order_note: "a waiter on another node is passed over by at most 1024 waiters; newcomers may overtake",
     bytes: 16,
     bytes_per_waiter: 64,
-    holder_node: false,
-    timed: "gives up in the queue",
+    timed: Timed::GivesUp("in the queue"),
+    proofs: &[Proof::of(file!()), Proof::of("hierarchical/shfl/shuffle.rs")],
     citation: Citation {
         key: "kashyap19",
         text: "Kashyap, Calciu, Cheng, Min, Kim: Scalable and practical locking with shuffling. SOSP 2019",
@@ -89,6 +90,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
     deviations: "The first waiter may sleep, too; the shuffler's role is passed on when its owner leaves the queue; waiters \
                  can give up at a deadline.",
     avoid: "Machines with one NUMA node. shfl-spin: more threads than CPUs.",
+    knobs: knobs::HIERARCHICAL,
+    ..Descriptor::MUTEX
 };
 
 /// Waiters of one node in a row, before whoever was passed over gets the turn, where no spec says otherwise: as in
@@ -179,17 +182,17 @@ impl<P: Platform, W: QueuePolicy<P>> Waiter<P, W> {
     }
 
     /// Waits to be first. Whether it was made that before it gave up; if it gave up the node is no longer ours.
-    fn comes_first(&mut self, deadline: Option<Deadline>) -> bool {
+    fn comes_first(&mut self, wait: &Wait) -> bool {
         loop {
             match self.own().word.load(Acquire) {
                 GRANTED => return true,            // ORDER: E4.
                 SHUFFLER => self.takes_the_role(), // ORDER: E5.
                 _ => {}
             }
-            if !self.shuffles() && self.pauses() && !self.goes_on(deadline) {
+            if !self.shuffles() && self.pauses() && !self.goes_on(wait.deadline) {
                 self.retires();
                 // Being made first may have come before.
-                return wait::abandon::<P>(&self.own().word).is_ok();
+                return wait::abandon::<P>(&self.own().word, wait).is_ok();
             }
         }
     }
@@ -237,7 +240,7 @@ impl<P: Platform, W: QueuePolicy<P>> Waiter<P, W> {
         }
     }
 
-    /// As [`Waiter::goes_on`], for the first waiter, who has seen the lock held.
+    /// As [`Waiter::goes_on`], for the first waiter, which has seen the lock held.
     fn remains(word: &P::Futex, seen: u32, deadline: Option<Deadline>) -> bool {
         if !W::SLEEPS {
             return !deadline.is_some_and(expired::<P>);
@@ -253,7 +256,7 @@ impl<P: Platform, W: QueuePolicy<P>> Waiter<P, W> {
 /// ShflLock, waiting by `W`.
 #[repr(C)]
 pub struct Shfl<P: Platform, W> {
-    /// Written by whoever acquires and releases, and by the first waiter, who may sleep on it.
+    /// Written by threads that acquire and release, and by the first waiter, which may sleep on it.
     word: P::Futex,
     /// The limit of a batch; 0 = the default.
     limit: P::U32,
@@ -262,7 +265,7 @@ pub struct Shfl<P: Platform, W> {
     policy: PhantomData<W>,
 }
 
-const _: () = assert!(size_of::<Shfl<Native, Spin>>() == ALGORITHM.bytes);
+const _: () = assert!(size_of::<Shfl<Native, Spin>>() == DESCRIPTOR.bytes);
 
 impl<P: Platform, W> core::fmt::Debug for Shfl<P, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -281,36 +284,70 @@ impl<W> Shfl<Native, W> {
 
 impl<P: Platform, W: QueuePolicy<P>> Shfl<P, W> {
     #[inline(always)]
-    fn is_taken_at_once(&self) -> bool {
+    fn acquire_fast(&self) -> bool {
         // ORDER: Acquire is E1. Failure tells nothing.
         self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_ok()
     }
 
     /// Lines up and waits. Whether the lock was acquired before the deadline.
+    fn queue_up(&self, wait: &Wait) -> bool {
+        let node = P::alloc_node::<ShflNode<P>>();
+        if wait.deadline.is_none() {
+            return self.line_up(node, wait);
+        }
+        let line_up = |wait: &Wait| self.line_up(node, wait).then_some(());
+        let come_back =
+            |left, returning: &mut Returning<_, _>, wait: &Wait| self.come_back(left, returning, wait);
+        Returning::run(address(self), wait, node, line_up, come_back).is_some()
+    }
+
+    /// The limit of a batch.
+    fn batch(&self) -> u32 {
+        match self.limit.load(Relaxed) {
+            0 => BATCH,
+            limit => limit,
+        }
+    }
+
+    /// Goes on with `node`, in which the thread gave up being first. Whether the lock was acquired before the deadline.
     #[cold]
-    fn queue_up(&self, deadline: Option<Deadline>) -> bool {
-        // From before the swap: a child of `fork` must be able to find every node of a ghost.
-        registered::<P, _>(ptr::from_ref(self) as usize, || {
-            let node = P::alloc_node::<ShflNode<P>>();
-            let limit = match self.limit.load(Relaxed) {
-                0 => BATCH,
-                limit => limit,
-            };
-            let mut waiter = Waiter::<P, W>::new(node, limit);
-            waiter.own().numa.store(P::node() as u32, Relaxed);
-            // ORDER: Release is E2 (and the initialisation of our node), Acquire is E2.
-            if let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
-                // SAFETY: I4: `pred` is not recycled before it has found us behind it. ORDER: E3.
-                unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
-                if !waiter.comes_first(deadline) {
-                    return false;
-                }
+    fn come_back(
+        &self,
+        node: NonNull<ShflNode<P>>,
+        returning: &mut Returning<P, ShflNode<P>>,
+        wait: &Wait,
+    ) -> Option<()> {
+        let mut waiter = Waiter::<P, W>::new(node, self.batch());
+        // ORDER: E4 where it has been made first.
+        if let Some(wait) = returning.take_up(&waiter.own().word, wait)
+            && !waiter.comes_first(&wait)
+        {
+            return None;
+        }
+        self.as_first(waiter, wait).then_some(())
+    }
+
+    /// Waits, as the first, and leaves the queue. Whether the lock was acquired before the deadline.
+    fn as_first(&self, mut waiter: Waiter<P, W>, wait: &Wait) -> bool {
+        let acquired = waiter.acquires(&self.word, wait.deadline);
+        waiter.retires();
+        self.leave(waiter.node);
+        acquired
+    }
+
+    /// [`Shfl::queue_up`] with `node`, which is fresh.
+    fn line_up(&self, node: NonNull<ShflNode<P>>, wait: &Wait) -> bool {
+        let mut waiter = Waiter::<P, W>::new(node, self.batch());
+        waiter.own().numa.store(P::node() as u32, Relaxed);
+        // ORDER: Release is E2 (and the initialisation of our node), Acquire is E2.
+        if let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
+            // SAFETY: I4: `pred` is not recycled before it has found us behind it. ORDER: E3.
+            unsafe { pred.as_ref() }.next.store(node.as_ptr(), Release);
+            if !waiter.comes_first(wait) {
+                return false;
             }
-            let acquired = waiter.acquires(&self.word, deadline);
-            waiter.retires();
-            self.leave(node);
-            acquired
-        })
+        }
+        self.as_first(waiter, wait)
     }
 
     /// Makes the one behind `node`, which is first, the first, skipping those who gave up.
@@ -332,9 +369,9 @@ impl<P: Platform, W: QueuePolicy<P>> Shfl<P, W> {
         }
     }
 
-    /// Empties the queue, if nobody is behind `node`; or waits for whoever is about to link itself.
+    /// Empties the queue, if nobody is behind `node`; or waits for a thread that is about to link itself.
     fn await_next(&self, node: NonNull<ShflNode<P>>) -> Option<NonNull<ShflNode<P>>> {
-        // ORDER: Relaxed: whoever finds null learns nothing from it.
+        // ORDER: Relaxed: a thread that finds null learns nothing from it.
         if self.tail.compare_exchange(node.as_ptr(), ptr::null_mut(), Relaxed, Relaxed).is_ok() {
             return None;
         }
@@ -379,32 +416,25 @@ unsafe impl<P: Platform, W: QueuePolicy<P>> RawLock<P> for Shfl<P, W> {
         }
     }
 
-    fn configure(&self, knobs: &BaseKnobs) {
+    fn configure(&self, knobs: &Knobs) {
         if let Some(limit) = knobs.pass_limit {
             self.limit.store(limit, Relaxed);
-        }
-    }
-
-    #[inline(always)]
-    fn lock(&self) {
-        if !self.is_taken_at_once() {
-            self.queue_up(None);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> Option<()> {
         // Read first: a failing CAS would take the line from the holder.
-        (self.word.load(Relaxed) == 0 && self.is_taken_at_once()).then_some(())
+        (self.word.load(Relaxed) == 0 && self.acquire_fast()).then_some(())
     }
 
     #[inline(always)]
-    fn attempt(&self) -> Option<()> {
-        self.is_taken_at_once().then_some(())
+    fn lock_fast(&self) -> Option<()> {
+        self.acquire_fast().then_some(())
     }
 
-    fn try_lock_until(&self, deadline: Deadline) -> Option<()> {
-        (self.is_taken_at_once() || self.queue_up(Some(deadline))).then_some(())
+    fn lock_slow(&self, wait: &Wait) -> Option<()> {
+        self.queue_up(wait).then_some(())
     }
 
     #[inline(always)]

@@ -157,6 +157,7 @@ impl<P: Platform> Shuffle<P> {
 mod tests {
     use super::super::BATCH;
     use super::*;
+    use lockwork_platform::Pool;
 
     type Node = NonNull<ShflNode<Native>>;
 

@@ -1,6 +1,6 @@
 //! Tests of GLK.
 
-use lockwork_platform::Clock;
+use lockwork_platform::{Clock, Deadline};
 
 use super::*;
 
@@ -8,6 +8,13 @@ const PAST: Deadline = Deadline { clock: Clock::Monotonic, ns: 0 };
 
 fn mode(lock: &Glk<Native>) -> usize {
     mode_of(lock.word.load(Relaxed))
+}
+
+/// As a holder.
+fn change(lock: &Glk<Native>, mode: usize) {
+    let (word, state) = lock.use_state(lock.word.load(Relaxed), true).expect("memory");
+    lock.change(word, state, mode);
+    state.claim.leave();
 }
 
 #[test]
@@ -28,7 +35,7 @@ fn every_mode_locks_and_leads_to_every_other() {
     let lock = Glk::unlocked();
     for next in [MCS, MUTEX, TICKET, MUTEX, MCS, TICKET] {
         let () = lock.lock();
-        lock.change(lock.word.load(Relaxed), next);
+        change(&lock, next);
         assert_eq!(mode(&lock), next);
         assert!(lock.is_locked());
         assert!(lock.try_lock().is_none());
@@ -61,26 +68,29 @@ fn an_uncontended_lock_keeps_no_state() {
 
 #[test]
 fn a_dropped_lock_gives_its_state_back() {
-    let state_of_another = || {
+    let (word, owner) = {
         let lock = Glk::unlocked();
         let () = lock.lock();
-        let (_, state) = lock.with_state(lock.word.load(Relaxed));
-        let address = ptr::from_ref(state).addr();
+        change(&lock, MCS);
         // SAFETY: locked above.
         unsafe { lock.unlock(()) };
-        address
+        let word = lock.word.load(Relaxed);
+        assert!(lock.state(word).expect("made above").claim.is_for(lock.owner()));
+        (word, lock.owner())
     };
-    // What was freed last is used first.
-    assert_eq!(state_of_another(), state_of_another());
+    // SAFETY: a state stays one.
+    let state = unsafe { &*word.map_addr(|address| address & !MODES) };
+    assert!(!state.claim.is_for(owner));
 }
 
 #[test]
 fn the_mode_stays_while_the_lock_of_the_other_is_taken() {
     let lock = Glk::unlocked();
     let () = lock.lock();
-    let (word, state) = lock.with_state(lock.word.load(Relaxed));
+    let (word, state) = lock.use_state(lock.word.load(Relaxed), true).expect("memory");
     assert!(state.mutex.try_lock().is_some());
-    lock.change(word, MUTEX);
+    lock.change(word, state, MUTEX);
+    state.claim.leave();
     assert_eq!(mode(&lock), TICKET);
     // SAFETY: locked above.
     unsafe { state.mutex.unlock(()) };
@@ -101,4 +111,34 @@ fn queues_decide() {
     assert_eq!(better(MUTEX, 96, false), MCS);
     assert_eq!(better(MCS, 1, true), MUTEX);
     assert_eq!(better(MUTEX, 0, true), TICKET);
+}
+
+#[test]
+fn a_copy_and_a_lock_whose_state_was_taken_begin_anew() {
+    let lock = Glk::unlocked();
+    for mode in [MCS, MUTEX] {
+        let () = lock.lock();
+        change(&lock, mode);
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        // SAFETY: a lock is plain words; the copy is not dropped.
+        let copy = core::mem::ManuallyDrop::new(unsafe { ptr::read(&raw const lock) });
+        assert_eq!(self::mode(&copy), mode);
+        assert!(!copy.is_locked() && copy.try_lock().is_some() && copy.is_locked());
+        assert_eq!(self::mode(&copy), TICKET);
+        // SAFETY: locked above.
+        unsafe { copy.unlock(()) };
+        assert!(!lock.is_locked());
+        let state = lock.state(lock.word.load(Relaxed)).expect("made above");
+        assert!(state.take_back(), "nobody uses it");
+        assert!(!lock.is_locked());
+        let () = lock.lock();
+        // In a crowd it goes on to the mutex at once.
+        match self::mode(&lock) {
+            TICKET => {}
+            other => assert!(other == MUTEX && Native::is_overloaded(), "{other}"),
+        }
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+    }
 }

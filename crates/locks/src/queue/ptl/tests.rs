@@ -68,9 +68,8 @@ fn a_crowd_across_the_wrap_around_is_served_on_slots() {
         // SAFETY: locked above.
         unsafe { lock.unlock(()) };
     });
-    // Partitioned: `serving` is the last holder's number.
-    assert_eq!((count, state(&lock)), (60, (50, 49)));
-    assert!(!lock.is_locked());
+    assert_eq!((count, state(&lock)), (60, (50, 50)));
+    assert!(!lock.is_locked() && lock.slots.load(Relaxed).is_null());
 }
 
 #[test]
@@ -85,21 +84,26 @@ fn forgetting_waiters_keeps_the_lock_locked() {
 }
 
 #[test]
-fn a_copy_of_a_partitioned_lock_has_slots_of_its_own_or_none() {
+fn slots_go_with_the_last_in_line() {
     let lock = at(0, 0);
-    // SAFETY: nobody else uses this lock.
-    unsafe { lock.forget_waiters(None) };
-    let slots = Native::alloc_node::<Slots<Native, SLOTS>>();
-    // SAFETY: just made.
-    unsafe { slots.as_ref() }.set_owner(lock.identity() + 1);
-    lock.slots.store(slots.as_ptr(), Relaxed);
-    lock.next.store(6 | PARTITIONED, Relaxed);
-    lock.serving.store(4, Relaxed);
-    lock.forget_slots(6 | PARTITIONED);
-    assert_eq!((lock.next.load(Relaxed), lock.serving.load(Relaxed)), (6, 6));
-    lock.forget_slots(6 | PARTITIONED);
-    assert_eq!((lock.next.load(Relaxed), lock.serving.load(Relaxed)), (6, 6));
-    assert!(!lock.is_locked() && lock.try_lock().is_some());
-    // SAFETY: locked above.
-    unsafe { lock.unlock(()) };
+    let () = lock.lock();
+    lock.next.fetch_add(DRAW, Relaxed);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(lock.partition());
+            // SAFETY: acquired above.
+            unsafe { lock.unlock(()) };
+        });
+        while lock.next.load(Relaxed) & PARTITIONED == 0 {
+            thread::yield_now();
+        }
+        assert!(!lock.slots.load(Relaxed).is_null() && lock.is_locked() && lock.try_lock().is_none());
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        lock.wait_for(DRAW);
+        // SAFETY: the second number is ours.
+        unsafe { lock.unlock(()) };
+    });
+    assert!(lock.slots.load(Relaxed).is_null());
+    assert_eq!(state(&lock), (3, 3));
 }

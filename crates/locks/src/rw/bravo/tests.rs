@@ -4,7 +4,7 @@ extern crate std;
 
 use std::sync::{Mutex, MutexGuard};
 
-use lockwork_platform::Native;
+use lockwork_platform::{Cpu, Native};
 
 use super::*;
 use crate::rw::ttas::RwTtas;
@@ -41,7 +41,7 @@ fn bias(lock: &Lock) -> u32 {
 fn the_bias_comes_back_after_a_writer_that_gave_up_waiting_for_visible_readers() {
     let (_table, lock) = (table(), biased());
     assert!(lock.lock_shared(None));
-    assert_eq!(lock.slow.load(Relaxed), 0, "visible");
+    assert_eq!(lock.unnoted.load(Relaxed), 0, "visible");
     assert!(!lock.try_lock_exclusive());
     assert_eq!(bias(&lock), ON);
     assert!(!lock.lock_exclusive(PAST));
@@ -99,7 +99,7 @@ fn a_full_slot_takes_no_further_reader() {
     let full = lock.name() | usize::MAX & !(MORE - 1);
     lock.own_slot(|slot| slot.store(full, Relaxed));
     assert!(lock.lock_shared_again(None));
-    assert_eq!((lock.own_slot(|slot| slot.load(Relaxed)), lock.slow.load(Relaxed)), (full, 1));
+    assert_eq!((lock.own_slot(|slot| slot.load(Relaxed)), lock.unnoted.load(Relaxed)), (full, 1));
     lock.own_slot(|slot| slot.store(0, Relaxed));
 }
 

@@ -3,12 +3,18 @@
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, AtomicInt, DataCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{
+    AtomicCell, AtomicInt, DataCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode, PooledState,
+};
 
+use super::Rule;
+use super::slow::Patron;
+use crate::api::{Token, until_released};
+use crate::describe::Favour;
 use crate::hierarchical::directory::Children;
-use crate::hierarchical::lazy::State;
 use crate::hierarchical::part::LocalLock;
-use crate::wait::{Patience, WAITING, until_released};
+use crate::state::{Claimed, State, take_back, take_free};
+use crate::wait::{Patience, WAITING};
 
 /// A writer has or waits for the lock.
 pub(super) const BARRED: u32 = 1;
@@ -60,8 +66,8 @@ pub(super) struct Shared<P: Platform, M: 'static> {
     nodes: Children<P, Readers<P>, 4>,
     /// Whether there are any of those: 0 or 1.
     has_nodes: P::U32,
-    limit: P::U32,
-    owner: P::U32,
+    /// Whose the state is, for readers.
+    owner: P::Usize,
     writers_line: WritersLine<P, M>,
 }
 
@@ -78,6 +84,8 @@ pub(super) struct WritersLine<P: Platform, M> {
     pub(super) phase: P::U32,
     /// The word of the holder's token, which is the holder's own, and not noted if there is but one.
     pub(super) token: P::Data<usize>,
+    /// Whose the state is, and how many wait.
+    claim: Claimed<P>,
 }
 
 impl<P: Platform, M> core::ops::Deref for Shared<P, M> {
@@ -94,27 +102,77 @@ impl<P: Platform, M: LocalLock<P>> PoolNode<P> for Shared<P, M> {
             home: Readers::new(),
             nodes: Children::new(),
             has_nodes: P::U32::new(0),
-            limit: P::U32::new(0),
-            owner: P::U32::new(0),
+            owner: P::Usize::new(0),
             writers_line: WritersLine {
                 writers: M::new(),
                 remaining: P::U32::new(RESTING),
                 turn: P::Futex::new(WAITING),
                 phase: P::U32::new(IDLE),
                 token: P::Data::new(0),
+                claim: Claimed::new(),
             },
         }
     }
 }
 
-impl<P: Platform, M> State<P> for Shared<P, M> {
-    fn pass_limit(&self) -> &P::U32 {
-        &self.limit
+impl<P: Platform, M: LocalLock<P>> PooledState<P> for Shared<P, M> {
+    fn take_back(&self) -> bool {
+        take_back(self)
     }
 
-    fn owner(&self) -> &P::U32 {
-        &self.owner
+    fn take_free(&self) -> bool {
+        take_free(self)
     }
+
+    /// By writing: whoever is a reader, or writes, is not counted.
+    fn close(&self) -> Option<usize> {
+        if self.readers() != 0 {
+            return None;
+        }
+        let token = self.writers.try_lock()?;
+        Patron::<P, M, Closing>::new(self, 0).try_write(token).then(|| token.into_word())
+    }
+
+    fn open(&self, word: usize) {
+        // ORDER: Relaxed: a child after `fork` is alone; to others it is a hint.
+        self.phase.store(LIFTING, Relaxed);
+        self.lift();
+        // SAFETY: made of a token by `close`.
+        let token = unsafe { M::Token::from_word(word) };
+        // SAFETY: of the acquisition there.
+        unsafe { self.writers.unlock(token) };
+    }
+
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.nodes.dispose(|_| {}) };
+        // SAFETY: as above.
+        unsafe { self.writers.dispose() };
+    }
+}
+
+impl<P: Platform, M: LocalLock<P>> State<P> for Shared<P, M> {
+    fn claim(&self) -> &Claimed<P> {
+        &self.claim
+    }
+
+    fn note_owner(&self, owner: usize) {
+        self.owner.store(owner, Release); // ORDER: → `is_of`: the word that the lock had before.
+    }
+
+    #[inline(always)]
+    fn is_of(&self, owner: usize) -> bool {
+        self.owner.load(Acquire) == owner // ORDER: a look at the lock's word that follows finds nothing older.
+    }
+}
+
+/// What takes a state back writes for a moment, and never waits for readers.
+#[derive(Debug)]
+struct Closing;
+
+impl Rule for Closing {
+    const FAVOUR: Favour = Favour::Readers;
+    const PARKS: bool = false;
 }
 
 impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
@@ -137,7 +195,7 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     #[inline(always)]
     pub(super) fn word_of(&self, index: usize) -> Option<&P::Futex> {
         let word = &self.nodes.get(index)?.word;
-        // ORDER: Relaxed: who uses it changes it, and acquires then (E1).
+        // ORDER: Relaxed: a thread that uses it changes it, and acquires then (E1).
         (word.load(Relaxed) & NEW == 0).then_some(word)
     }
 
@@ -169,7 +227,7 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     /// As [`Shared::enter_here`], for the first on its node: makes the word that those after it use.
     #[cold]
     pub(super) fn enter_first(&self, index: usize) -> bool {
-        let word = self.make_word(index);
+        let Some(word) = self.make_word(index) else { return self.enter(&self.home.word) };
         let home = &self.home.word;
         // As in `enter`. ORDER: Acquire is E1, Release is E6.
         if home.load(Relaxed) & BARRED != 0 {
@@ -209,13 +267,13 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
         }
     }
 
-    /// The word of a further node, made if it is not there.
-    pub(super) fn make_word(&self, index: usize) -> &P::Futex {
+    /// The word of a further node, made if it is not there. `None`: there is no memory.
+    pub(super) fn make_word(&self, index: usize) -> Option<&P::Futex> {
         if self.has_nodes.load(Relaxed) == 0 {
             // Before it is published. ORDER: Relaxed: E6.
             self.has_nodes.store(1, Relaxed);
         }
-        &self.nodes.state(index, |readers| readers.word.store(NEW, Relaxed)).word
+        self.nodes.state(index, |readers| readers.word.store(NEW, Relaxed)).map(|readers| &readers.word)
     }
 
     /// Calls `visit` with the word of every node that has one.
@@ -266,6 +324,7 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     ///
     /// No other thread exists.
     pub(super) unsafe fn forget_waiters(&self) {
+        self.claim.forget(0);
         let is_held = self.is_held();
         let readers = if is_held { 0 } else { self.readers() };
         self.visit(|word| word.store(if is_held { BARRED } else { 0 }, Relaxed));
@@ -281,13 +340,9 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
         self.writers.clear();
     }
 
-    /// Gives back what this points to, once the last writer is through with its release.
-    pub(super) fn clear(&self) {
+    /// Waits until the last writer is through with its release.
+    pub(super) fn until_idle(&self) {
         until_released(&self.writers);
-        // SAFETY: the lock is being disposed of.
-        unsafe { self.nodes.dispose(|_| {}) };
-        // SAFETY: as above.
-        unsafe { self.writers.dispose() };
     }
 }
 

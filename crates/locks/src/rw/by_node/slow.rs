@@ -9,11 +9,10 @@ use lockwork_platform::{AtomicCell, AtomicInt, Deadline, FutexCell, Platform, Ti
 use super::Rule;
 use super::shared::{BARRED, HELD, IDLE, LIFTING, PARKED, READER, RESTING, Shared};
 use crate::competitive::poll_steadily;
+use crate::describe::Favour;
 use crate::hierarchical::part::LocalLock;
-use crate::rw::catalogue::Favour;
 use crate::wait::{
-    GRANTED, PARKED as ASLEEP, Patience, ROUND_TRIPS, WAITING, expired, poll_within, registered,
-    spin_with_room,
+    GRANTED, PARKED as ASLEEP, Patience, ROUND_TRIPS, WAITING, Wait, poll_within, spin_with_room,
 };
 
 /// Bars that a reader sleeps behind before it goes through the writers' lock, where nobody may starve.
@@ -32,15 +31,15 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         Self { shared, address, rule: PhantomData }
     }
 
-    /// Acquires for reading. Who `joins` passes a writer that waits for readers.
+    /// Acquires for reading. A reader that `joins` passes a writer that waits for readers.
     #[cold]
     pub(super) fn read_slow(&self, deadline: Option<Deadline>, joins: bool) -> bool {
-        registered::<P, _>(self.address, || {
+        Wait::run::<P, _>(self.address, deadline, |wait| {
             let word = self.shared.word_here();
             if R::PARKS {
-                self.read_or_sleep(word, deadline, joins)
+                self.read_or_sleep(word, wait, joins)
             } else {
-                self.read_or_spin(word, deadline, joins)
+                self.read_or_spin(word, wait, joins)
             }
         })
     }
@@ -50,10 +49,10 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
         self.shared.enter(word) || joins && self.shared.join()
     }
 
-    fn read_or_spin(&self, word: &P::Futex, deadline: Option<Deadline>, joins: bool) -> bool {
+    fn read_or_spin(&self, word: &P::Futex, wait: &Wait, joins: bool) -> bool {
         let shared = self.shared;
         if R::FAVOUR != Favour::Neutral {
-            return poll_steadily::<P>(deadline, || self.enter(word, joins));
+            return poll_steadily::<P>(wait.deadline, || self.enter(word, joins));
         }
         if joins {
             let mut entered = false;
@@ -61,32 +60,32 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                 entered = self.enter(word, true);
                 entered || shared.remaining.load(Relaxed) == 0 // I2: it is no reader.
             };
-            if !poll_steadily::<P>(deadline, is_settled) || entered {
+            if !poll_steadily::<P>(wait.deadline, is_settled) || entered {
                 return entered;
             }
         }
         // Whoever is ahead in the writers' queue comes first, and nobody else.
         let looks = || (word.load(Relaxed) & BARRED == 0).then_some(());
         poll_within::<P, _>(P::spin_budget(), looks);
-        shared.enter(word) || self.read_in_turn(word, deadline)
+        shared.enter(word) || self.read_in_turn(word, wait)
     }
 
-    fn read_or_sleep(&self, word: &P::Futex, deadline: Option<Deadline>, mut joins: bool) -> bool {
+    fn read_or_sleep(&self, word: &P::Futex, wait: &Wait, mut joins: bool) -> bool {
         // Nobody hands a reader anything, so it may give way: to whoever it waits for, or to others that wait. So it need not
         // look whether there is room; to sleep costs whoever lifts the bar a wake-up, at each write. But it would not see
         // its deadline while others run.
-        let rounds = if deadline.is_some() { 0 } else { ROUND_TRIPS };
+        let rounds = if wait.deadline.is_some() { 0 } else { ROUND_TRIPS };
         let mut patience = Patience::new::<P>();
         let (mut bars, mut spins) = (0, true);
         loop {
             let entered = if spins {
                 let attempt = || self.enter(word, joins).then_some(());
-                spin_with_room::<P, _>(rounds, deadline, attempt, P::yield_now).is_some()
+                spin_with_room::<P, _>(rounds, wait.deadline, attempt, P::yield_now).is_some()
             } else {
                 self.enter(word, joins)
             };
             if entered {
-                // I7: if it found a bar when it was woken, others still sleep, or the flag is set for nobody.
+                // I7: if it found a bar when it was woken, others still sleep, or the flag is set though none does.
                 if bars > 0 {
                     Self::wake_others(word);
                 }
@@ -94,9 +93,9 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
             }
             if joins {
                 // I2: while there are readers, a writer that bars them is about to wait for them, or to lift the bar
-                // again: who may be one of them must not sleep, nor queue. Who finds that there are none is none.
+                // again: a thread that may be one of the readers must neither sleep nor queue. If there are no readers, it is none.
                 if self.shared.remaining.load(Relaxed) != 0 {
-                    if deadline.is_some_and(expired::<P>) {
+                    if wait.is_over::<P>() {
                         return false;
                     }
                     patience.pause::<P>();
@@ -105,12 +104,12 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                 }
                 joins = false;
             } else if R::FAVOUR == Favour::Neutral && bars == MOST_BARS {
-                return self.read_in_turn(word, deadline);
+                return self.read_in_turn(word, wait);
             }
             if let Some(asleep) = Self::mark_asleep(word) {
                 bars += 1;
                 spins = true;
-                let is_late = word.wait(asleep, deadline).is_err();
+                let is_late = word.wait(asleep, wait.deadline).is_err();
                 let entered = is_late && self.enter(word, joins);
                 // I7.
                 Self::wake_others(word);
@@ -135,8 +134,8 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
     }
 
     /// Acquires for reading when the writers' lock comes to this thread: then nothing is barred (I1).
-    fn read_in_turn(&self, word: &P::Futex, deadline: Option<Deadline>) -> bool {
-        let Some(token) = self.shared.writers.acquire_for(self.address, deadline) else { return false };
+    fn read_in_turn(&self, word: &P::Futex, wait: &Wait) -> bool {
+        let Some(token) = self.shared.writers.lock_with(wait) else { return false };
         // ORDER: Relaxed: E5 orders it.
         word.fetch_add(READER, Relaxed);
         Self::wake_others(word);

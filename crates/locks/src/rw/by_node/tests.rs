@@ -10,14 +10,14 @@ use crate::hierarchical::combinations::CTktTkt;
 
 /// The lock, and what it shares.
 fn made(lock: &CRwNp<Native>) -> &Shared<Native, CTktTkt<Native>> {
-    lock.shared.get_or_make()
+    lock.shared.peek_or_make()
 }
 
 #[test]
 fn a_reader_that_is_about_to_make_its_nodes_word_is_in_no_writers_way() {
     let lock = CRwNp::<Native>::unlocked();
     let shared = made(&lock);
-    let word = shared.make_word(0);
+    let word = shared.make_word(0).expect("memory");
     assert!(lock.try_lock_exclusive(), "nobody holds the lock");
     assert_eq!(word.load(Relaxed), NEW | BARRED);
     assert!(!shared.enter_first(0), "a writer holds the lock");
@@ -49,7 +49,7 @@ fn a_word_that_becomes_live_while_bars_are_lifted_keeps_its_readers() {
     let lock = CRwNp::<Native>::unlocked();
     let shared = made(&lock);
     assert!(lock.try_lock_exclusive());
-    let word = shared.make_word(2);
+    let word = shared.make_word(2).expect("memory");
     assert!(shared.word_of(2).is_none(), "new");
     // As a reader that has found the first node open.
     word.store(READER, Relaxed);

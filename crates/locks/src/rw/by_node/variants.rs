@@ -1,12 +1,11 @@
-//! The locks that count readers by node, as the catalogue has them.
+//! The locks that count readers by node, and their rules.
 
 use lockwork_platform::Native;
 
 use super::{ByNode, Rule};
-use crate::catalogue::Citation;
+use crate::describe::{Citation, Descriptor, Family, Favour, Keeps, Kind, Order, Proof, RwFacts, Timed};
 use crate::hierarchical::combinations::CTktTkt;
 use crate::hierarchical::cst::Cst;
-use crate::rw::catalogue::{Favour, RwAlgorithm};
 
 const CALCIU: Citation = Citation {
     key: "calciu13",
@@ -18,31 +17,44 @@ const KASHYAP: Citation = Citation {
     text: "Kashyap, Min, Kim: Scalable NUMA-aware blocking synchronization primitives. USENIX ATC 2017",
 };
 
+/// The locks whose models prove the sources of all of them.
+const RW_BY_NODE: &[&str] = &["cst-rwsem", "cst-rwsem-neutral", "c-rw-rp"];
+
 /// C-RW-WP.
-pub const C_RW_WP: RwAlgorithm = RwAlgorithm {
+pub const C_RW_WP: Descriptor = Descriptor {
     name: "c-rw-wp",
-    favour: Favour::Writers,
-    waiting: "spin",
-    by_node: true,
-    fairness: "writers as in c-tkt-tkt; readers wait until no writer is left",
+    proofs: &[
+        Proof { source: "rw/by_node.rs", by: RW_BY_NODE },
+        Proof { source: "rw/by_node/shared.rs", by: RW_BY_NODE },
+        Proof { source: "rw/by_node/slow.rs", by: RW_BY_NODE },
+    ],
+    family: Family::Hierarchical,
+    order: Order::WritersAs("c-tkt-tkt"),
+    order_note: "readers wait until no writer is left",
     bytes: 8,
-    bytes_per_waiter: 0,
-    timed: "polls",
-    recursion: "a thread that has read locks joins the readers that a writer waits for",
+    keeps: Keeps::Parts,
+    timed: Timed::Polls(""),
     citation: CALCIU,
     summary: "readers count themselves on their node; writers take a cohort lock, bar all nodes and wait for the readers",
     properties: "Readers of different nodes share no line that changes; a writer changes one a node. Used, it has 320 bytes of \
                  state, and 64 for each further node whose threads read, and for each whose writers have waited.",
     deviations: "The bar is part of each node's count: readers need no fence. Writers hand the bars on with the lock.",
     avoid: "Many writes, more threads than CPUs, and where readers must get in.",
+    ..Descriptor::rwlock(
+        Favour::Writers,
+        "a thread that has read locks joins the readers that a writer waits for",
+    )
 };
 
 /// C-RW-RP.
-pub const C_RW_RP: RwAlgorithm = RwAlgorithm {
+pub const C_RW_RP: Descriptor = Descriptor {
     name: "c-rw-rp",
-    favour: Favour::Readers,
-    fairness: "writers as in c-tkt-tkt, once no reader is left",
-    recursion: "readers join those that a writer waits for",
+    kind: Kind::RwLock(RwFacts {
+        favour: Favour::Readers,
+        recursion: "readers join those that a writer waits for",
+    }),
+    order: Order::WritersAs("c-tkt-tkt"),
+    order_note: "once no reader is left",
     deviations: "The bar is part of each node's count: readers need no fence. While a writer waits, readers share a count; \
                  nothing bounds its wait.",
     avoid: "Many writes, more threads than CPUs, and where writers must get in.",
@@ -50,10 +62,14 @@ pub const C_RW_RP: RwAlgorithm = RwAlgorithm {
 };
 
 /// C-RW-NP.
-pub const C_RW_NP: RwAlgorithm = RwAlgorithm {
+pub const C_RW_NP: Descriptor = Descriptor {
     name: "c-rw-np",
-    favour: Favour::Neutral,
-    fairness: "readers and writers as in c-tkt-tkt, where a writer waits",
+    kind: Kind::RwLock(RwFacts {
+        favour: Favour::Neutral,
+        recursion: "a thread that has read locks joins the readers that a writer waits for",
+    }),
+    order: Order::WritersAs("c-tkt-tkt"),
+    order_note: "and readers among them while a writer waits",
     deviations: "The bar is part of each node's count: readers need no fence, and go through the writers' lock only \
                  while one waits.",
     avoid: "Many writes, more threads than CPUs.",
@@ -61,27 +77,35 @@ pub const C_RW_NP: RwAlgorithm = RwAlgorithm {
 };
 
 /// The lock of the kernel paper, writers preferred.
-pub const CST_RWSEM: RwAlgorithm = RwAlgorithm {
+pub const CST_RWSEM: Descriptor = Descriptor {
     name: "cst-rwsem",
-    waiting: "stp",
-    fairness: "writers as in cst-mutex; readers wait until no writer is awake and waits",
+    kind: Kind::RwLock(RwFacts {
+        favour: Favour::WritersOfNode,
+        recursion: "a thread that has read locks joins the readers that a writer waits for",
+    }),
+    order: Order::WritersAs("cst-mutex"),
+    order_note: "readers wait until no writer of the holder's node is awake and waits, or that node's turn is over",
     bytes_per_waiter: 64,
-    timed: "gives up in the writers' queue, or wakes at the deadline",
+    timed: Timed::GivesUp("in the writers' queue, or wakes at the deadline"),
     citation: KASHYAP,
     summary: "readers count themselves on their node and park there; writers queue, bar all nodes and wait for the readers",
     deviations: "The bar is part of each node's count: readers need no fence. A release lets readers in if no writer of its node \
                  is awake. A writer that waits for readers parks, too, and \
                  the last of them wakes it. Readers sleep on a word of their node: the \
                  writer wakes one, and that one the rest.",
-    avoid: "Many writes, and where readers must get in.",
+    avoid: "Many writes.",
     ..C_RW_WP
 };
 
 /// The same, starving nobody.
-pub const CST_RWSEM_NEUTRAL: RwAlgorithm = RwAlgorithm {
+pub const CST_RWSEM_NEUTRAL: Descriptor = Descriptor {
     name: "cst-rwsem-neutral",
-    favour: Favour::Neutral,
-    fairness: "writers as in cst-mutex; a reader that has slept behind two of them queues, too",
+    kind: Kind::RwLock(RwFacts {
+        favour: Favour::Neutral,
+        recursion: "a thread that has read locks joins the readers that a writer waits for",
+    }),
+    order: Order::WritersAs("cst-mutex"),
+    order_note: "a reader that has slept behind two of them queues, too",
     deviations: "As cst-rwsem, and: every release lifts the bars; a reader that has slept behind two of them goes through the \
                  writers' lock.",
     avoid: "Many writes.",
@@ -89,13 +113,17 @@ pub const CST_RWSEM_NEUTRAL: RwAlgorithm = RwAlgorithm {
 };
 
 macro_rules! rules {
-    ($($(#[$doc:meta])* $rule:ident: $algorithm:ident, $parks:literal;)*) => {$(
+    ($($(#[$doc:meta])* $rule:ident: $descriptor:ident, $parks:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $rule;
 
         impl Rule for $rule {
-            const FAVOUR: Favour = $algorithm.favour;
+            const FAVOUR: Favour = match $descriptor.rw().expect("a reader-writer lock").favour {
+                // Which writers are handed the lock, the writers' lock says.
+                Favour::WritersOfNode => Favour::Writers,
+                favour => favour,
+            };
             const PARKS: bool = $parks;
         }
     )*};

@@ -10,11 +10,11 @@ use super::{
     is_free,
 };
 use crate::rw::{Preference, ReadRefused};
-use crate::wait::{WAITING_ON_RWLOCK, expired, poll_within, registered};
+use crate::wait::{WAITING_ON_RWLOCK, Wait, expired, poll_within};
 
 impl<P: Platform> RwState<P> {
-    /// Polls for a short while, as long as `hopeless` holds and nobody sleeps: who comes after sleepers
-    /// would only keep the CPU from them. Returns the last state seen.
+    /// Polls for a short while, as long as `hopeless` holds and nobody sleeps: a thread that comes
+    /// after sleepers would only keep the CPU from them. Returns the last state seen.
     fn spin(&self, hopeless: impl Fn(u32) -> bool) -> u32 {
         let look = || {
             let seen = self.state.load(Relaxed);
@@ -40,33 +40,33 @@ impl<P: Platform> RwState<P> {
         let barred = |state| !admits_reader(state, preference);
         let mut seen = self.spin(barred);
         let mut expired = false;
-        let before = P::set_waiting_on(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK);
-        let outcome = loop {
-            seen = match self.try_shared_from(seen, preference) {
-                Err((ReadRefused::Busy, seen)) => seen,
-                Err((refused, _)) => break Err(refused),
-                Ok(()) => break Ok(()),
-            };
-            if expired {
-                if self.give_up_shared(seen) {
-                    break Err(ReadRefused::Busy);
+        let address = ptr::from_ref(self) as usize | WAITING_ON_RWLOCK;
+        Wait::run::<P, _>(address, deadline, |wait| {
+            loop {
+                seen = match self.try_shared_from(seen, preference) {
+                    Err((ReadRefused::Busy, seen)) => seen,
+                    Err((refused, _)) => return Err(refused),
+                    Ok(()) => return Ok(()),
+                };
+                if expired {
+                    if self.give_up_shared(seen) {
+                        return Err(ReadRefused::Busy);
+                    }
+                    seen = self.state.load(Relaxed);
+                    continue;
                 }
-                seen = self.state.load(Relaxed);
-                continue;
+                let asleep = seen | READERS_WAITING;
+                // ORDER: Relaxed: a waiting bit publishes nothing of a reader.
+                if seen != asleep
+                    && let Err(now) = self.state.compare_exchange(seen, asleep, Relaxed, Relaxed)
+                {
+                    seen = now;
+                    continue;
+                }
+                expired = self.state.wait(asleep, wait.deadline).is_err();
+                seen = self.spin(barred);
             }
-            let asleep = seen | READERS_WAITING;
-            // ORDER: Relaxed: a waiting bit publishes nothing of a reader.
-            if seen != asleep
-                && let Err(now) = self.state.compare_exchange(seen, asleep, Relaxed, Relaxed)
-            {
-                seen = now;
-                continue;
-            }
-            expired = self.state.wait(asleep, deadline).is_err();
-            seen = self.spin(barred);
-        };
-        P::set_waiting_on(before);
-        outcome
+        })
     }
 
     /// Stops waiting for a read lock, whose state was `seen`, not admitting a reader. Returns false if
@@ -79,7 +79,7 @@ impl<P: Platform> RwState<P> {
         if self.state.compare_exchange(seen, seen & !READERS_WAITING, Relaxed, Relaxed).is_err() {
             return false;
         }
-        // I2: who else sleeps sets it again. SAFETY: the caller uses the lock, so the cell is alive.
+        // I2: other sleepers set it again. SAFETY: the caller uses the lock, so the cell is alive.
         unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
         true
     }
@@ -89,7 +89,7 @@ impl<P: Platform> RwState<P> {
         if self.try_exclusive_from(self.spin(|state| !is_free(state))).is_ok() {
             return true;
         }
-        registered::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, || {
+        Wait::run::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, deadline, |_| {
             // ORDER: Relaxed: E3 publishes it.
             self.writers.fetch_add(1, Relaxed);
             let acquired = self.wait_exclusive(preference, deadline);
@@ -112,11 +112,11 @@ impl<P: Platform> RwState<P> {
             if is_free(seen) {
                 // ORDER: E1, E2, E3.
                 if self.state.compare_exchange(seen, seen & !WATCHED | WRITER, Acquire, Relaxed).is_ok() {
-                    // ORDER: Relaxed: E3 has been acquired. Who gives up and still counts us leaves a bit behind that our
+                    // ORDER: Relaxed: E3 has been acquired. A writer that gives up and still counts us leaves a bit behind that our
                     // release removes.
                     let others = self.writers.fetch_sub(1, Relaxed) > 1;
                     if others && seen & WRITERS_WAITING == 0 {
-                        // I3: who woke us cleared it.
+                        // I3: the thread that woke us cleared it.
                         self.state.fetch_or(WRITERS_WAITING, Relaxed);
                     }
                     return true;
@@ -157,7 +157,7 @@ impl<P: Platform> RwState<P> {
 
     /// Lets the next writer watch, which the end of a registration wakes (I7).
     fn stop_watching(&self) {
-        // ORDER: Acquire is E3: who relied on us had loaded `turn` before.
+        // ORDER: Acquire is E3: writers that relied on us had loaded `turn` before.
         let seen = self.state.fetch_and(!WATCHED, Acquire);
         if seen & WATCHED != 0 {
             // SAFETY: the caller uses the lock, so the cell is alive.

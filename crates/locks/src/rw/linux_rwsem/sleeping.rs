@@ -10,13 +10,13 @@ use super::{
     is_held, is_read, is_shared,
 };
 use crate::blocking::linux::sleepers::{append, next, unlink};
-use crate::wait::{GRANTED, PARKED, WAITING, expired, poll_within, registered};
+use crate::wait::{GRANTED, PARKED, WAITING, Wait, expired, poll_within};
 
 impl<P: Platform> LinuxRwsem<P> {
     #[cold]
     pub(super) fn read_slow(&self, deadline: Option<Deadline>, again: bool) -> bool {
         // From before it is in the list: a child of `fork` must be able to find every ghost.
-        registered::<P, _>(self.address(), || {
+        Wait::run::<P, _>(self.address(), deadline, |_| {
             let admits = |count| if again { is_shared(count) } else { count & (LOCKED | WAITERS) == 0 };
             let end = self.guard();
             loop {
@@ -38,9 +38,9 @@ impl<P: Platform> LinuxRwsem<P> {
     #[cold]
     pub(super) fn write_slow(&self, deadline: Option<Deadline>) -> bool {
         // As above.
-        registered::<P, _>(self.address(), || {
+        Wait::run::<P, _>(self.address(), deadline, |wait| {
             let mut readers_since = None;
-            if self.spinners.spin(self.address(), deadline, || self.take_in_time(&mut readers_since)) {
+            if self.spinners.spin(wait, || self.take_in_time(&mut readers_since)) {
                 return true;
             }
             let claims_at = P::now(Clock::Monotonic) + PATIENCE_NS;
@@ -53,7 +53,7 @@ impl<P: Platform> LinuxRwsem<P> {
         })
     }
 
-    /// Takes the lock for writing if it is free: whether it did, or is to stop trying, as Linux's writers do who find that
+    /// Takes the lock for writing if it is free: whether it did, or is to stop trying, as Linux's writers do when
     /// readers have it for long. `since` is when it last began to find readers.
     fn take_in_time(&self, since: &mut Option<u64>) -> Option<bool> {
         if self.take(false) {
@@ -143,7 +143,7 @@ impl<P: Platform> LinuxRwsem<P> {
         let claims = P::now(Clock::Monotonic) >= unsafe { sleeper.wish.get() }.claims_at;
         self.stay_first(end, sleeper, if claims { HANDOFF } else { 0 });
         if claims {
-            // Who watches looks at the count. ORDER: Relaxed: looked at again.
+            // A writer that watches looks at the count. ORDER: Relaxed: looked at again.
             let told = || (sleeper.word.load(Relaxed) != PARKED).then_some(());
             let _ = poll_within::<P, _>(P::spin_budget(), told);
         }

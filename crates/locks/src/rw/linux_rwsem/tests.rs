@@ -1,6 +1,8 @@
-//! Who is let in, step by step.
+//! Which threads are let in, step by step.
 
 use core::ptr::NonNull;
+
+use lockwork_platform::Pool;
 
 use super::*;
 use crate::blocking::linux::sleepers::append;
@@ -139,7 +141,10 @@ fn the_first_writer_behind_readers_watches_the_count() {
         let claim = if claims { HANDOFF } else { 0 };
         assert_eq!(count(&lock), WAITERS | WATCHED | claim, "free");
         assert_eq!(lock.try_lock_exclusive(), !claims, "a newcomer");
-        assert!(!claims || !lock.try_lock_shared() && !lock.enter(is_shared), "who may be a reader");
+        assert!(
+            !claims || !lock.try_lock_shared() && !lock.enter(is_shared),
+            "a thread that may be a reader"
+        );
         if !claims {
             assert!(!retry(&lock, nodes[0]));
             assert_eq!(said(nodes[0]), PARKED);

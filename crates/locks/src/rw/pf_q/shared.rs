@@ -3,14 +3,16 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{
+    AtomicCell, AtomicInt, DataCell, NODE_BYTES, Native, Platform, PoolNode, PooledState,
+};
 
-use crate::api::{RawLock, Token};
+use crate::api::{RawLock, Token, address, until_released};
 use crate::competitive::poll_steadily;
-use crate::hierarchical::lazy::State;
 use crate::queue::mcs::Mcs;
-use crate::rw::phases::Phases;
-use crate::wait::{GRANTED, Grant, Spin, WAITING, WaitPolicy, abandon, grant, until_released};
+use crate::rw::phases::{Phase, Phases};
+use crate::state::{Claimed, State, take_back, take_free};
+use crate::wait::{GRANTED, Grant, Returning, Spin, WAITING, Wait, WaitPolicy, abandon, grant};
 
 /// In `departures`: a writer waits for readers, or has the lock.
 const AWAITED: usize = 1;
@@ -65,8 +67,7 @@ pub(super) struct Shared<P: Platform, W: WaitPolicy<P>> {
 #[repr(C, align(64))]
 struct Arriving<P: Platform> {
     word: Phases<P>,
-    limit: P::U32,
-    owner: P::U32,
+    claim: Claimed<P>,
 }
 
 /// Changed by readers that leave, and by writers.
@@ -96,7 +97,7 @@ const _: () = assert!(size_of::<Shared<Native, Spin>>() == 4 * NODE_BYTES);
 impl<P: Platform, W: WaitPolicy<P>> PoolNode<P> for Shared<P, W> {
     fn new() -> Self {
         Self {
-            arriving: Arriving { word: Phases::new(), limit: P::U32::new(0), owner: P::U32::new(0) },
+            arriving: Arriving { word: Phases::new(), claim: Claimed::new() },
             leaving: Leaving { departures: P::Usize::new(0) },
             waiting: Waiting { writers: Mcs::new(), queue: P::Ptr::new(ptr::null_mut()) },
             first: First { turn: P::Futex::new(WAITING), entry: P::U32::new(0), token: P::Data::new(0) },
@@ -104,13 +105,34 @@ impl<P: Platform, W: WaitPolicy<P>> PoolNode<P> for Shared<P, W> {
     }
 }
 
-impl<P: Platform, W: WaitPolicy<P>> State<P> for Shared<P, W> {
-    fn pass_limit(&self) -> &P::U32 {
-        &self.arriving.limit
+impl<P: Platform, W: WaitPolicy<P>> PooledState<P> for Shared<P, W> {
+    fn take_back(&self) -> bool {
+        take_back(self)
     }
 
-    fn owner(&self) -> &P::U32 {
-        &self.arriving.owner
+    fn take_free(&self) -> bool {
+        take_free(self)
+    }
+
+    /// By writing: whoever is a reader, or writes, is not counted.
+    fn close(&self) -> Option<usize> {
+        if self.is_locked() {
+            return None;
+        }
+        let token = self.writers().try_lock()?;
+        // SAFETY: the writers' lock is held, by this token.
+        unsafe { self.try_turn(token) }.then_some(0)
+    }
+
+    fn open(&self, _closed: usize) {
+        // SAFETY: written by `close`.
+        unsafe { self.release(0) };
+    }
+}
+
+impl<P: Platform, W: WaitPolicy<P>> State<P> for Shared<P, W> {
+    fn claim(&self) -> &Claimed<P> {
+        &self.arriving.claim
     }
 }
 
@@ -131,27 +153,75 @@ impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
 
     /// Draws as a reader, known as a waiter, and waits for the writer that is present.
     #[cold]
-    pub(super) fn draw(&self, deadline: Option<Deadline>) -> bool {
+    pub(super) fn draw(&self, wait: &Wait) -> bool {
         let found = self.word().draw();
         if !found.is_writers() {
             return true;
         }
         let node = P::alloc_node::<Waiter<P>>();
+        let acquired = if wait.deadline.is_none() {
+            self.wait_with(node, found, wait)
+        } else {
+            let line_up = |wait: &Wait| self.wait_with(node, found, wait).then_some(());
+            let come_back =
+                |left, back: &mut Returning<_, _>, wait: &Wait| self.wait_again(left, found, back, wait);
+            Returning::run(address(&self.waiting.queue), wait, node, line_up, come_back).is_some()
+        };
+        acquired || !self.word().take_back(found)
+    }
+
+    /// Waits for the end of the phase `found` with `node`, which is fresh. Whether it was granted.
+    fn wait_with(&self, node: NonNull<Waiter<P>>, found: Phase, wait: &Wait) -> bool {
         self.put(node);
         // SAFETY: ours, until it is granted, and then still, or abandoned.
         let word = unsafe { &node.as_ref().word };
-        // I5.
-        let outcome = if self.word().acquired().phase() == found {
-            W::wait(word, deadline)
-        } else {
-            abandon::<P>(word)
-        };
-        if outcome.is_ok() {
+        let granted = self.wait_on(word, found, wait);
+        if granted {
             // SAFETY: granted: nobody else knows of it any more.
             unsafe { P::free_node(node) };
-            return true;
         }
-        !self.word().take_back(found)
+        granted
+    }
+
+    /// Waits on the word of a node that is on the list. Whether it was granted.
+    fn wait_on(&self, word: &P::Futex, found: Phase, wait: &Wait) -> bool {
+        // I5.
+        let outcome = if self.word().acquired().phase() == found {
+            W::wait(word, wait)
+        } else {
+            abandon::<P>(word, wait)
+        };
+        outcome.is_ok()
+    }
+
+    /// As [`Shared::wait_with`], with the node in which the thread gave up, in another phase perhaps. If that is abandoned once
+    /// more, the phase may have ended all the same.
+    #[cold]
+    fn wait_again(
+        &self,
+        node: NonNull<Waiter<P>>,
+        found: Phase,
+        returning: &mut Returning<P, Waiter<P>>,
+        wait: &Wait,
+    ) -> Option<()> {
+        // SAFETY: on the list, or granted, and ours again.
+        let word = unsafe { &node.as_ref().word };
+        let (granted, wait) = match returning.take_up(word, wait) {
+            Some(wait) => (self.wait_on(word, found, &wait), wait),
+            None => (true, Wait { bookmark: None, ..*wait }),
+        };
+        if !granted {
+            return None;
+        }
+        // SAFETY: granted: nobody else knows of it any more.
+        unsafe { P::free_node(node) };
+        // The list may have been taken at the end of an earlier phase. Otherwise E7 has come with the grant.
+        if self.word().acquired().phase() != found {
+            return Some(());
+        }
+        let fresh = P::alloc_node::<Waiter<P>>();
+        Returning::leaves(fresh, &wait);
+        self.wait_with(fresh, found, &wait).then_some(())
     }
 
     /// Puts a node on the list.
@@ -184,16 +254,13 @@ impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
         }
     }
 
-    /// Has a turn, with the writers' lock acquired. Returns whether the lock is had; if not, the writers' lock is released.
+    /// Begins a turn, with the writers' lock acquired. Returns whether the caller is the writer; if not, the writers' lock is
+    /// released.
     ///
     /// # Safety
     ///
     /// `token` is that of the caller, who holds the writers' lock.
-    pub(super) unsafe fn take_turn(
-        &self,
-        token: <Mcs<P, W> as RawLock<P>>::Token,
-        deadline: Option<Deadline>,
-    ) -> bool {
+    pub(super) unsafe fn take_turn(&self, token: <Mcs<P, W> as RawLock<P>>::Token, wait: &Wait) -> bool {
         // SAFETY: the writers' lock is held.
         unsafe { self.first.token.set(token.into_word()) };
         let entry = self.word().begin_turn(&self.first.entry);
@@ -201,7 +268,7 @@ impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
         self.first.turn.store(WAITING, Relaxed);
         // ORDER: Acquire is E2, Release is E3.
         let before = self.departures().fetch_add(awaiting(entry), AcqRel);
-        if departed(before) == entry || self.wait_for_readers(deadline) {
+        if departed(before) == entry || self.wait_for_readers(wait) {
             return true;
         }
         // SAFETY: the caller's contract.
@@ -210,10 +277,10 @@ impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
     }
 
     /// Waits until the last reader grants the turn. Otherwise nobody will.
-    fn wait_for_readers(&self, deadline: Option<Deadline>) -> bool {
+    fn wait_for_readers(&self, wait: &Wait) -> bool {
         let turn = &self.first.turn;
         // ORDER: E7.
-        if W::wait(turn, deadline).is_ok() {
+        if W::wait(turn, wait).is_ok() {
             return true;
         }
         let mut seen = self.departures().load(Relaxed);
@@ -245,7 +312,7 @@ impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
             unsafe { self.writers().unlock(token) };
             return false;
         }
-        // All who had drawn had left, and nobody changes it now. ORDER: Relaxed: nobody comes in by that (I3).
+        // All readers that had drawn had left, and no thread changes it now. ORDER: Relaxed: no reader comes in by that (I3).
         self.departures().store(departures | awaiting(entry), Relaxed);
         true
     }
@@ -311,6 +378,7 @@ impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
     ///
     /// No other thread exists.
     pub(super) unsafe fn forget_waiters(&self) {
+        self.arriving.claim.forget(0);
         let is_held = self.is_held();
         self.word().forget_waiters(self.first.entry.load(Relaxed), is_held);
         self.waiting.queue.store(ptr::null_mut(), Relaxed);
@@ -325,10 +393,10 @@ impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
         self.writers().clear();
     }
 
-    /// Gives back what this points to, once the last writer is through with its release.
-    pub(super) fn clear(&self) {
+    /// Waits until the last writer is through with its release, and frees what is on the list.
+    pub(super) fn until_idle(&self) {
         until_released(self.writers());
-        // Who is left on the list has abandoned its node (I5).
+        // All that is left there was abandoned (I5).
         self.grant_readers();
     }
 }

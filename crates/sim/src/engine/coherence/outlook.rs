@@ -52,7 +52,7 @@ impl Shortest {
 impl Directory {
     /// For how long what this access finds cannot change, whatever others do from the next event on.
     ///
-    /// A copy that can be read is lost only to somebody who writes. That request takes its time, the longer, the more
+    /// A copy that can be read is lost only to a writer. That request takes its time, the longer, the more
     /// have copies; and where the line turns to its requests in order, those before it come first.
     #[inline]
     pub(crate) fn outlook(&self, core: CoreId, number: LineId, access: Access) -> Outlook {

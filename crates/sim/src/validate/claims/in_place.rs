@@ -1,9 +1,11 @@
 //! What RCL's, SANL's and Guiroux's papers say of locks that stay where they are: their micro-benchmark, and threads
 //! that outnumber CPUs.
 
-use super::{Claim, Figure, SOME_SLICES, at_least, at_most, cycles, every, not_modelled, point};
+use super::{
+    Claim, Figure, SOME_SLICES, Test, WITHIN, at_least, at_most, cycles, every, not_modelled, point, ratio,
+};
 use crate::workload::Distribution::{About, Fixed};
-use crate::workload::Frame;
+use crate::workload::{Frame, Micro};
 
 const DELEGATION: &str = "delegation locks are not here yet";
 
@@ -72,13 +74,33 @@ pub(super) fn sanl() -> Vec<Claim> {
     let low = |machine, lock, threads| {
         point(machine, lock, Frame { threads, window: 40_000_000, ..Frame::SHORT }, every(About(2_000_000)))
     };
-    claims.push(at_least(
-        "Intel: MCS is 1.25 times faster than C-TKT-MCS under low contention",
+    claims.push(ratio(
+        "Intel: C-TKT-MCS against MCS under low contention",
         SOURCE,
         Figure::Section,
-        1.1,
+        1.25,
         low("e7-4850", COHORT, 39),
         low("e7-4850", "mcs-spin", 39),
+    ));
+    const DERIVED: &str = "SANL, section 4.2 (derived: NUMA-SANL against either)";
+    let high = |machine, lock, threads| {
+        point(machine, lock, Frame { threads, window: 20_000_000, ..Frame::SHORT }, every(About(100)))
+    };
+    claims.push(ratio(
+        "Intel: C-TKT-MCS against MCS under high contention",
+        DERIVED,
+        Figure::Section,
+        1.57,
+        high("e7-4850", COHORT, 39),
+        high("e7-4850", "mcs-spin", 39),
+    ));
+    claims.push(ratio(
+        "AMD: MCS against C-TKT-MCS under high contention",
+        DERIVED,
+        Figure::Section,
+        1.58,
+        high("opteron-6274", "mcs-spin", 63),
+        high("opteron-6274", COHORT, 63),
     ));
     let source = "SANL, section 4.2";
     let claim = "Intel: MCS under low contention: a section, one line".to_owned();
@@ -103,6 +125,30 @@ pub(super) fn thesis() -> Vec<Claim> {
         cycles("An uncontended Spinlock".to_owned(), UNCONTENDED, 40.0, alone("tas")),
         cycles("An uncontended HMCS".to_owned(), UNCONTENDED, 190.0, alone("hmcs-spin")),
     ];
+    const TRYLOCK: &str = "Guiroux, section 4.5.1 (trylocks)";
+    let tries = |lock| {
+        let frame = Frame { window: 2_000_000, ..Frame::SHORT };
+        point("a-64", lock, frame, Micro { tries: true, ..every(Fixed(1000)) })
+    };
+    for (name, lock, value) in [
+        ("HMCS", "hmcs-spin", 220.0),
+        ("C-BO-MCS", "c-bo-mcs-spin", 170.0),
+        ("MCS", "mcs-spin", 80.0),
+        ("Spinlock", "tas", 60.0),
+    ] {
+        claims.push(cycles(format!("An uncontended trylock of {name}"), TRYLOCK, value, tries(lock)));
+    }
+    const HAND_OFF: &str = "Guiroux, section 4.5.1 (lock handover)";
+    for (name, lock, value) in [("MCS", "mcs-spin", 460.0), ("Spinlock", "tas", 46_000.0)] {
+        let frame = Frame { threads: 64, ..Frame::SHORT };
+        let point = point("a-64", lock, frame, every(About(100)));
+        claims.push(Claim {
+            claim: format!("{name}: the hand-over of the lock, a thread pinned on each core"),
+            source: HAND_OFF,
+            published: format!("{value} cycles"),
+            test: Test::Figure { point, figure: Figure::HandOff, value, within: WITHIN },
+        });
+    }
     for (name, lock) in
         [("MCS", "mcs-spin"), ("Ticket", "ticket"), ("CLH", "clh-spin"), ("HMCS", "hmcs-spin")]
     {

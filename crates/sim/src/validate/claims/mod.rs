@@ -10,6 +10,9 @@ use super::{Claim, Test};
 use crate::validate::point::{Figure, Load, Point};
 use crate::workload::{Distribution, Frame, Micro};
 
+/// What is published of a claim without a figure. The threshold is ours, and said to be.
+const IN_WORDS: &str = "in words";
+
 /// How near a published figure must be met.
 const WITHIN: f64 = 1.5;
 
@@ -43,7 +46,7 @@ fn at_least(
     more: Point,
     less: Point,
 ) -> Claim {
-    let published = format!("at least {factor}x");
+    let published = IN_WORDS.to_owned();
     Claim { claim: claim.to_owned(), source, published, test: Test::AtLeast { factor, figure, more, less } }
 }
 
@@ -55,7 +58,7 @@ fn at_most(
     this: Point,
     that: Point,
 ) -> Claim {
-    let published = format!("at most {factor}x");
+    let published = IN_WORDS.to_owned();
     Claim { claim: claim.to_owned(), source, published, test: Test::AtMost { factor, figure, this, that } }
 }
 

@@ -51,7 +51,7 @@ struct Node {
     height: Plain<u32>,
 }
 
-/// The way from the root to a node: whom one came by, and whether one went right from there.
+/// The way from the root to a node: the nodes on it, and whether it goes right from each.
 struct Path {
     steps: [(NodeId, bool); MAX_HEIGHT],
     length: usize,

@@ -1,0 +1,482 @@
+//! `lockwork_delegate_*`.
+
+use core::cell::Cell;
+use core::ffi::{c_char, c_int, c_void};
+use core::ptr;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use lockwork::delegates::{Delegate as _, DynDelegate, Section};
+use lockwork_locks::api::Held;
+use lockwork_locks::delegation::condition::{Condition, Seen};
+use lockwork_locks::delegation::posts::Posts;
+use lockwork_platform::{AtomicCell, Deadline, FutexCell, Native, NativeFutex};
+
+use crate::time::{self, REALTIME, Timespec};
+use crate::{EBUSY, EDEADLK, EINVAL, ENOTSUP, ETIMEDOUT, error, specs};
+
+/// A function of the program that runs as a section.
+pub type Function = Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>;
+
+/// What a `lockwork_delegate_t` points to.
+#[derive(Debug)]
+struct Inner {
+    delegate: DynDelegate,
+    posts: Posts<Native>,
+}
+
+/// `lockwork_delegate_t`.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct Delegate {
+    /// Null = the default delegate, at its first use.
+    inner: AtomicPtr<Inner>,
+    /// The word of the acquisition, while it is held.
+    held: Cell<usize>,
+    spare: [usize; 6],
+}
+
+/// `lockwork_posted_t`: a section on its way.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct Posted {
+    word: NativeFutex,
+    section: Cell<Function>,
+    argument: Cell<*mut c_void>,
+    delegate: Cell<*const Inner>,
+    spare: [usize; 4],
+}
+
+/// `lockwork_delegate_cond_t`.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct DelegateCondition(Condition<Native>, [u8; 60]);
+
+const _: () = assert!(size_of::<Delegate>() == 64);
+const _: () = assert!(size_of::<Posted>() == 64);
+const _: () = assert!(size_of::<DelegateCondition>() == 64);
+
+const POSTED: u32 = 0;
+const DONE: u32 = 1;
+
+/// A section that this thread runs, and the one around it.
+struct Running {
+    inner: *const Inner,
+    outer: *const Running,
+}
+
+thread_local! {
+    /// The innermost section that this thread runs; null = none.
+    static RUNNING: Cell<*const Running> = const { Cell::new(ptr::null()) };
+}
+
+fn runs_on(inner: *const Inner) -> bool {
+    let mut next = RUNNING.get();
+    // SAFETY: each points to a frame further up this thread's stack, which ends after it has taken itself off the list.
+    while let Some(running) = unsafe { next.as_ref() } {
+        if running.inner == inner {
+            return true;
+        }
+        next = running.outer;
+    }
+    false
+}
+
+/// Calls the program's function as a section of `inner`.
+unsafe fn call(inner: *const Inner, section: Function, argument: *mut c_void) -> *mut c_void {
+    let Some(section) = section else { return ptr::null_mut() };
+    let running = Running { inner, outer: RUNNING.get() };
+    RUNNING.set(&raw const running);
+    // SAFETY: the program's: its contract is the header's.
+    let result = unsafe { section(argument) };
+    RUNNING.set(running.outer);
+    result
+}
+
+/// One request, on its requester's stack.
+struct Call<'a> {
+    inner: *const Inner,
+    section: Function,
+    argument: *mut c_void,
+    condition: Option<&'a Condition<Native>>,
+    result: *mut c_void,
+    seen: Option<Seen>,
+}
+
+unsafe fn run(data: *mut ()) {
+    // SAFETY: the requester's, which waits.
+    let request = unsafe { &mut *data.cast::<Call<'_>>() };
+    // SAFETY: in a section.
+    request.result = unsafe { call(request.inner, request.section, request.argument) };
+    request.seen = request.condition.map(Condition::seen);
+}
+
+unsafe fn run_posted(data: *mut ()) {
+    // SAFETY: the program keeps it until it has waited for it.
+    let posted = unsafe { &*data.cast::<Posted>() };
+    // SAFETY: in a section.
+    let result = unsafe { call(posted.delegate.get(), posted.section.get(), posted.argument.get()) };
+    posted.argument.set(result);
+    let word = &raw const posted.word;
+    posted.word.swap(DONE, AcqRel); // ORDER: the result → `lockwork_delegate_wait`.
+    // SAFETY: a wake needs the address only.
+    unsafe { FutexCell::wake(word, u32::MAX) };
+}
+
+impl Delegate {
+    fn inner(&self) -> &Inner {
+        // SAFETY: null, or a box that `lockwork_delegate_destroy` frees. ORDER: published below.
+        match unsafe { self.inner.load(Acquire).as_ref() } {
+            Some(inner) => inner,
+            None => self.settle(),
+        }
+    }
+
+    /// Gives a delegate that was initialised statically the default one. Threads that come at once agree on one.
+    #[cold]
+    fn settle(&self) -> &Inner {
+        let fresh = Box::into_raw(made(<DynDelegate as lockwork::delegates::Delegate<Native>>::new()));
+        let inner = match self.inner.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
+            Ok(_) => fresh,
+            Err(there) => {
+                // SAFETY: made above, and nobody knows of it.
+                drop(unsafe { Box::from_raw(fresh) });
+                there
+            }
+        };
+        // SAFETY: as in `inner`.
+        unsafe { &*inner }
+    }
+}
+
+fn made(delegate: DynDelegate) -> Box<Inner> {
+    delegate.settle();
+    Box::new(Inner { delegate, posts: Posts::none() })
+}
+
+/// Keeps the reason, and returns the number.
+fn refuse(number: c_int, reason: &str) -> c_int {
+    error::set(reason);
+    number
+}
+
+const REENTERED: &str = "a section requests another one of its own delegate, and would wait for itself";
+
+/// Initialises a delegate as `spec` describes, with the default one where it is null.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_init(delegate: *mut Delegate, spec: *const c_char) -> c_int {
+    // SAFETY: the caller's contract.
+    let Ok(built) = (unsafe { specs::parse(spec, DynDelegate::new) }) else { return EINVAL };
+    let built = built.unwrap_or_else(<DynDelegate as lockwork::delegates::Delegate<Native>>::new);
+    let inner = AtomicPtr::new(Box::into_raw(made(built)));
+    // SAFETY: the caller's contract.
+    unsafe { delegate.write(Delegate { inner, held: Cell::new(0), spare: [0; 6] }) };
+    0
+}
+
+unsafe fn execute(
+    delegate: *mut Delegate,
+    section: Function,
+    argument: *mut c_void,
+    condition: Option<&Condition<Native>>,
+) -> Result<(*mut c_void, Option<Seen>), c_int> {
+    // SAFETY: the caller's contract.
+    let inner = unsafe { &*delegate }.inner();
+    if section.is_none() {
+        return Err(refuse(EINVAL, "the section is null"));
+    }
+    if runs_on(inner) {
+        return Err(refuse(EDEADLK, REENTERED));
+    }
+    let mut request = Call { inner, section, argument, condition, result: ptr::null_mut(), seen: None };
+    // SAFETY: called once, with this request, which outlives it. The program's functions do not unwind (the header).
+    let section = unsafe { Section::new(run, (&raw mut request).cast()) };
+    if RUNNING.get().is_null() {
+        // SAFETY: as above.
+        unsafe { inner.delegate.execute(section) };
+    } else {
+        // SAFETY: as above.
+        unsafe { inner.delegate.execute_nested(section) };
+    }
+    inner.posts.settle(&inner.delegate);
+    Ok((request.result, request.seen))
+}
+
+/// Runs a section, in this thread or another, and gives its result.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_execute(
+    delegate: *mut Delegate,
+    section: Function,
+    argument: *mut c_void,
+    result: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    match unsafe { execute(delegate, section, argument, None) } {
+        Ok((value, _)) => {
+            if !result.is_null() {
+                // SAFETY: the caller's contract.
+                unsafe { result.write(value) };
+            }
+            0
+        }
+        Err(number) => number,
+    }
+}
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut c_int;
+}
+
+/// Runs a section, and returns what it returns; null and `errno` where it does not run.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_run(
+    delegate: *mut Delegate,
+    section: Function,
+    argument: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    match unsafe { execute(delegate, section, argument, None) } {
+        Ok((value, _)) => value,
+        Err(number) => {
+            // SAFETY: this thread's.
+            let errno = unsafe { __errno_location() };
+            // SAFETY: as above.
+            unsafe { errno.write(number) };
+            ptr::null_mut()
+        }
+    }
+}
+
+/// Leaves a section to be run, which `posted` stands for until it has been waited for.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_post(
+    delegate: *mut Delegate,
+    section: Function,
+    argument: *mut c_void,
+    posted: *mut Posted,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let inner = unsafe { &*delegate }.inner();
+    if section.is_none() {
+        return refuse(EINVAL, "the section is null");
+    }
+    let fresh = Posted {
+        word: NativeFutex::new(POSTED),
+        section: Cell::new(section),
+        argument: Cell::new(argument),
+        delegate: Cell::new(inner),
+        spare: [0; 4],
+    };
+    // SAFETY: the caller's contract.
+    unsafe { posted.write(fresh) };
+    // SAFETY: called once, and the program keeps `posted` meanwhile.
+    let section = unsafe { Section::new(run_posted, posted.cast()) };
+    // SAFETY: as above; these posts are the delegate's.
+    unsafe { inner.posts.post(section, &inner.delegate) };
+    0
+}
+
+/// Waits for a section that was posted, and returns its result.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_wait(posted: *mut Posted) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    let posted = unsafe { &*posted };
+    // ORDER: with the swap of `run_posted`.
+    while posted.word.load(Acquire) != DONE {
+        let _ = posted.word.wait(POSTED, None);
+    }
+    posted.argument.get()
+}
+
+/// Excludes all sections until the release, if the delegate can be held.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_acquire(delegate: *mut Delegate) -> c_int {
+    // SAFETY: the caller's contract.
+    let delegate = unsafe { &*delegate };
+    let inner = delegate.inner();
+    if runs_on(inner) {
+        return refuse(EDEADLK, REENTERED);
+    }
+    match inner.delegate.acquire() {
+        Some(Held(word)) => {
+            delegate.held.set(word);
+            0
+        }
+        None => refuse(
+            ENOTSUP,
+            &format!(
+                "`{}` cannot be held: hand it sections by lockwork_delegate_run, or use locked(…), sanl, rcl or ffwd",
+                inner.delegate
+            ),
+        ),
+    }
+}
+
+/// Ends an acquisition.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_release(delegate: *mut Delegate) -> c_int {
+    // SAFETY: the caller's contract.
+    let delegate = unsafe { &*delegate };
+    let inner = delegate.inner();
+    // SAFETY: the caller holds it.
+    unsafe { inner.delegate.release(Held(delegate.held.get())) };
+    inner.posts.settle(&inner.delegate);
+    0
+}
+
+unsafe fn wait_until(
+    delegate: *mut Delegate,
+    condition: *mut DelegateCondition,
+    deadline: Option<Deadline>,
+    section: Function,
+    argument: *mut c_void,
+    result: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let condition = unsafe { &(*condition).0 };
+    let mut is_late = false;
+    loop {
+        // SAFETY: the caller's contract.
+        let (value, seen) = match unsafe { execute(delegate, section, argument, Some(condition)) } {
+            Ok(outcome) => outcome,
+            Err(number) => return number,
+        };
+        if !value.is_null() {
+            if !result.is_null() {
+                // SAFETY: the caller's contract.
+                unsafe { result.write(value) };
+            }
+            return 0;
+        }
+        if is_late {
+            return ETIMEDOUT;
+        }
+        if let Some(seen) = seen {
+            is_late = condition.wait(seen, deadline).is_err();
+        }
+    }
+}
+
+/// Runs a section until it returns something other than null, and waits for the condition in between.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_cond_wait(
+    delegate: *mut Delegate,
+    condition: *mut DelegateCondition,
+    section: Function,
+    argument: *mut c_void,
+    result: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { wait_until(delegate, condition, None, section, argument, result) }
+}
+
+/// The same until a time on `CLOCK_REALTIME` at most.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_cond_timedwait(
+    delegate: *mut Delegate,
+    condition: *mut DelegateCondition,
+    time: *const Timespec,
+    section: Function,
+    argument: *mut c_void,
+    result: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let Some(deadline) = (unsafe { time::deadline(REALTIME, time) }) else { return EINVAL };
+    // SAFETY: the caller's contract.
+    unsafe { wait_until(delegate, condition, Some(deadline), section, argument, result) }
+}
+
+/// Initialises a condition.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_cond_init(condition: *mut DelegateCondition) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { condition.write(DelegateCondition(Condition::new(), [0; 60])) };
+    0
+}
+
+/// Wakes a thread that waits.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_cond_signal(condition: *mut DelegateCondition) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { &*condition }.0.signal();
+    0
+}
+
+/// Wakes all threads that wait.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_cond_broadcast(condition: *mut DelegateCondition) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { &*condition }.0.broadcast();
+    0
+}
+
+/// Ends a delegate that nobody uses.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_destroy(delegate: *mut Delegate) -> c_int {
+    // SAFETY: the caller's contract.
+    let delegate = unsafe { &*delegate };
+    let at = delegate.inner.load(Acquire);
+    // SAFETY: as in `Delegate::inner`.
+    let Some(inner) = (unsafe { at.as_ref() }) else { return 0 };
+    if inner.delegate.is_busy() {
+        return EBUSY;
+    }
+    delegate.inner.store(ptr::null_mut(), Relaxed); // ORDER: nobody else uses it.
+    // SAFETY: made by `Box::into_raw`, and nobody uses it.
+    let inner = unsafe { Box::from_raw(at) };
+    // SAFETY: as above.
+    unsafe { inner.delegate.dispose() };
+    0
+}

@@ -1,0 +1,138 @@
+/* Sections under the delegate that the first argument names. */
+#include <lockwork.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(what)                                                                           \
+    do {                                                                                      \
+        if (!(what)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #what, lockwork_error()); \
+            exit(1);                                                                          \
+        }                                                                                     \
+    } while (0)
+
+enum { THREADS = 6, ROUNDS = 2000 };
+
+static lockwork_delegate_t delegate, inner;
+static lockwork_delegate_cond_t grown;
+static long total, inner_total;
+
+struct addition {
+    long number, before;
+};
+
+static void *add(void *argument) {
+    struct addition *addition = argument;
+    addition->before = total;
+    total += addition->number;
+    lockwork_delegate_cond_signal(&grown);
+    return addition;
+}
+
+static void *add_inner(void *argument) {
+    inner_total += *(long *)argument;
+    return NULL;
+}
+
+static void *add_both(void *argument) {
+    lockwork_delegate_run(&inner, add_inner, &((struct addition *)argument)->number);
+    return add(argument);
+}
+
+static void *work(void *number) {
+    lockwork_posted_t posted;
+    struct addition late = {3, 0};
+    for (long round = 0; round < ROUNDS; round++) {
+        struct addition addition = {(long)number, -1};
+        CHECK(lockwork_delegate_run(&delegate, round % 2 ? add : add_both, &addition) == &addition);
+        CHECK(addition.before >= 0);
+    }
+    CHECK(lockwork_delegate_post(&delegate, add, &late, &posted) == 0);
+    CHECK(lockwork_delegate_wait(&posted) == &late);
+    return NULL;
+}
+
+static void *again(void *unused) {
+    void *result;
+    (void)unused;
+    errno = 0;
+    CHECK(lockwork_delegate_run(&delegate, again, NULL) == NULL && errno == EDEADLK);
+    CHECK(strstr(lockwork_error(), "wait for itself"));
+    CHECK(lockwork_delegate_execute(&delegate, again, NULL, &result) == EDEADLK);
+    CHECK(lockwork_delegate_acquire(&delegate) == EDEADLK);
+    return NULL;
+}
+
+static void *is_large(void *limit) { return total >= *(long *)limit ? &total : NULL; }
+
+static void *wait_until_large(void *limit) {
+    void *result;
+    CHECK(lockwork_delegate_cond_wait(&delegate, &grown, is_large, limit, &result) == 0);
+    CHECK(result == &total);
+    return NULL;
+}
+
+int main(int count, char **arguments) {
+    pthread_t threads[THREADS], waiter;
+    const char *spec = arguments[count > 1 ? 1 : 0];
+    CHECK(lockwork_delegate_init(&delegate, "msc-stp") == EINVAL && strstr(lockwork_error(), "unknown delegate"));
+    CHECK(lockwork_delegate_init(&delegate, "mcs-stp") == EINVAL && strstr(lockwork_error(), "locked(mcs-stp)"));
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 64) {
+        CHECK(lockwork_delegate_init(&delegate, "rcl(servers=64)") == EINVAL && strstr(lockwork_error(), "CPUs"));
+    }
+    CHECK(lockwork_delegate_init(&delegate, spec) == 0);
+    /* The inner one is initialised statically. */
+    CHECK(lockwork_delegate_cond_init(&grown) == 0);
+
+    long expected = 0, limit = 4L * ROUNDS;
+    CHECK(pthread_create(&waiter, NULL, wait_until_large, &limit) == 0);
+    for (long thread = 0; thread < THREADS; thread++) {
+        expected += (thread + 1) * ROUNDS + 3;
+        CHECK(pthread_create(&threads[thread], NULL, work, (void *)(thread + 1)) == 0);
+    }
+    for (int thread = 0; thread < THREADS; thread++) pthread_join(threads[thread], NULL);
+    pthread_join(waiter, NULL);
+    CHECK(total == expected);
+    CHECK(inner_total == (expected - 3 * THREADS) / 2);
+    CHECK(lockwork_delegate_run(&delegate, again, NULL) == NULL);
+
+    struct timespec soon;
+    limit = expected + 1000;
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec += 5000000;
+    if (soon.tv_nsec >= 1000000000) soon.tv_sec++, soon.tv_nsec -= 1000000000;
+    CHECK(lockwork_delegate_cond_timedwait(&delegate, &grown, &soon, is_large, &limit, NULL) == ETIMEDOUT);
+
+    int held = lockwork_delegate_acquire(&delegate);
+    if (held == 0) {
+        CHECK(lockwork_delegate_destroy(&delegate) == EBUSY);
+        CHECK(lockwork_delegate_release(&delegate) == 0);
+    } else {
+        CHECK(held == ENOTSUP && strstr(lockwork_error(), "cannot be held"));
+    }
+
+    /* A child has no servers, and runs sections all the same. */
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct addition addition = {1, -1};
+        alarm(20);
+        CHECK(lockwork_delegate_run(&delegate, add, &addition) == &addition);
+        CHECK(total == expected + 1);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+
+    CHECK(lockwork_delegate_destroy(&delegate) == 0);
+    CHECK(lockwork_delegate_destroy(&inner) == 0);
+    puts("ok");
+    return 0;
+}

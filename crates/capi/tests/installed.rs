@@ -1,0 +1,105 @@
+//! Programs that are built with what `scripts/install.sh library` installs, by the flags of pkg-config and by CMake.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+const C: &str = r#"
+#include <lockwork.h>
+#include <stdio.h>
+
+static void *more(void *number) { return ++*(int *)number, number; }
+
+int main(void) {
+    lockwork_mutex_t mutex;
+    if (lockwork_mutex_init(&mutex, "mcs-stp") != 0) return puts(lockwork_error()), 1;
+    lockwork_mutex_lock(&mutex);
+    lockwork_mutex_unlock(&mutex);
+    lockwork_delegate_t delegate;
+    if (lockwork_delegate_init(&delegate, "fc") != 0) return puts(lockwork_error()), 1;
+    int number = 1;
+    if (*(int *)lockwork_delegate_run(&delegate, more, &number) != 2) return 1;
+    return lockwork_delegate_destroy(&delegate) + lockwork_mutex_destroy(&mutex);
+}
+"#;
+
+const CPP: &str = r#"
+#include <lockwork.hpp>
+#include <mutex>
+
+int main() {
+    lockwork::mutex mutex("gcr(mcs-stp)");
+    std::lock_guard guard(mutex);
+    lockwork::delegated<int> count("rcl", 41);
+    return count.run([](int &count) { return ++count; }) == 42 ? 0 : 1;
+}
+"#;
+
+const CMAKE: &str = r"
+cmake_minimum_required(VERSION 3.13)
+project(user C CXX)
+find_package(lockwork 0.1 REQUIRED)
+add_executable(one one.c)
+target_link_libraries(one lockwork::lockwork)
+add_executable(two two.cpp)
+target_compile_features(two PRIVATE cxx_std_17)
+target_link_libraries(two lockwork::lockwork)
+";
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// Installs below a directory and writes the programs into it.
+fn installed(directory: &Path) -> PathBuf {
+    let prefix = directory.join("prefix");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    run(Command::new(root.join("scripts/install.sh"))
+        .arg("library")
+        .env("PREFIX", &prefix)
+        .env("DESTDIR", ""));
+    for (name, text) in [("one.c", C), ("two.cpp", CPP), ("CMakeLists.txt", CMAKE)] {
+        fs::write(directory.join(name), text).expect("a file");
+    }
+    prefix
+}
+
+#[test]
+fn by_the_flags_of_pkg_config() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = installed(directory.path());
+    let flags = run(Command::new("pkg-config")
+        .args(["--cflags", "--libs", "lockwork"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    for (compiler, standard, source) in [("cc", "-std=c11", "one.c"), ("c++", "-std=c++17", "two.cpp")] {
+        let program = directory.path().join("program");
+        run(Command::new(compiler)
+            .args([standard, "-Wall", "-Werror", source, "-o"])
+            .arg(&program)
+            .args(flags.split_whitespace())
+            .current_dir(directory.path()));
+        run(Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+    }
+}
+
+#[test]
+fn by_the_package_of_cmake() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let prefix = installed(directory.path());
+    run(Command::new("cmake")
+        .args(["-S", ".", "-B", "build"])
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()))
+        .current_dir(directory.path()));
+    run(Command::new("cmake").args(["--build", "build"]).current_dir(directory.path()));
+    for program in ["one", "two"] {
+        run(&mut Command::new(directory.path().join("build").join(program)));
+    }
+}

@@ -1,0 +1,179 @@
+//! What `lockwork list` and `lockwork info` say of delegates.
+
+use std::fmt::Write;
+
+use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
+use lockwork_locks::delegation::locked;
+use lockwork_locks::describe::Descriptor;
+use lockwork_locks::registry::{DelegateSpec, delegates};
+use serde::Serialize;
+
+use crate::prose::{first_clause, short_citation};
+use crate::terminal;
+
+/// A delegate as `--json` describes it; its name is a spec that the libraries take.
+#[derive(Debug, Serialize)]
+pub(crate) struct Entry {
+    name: String,
+    kind: &'static str,
+    algorithm: &'static str,
+    family: String,
+    fairness: String,
+    bytes: usize,
+    bytes_per_waiter: usize,
+    /// Whether it can be acquired and released like a lock.
+    guard: bool,
+    /// Whether threads of its own run the sections.
+    server: bool,
+    timed: String,
+    citation: &'static str,
+    citation_key: &'static str,
+    summary: &'static str,
+}
+
+impl Entry {
+    fn of(name: String, lock: &Descriptor) -> Self {
+        Self {
+            name,
+            kind: "delegate",
+            algorithm: lock.name,
+            family: lock.family.to_string(),
+            fairness: lock.fairness().to_string(),
+            bytes: lock.bytes,
+            bytes_per_waiter: lock.bytes_per_waiter,
+            guard: lock.capabilities.guard,
+            server: lock.capabilities.server,
+            timed: lock.timed.to_string(),
+            citation: lock.citation.text,
+            citation_key: lock.citation.key,
+            summary: lock.summary,
+        }
+    }
+
+    /// All delegates of the table; `locked(…)` is one for every mutex.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        delegates().map(|lock| Self::of(lock.name.to_owned(), lock.descriptor))
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Knob {
+    name: &'static str,
+    low: u32,
+    high: u32,
+    default: &'static str,
+    /// As the spec sets it.
+    value: Option<u32>,
+    meaning: &'static str,
+}
+
+/// What is told of a delegate.
+#[derive(Debug, Serialize)]
+pub(crate) struct Info {
+    #[serde(flatten)]
+    entry: Entry,
+    properties: &'static str,
+    deviations: &'static str,
+    avoid: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    knobs: Vec<Knob>,
+}
+
+impl Info {
+    /// Of what a name or a spec means, if it means a delegate.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        if text == locked::DESCRIPTOR.name {
+            return Some(Self::new("locked(LOCK)".to_owned(), &locked::DESCRIPTOR, None));
+        }
+        let spec = DelegateSpec::parse(text).ok()?;
+        Some(Self::new(spec.to_string(), spec.descriptor(), Some(&spec)))
+    }
+
+    fn new(name: String, lock: &'static Descriptor, spec: Option<&DelegateSpec>) -> Self {
+        let value = |knob: &lockwork_locks::knobs::Knob| match spec {
+            Some(DelegateSpec::Of(_, knobs)) => (knob.get)(knobs),
+            _ => None,
+        };
+        let row = |knob: &lockwork_locks::knobs::Knob| Knob {
+            name: knob.name,
+            low: knob.low,
+            high: knob.high,
+            default: knob.default,
+            value: value(knob),
+            meaning: knob.meaning,
+        };
+        Self {
+            entry: Entry::of(name, lock),
+            properties: lock.properties,
+            deviations: lock.deviations,
+            avoid: lock.avoid,
+            knobs: lock.knobs.iter().map(row).collect(),
+        }
+    }
+
+    /// As text, by a function that lays out a field.
+    pub(crate) fn text(&self, paragraph: impl Fn(&str, &str) -> String) -> String {
+        let entry = &self.entry;
+        let memory =
+            format!("{} bytes a delegate, {} more for each thread", entry.bytes, entry.bytes_per_waiter);
+        let yes = |flag: bool| if flag { "yes" } else { "no" };
+        let mut text = format!("{}: {}\n\n", entry.name, entry.summary);
+        for (name, value) in [
+            ("kind", "delegate: runs closures, for programs that call it"),
+            ("family", &entry.family),
+            ("fairness", &entry.fairness),
+            ("memory", &memory),
+            ("held", yes(entry.guard)),
+            ("server", yes(entry.server)),
+            ("timed", &entry.timed),
+            ("properties", self.properties),
+            ("avoid", self.avoid),
+            ("deviations", self.deviations),
+            ("citation", entry.citation),
+        ] {
+            if !value.is_empty() {
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "{}", paragraph(name, value));
+            }
+        }
+        for knob in &self.knobs {
+            let value = knob.value.map_or_else(String::new, |value| format!(", set to {value}"));
+            let about = format!(
+                "{} to {}, {} by default{value}: {}",
+                knob.low, knob.high, knob.default, knob.meaning
+            );
+            let _ = writeln!(text, "{}", paragraph(knob.name, &about));
+        }
+        text
+    }
+}
+
+/// The section of the list.
+pub(crate) fn table() -> String {
+    let mut table = terminal::wrapping_table();
+    table.set_header(["delegate", "family", "fairness", "bytes", "+ thread", "held", "citation"]);
+    let mut row = |name: &str, lock: &Descriptor, bytes: &str| {
+        table.add_row(vec![
+            Cell::new(name).add_attribute(Attribute::Bold),
+            Cell::new(lock.family),
+            Cell::new(first_clause(&lock.fairness().to_string())),
+            Cell::new(bytes),
+            Cell::new(lock.bytes_per_waiter),
+            Cell::new(if lock.capabilities.guard { "yes" } else { "no" }),
+            Cell::new(short_citation(lock.citation.text)),
+        ]);
+    };
+    for lock in delegates() {
+        row(lock.name, lock.descriptor, &lock.descriptor.bytes.to_string());
+    }
+    row("locked(LOCK)", &locked::DESCRIPTOR, "as LOCK");
+    if let Some(names) = table.column_mut(0) {
+        names.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    for index in [3, 4] {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
+}

@@ -1,0 +1,212 @@
+//! Runs a program with the recorder on, and keeps what its processes recorded.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::atomic::Ordering::Relaxed;
+
+use lockwork_config as config;
+use lockwork_platform::{Clock, sys};
+use lockwork_profile::format::Region;
+use lockwork_profile_reader as read;
+
+use crate::environment;
+use crate::error::{Failure, NOT_EXECUTABLE};
+use crate::preload::{self, Library};
+use crate::program::{self, describe};
+use crate::run::read_policy;
+use crate::specs;
+
+/// What to record, and where.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// `None` where a policy decides.
+    pub(crate) lock: Option<String>,
+    pub(crate) policy: Option<PathBuf>,
+    pub(crate) output: PathBuf,
+    pub(crate) off: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// The program's.
+    pub(crate) status: ExitCode,
+    /// The file of the process that used locks most; `None` if none did.
+    pub(crate) profile: Option<PathBuf>,
+    /// Those of the others.
+    pub(crate) others: Vec<PathBuf>,
+}
+
+/// The lock to run under, as the library is told.
+pub(crate) fn lock(spec: &str, policy: Option<&Path>) -> Result<Option<String>, Failure> {
+    match policy {
+        Some(_) => Ok(None),
+        None if spec.trim() == "pthread" => Ok(Some("passthrough".to_owned())),
+        None => specs::parse(spec).map(|choice| Some(choice.to_string())),
+    }
+}
+
+/// Runs `command` to its end.
+pub(crate) fn run(request: &Request, command: &[OsString]) -> Result<Recorded, Failure> {
+    environment::check()?;
+    let (name, arguments) = command.split_first().ok_or_else(|| Failure::usage("no command is given"))?;
+    let program = program::resolve(name)?;
+    let library = Library::find()?;
+    program::check_preloadable(&program)?;
+    if let Some(policy) = &request.policy {
+        read_policy(policy)?;
+    }
+    let place = Place::prepare(&request.output)?;
+    let mut child = Command::new(&program);
+    child.arg0(name).args(arguments);
+    let settings = preload::Request {
+        lock: request.lock.clone(),
+        policy: request.policy.as_ref().and_then(|path| path.canonicalize().ok()),
+        ..preload::Request::default()
+    };
+    preload::apply(&preload::with_library(&library, &settings), &mut child);
+    child.env(config::PROFILE.name, place.prefix());
+    if request.off {
+        child.env(config::PROFILE_OFF.name, "1");
+    }
+    let mut child = child.spawn().map_err(|error| {
+        let why = describe(&error);
+        Failure::with_status(NOT_EXECUTABLE, format!("`{}` cannot be executed: {why}", program.display()))
+    })?;
+    // Ctrl-C is the program's: what it does then is recorded, too.
+    // SAFETY: sets no handler, and no other thread of this process runs.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    let status = child.wait();
+    // SAFETY: as above.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    let status =
+        status.map_err(|error| Failure::with_status(1, format!("lost sight of the program: {error}")))?;
+    let (profile, others) = place.collect()?;
+    Ok(Recorded { status: exit_code(status), profile, others })
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// Where processes record: files beside the one that is asked for.
+struct Place {
+    output: PathBuf,
+    directory: PathBuf,
+    /// What the names of files begin with.
+    name: OsString,
+}
+
+impl Place {
+    /// Makes sure that a process will be able to make its file.
+    fn prepare(output: &Path) -> Result<Self, Failure> {
+        let refuse = |error: &std::io::Error| {
+            let mend = match error.kind() {
+                std::io::ErrorKind::StorageFull => {
+                    "; a process needs 26 MB there, give another place by --output"
+                }
+                _ => "; give another place by --output",
+            };
+            Failure::usage(format!("cannot record in `{}`: {}{mend}", output.display(), describe(error)))
+        };
+        let parent =
+            output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = parent.canonicalize().map_err(|error| refuse(&error))?;
+        let Some(file) = output.file_name().filter(|_| !output.is_dir()) else {
+            return Err(refuse(&std::io::ErrorKind::IsADirectory.into()));
+        };
+        let mut name = file.to_owned();
+        name.push(format!(".{}.recording", std::process::id()));
+        let place = Self { output: directory.join(file), directory, name };
+        let mut probe = place.prefix();
+        probe.push(".probe");
+        let made = File::create_new(&probe).and_then(|file| {
+            let room = rustix::fs::fallocate(
+                &file,
+                rustix::fs::FallocateFlags::empty(),
+                0,
+                size_of::<Region>() as u64,
+            );
+            match room {
+                Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+                room => room.map_err(Into::into),
+            }
+        });
+        let _ = fs::remove_file(&probe);
+        made.map_err(|error| refuse(&error))?;
+        Ok(place)
+    }
+
+    fn prefix(&self) -> OsString {
+        self.directory.join(&self.name).into_os_string()
+    }
+
+    /// Gives the files their names: the busiest process's, and the others'.
+    fn collect(&self) -> Result<(Option<PathBuf>, Vec<PathBuf>), Failure> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            if !entry.file_name().to_string_lossy().starts_with(&*self.name.to_string_lossy()) {
+                continue;
+            }
+            let path = entry.path();
+            match read::load(&path) {
+                Ok(region) if region.header.locks.load(Relaxed) != 0 => {
+                    found.push((business(&region), region, path))
+                }
+                _ => _ = fs::remove_file(&path),
+            }
+        }
+        found.sort_by_key(|(business, ..)| std::cmp::Reverse(*business));
+        let mut kept = Vec::new();
+        for (number, (_, region, path)) in found.iter().enumerate() {
+            let target = match number {
+                0 => self.output.clone(),
+                _ => numbered(&self.output, number),
+            };
+            let header = &region.header;
+            // A process that still runs goes on recording in its file.
+            let runs = Path::new(&format!("/proc/{}", header.pid.load(Relaxed))).exists();
+            if runs {
+                fs::rename(path, &target)
+            } else {
+                if header.ended_ns.load(Relaxed) == 0 {
+                    header.ended_ns.store(sys::now(Clock::Monotonic), Relaxed);
+                }
+                match read::store(region, &target) {
+                    Ok(()) => fs::remove_file(path),
+                    // The file that there is takes no more room.
+                    Err(_) => fs::rename(path, &target),
+                }
+            }
+            .map_err(|error| {
+                let why = describe(&error);
+                Failure::with_status(
+                    1,
+                    format!("`{}` cannot be written: {why}; it is in `{}`", target.display(), path.display()),
+                )
+            })?;
+            kept.push(target);
+        }
+        let mut kept = kept.into_iter();
+        Ok((kept.next(), kept.collect()))
+    }
+}
+
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.file_name().unwrap_or(OsStr::new("")).to_owned();
+    name.push(format!(".{number}"));
+    path.with_file_name(name)
+}
+
+/// What tells the process that is meant from the shells around it.
+fn business(region: &Region) -> (u64, u64) {
+    let locks = &region.locks;
+    let waited = locks.iter().map(|lock| lock.wait_ns.load(Relaxed)).sum();
+    let acquired =
+        locks.iter().map(|lock| lock.contended.load(Relaxed) + lock.uncontended.load(Relaxed)).sum();
+    (acquired, waited)
+}

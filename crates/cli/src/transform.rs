@@ -1,0 +1,180 @@
+//! `lockwork transform`: critical sections of a C program as closures.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueHint};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lockwork_reengineer::{Change, Choice, Finding, Project, Vocabulary};
+use serde_json::{Value, json};
+
+use crate::error::Failure;
+use crate::terminal;
+
+/// `lockwork transform`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockwork transform -p build --check                     what can be converted, and why the rest cannot
+  lockwork transform -p build --diff > delegates.patch    the same as a patch
+  lockwork transform -p build --in-place                  write it
+  lockwork transform -p build --check --lock '&cache.lock' --json
+
+A compilation database is made by `bear -- make`, by cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON or by meson. Converted files
+include lockwork.h and are linked with `pkg-config --cflags --libs lockwork`. Sections that are refused take and release the
+delegate as a lock, so that both kinds exclude each other; that is for delegates that can be held, so it must be asked for.")]
+pub(crate) struct TransformArgs {
+    /// The compilation database, or the directory that it is in
+    #[arg(short = 'p', long = "database", value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
+    database: PathBuf,
+    /// Print what would be converted and what is refused [default]
+    #[arg(long, conflicts_with_all = ["diff", "in_place"])]
+    check: bool,
+    /// Print a patch
+    #[arg(long, conflicts_with = "in_place")]
+    diff: bool,
+    /// Write the files
+    #[arg(long)]
+    in_place: bool,
+    /// Only sections of this lock, as the program names it; may be repeated
+    #[arg(long, value_name = "EXPR")]
+    lock: Vec<String>,
+    /// Only the section that begins here; may be repeated
+    #[arg(long, value_name = "FILE:LINE", value_parser = site)]
+    site: Vec<(PathBuf, usize)>,
+    /// Let sections that stay locks hold the delegate, which `locked(L)`, `sanl` and `rcl` can, and combiners cannot
+    #[arg(long)]
+    hold: bool,
+    /// Wrappers of the program's own: lines `lock NAME ARGUMENT`, `unlock NAME ARGUMENT`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    macros: Option<PathBuf>,
+    /// Print the check as JSON
+    #[arg(long, conflicts_with_all = ["diff", "in_place"])]
+    json: bool,
+    /// Only these files of the database
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+}
+
+fn site(text: &str) -> Result<(PathBuf, usize), String> {
+    let (file, line) = text.rsplit_once(':').ok_or("write FILE:LINE")?;
+    Ok((PathBuf::from(file), line.parse().map_err(|_| "write FILE:LINE")?))
+}
+
+pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
+    let mut vocabulary = Vocabulary::default();
+    if let Some(path) = &args.macros {
+        vocabulary.add_from(path).map_err(Failure::usage)?;
+    }
+    let choice = Choice {
+        files: args.files.clone(),
+        locks: args.lock.clone(),
+        sites: args.site.clone(),
+        may_hold: args.hold,
+    };
+    let bar = Bar::new();
+    let project = Project::open(&args.database, vocabulary, choice, &mut |at, of, file| {
+        bar.show("reading", at, of, file)
+    })
+    .map_err(Failure::usage)?;
+    bar.0.finish_and_clear();
+    for error in project.errors.iter().take(5) {
+        eprintln!("lockwork: the compiler says: {error}");
+    }
+    if !args.diff && !args.in_place {
+        let text = if args.json { as_json(&project.findings) } else { as_text(&project.findings) };
+        terminal::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let bar = Bar::new();
+    let changes = project
+        .converted(&mut |at, of, file| bar.show("converting", at, of, file))
+        .map_err(Failure::usage)?;
+    bar.0.finish_and_clear();
+    if args.diff {
+        let here = std::env::current_dir().unwrap_or_default();
+        terminal::print(&changes.iter().map(|change| change.diff(&here)).collect::<String>())?;
+    } else {
+        changes.iter().try_for_each(write)?;
+        eprintln!("lockwork: {} files written; {}", changes.len(), summary(&project.findings));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file whole or not at all.
+fn write(change: &Change) -> Result<(), Failure> {
+    let failed = |error| Failure::usage(format_args!("{}: {error}", change.path.display()));
+    let directory = change.path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+    file.write_all(change.after.as_bytes()).map_err(failed)?;
+    let permissions = std::fs::metadata(&change.path).map_err(failed)?.permissions();
+    file.as_file().set_permissions(permissions).map_err(failed)?;
+    file.persist(&change.path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+fn as_text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for found in findings {
+        let place = format!(
+            "{}:{}: {}: {}",
+            found.file.display(),
+            found.line,
+            found.section.function,
+            found.section.lock
+        );
+        text += &match found.refusal() {
+            None => format!("{place}: can be converted\n"),
+            Some(refusal) => format!("{place}: stays a lock: {refusal}\n"),
+        };
+        for warning in &found.section.warnings {
+            text += &format!("{place}: warning: {warning}\n");
+        }
+    }
+    text + &summary(findings) + "\n"
+}
+
+fn summary(findings: &[Finding]) -> String {
+    let converted = findings.iter().filter(|found| found.refusal().is_none()).count();
+    format!(
+        "{} sections, {converted} can be converted, {} stay locks",
+        findings.len(),
+        findings.len() - converted
+    )
+}
+
+fn as_json(findings: &[Finding]) -> String {
+    let sections: Vec<Value> = findings
+        .iter()
+        .map(|found| {
+            json!({
+                "file": found.file,
+                "line": found.line,
+                "function": found.section.function,
+                "lock": found.section.lock,
+                "converted": found.refusal().is_none(),
+                "reason": found.refusal().map(ToString::to_string),
+                "warnings": found.section.warnings,
+            })
+        })
+        .collect();
+    format!("{:#}\n", json!({ "sections": sections }))
+}
+
+/// Files read and written; on a terminal only.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Self {
+        let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        Self(ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()).with_style(style))
+    }
+
+    fn show(&self, what: &'static str, at: usize, of: usize, _: &Path) {
+        self.0.set_length(of as u64);
+        self.0.set_position(at as u64);
+        self.0.set_message(what);
+    }
+}

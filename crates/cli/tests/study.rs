@@ -1,0 +1,449 @@
+//! `lockwork study`: campaigns of tiny commands, and everything that can go wrong with them.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{lockwork, output};
+use lockwork_study::{Outcome, Record, Store, Study, database};
+
+/// A directory with a campaign in it.
+struct Campaign {
+    directory: tempfile::TempDir,
+}
+
+const HEAD: &str = "name = 'tiny'\nlocks = ['pthread', 'a', 'b']\ntimeout = 20.0\nlevels.threads = [1, 2]\n";
+
+impl Campaign {
+    fn new(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("tiny.toml"), text).unwrap();
+        Campaign { directory }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.directory.path().join("out")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = lockwork();
+        command.current_dir(self.directory.path()).args(["study", "run", "tiny.toml", "--out", "out"]);
+        command
+    }
+
+    fn run(&self) -> (Option<i32>, String, String) {
+        output(&mut self.command())
+    }
+
+    fn runs(&self) -> Vec<Record> {
+        Store::read(&database(&self.out())).unwrap().runs().unwrap()
+    }
+
+    fn study(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        output(lockwork().current_dir(self.directory.path()).arg("study").args(arguments))
+    }
+}
+
+/// An application that takes no library, which the tests do not have.
+fn application(name: &str, script: &str, more: &str) -> String {
+    format!(
+        "\n[[application]]\nname = '{name}'\ncommand = ['sh', '-c', '''{script}''']\ninterposed = false\n{more}\n\
+         metrics.throughput = 'ops=(\\d+)'\n"
+    )
+}
+
+#[test]
+fn a_campaign_runs_every_configuration_in_every_round_and_reports() {
+    let script =
+        "echo warm ops=7; echo ops=$((1000 * {threads} + {round})); echo p99 30 us; echo t 1; echo t 3";
+    let more = "metrics.p99 = { pattern = 'p99 (\\d+) us', scale = 1e-6 }\nmetrics.counts = 't (\\d)'";
+    let campaign = Campaign::new(&format!("{HEAD}rounds = 6\n{}", application("x", script, more)));
+    let (status, stdout, stderr) = campaign.run();
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("36 ok") && stdout.contains("complete"), "{stdout}");
+    let runs = campaign.runs();
+    assert_eq!(runs.len(), 3 * 2 * 6);
+    for run in &runs {
+        let (key, expected) = (&run.key, f64::from(1000 * run.key.threads + run.key.round));
+        assert_eq!((run.outcome, run.throughput), (Outcome::Ok, Some(expected)), "{key:?}");
+        assert_eq!((run.jain, run.upper_half), (Some(0.8), Some(0.75)));
+        assert!((run.p99.unwrap() - 30e-6).abs() < 1e-12);
+        assert!(run.usage.max_rss > 0 && run.usage.minor_faults > 0 && !run.surroundings.kernel.is_empty());
+        assert_eq!(run.energy, None, "not measured, and not estimated");
+    }
+    assert!(fs::read_to_string(campaign.out().join("report.html")).unwrap().contains("verdicts"));
+
+    // Once more: nothing is left to do.
+    let (status, stdout, _) = campaign.run();
+    assert_eq!((status, campaign.runs().len()), (Some(0), 36), "{stdout}");
+    let (_, watched, _) = campaign.study(&["watch", "out"]);
+    assert!(watched.starts_with("tiny: 36 of 36 runs, complete (36 ok)"), "{watched}");
+
+    // What is exported is read as any other file of runs, and says the same.
+    let (_, csv, _) = campaign.study(&["export", "out"]);
+    assert!(csv.starts_with("bench,node,strategy,throughput,rep,p99,energy,"), "{csv}");
+    let read =
+        Study::from_reader(csv.as_bytes(), Path::new("x.csv"), lockwork_study::Energy::Joules).unwrap();
+    assert_eq!((read.locks.len(), read.applications.len(), read.has_latency()), (3, 1, true));
+    let (status, verdicts, _) =
+        campaign.study(&["report", "--from", "out", "--table", "verdicts", "--format", "csv"]);
+    assert_eq!(status, Some(0));
+    assert!(verdicts.contains("x,1,unpinned,a,6,1.0000,1.0000,1.0000"), "{verdicts}");
+}
+
+#[test]
+fn hangs_crashes_silence_and_absence_are_recorded_and_average_into_nothing() {
+    let text = [
+        HEAD.to_owned(),
+        "rounds = 3\nmost-rounds = 4\n".to_owned(),
+        application("hangs", "echo begun; sleep 60", "timeout = 0.2\nexcluded = { b = 'it needs trylock' }"),
+        application("crashes", "echo ops=5; kill -SEGV $$", ""),
+        application("exits", "echo ops=5; echo no room >&2; exit 3", ""),
+        application("silent", "true", ""),
+        application("zero", "echo ops=0", ""),
+        application("unprepared", "echo ops=1", "setup = [['sh', '-c', 'echo full; exit 1']]"),
+        application("sometimes", "[ {round} = 1 ] && exit 1; echo ops=100", ""),
+        "\n[[application]]\nname = 'absent'\npackage = 'some-package'\ncommand = ['no-such-program']\ninterposed = false\nwork = 1\n".to_owned(),
+    ];
+    let campaign = Campaign::new(&text.concat());
+    let (status, stdout, stderr) = campaign.run();
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    let runs = campaign.runs();
+    let of = |name: &str| runs.iter().filter(|run| run.key.application == name).collect::<Vec<_>>();
+    let expect = |name: &str, outcome: Outcome, count: usize, reason: &str| {
+        let runs = of(name);
+        assert_eq!(runs.len(), count, "{name}: {runs:#?}");
+        for run in runs {
+            assert_eq!((run.outcome, run.throughput), (outcome, None), "{run:?}");
+            assert!(run.reason.as_deref().unwrap().contains(reason), "{run:?}");
+        }
+    };
+    // Six configurations, four of the one that excludes a lock; given up after the second failure.
+    expect("hangs", Outcome::TimedOut, 4 * 2, "killed after 0.2 s: begun");
+    expect("crashes", Outcome::Crashed, 6 * 2, "signal 11: ops=5");
+    expect("exits", Outcome::Crashed, 6 * 2, "exit status 3: ");
+    expect("silent", Outcome::Silent, 6 * 2, "no throughput");
+    expect("zero", Outcome::Silent, 6 * 2, "no throughput");
+    expect("unprepared", Outcome::Unprepared, 6 * 2, "set-up: sh: exit status 1: full");
+    assert!(of("absent").is_empty());
+    let sometimes = of("sometimes");
+    assert_eq!(sometimes.iter().filter(|run| run.outcome == Outcome::Ok).count(), 6 * 2);
+    for said in ["absent: not installed: apt-get install some-package", "hangs under b: it needs trylock"] {
+        assert!(stdout.contains(said), "{stdout}");
+    }
+    // The mean of the good runs is what they have, and only they count.
+    let studies = Study::of_records(&runs);
+    let view = lockwork_study::View::new(&studies[0], lockwork_study::Metric::Throughput);
+    let place = studies[0].applications.iter().position(|name| name == "sometimes").unwrap();
+    assert_eq!(view.value(place, 1, 0), Some(100.0));
+    assert_eq!(studies[0].bad_runs["crashes"], 12);
+}
+
+#[test]
+fn a_program_that_the_library_does_not_serve_has_no_figure_of_the_lock() {
+    // The library of these tests is the C library: it reports nothing, as with a static program.
+    let text = "name = 'tiny'\nlocks = ['pthread', 'mcs-stp']\nrounds = 2\nlevels.threads = [1]\n
+        [[application]]\nname = 'x'\ncommand = ['true']\nwork = 1\n";
+    let campaign = Campaign::new(text);
+    campaign.run();
+    for run in campaign.runs() {
+        let expected = if run.key.lock == "pthread" { Outcome::Ok } else { Outcome::NotServed };
+        assert_eq!(run.outcome, expected, "{run:?}");
+    }
+}
+
+#[test]
+fn killed_ten_times_at_random_it_loses_the_run_in_progress_at_most() {
+    let text = format!(
+        "{HEAD}rounds = 12\n{}",
+        application("x", "sleep 0.01; echo made >>{dir}/../log; echo ops=1{round}", "")
+    );
+    let campaign = Campaign::new(&text);
+    let seed = std::process::id();
+    let mut random = fastrand::Rng::with_seed(u64::from(seed));
+    let log = campaign.out().join("scratch/log");
+    let made = || fs::read_to_string(&log).map_or(0, |text| text.lines().count());
+    let mut before = 0;
+    for kill in 0..10 {
+        let mut child = campaign.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // At least one run, so that ten kills are ten different moments; then any moment.
+        let limit = Instant::now() + Duration::from_secs(30);
+        while made() <= before && Instant::now() < limit && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(random.u64(..40_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The command in progress dies with it; it may have written its line.
+        std::thread::sleep(Duration::from_millis(30));
+        let recorded = campaign.runs().len();
+        assert!(made() <= recorded + kill + 1, "seed {seed}: {} made, {recorded} recorded", made());
+        before = made();
+    }
+    assert_eq!(campaign.run().0, Some(0));
+    let runs = campaign.runs();
+    assert_eq!(runs.len(), 3 * 2 * 12);
+    assert!(runs.iter().all(|run| run.outcome == Outcome::Ok), "seed {seed}");
+    assert!(made() <= 3 * 2 * 12 + 10, "seed {seed}: more than the runs in progress were made again");
+}
+
+#[test]
+fn a_full_disk_ends_the_campaign_which_goes_on_when_there_is_room() {
+    let text = format!("{HEAD}rounds = 40\n{}", application("x", "echo ops=5", ""));
+    let campaign = Campaign::new(&text);
+    // A disk of 100 KiB, which only this process and its children see.
+    let mount = campaign.directory.path().join("out");
+    fs::create_dir(&mount).unwrap();
+    let tool = env!("CARGO_BIN_EXE_lockwork");
+    let script = format!(
+        "mount -t tmpfs -o size=100k none out && {tool} study run tiny.toml --out out; status=$?
+         cp out/runs.sqlite* .; mount -o remount,size=10m out; {tool} study run tiny.toml --out out >again.txt; echo $status $?"
+    );
+    let probe = Command::new("unshare").args(["-rm", "sh", "-c", "mount -t tmpfs none /mnt"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: a full disk: no user namespaces to mount one in");
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", &script]).current_dir(campaign.directory.path());
+    command.env("LOCKWORK_SO", common::harmless_library());
+    let (_, stdout, stderr) = output(&mut command);
+    assert!(stdout.trim_end().ends_with("1 0"), "{stdout}{stderr}");
+    assert!(stderr.contains("full") && stderr.contains("the same command goes on"), "{stderr}");
+    let kept = Store::read(&campaign.directory.path().join("runs.sqlite")).unwrap().runs().unwrap();
+    assert!((1..240).contains(&kept.len()), "{} runs were recorded before the disk was full", kept.len());
+    let again = fs::read_to_string(campaign.directory.path().join("again.txt")).unwrap();
+    assert!(again.contains("240 ok"), "{again}");
+}
+
+#[test]
+fn a_changed_application_needs_new_runs_and_two_campaigns_do_not_share_a_directory() {
+    let text = |ops: u32| format!("{HEAD}rounds = 1\n{}", application("x", &format!("echo ops={ops}"), ""));
+    let campaign = Campaign::new(&text(5));
+    assert_eq!(campaign.run().0, Some(0));
+    fs::write(campaign.directory.path().join("tiny.toml"), text(6)).unwrap();
+    let (status, _, stderr) = campaign.run();
+    assert_eq!(status, Some(1));
+    assert!(stderr.contains("was changed") && stderr.contains("--forget x"), "{stderr}");
+    assert_eq!(output(campaign.command().args(["--forget", "x"])).0, Some(0));
+    assert!(campaign.runs().iter().all(|run| run.throughput == Some(6.0)));
+}
+
+#[test]
+fn energy_is_read_where_there_are_counters() {
+    let campaign = Campaign::new(&format!(
+        "{HEAD}rounds = 1\n{}",
+        application(
+            "x",
+            "sleep 0.2; echo 3500000 >$OLDPWD/../../../rapl/intel-rapl:0/energy_uj; echo ops=10; sleep 0.3",
+            ""
+        )
+        .replace("$OLDPWD/../../..", "{dir}/../../..")
+    ));
+    let zone = campaign.directory.path().join("rapl/intel-rapl:0");
+    fs::create_dir_all(&zone).unwrap();
+    for (file, text) in [("name", "package-0"), ("energy_uj", "1000000"), ("max_energy_range_uj", "9000000")]
+    {
+        fs::write(zone.join(file), text).unwrap();
+    }
+    let (status, stdout, stderr) = output(campaign.command().args(["--powercap", "rapl"]));
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    let runs = campaign.runs();
+    // The counter stands still from the second run on.
+    let most = runs.iter().filter_map(|run| run.energy).fold(0.0, f64::max);
+    assert!(runs.iter().all(|run| run.energy.is_some()) && (most - 2.5).abs() < 1e-9, "{most}");
+}
+
+#[test]
+fn what_is_wrong_with_a_campaign_is_said_in_one_line() {
+    for (text, said) in [
+        ("name = 'x'", "missing field `locks`"),
+        ("name = 'x'\nlocks = []\napplication = []", "at least"),
+        ("name = 'x'\nlocks = ['a']\nextra = 1\napplication = []", "unknown field `extra`"),
+        ("name = 'x'\nlocks = ['a']\n[[application]]\nname = 'y'\ncommand = ['z']", "metrics.throughput"),
+        (
+            "name = 'x'\nlocks = ['a']\n[[application]]\nname = 'y'\ncommand = ['z']\nmetrics.throughput = '5'",
+            "no group",
+        ),
+        (
+            "name = 'x'\nlocks = ['no-lock']\n[[application]]\nname = 'y'\ncommand = ['z']\nwork = 1",
+            "no-lock",
+        ),
+    ] {
+        let campaign = Campaign::new(text);
+        let (status, _, stderr) = campaign.run();
+        assert_eq!(status, Some(2), "{text}: {stderr}");
+        assert!(stderr.contains(said) && stderr.lines().count() == 1, "{text}: {stderr}");
+    }
+}
+
+#[test]
+fn a_server_gets_the_lock_and_its_client_is_measured() {
+    let server = "import socket,sys,signal
+s=socket.create_server(('127.0.0.1',int(sys.argv[1])))
+signal.signal(signal.SIGTERM,lambda *a:sys.exit(0))
+while True:
+    c,_=s.accept()
+    c.sendall(b'77')
+    c.close()";
+    let client = "import socket,sys
+print('ops='+socket.create_connection(('127.0.0.1',int(sys.argv[1]))).recv(9).decode())";
+    let text = format!(
+        "{HEAD}rounds = 1\n[[application]]\nname = 'x'\nserver = ['python3', '-c', \"\"\"{server}\"\"\", '{{port}}']\n\
+         command = ['python3', '-c', \"\"\"{client}\"\"\", '{{port}}']\ninterposed = false\nmetrics.throughput = 'ops=(\\d+)'\n\
+         [[application]]\nname = 'dies'\nserver = ['sh', '-c', 'exit 4', '{{port}}']\ncommand = ['true']\n\
+         interposed = false\nmetrics.throughput = 'ops=(\\d+)'\n"
+    );
+    let campaign = Campaign::new(&text);
+    let (_, stdout, stderr) = campaign.run();
+    for run in campaign.runs() {
+        match run.key.application.as_str() {
+            "x" => assert_eq!(run.throughput, Some(77.0), "{run:?} {stdout} {stderr}"),
+            _ => assert!(run.reason.unwrap().contains("before it opened its port")),
+        }
+    }
+}
+
+/// A cluster that is stopped whatever becomes of the test.
+struct Cluster {
+    directory: tempfile::TempDir,
+}
+
+impl Cluster {
+    fn script() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/slurm.sh")
+    }
+
+    fn start(nodes: u32) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let script = Command::new(Self::script())
+            .arg("start")
+            .arg(directory.path())
+            .arg(nodes.to_string())
+            .output()
+            .unwrap();
+        match script.status.code() {
+            Some(0) => Some(Cluster { directory }),
+            Some(3) => {
+                let said = String::from_utf8_lossy(&script.stderr);
+                println!("SKIPPED: campaigns on Slurm: {}", said.trim().trim_start_matches("slurm.sh: "));
+                None
+            }
+            _ => panic!("{}", String::from_utf8_lossy(&script.stderr)),
+        }
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.directory.path().join("slurm.conf")
+    }
+
+    fn kill(&self, node: &str) {
+        let status = Command::new(Self::script())
+            .arg("kill-node")
+            .arg(self.directory.path())
+            .arg(node)
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = Command::new(Self::script()).arg("stop").arg(self.directory.path()).status();
+    }
+}
+
+#[test]
+fn on_slurm_five_hundred_runs_are_complete_though_a_node_is_killed() {
+    let Some(cluster) = Cluster::start(4) else { return };
+    let locks: Vec<String> = (0..10).map(|lock| format!("'l{lock}'")).collect();
+    let text = format!(
+        "name = 'tiny'\nlocks = [{}]\nbaseline = 'l0'\ntimeout = 20.0\nlevels.threads = [1, 2, 3, 4, 5]\nrounds = 10\n{}",
+        locks.join(", "),
+        application("x", "sleep 0.02; echo ops=1{threads}{round}", "")
+    );
+    let campaign = Campaign::new(&text);
+    let mut command = campaign.command();
+    command
+        .args(["--on", "slurm", "--jobs", "4", "--every", "0.2"])
+        .env("SLURM_CONF", cluster.configuration());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(240);
+    let recorded = || {
+        Store::read(&database(&campaign.out())).and_then(|store| store.runs()).map_or(0, |runs| runs.len())
+    };
+    while recorded() < 100 && child.try_wait().unwrap().is_none() && Instant::now() < limit {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!((100..400).contains(&recorded()), "{} runs", recorded());
+    cluster.kill("n2");
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > limit {
+            let _ = child.kill();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let runs = campaign.runs();
+    assert_eq!(runs.len(), 500, "{said}");
+    assert!(runs.iter().all(|run| run.outcome == Outcome::Ok));
+    let hosts: std::collections::BTreeSet<&str> =
+        runs.iter().map(|run| run.surroundings.host.as_str()).collect();
+    assert_eq!(hosts.into_iter().collect::<Vec<_>>(), ["n1", "n2", "n3", "n4"]);
+    // The runs of one round of a cell, which are compared, are of one node, but for the unit that the killed node had.
+    let mut split = 0;
+    for unit in runs.chunk_by(|a, b| a.key.threads == b.key.threads) {
+        for round in 0..10 {
+            let mut of_round: Vec<&str> = unit
+                .iter()
+                .filter(|run| run.key.round == round)
+                .map(|run| run.surroundings.host.as_str())
+                .collect();
+            of_round.sort_unstable();
+            of_round.dedup();
+            split += usize::from(of_round.len() > 1);
+        }
+    }
+    assert!(split <= 1, "{split} units are of several nodes");
+}
+
+#[test]
+fn the_campaigns_that_ship_are_understood() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns");
+    for name in ["debian", "micro", "sim"] {
+        for quick in [&[][..], &["--quick"]] {
+            let file = directory.join(format!("{name}.toml"));
+            let (status, stdout, stderr) =
+                output(lockwork().args(["study", "run", "--dry-run"]).args(quick).arg(file));
+            assert_eq!(status, Some(0), "{name}: {stderr}");
+            assert!(stdout.contains(" rounds"), "{stdout}");
+        }
+    }
+}
+
+#[test]
+fn a_simulated_campaign_runs_through_the_same_door() {
+    let campaign = Campaign::new(
+        "name = 'tiny'\nlocks = ['futex', 'mcs-spin']\nbaseline = 'futex'\nrounds = 2\n
+        [[application]]\nname = 'micro-i-20'\nof = 'micro'\nmachine = 'i-20'\ninterposed = false
+        levels.machine = [{ nodes = 1, threads = 2 }, { nodes = 2, threads = 4 }]
+        command = ['{lockwork}', 'sim', '--machine', 'i-20', '--threads', '{threads}', '--locks', '{lock}', '--seeds', '1',
+            '--first-seed', '{seed}', '--time', '0.05', '--no-report', '--json']
+        metrics.throughput = '\"throughput\":\\s*([\\d.e+]+)'\n",
+    );
+    let (status, stdout, stderr) = campaign.run();
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    let studies = Study::of_records(&campaign.runs());
+    assert_eq!((studies[0].machine.as_str(), studies[0].applications[0].as_str()), ("i-20", "micro"));
+    let (runs, again) = (campaign.runs(), output(campaign.command().args(["--forget", "micro-i-20"])));
+    assert_eq!(again.0, Some(0), "{}", again.2);
+    for (first, second) in runs.iter().zip(campaign.runs()) {
+        assert_eq!(first.throughput, second.throughput, "a seed determines a run: {:?}", first.key);
+    }
+}

@@ -1,0 +1,173 @@
+//! Flat combining: a thread that finds the delegate busy leaves its request at a line of its own; the thread that has the
+//! delegate looks over all lines, several times, and runs what it finds.
+//!
+//! Danny Hendler, Itai Incze, Nir Shavit and Moran Tzafrir, "Flat combining and the synchronization-parallelism tradeoff",
+//! SPAA 2010, section 2. Deviations: the publication list is an array of lines by the numbers of threads ([`lines`](super::lines)),
+//! so that no record is enlisted, aged or removed; a thread that finds the delegate free runs its section without publishing it;
+//! a combiner stops after [`PASSES`] passes at the latest; requesters that have waited for a context switch's time sleep, and a
+//! combiner that leaves wakes one of those that it has not served.
+//!
+//! Properties: no order among requesters, but each pass serves everybody; 16 bytes a delegate, and 64 for each thread that ever
+//! found it busy, in pages of 512. Uncontended, one compare-and-swap; no atomic operation on shared memory for a request that
+//! another thread serves.
+//!
+//! # State
+//!
+//! | busy | meaning                                   |
+//! |------|-------------------------------------------|
+//! | 0    | idle; requests may be open for a moment   |
+//! | 1    | one thread combines                       |
+//!
+//! # Invariants
+//!
+//! - I1: sections are run by the thread that moved `busy` to 1, before it moves it back.
+//! - I2: a requester waits until its section has run, or it combines: then it takes its request back, if that is still open.
+//!
+//! # Ordering
+//!
+//! - E1: the store of 0 to `busy` (Release) → the compare-and-swap to 1 (Acquire): all sections run so far.
+//! - Requests and answers: those of [`lines`](super::lines). Sleep against the end of combining: L5 there.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use lockwork_platform::{AtomicCell, Platform};
+
+use super::lines::{Lines, Outcome, Parked};
+use super::{COMBINED, Delegate, Section, known_by};
+use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
+use crate::wait::{Patience, Wait};
+
+/// What is known of it.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "fc",
+    kind: Kind::Delegate,
+    capabilities: Capabilities::COMBINER,
+    family: Family::Combining,
+    order: Order::LongTerm,
+    order_note: "every pass over the lines serves everybody who has a request there",
+    bytes: 16,
+    bytes_per_waiter: 64,
+    timed: Timed::GivesUp("while its section has not begun"),
+    proofs: &[Proof::of(file!()), Proof { source: "delegation/lines.rs", by: &["fc"] }],
+    citation: Citation {
+        key: "hendler10",
+        text: "Hendler, Incze, Shavit, Tzafrir: Flat combining and the synchronization-parallelism tradeoff. SPAA 2010",
+    },
+    summary: "the thread that finds it free looks over the requests of all others, and runs them",
+    properties: "no atomic operation for a request that another thread serves; the combiner reads every line in each pass",
+    deviations: "an array of lines instead of a list of records; uncontended sections are not published; bounded passes; sleepers",
+    avoid: "many threads that seldom come: their lines are read all the same",
+    ..Descriptor::MUTEX
+};
+
+/// Passes over the lines that a combiner makes at most.
+const PASSES: u32 = 8;
+
+/// The flat-combining delegate.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Fc<P: Platform> {
+    /// Written by those who find it 0, and by the combiner.
+    busy: P::U32,
+    /// Sleepers. Read by a combiner that has left.
+    parked: Parked<P>,
+    lines: Lines<P>,
+}
+
+impl<P: Platform> Fc<P> {
+    #[inline(always)]
+    fn begin(&self) -> bool {
+        // ORDER: E1.
+        self.busy.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    /// Runs what others have requested, and ends to combine.
+    #[inline(always)]
+    fn combine(&self) {
+        if self.lines.is_used() {
+            self.look_over();
+        }
+        self.busy.store(0, Release); // ORDER: E1.
+        self.parked.nominate(&self.lines);
+    }
+
+    fn look_over(&self) {
+        let mut left = COMBINED;
+        for _ in 0..PASSES {
+            let mut served = 0;
+            // SAFETY: I1.
+            self.lines.each(|line| served += u32::from(unsafe { line.serve() }));
+            left = left.saturating_sub(served);
+            if served == 0 || left == 0 {
+                return;
+            }
+        }
+    }
+
+    #[cold]
+    unsafe fn request(&self, section: Section) {
+        let Some(line) = self.lines.own() else {
+            // SAFETY: the caller's contract.
+            return unsafe { self.run_alone(section) };
+        };
+        // SAFETY: the calling thread's, which waits below.
+        unsafe { line.request(section, 0) };
+        let is_busy = || self.busy.load(Relaxed) != 0;
+        let begin = || self.begin().then_some(());
+        let outcome = Wait::run::<P, _>(known_by(self), None, |_| self.parked.wait(line, 0, is_busy, begin));
+        match outcome {
+            Outcome::Served => {}
+            Outcome::Begun(()) => {
+                // SAFETY: I1, I2: nobody has run it, and nobody will.
+                unsafe { section.run() };
+                self.combine();
+            }
+            Outcome::BegunServed(()) => self.combine(),
+        }
+    }
+
+    /// By a thread that has no line.
+    unsafe fn run_alone(&self, section: Section) {
+        let mut patience = Patience::new::<P>();
+        while !self.begin() {
+            patience.pause::<P>();
+        }
+        // SAFETY: I1.
+        unsafe { section.run() };
+        self.combine();
+    }
+}
+
+// SAFETY: I1, I2: one thread at a time runs sections, each once; E1 and the lines' edges order them and their requesters.
+unsafe impl<P: Platform> Delegate<P> for Fc<P> {
+    fn new() -> Self {
+        Self { busy: P::U32::new(0), parked: Parked::none(), lines: Lines::none() }
+    }
+
+    unsafe fn execute(&self, section: Section) {
+        // SAFETY: the caller's contract.
+        if !unsafe { self.try_execute(section) } {
+            // SAFETY: as above.
+            unsafe { self.request(section) };
+        }
+    }
+
+    unsafe fn try_execute(&self, section: Section) -> bool {
+        if self.busy.load(Relaxed) != 0 || !self.begin() {
+            return false;
+        }
+        // SAFETY: I1: this thread combines, and nobody has run the section.
+        unsafe { section.run() };
+        self.combine();
+        true
+    }
+
+    fn is_busy(&self) -> bool {
+        self.busy.load(Relaxed) != 0
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.lines.dispose() };
+    }
+}

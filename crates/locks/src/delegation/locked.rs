@@ -1,0 +1,85 @@
+//! Any lock as a delegate: the requester runs its section itself, with the lock held.
+//!
+//! What delegation is measured against: the same closures, run in place.
+
+use core::marker::PhantomData;
+
+use lockwork_platform::Platform;
+
+use super::{Delegate, Section, lock_inside};
+use crate::api::{Held, RawLock, Token};
+use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Timed};
+
+/// What is known of it.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "locked",
+    kind: Kind::Delegate,
+    capabilities: Capabilities { interposable: false, ..Capabilities::LOCK },
+    family: Family::Combining,
+    order: Order::OfInner,
+    timed: Timed::GivesUp("while its section has not begun"),
+    citation: Citation { key: "", text: "folklore" },
+    summary: "the requester runs its section itself, with the lock inside held",
+    properties: "what the others are measured against: the same closures, run in place",
+    avoid: "sections that touch much shared data, under contention: the data travels to every requester",
+    ..Descriptor::MUTEX
+};
+
+/// The lock `L`, held around each section.
+#[derive(Debug)]
+pub struct Locked<P, L> {
+    lock: L,
+    platform: PhantomData<P>,
+}
+
+impl<P, L> Locked<P, L> {
+    /// Sections under `lock`, which is free.
+    #[must_use]
+    pub fn over(lock: L) -> Self {
+        Self { lock, platform: PhantomData }
+    }
+}
+
+// SAFETY: the lock's guarantees.
+unsafe impl<P: Platform, L: RawLock<P>> Delegate<P> for Locked<P, L> {
+    fn new() -> Self {
+        Self { lock: L::new(), platform: PhantomData }
+    }
+
+    unsafe fn execute(&self, section: Section) {
+        let token = lock_inside(&self.lock);
+        // SAFETY: with the lock held no other section runs, and the caller waits for this one.
+        unsafe { section.run() };
+        // SAFETY: the token of the acquisition above.
+        unsafe { self.lock.unlock(token) };
+    }
+
+    unsafe fn try_execute(&self, section: Section) -> bool {
+        let Some(token) = self.lock.try_lock() else { return false };
+        // SAFETY: as in `execute`.
+        unsafe { section.run() };
+        // SAFETY: the token of the acquisition above.
+        unsafe { self.lock.unlock(token) };
+        true
+    }
+
+    fn acquire(&self) -> Option<Held> {
+        Some(Held(lock_inside(&self.lock).into_word()))
+    }
+
+    unsafe fn release(&self, held: Held) {
+        // SAFETY: the caller's contract: the word of a token of this lock.
+        let token = unsafe { L::Token::from_word(held.0) };
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.unlock(token) };
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.dispose() };
+    }
+
+    fn is_busy(&self) -> bool {
+        self.lock.is_locked()
+    }
+}

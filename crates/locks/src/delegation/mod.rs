@@ -1,0 +1,168 @@
+//! Delegation: a thread hands its critical section to the lock, and some thread runs it.
+//!
+//! A section is a function and a pointer ([`Section`]). A [`Delegate`] runs every section that it is given exactly once, one
+//! at a time, and [`Delegate::execute`] returns to the requester when its section has run. Combiners have no thread of their
+//! own: one of the requesters, the combiner, runs the sections of the others while it has the data in its cache.
+//!
+//! Servers ([`served`]) have threads of their own for that, and [`sanl`] decides between the two and running in place.
+//!
+//! # What a section may do
+//!
+//! It runs in the thread that happens to combine: thread-local state, `errno` and the thread's id are that thread's. It must
+//! not unwind (a typed layer above catches a panic and carries it to the requester), and must not request a section of the
+//! same delegate, which would wait for itself.
+
+pub mod cc_synch;
+pub mod condition;
+pub mod dsm_synch;
+pub mod fc;
+pub mod ffwd;
+pub mod h_synch;
+mod lines;
+pub mod locked;
+pub mod oyama;
+pub mod posts;
+pub mod rcl;
+mod request;
+pub mod sanl;
+pub mod served;
+
+use core::ptr;
+
+use lockwork_platform::Platform;
+
+pub use self::served::{Measures, Seat, Server};
+use crate::api::{Held, RawLock};
+use crate::knobs::Knobs;
+use crate::wait::{WAITING_ON_DELEGATE, Wait, endless};
+
+/// A critical section: a function and what it works on.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    run: unsafe fn(*mut ()),
+    data: *mut (),
+}
+
+// SAFETY: the contract of `Section::new`: the function may be called in any thread.
+unsafe impl Send for Section {}
+
+impl Section {
+    /// A section that calls `run` with `data`.
+    ///
+    /// # Safety
+    ///
+    /// `run(data)` may be called once, in any thread, and does not unwind.
+    #[must_use]
+    pub unsafe fn new(run: unsafe fn(*mut ()), data: *mut ()) -> Self {
+        Self { run, data }
+    }
+
+    /// Runs the section.
+    ///
+    /// # Safety
+    ///
+    /// It has not been run yet, no other section of the delegate is running, and its requester waits for it.
+    #[inline(always)]
+    pub unsafe fn run(self) {
+        // SAFETY: the contracts of `new` and of this function.
+        unsafe { (self.run)(self.data) };
+    }
+}
+
+/// A lock that runs critical sections on behalf of the threads that request them. All-zero memory is an idle delegate.
+///
+/// # Safety
+///
+/// Implementations run each section once and one at a time, before `execute` returns to its requester; everything in a section
+/// happens before everything in the sections that run after it, and before its requester goes on.
+pub unsafe trait Delegate<P: Platform>: Send + Sync {
+    /// An idle delegate.
+    fn new() -> Self
+    where
+        Self: Sized;
+
+    /// Runs `section`, in this thread or another, and returns when it has run.
+    ///
+    /// # Safety
+    ///
+    /// What `section` points to stays valid until this returns.
+    unsafe fn execute(&self, section: Section);
+
+    /// Runs `section` in this thread, if no section runs and none waits to be run. `false`: it has not been run, and at
+    /// some instant during the call another thread was executing, in [`Delegate::execute`] or here.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Delegate::execute`].
+    unsafe fn try_execute(&self, section: Section) -> bool;
+
+    /// [`Delegate::execute`] by a thread that runs a section of another delegate. It may be the only thread that can run
+    /// sections for others, so that it must not leave this one to somebody who waits for that.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Delegate::execute`].
+    unsafe fn execute_nested(&self, section: Section) {
+        // SAFETY: the caller's contract.
+        unsafe { self.execute(section) };
+    }
+
+    /// Excludes all sections until [`Delegate::release`], if the delegate can be held like a lock.
+    #[must_use = "the word is needed to release"]
+    fn acquire(&self) -> Option<Held> {
+        None
+    }
+
+    /// Ends what [`Delegate::acquire`] began.
+    ///
+    /// # Safety
+    ///
+    /// `held` came from an acquisition of this delegate, and has not been used for a release.
+    unsafe fn release(&self, held: Held) {
+        let _ = held;
+    }
+
+    /// Whether a section runs or waits to be run, at some instant during the call.
+    fn is_busy(&self) -> bool;
+
+    /// Where its server belongs, if it is one that needs a server.
+    fn seat(&self) -> Option<Seat<'_, P>> {
+        None
+    }
+
+    /// Takes the knobs that were given for the delegate, before its first use.
+    fn configure(&self, knobs: &Knobs) {
+        let _ = knobs;
+    }
+
+    /// Gives back the memory that the delegate keeps outside of itself; it then is as new.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the delegate.
+    unsafe fn dispose(&self) {}
+}
+
+/// Sections that a combiner runs before it hands the role over, so that no requester serves the others for ever. The
+/// bound `h` of Fatourou and Kallimanis, PPoPP 2012, who choose a multiple of the number of threads.
+pub const COMBINED: u32 = 128;
+
+/// Acquires a lock that a delegate is made of: nobody takes the waiting thread for a waiter of a lock of the program.
+#[inline(always)]
+pub(crate) fn lock_inside<P: Platform, L: RawLock<P>>(lock: &L) -> L::Token {
+    match lock.lock_fast() {
+        Some(token) => token,
+        None => lock_inside_slow(lock),
+    }
+}
+
+#[cold]
+fn lock_inside_slow<P: Platform, L: RawLock<P>>(lock: &L) -> L::Token {
+    endless(Wait::run::<P, _>(known_by(lock), None, |wait| lock.lock_slow(wait)))
+}
+
+/// What the waiters of a delegate, or of a lock inside of one, are known by.
+#[inline(always)]
+fn known_by<T>(this: &T) -> usize {
+    ptr::from_ref(this).addr() | WAITING_ON_DELEGATE
+}

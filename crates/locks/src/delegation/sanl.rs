@@ -1,0 +1,456 @@
+//! SANL: sections run in place under a lock while there is little contention; by a vote of the threads, one of them serves the
+//! others.
+//!
+//! Mingzhe Zhang, Haibo Chen, Luwei Cheng, Francis C. M. Lau and Cho-Li Wang, "Scalable adaptive NUMA-aware lock", IEEE TPDS
+//! 28(6), 2017, algorithms 1 to 3. Deviations: the lines of requests follow the threads that exist ([`lines`](super::lines))
+//! instead of 256 for each CPU; a thread profiles one section in [`SAMPLE`], in fixed-point arithmetic; a lock that one
+//! thread uses stays in place; a requester that has found nobody serving for some time joins the queue of the lock, so that it
+//! is not passed for ever by threads in place; requesters sleep after a while, and a server that ends wakes one; the tolerance
+//! of low request density (L_s) is a linear function of the contention, and not fitted.
+//!
+//! Three delegates: `sanl` has the paper's limits and no NUMA policy; `sanl-numa` has its serving-first policy (remote threads
+//! with much contention wait for a server of their node, and one of each node queues to become that); `sanl-plus` waits less
+//! before a requester serves, and serves on through pauses in the requests.
+//!
+//! Properties: FIFO in place; delegated, each round of a server serves everybody. 48 bytes a delegate, and 64 for each thread.
+//!
+//! # State
+//!
+//! | word      | meaning                                                                    |
+//! |-----------|----------------------------------------------------------------------------|
+//! | `lock`    | held by a thread that runs its section in place, or by one that serves      |
+//! | `server`  | 0, or 1 + the node of the thread that serves                               |
+//! | `votes`   | threads that vote for delegation                                           |
+//! | `members` | threads that have a line                                                   |
+//! | `parked`  | requesters that sleep                                                      |
+//!
+//! # Invariants
+//!
+//! - I1: sections are run by the holder of `lock`. `server` is written by it only.
+//! - I2: a requester waits until its section has run, or it holds the lock: then it takes its request back, if still open.
+//! - I3: the votes decide how a thread goes about it, and nothing else: threads may disagree.
+//!
+//! # Ordering
+//!
+//! - E1: `lock` orders all sections. Requests and answers: the lines' edges. Sleep against the end of serving: L5 there, with
+//!   `server` for what excludes executors.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+
+use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Platform};
+
+use super::lines::{Line, Lines, Outcome, Own, Parked};
+use super::{Delegate, Section, known_by, lock_inside};
+use crate::api::{Held, RawLock, Token as _};
+use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
+use crate::knobs::{self, Knobs};
+use crate::queue::mcs::Mcs;
+use crate::wait::{Patience, SpinThenPark, Wait};
+
+/// What is known of it.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "sanl",
+    kind: Kind::Delegate,
+    capabilities: Capabilities { guard: true, ..Capabilities::COMBINER },
+    family: Family::Adaptive,
+    order: Order::OfMode,
+    order_note: "FIFO in place; delegated, each round serves everybody",
+    bytes: 48,
+    bytes_per_waiter: 64,
+    timed: Timed::GivesUp("while its section has not begun"),
+    knobs: knobs::ADAPTIVE,
+    proofs: &[Proof { source: file!(), by: &["sanl", "sanl, delegating"] }],
+    citation: Citation {
+        key: "zhang17",
+        text: "Zhang, Chen, Cheng, Lau, Wang: Scalable adaptive NUMA-aware lock. IEEE TPDS 2017",
+    },
+    summary: "in place under mcs-stp, or served by one of the threads: each votes by how much of its time the lock takes",
+    properties: "near mcs-stp while there is little contention; near flat combining while there is much",
+    deviations: "lines follow the threads; one section in 16 is profiled; sleepers; a starved requester queues for the lock",
+    avoid: "contention that comes and goes within some dozens of sections: votes follow slowly",
+    ..Descriptor::MUTEX
+};
+
+/// With the serving-first NUMA policy.
+pub const NUMA: Descriptor = Descriptor {
+    name: "sanl-numa",
+    order_note: "FIFO in place; delegated, by node, and each node gets a server in turn",
+    proofs: &[],
+    summary: "sanl, where threads far from the server wait for one of their node while there is much contention",
+    avoid: "machines with one node, on which it is sanl",
+    ..DESCRIPTOR
+};
+
+/// With shorter waits.
+pub const PLUS: Descriptor = Descriptor {
+    name: "sanl-plus",
+    proofs: &[],
+    summary: "sanl, where a requester that nobody serves becomes the server sooner, and a server stays through short pauses",
+    deviations: "sanl's, and its limits: a requester tries to serve after 100 pauses; a server stays for 8 empty rounds more",
+    ..DESCRIPTOR
+};
+
+/// As published, without a NUMA policy.
+pub const PUBLISHED: u8 = 0;
+/// With the serving-first NUMA policy.
+pub const BY_NODE: u8 = 1;
+/// With shorter waits.
+pub const SOONER: u8 = 2;
+
+/// A thread profiles one section in this many.
+const SAMPLE: u64 = 16;
+/// Profiles that must speak for a change of a thread's vote.
+const BOUNDARY: u64 = 4;
+/// Rounds that a server makes at most (T_s).
+const SERVE: u32 = 100;
+/// Times that a requester finds nobody serving, and the lock taken, before it queues for the lock.
+const ATTEMPTS: u32 = 64;
+/// The share of a thread's time with the lock, in percent, from which on remote threads wait for a server of their node (θ_f).
+const RESTRICTED: u64 = 56;
+
+/// Whether threads vote. For models, which have no time, and for measurements of one mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// They do.
+    Voted,
+    /// All sections are delegated.
+    Delegated,
+    /// Those of threads with odd numbers are delegated, the others run in place.
+    Mixed,
+}
+
+/// The SANL delegate.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Sanl<P: Platform, const KIND: u8 = PUBLISHED> {
+    lock: Mcs<P, SpinThenPark>,
+    /// Written by a holder of the lock that begins or ends to serve.
+    server: P::U32,
+    parked: Parked<P>,
+    votes: P::U32,
+    members: P::U32,
+    /// One bit for each node that has a thread in the lock's queue to become the server of that node.
+    nominated: P::U32,
+    /// Knobs; 0 = the default.
+    serve: P::U32,
+    /// The knob plus one.
+    wait: P::U32,
+    /// In percent; above 100, a [`Mode`].
+    contention: P::U32,
+    lines: Lines<P>,
+}
+
+const CONTENTION: u32 = 17;
+const ALL_DELEGATE: u32 = 101;
+const ODD_DELEGATE: u32 = 102;
+
+type Token<P> = <Mcs<P, SpinThenPark> as RawLock<P>>::Token;
+
+/// What a thread knows of its own use of a lock: the packed form is in its line.
+#[derive(Clone, Copy, Default)]
+struct Profile {
+    /// When the last profiled section began, in ns.
+    begin: u64,
+    /// How long it took, from the request to the end.
+    spent: u64,
+    /// The share of the thread's time that it spends with the lock, of 1,024.
+    share: u64,
+    /// Sections since the last profile.
+    count: u64,
+    /// Profiles that speak for another vote, less those that do not.
+    against: u64,
+    /// Whether the thread votes for delegation.
+    vote: bool,
+    /// Whether the thread is counted.
+    member: bool,
+}
+
+impl Profile {
+    fn of(own: Own) -> Self {
+        let packed = own[2];
+        let field = |from: u32, bits: u32| packed >> from & ((1 << bits) - 1);
+        Self {
+            begin: own[0],
+            spent: own[1],
+            share: field(0, 16),
+            count: field(16, 8),
+            against: field(24, 8),
+            vote: field(32, 1) != 0,
+            member: field(33, 1) != 0,
+        }
+    }
+
+    fn packed(self) -> Own {
+        let flags = u64::from(self.vote) << 32 | u64::from(self.member) << 33;
+        [self.begin, self.spent, self.share | self.count << 16 | self.against << 24 | flags]
+    }
+}
+
+impl<P: Platform, const KIND: u8> Sanl<P, KIND> {
+    /// A delegate in a fixed mode, whose requesters try to serve at once.
+    #[must_use]
+    pub fn in_mode(mode: Mode) -> Self {
+        let delegate = <Self as Delegate<P>>::new();
+        let contention = match mode {
+            Mode::Voted => 0,
+            Mode::Delegated => ALL_DELEGATE,
+            Mode::Mixed => ODD_DELEGATE,
+        };
+        // ORDER: nobody uses it yet.
+        delegate.contention.store(contention, Relaxed);
+        delegate.wait.store(1, Relaxed);
+        delegate
+    }
+
+    /// Brings the profile up to date before a section, and says whether to delegate it.
+    #[inline(always)]
+    fn begin(&self, profile: &mut Profile) -> bool {
+        if !profile.member {
+            profile.member = true;
+            self.members.fetch_add(1, Relaxed); // ORDER: an estimate, as all that the vote goes by.
+        }
+        profile.count = (profile.count + 1) % SAMPLE;
+        if profile.count <= 1 {
+            self.measure(profile);
+        }
+        match self.contention.load(Relaxed) {
+            ALL_DELEGATE => true,
+            ODD_DELEGATE => P::thread_id() % 2 == 1,
+            _ => {
+                let members = self.members.load(Relaxed);
+                members > 1 && self.votes.load(Relaxed).saturating_mul(2) > members
+            }
+        }
+    }
+
+    /// The first of two sections in a row is timed; at the second its share of the time in between is known.
+    #[inline(never)]
+    fn measure(&self, profile: &mut Profile) {
+        let now = P::now(Clock::Monotonic);
+        if profile.count == 0 {
+            profile.begin = now;
+            profile.spent = 0;
+            return;
+        }
+        let between = now.saturating_sub(profile.begin);
+        if between > 0 && profile.spent > 0 {
+            let share = (profile.spent.saturating_mul(1024) / between).min(1024);
+            profile.share = u64::midpoint(profile.share, share);
+            self.vote(profile);
+        }
+    }
+
+    /// The paper's algorithm 1.
+    fn vote(&self, profile: &mut Profile) {
+        let percent = match self.contention.load(Relaxed) {
+            0 => CONTENTION,
+            percent => percent,
+        };
+        let wants = profile.share * 100 >= u64::from(percent) * 1024;
+        if wants == profile.vote {
+            profile.against = profile.against.saturating_sub(1);
+            return;
+        }
+        profile.against += 1;
+        if profile.against > BOUNDARY {
+            profile.against = 0;
+            profile.vote = wants;
+            if wants {
+                self.votes.fetch_add(1, Relaxed);
+            } else {
+                self.votes.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn run_in_place(&self, section: Section) {
+        let token = lock_inside(&self.lock);
+        // SAFETY: I1.
+        unsafe { section.run() };
+        // SAFETY: acquired above.
+        unsafe { self.lock.unlock(token) };
+    }
+
+    /// The paper's algorithm 3.
+    #[cold]
+    unsafe fn delegate(&self, section: Section, line: &Line<P>, share: u64) {
+        if let Some(token) = self.lock.try_lock() {
+            // SAFETY: I1.
+            unsafe { section.run() };
+            return self.serve(token, share);
+        }
+        let outcome = Wait::run::<P, _>(known_by(self), None, |_| {
+            if let Some(token) = self.nominated(share) {
+                return Outcome::Begun(token);
+            }
+            // SAFETY: the calling thread's, which waits.
+            unsafe { line.request(section, 0) };
+            self.wait(line)
+        });
+        match outcome {
+            Outcome::Served => {}
+            Outcome::Begun(token) => {
+                // SAFETY: I1, I2: nobody has run it, and nobody will.
+                unsafe { section.run() };
+                self.serve(token, share);
+            }
+            Outcome::BegunServed(token) => self.serve(token, share),
+        }
+    }
+
+    fn wait(&self, line: &Line<P>) -> Outcome<Token<P>> {
+        let patience = match self.wait.load(Relaxed) {
+            0 if KIND == SOONER => 100,
+            0 => 10_000,
+            given => given - 1,
+        };
+        let attempts = Cell::new(0);
+        let is_served = || self.server.load(Relaxed) != 0;
+        let begin = || {
+            attempts.set(attempts.get() + 1);
+            self.lock.try_lock().or_else(|| (attempts.get() > ATTEMPTS).then(|| lock_inside(&self.lock)))
+        };
+        self.parked.wait(line, patience, is_served, begin)
+    }
+
+    /// Under much contention, a thread of another node than the server's waits before it leaves a request: until the server is of
+    /// its node, or gone, or the wait was long. Then one thread of the node queues for the lock, which this returns.
+    fn nominated(&self, share: u64) -> Option<Token<P>> {
+        if KIND != BY_NODE || P::nodes() < 2 || share * 100 < RESTRICTED * 1024 {
+            return None;
+        }
+        let node = P::node() as u32 % 31;
+        let mut left = match self.wait.load(Relaxed) {
+            0 => 10_000,
+            given => given - 1,
+        };
+        let mut patience = Patience::new::<P>();
+        loop {
+            let server = self.server.load(Relaxed);
+            if server == 0 || server == node + 1 {
+                return None;
+            }
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(patience.pause_within::<P>(left));
+        }
+        let bit = 1 << node;
+        if self.nominated.fetch_or(bit, Relaxed) & bit != 0 {
+            return None;
+        }
+        let token = lock_inside(&self.lock);
+        self.nominated.fetch_and(!bit, Relaxed);
+        Some(token)
+    }
+
+    /// The paper's algorithm 2: runs what others request, and releases the lock.
+    fn serve(&self, token: Token<P>, share: u64) {
+        let rounds = match self.serve.load(Relaxed) {
+            0 => SERVE,
+            given => given,
+        };
+        // L_s: the more of its time the thread spends here, the longer it pays to stay.
+        let patient = (share / 256) as u32 + if KIND == SOONER { 8 } else { 0 };
+        let mut low: u32 = 0;
+        let node = if KIND == BY_NODE { P::node() as u32 % 31 } else { 0 };
+        self.server.store(1 + node, Relaxed); // ORDER: a hint; and L5, at its end.
+        for _ in 0..rounds {
+            let mut served = false;
+            // SAFETY: I1.
+            self.lines.each(|line| served |= unsafe { line.serve() });
+            low = if served { low.saturating_sub(1) } else { low + 1 };
+            if low > patient {
+                break;
+            }
+            if !served {
+                P::pause_n(1);
+            }
+        }
+        self.server.store(0, Relaxed); // ORDER: L5.
+        // SAFETY: the caller's.
+        unsafe { self.lock.unlock(token) };
+        self.parked.nominate(&self.lines);
+    }
+}
+
+// SAFETY: I1, I2: the holder of the lock runs sections, each once; the lock and the lines' edges order them and their requesters.
+unsafe impl<P: Platform, const KIND: u8> Delegate<P> for Sanl<P, KIND> {
+    fn new() -> Self {
+        let zero = || P::U32::new(0);
+        Self {
+            lock: Mcs::new(),
+            server: zero(),
+            parked: Parked::none(),
+            votes: zero(),
+            members: zero(),
+            nominated: zero(),
+            serve: zero(),
+            wait: zero(),
+            contention: zero(),
+            lines: Lines::none(),
+        }
+    }
+
+    fn configure(&self, knobs: &Knobs) {
+        // ORDER: before the first use.
+        self.serve.store(knobs.serve.unwrap_or(0), Relaxed);
+        self.wait.store(knobs.wait.map_or(0, |wait| wait + 1), Relaxed);
+        self.contention.store(knobs.contention.unwrap_or(0), Relaxed);
+    }
+
+    unsafe fn execute(&self, section: Section) {
+        let Some(line) = self.lines.own() else {
+            // SAFETY: the caller's contract.
+            return unsafe { self.run_in_place(section) };
+        };
+        // SAFETY: the calling thread's.
+        let mut profile = Profile::of(unsafe { line.own.get() });
+        if self.begin(&mut profile) {
+            // SAFETY: the caller's contract.
+            unsafe { self.delegate(section, line, profile.share) };
+        } else {
+            // SAFETY: as above.
+            unsafe { self.run_in_place(section) };
+        }
+        if profile.count == 0 && profile.begin != 0 {
+            profile.spent = P::now(Clock::Monotonic).saturating_sub(profile.begin).max(1);
+        }
+        // SAFETY: the calling thread's.
+        unsafe { line.own.set(profile.packed()) };
+    }
+
+    unsafe fn try_execute(&self, section: Section) -> bool {
+        let Some(token) = self.lock.try_lock() else { return false };
+        // SAFETY: I1.
+        unsafe { section.run() };
+        // SAFETY: acquired above.
+        unsafe { self.lock.unlock(token) };
+        true
+    }
+
+    fn acquire(&self) -> Option<Held> {
+        Some(Held(lock_inside(&self.lock).into_word()))
+    }
+
+    unsafe fn release(&self, held: Held) {
+        // SAFETY: the caller's contract: the word of a token of this lock.
+        let token = unsafe { Token::<P>::from_word(held.0) };
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.unlock(token) };
+    }
+
+    fn is_busy(&self) -> bool {
+        self.lock.is_locked()
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.lines.dispose() };
+        // The lines remember who is counted.
+        self.votes.store(0, Relaxed);
+        self.members.store(0, Relaxed);
+    }
+}

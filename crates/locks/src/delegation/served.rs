@@ -1,0 +1,436 @@
+//! Servers: threads of their own that run the sections of the delegates given to them. `rcl` and `ffwd` differ in when they
+//! answer, and in what becomes of a section that blocks.
+//!
+//! A server is a list of lines ([`lines`](super::lines)) and a turn: the thread that has it scans the lines and runs what
+//! it finds. The library above starts the thread, by [`Server::serve`], and says how another one is had.
+//!
+//! # State
+//!
+//! | state     | meaning                                                        | who moves it there       |
+//! |-----------|----------------------------------------------------------------|--------------------------|
+//! | `STOPPED` | no thread serves: requesters run their sections in place       | `stop`, `after_fork`     |
+//! | `AWAKE`   | a thread scans, or is about to                                 | `start`, a requester     |
+//! | `ASLEEP`  | the thread found nothing for a while; it sleeps, or is about to | the thread               |
+//!
+//! # Invariants
+//!
+//! - I1: a section is run by a thread that holds its delegate's `lock` and has taken the request, or whose request it is.
+//!   So there may be several servicing threads, and requesters that do without.
+//! - I2: a thread whose number is not `turn` any more serves nobody once its section has ended: another one has relieved it.
+//! - I3: a request that is left while the server falls asleep, or stops, is seen by the server, which looks once more, or its
+//!   requester sees that, and wakes the server or runs the section itself. A barrier on both sides, of which the requester's
+//!   costs nothing.
+//! - I4: a requester that sleeps looks at the server now and then. If nobody has begun its section, and the server
+//!   has not run any since the last look, a section blocks (or the server has no CPU): the requester has another thread take the
+//!   turn, or, where there is none, takes its request back and runs the section itself. No thread has to watch.
+//!
+//! # Ordering
+//!
+//! - E1: the delegate's lock orders its sections. The lines' edges order requester and executor.
+
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use lockwork_platform::{AtomicCell, AtomicInt, FutexCell, Platform};
+
+use super::lines::{Line, Lines};
+use super::{Delegate, Section, known_by, lock_inside};
+use crate::api::{Held, RawLock};
+use crate::blocking::futex::FutexLock;
+use crate::knobs::Knobs;
+use crate::wait::{Patience, Wait};
+
+const STOPPED: u32 = 0;
+const AWAKE: u32 = 1;
+const ASLEEP: u32 = 2;
+
+/// How long a requester sleeps before it looks whether its server makes progress: a few time slices.
+const LOOK_NS: u64 = 5_000_000;
+
+/// Budgets of spinning that a server looks for requests before it sleeps.
+const IDLE_BUDGETS: u32 = 4;
+
+/// How a server works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Answers at once; another thread takes over when a section blocks.
+    Rcl,
+    /// Answers the requests of a page of lines together. There is one thread: requesters run their sections themselves while
+    /// it is held up.
+    Ffwd,
+}
+
+/// How a server gets another servicing thread, which is to call [`Server::serve`] with this turn. `false`: it does not.
+pub type Hire<P> = fn(server: &'static Server<P>, turn: u32) -> bool;
+
+/// A server. It is never freed: threads may come to it at any time.
+#[derive(Debug)]
+pub struct Server<P: Platform> {
+    /// See the table. Written by requesters only to wake it.
+    state: P::Futex,
+    /// The number of the servicing thread (I2).
+    turn: P::U32,
+    lines: Lines<P>,
+    manner: Manner,
+    hire: Hire<P>,
+    /// What has been counted. Written by the thread that has the turn, nearly always.
+    counts: [P::Usize; 3],
+}
+
+/// What a server has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measures {
+    /// Scans in which there was at least one request.
+    pub scans: usize,
+    /// Requests that were run.
+    pub served: usize,
+    /// Of the scans, those that found requests for more than one delegate (Lozi et al.: false serialisation).
+    pub mixed: usize,
+}
+
+const SCANS: usize = 0;
+const SERVED: usize = 1;
+const MIXED: usize = 2;
+
+impl<P: Platform> Server<P> {
+    /// A server that is stopped.
+    #[must_use]
+    pub fn new(manner: Manner, hire: Hire<P>) -> Self {
+        Self {
+            state: P::Futex::new(STOPPED),
+            turn: P::U32::new(0),
+            lines: Lines::none(),
+            manner,
+            hire,
+            counts: core::array::from_fn(|_| P::Usize::new(0)),
+        }
+    }
+
+    /// How it works.
+    #[must_use]
+    pub fn manner(&self) -> Manner {
+        self.manner
+    }
+
+    /// Whether it serves.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.state.load(Relaxed) != STOPPED
+    }
+
+    /// Has a thread serve, unless one does. `false`: there is none to be had.
+    pub fn start(&'static self) -> bool {
+        if self.open() {
+            return true;
+        }
+        let is_hired = (self.hire)(self, self.turn());
+        if !is_hired {
+            self.stop();
+        }
+        is_hired
+    }
+
+    /// Lets requesters leave requests from now on: the caller sees to it that a thread calls [`Server::serve`] with
+    /// [`Server::turn`]. `true`: they did so before, and one does.
+    pub fn open(&self) -> bool {
+        self.state.compare_exchange(STOPPED, AWAKE, Relaxed, Relaxed).is_err()
+    }
+
+    /// The turn of the thread that is to serve.
+    #[must_use]
+    pub fn turn(&self) -> u32 {
+        self.turn.load(Relaxed)
+    }
+
+    /// Ends to serve: requests that have been left are run, later ones in place. Servicing threads return, sooner or later.
+    pub fn stop(&self) {
+        self.turn.fetch_add(1, Relaxed); // A thread that has not returned when the server starts again is not its own.
+        self.state.swap(STOPPED, Relaxed); // ORDER: the barrier of `serve`.
+        // SAFETY: the server is alive.
+        unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
+    }
+
+    /// In a child after `fork`, where there are no servicing threads: requests of other threads are forgotten.
+    ///
+    /// # Safety
+    ///
+    /// No other thread exists.
+    pub unsafe fn after_fork(&self) {
+        self.state.store(STOPPED, Relaxed); // ORDER: one thread.
+        self.turn.fetch_add(1, Relaxed);
+        self.lines.each(Line::forget);
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn measures(&self) -> Measures {
+        let count = |which: usize| self.counts[which].load(Relaxed);
+        Measures { scans: count(SCANS), served: count(SERVED), mixed: count(MIXED) }
+    }
+
+    fn count(&self, which: usize, more: usize) {
+        // ORDER: a hint, and a statistic: two threads that count at once may lose one.
+        self.counts[which].store(self.counts[which].load(Relaxed).wrapping_add(more), Relaxed);
+    }
+
+    /// Serves until the server stops, or another thread takes the turn.
+    pub fn serve(&self, turn: u32) {
+        let mut left = Self::idle_budget();
+        let mut patience = Patience::new::<P>();
+        loop {
+            if self.state.load(Relaxed) == STOPPED {
+                P::heavy_barrier(); // ORDER: I3.
+                self.scan(turn);
+                return;
+            }
+            if self.turn.load(Relaxed) != turn {
+                return;
+            }
+            if self.scan(turn) {
+                left = Self::idle_budget();
+                patience = Patience::new::<P>();
+                continue;
+            }
+            if left > 0 {
+                left = left.saturating_sub(patience.pause_within::<P>(left));
+                continue;
+            }
+            self.sleep(turn);
+            left = Self::idle_budget();
+        }
+    }
+
+    fn idle_budget() -> u32 {
+        P::spin_budget().saturating_mul(IDLE_BUDGETS)
+    }
+
+    #[cold]
+    fn sleep(&self, turn: u32) {
+        if self.state.compare_exchange(AWAKE, ASLEEP, Relaxed, Relaxed).is_err() {
+            return;
+        }
+        P::heavy_barrier(); // ORDER: I3.
+        if self.scan(turn) {
+            // Whoever wakes it meanwhile does the same.
+            let _ = self.state.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed);
+            return;
+        }
+        while self.state.load(Relaxed) == ASLEEP {
+            let _ = self.state.wait(ASLEEP, None);
+        }
+    }
+
+    /// By a requester that has left a request.
+    #[inline(always)]
+    fn rouse(&self) -> bool {
+        P::light_barrier(); // ORDER: I3.
+        match self.state.load(Relaxed) {
+            AWAKE => true,
+            state => self.rouse_slow(state),
+        }
+    }
+
+    #[cold]
+    fn rouse_slow(&self, state: u32) -> bool {
+        if state == ASLEEP && self.state.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed).is_ok() {
+            // SAFETY: the server is alive. All: one that has been relieved may be among them.
+            unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
+        }
+        self.state.load(Relaxed) != STOPPED
+    }
+
+    /// Looks at every line once, and runs what is there. Whether there was anything.
+    fn scan(&self, turn: u32) -> bool {
+        let (mut served, mut target, mut is_mixed) = (0, 0, false);
+        self.lines.each_page(|lines| {
+            let mut unanswered: u32 = 0;
+            for (index, line) in lines.iter().enumerate() {
+                if !line.take() {
+                    continue;
+                }
+                // SAFETY: taken.
+                let its = unsafe { line.target() };
+                is_mixed |= target != 0 && target != its;
+                target = its;
+                // SAFETY: the delegate is alive until its request is answered.
+                if !unsafe { self.run(line, its) } {
+                    line.put_back();
+                    continue;
+                }
+                served += 1;
+                match self.manner {
+                    Manner::Ffwd => unanswered |= 1 << index,
+                    Manner::Rcl => line.finish(),
+                }
+            }
+            for (index, line) in lines.iter().enumerate() {
+                if unanswered & 1 << index != 0 {
+                    line.finish();
+                }
+            }
+        });
+        if target != 0 && self.turn.load(Relaxed) == turn {
+            self.count(SCANS, 1);
+            self.count(MIXED, usize::from(is_mixed));
+        }
+        served > 0
+    }
+
+    /// Runs a request that this thread has taken, unless its delegate's lock is held.
+    unsafe fn run(&self, line: &Line<P>, target: usize) -> bool {
+        // SAFETY: the caller's contract; the address was exposed by its requester.
+        let lock = unsafe { &*ptr::with_exposed_provenance::<FutexLock<P>>(target) };
+        let Some(token) = lock.try_lock() else { return false };
+        // SAFETY: I1.
+        unsafe { line.run() };
+        // SAFETY: acquired above.
+        unsafe { lock.unlock(token) };
+        self.count(SERVED, 1);
+        true
+    }
+
+    /// Has another thread take the turn from one that does not go on (I4). `false`: there is none, and will be none.
+    #[cold]
+    fn is_relieved(&'static self, turn: u32) -> bool {
+        if self.manner == Manner::Ffwd {
+            return false;
+        }
+        let next = turn.wrapping_add(1);
+        if self.turn.compare_exchange(turn, next, Relaxed, Relaxed).is_err() {
+            return true;
+        }
+        let is_hired = (self.hire)(self, next);
+        if !is_hired {
+            let _ = self.turn.compare_exchange(next, turn, Relaxed, Relaxed);
+        }
+        is_hired
+    }
+}
+
+/// A delegate whose sections a server runs, or, while it has none that serves, its requesters.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Served<P: Platform, const FFWD: bool> {
+    /// Held while a section runs (I1). First: servers know the delegate by its address.
+    lock: FutexLock<P>,
+    /// Servers that the delegate is to be distributed over, as its spec says; 0 = 1.
+    servers: P::U32,
+    server: P::Ptr<Server<P>>,
+}
+
+/// The place of a server in a delegate that needs one.
+#[derive(Debug)]
+pub struct Seat<'a, P: Platform> {
+    server: &'a P::Ptr<Server<P>>,
+    /// How the server is to work.
+    pub manner: Manner,
+    /// Over how many servers the delegates of this kind are to be distributed.
+    pub servers: u32,
+}
+
+impl<P: Platform> Seat<'_, P> {
+    /// Has `server` run the sections from now on. Before the delegate is shared.
+    pub fn give(&self, server: &'static Server<P>) {
+        // ORDER: before the delegate is shared, which orders this.
+        self.server.store(ptr::from_ref(server).cast_mut(), Relaxed);
+    }
+}
+
+impl<P: Platform, const FFWD: bool> Served<P, FFWD> {
+    const MANNER: Manner = if FFWD { Manner::Ffwd } else { Manner::Rcl };
+
+    unsafe fn run_in_place(&self, section: Section) {
+        lock_inside::<P, _>(&self.lock);
+        // SAFETY: I1.
+        unsafe { section.run() };
+        // SAFETY: acquired above.
+        unsafe { self.lock.unlock(()) };
+    }
+
+    fn server(&self) -> Option<&'static Server<P>> {
+        // SAFETY: null, or given by `Seat::give`, before the delegate was shared.
+        unsafe { self.server.load(Relaxed).as_ref() }
+    }
+
+    /// Leaves a request with the server, and waits for the answer.
+    unsafe fn request(&self, server: &'static Server<P>, line: &Line<P>, section: Section) {
+        let target = ptr::from_ref(&self.lock).expose_provenance();
+        // SAFETY: the calling thread's line, and it waits below.
+        unsafe { line.request(section, target) };
+        let is_served = (server.rouse() || !line.withdraw()) && {
+            let mut before = None;
+            line.wait_for_server(LOOK_NS, || {
+                let now = (server.turn(), server.counts[SERVED].load(Relaxed));
+                let is_stuck = before.replace(now) == Some(now);
+                !server.is_running() || is_stuck && !server.is_relieved(now.0)
+            })
+        };
+        if !is_served {
+            // SAFETY: nobody has run it, and nobody will: it was taken back (I3, I4).
+            unsafe { self.run_in_place(section) };
+        }
+    }
+}
+
+// SAFETY: I1: sections run under `lock`, each by the one thread that took it or whose it is; E1 and the lines' edges.
+unsafe impl<P: Platform, const FFWD: bool> Delegate<P> for Served<P, FFWD> {
+    fn new() -> Self {
+        Self { lock: FutexLock::new(), servers: P::U32::new(0), server: P::Ptr::new(ptr::null_mut()) }
+    }
+
+    fn configure(&self, knobs: &Knobs) {
+        self.servers.store(knobs.servers.unwrap_or(0), Relaxed); // ORDER: before the first use.
+    }
+
+    fn seat(&self) -> Option<Seat<'_, P>> {
+        let servers = self.servers.load(Relaxed).max(1);
+        Some(Seat { server: &self.server, manner: Self::MANNER, servers })
+    }
+
+    unsafe fn execute(&self, section: Section) {
+        let server = self.server().filter(|server| server.is_running());
+        match server.and_then(|server| Some((server, server.lines.own()?))) {
+            Some((server, line)) => {
+                Wait::run::<P, _>(known_by(self), None, |_| {
+                    // SAFETY: the caller's contract.
+                    unsafe { self.request(server, line, section) };
+                });
+            }
+            // SAFETY: as above.
+            None => unsafe { self.run_in_place(section) },
+        }
+    }
+
+    unsafe fn try_execute(&self, section: Section) -> bool {
+        let Some(token) = self.lock.try_lock() else { return false };
+        // SAFETY: I1.
+        unsafe { section.run() };
+        // SAFETY: acquired above.
+        unsafe { self.lock.unlock(token) };
+        true
+    }
+
+    unsafe fn execute_nested(&self, section: Section) {
+        // SAFETY: the caller's contract.
+        unsafe { self.run_in_place(section) };
+    }
+
+    fn acquire(&self) -> Option<Held> {
+        let () = lock_inside::<P, _>(&self.lock);
+        Some(Held(0))
+    }
+
+    unsafe fn release(&self, _held: Held) {
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.unlock(()) };
+    }
+
+    fn is_busy(&self) -> bool {
+        self.lock.is_locked()
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.dispose() };
+    }
+}

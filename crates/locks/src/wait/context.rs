@@ -1,0 +1,82 @@
+//! What a slow path knows of the wait it is for. It is passed down from the lock that the program called to the locks and
+//! queues that this one is made of.
+//!
+//! [`Wait::run`] is where a thread starts and stops waiting for a lock: whoever wants to know of waits (the registry for
+//! `fork`, a profiler) looks there.
+
+use core::num::NonZeroU32;
+
+use lockwork_platform::{Deadline, Platform};
+
+use super::expired;
+
+/// Added to the address of a condition in [`Wait::address`], to tell it from a lock's.
+pub const WAITING_ON_COND: usize = 1;
+/// Added to the address of a reader-writer lock in [`Wait::address`].
+pub const WAITING_ON_RWLOCK: usize = 2;
+/// Added to the address of a delegate, or of a lock inside of one, in [`Wait::address`]: both bits, neither kind.
+pub const WAITING_ON_DELEGATE: usize = WAITING_ON_COND | WAITING_ON_RWLOCK;
+
+/// One wait of the calling thread, for the lock that the program called, whatever that is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// What the thread is registered as waiting for.
+    pub address: usize,
+    /// How many threads may have to be woken before this one is: 0, unless the lock is one that bounds them.
+    pub others: u32,
+    /// When to give up; `None` = never.
+    pub deadline: Option<Deadline>,
+    /// The bookmark by which the thread finds again what it gives up; `None` = it does not.
+    pub(crate) bookmark: Option<NonZeroU32>,
+}
+
+impl Wait {
+    /// Runs the slow path `wait` with the calling thread registered as a waiter for `address`; what was registered before (a
+    /// signal handler may wait while its thread does) is put back.
+    ///
+    /// From before the thread is in a queue until it has the lock, or is in none: a child of `fork` must find every lock
+    /// that has a ghost in its queue.
+    #[inline(always)]
+    pub fn run<P: Platform, R>(
+        address: usize,
+        deadline: Option<Deadline>,
+        wait: impl FnOnce(&Self) -> R,
+    ) -> R {
+        let before = P::set_waiting_on(address);
+        let result = wait(&Self { address, others: 0, deadline, bookmark: None });
+        P::set_waiting_on(before);
+        result
+    }
+
+    /// The same wait as one of a crowd of bounded size, in which at most `others` get the lock before this thread.
+    /// Spin-then-park then spins for as long as it takes to wake them all, one after the other.
+    ///
+    /// Otherwise sleep is infectious: as soon as the others sleep, a thread that joins them waits for longer than a
+    /// wake-up takes, goes to sleep for that reason, and is one more to be woken. When all sleep, every hand-off wakes
+    /// somebody for ever.
+    #[must_use]
+    pub(crate) fn among(&self, others: u32) -> Self {
+        Self { others, ..*self }
+    }
+
+    /// A wait of no lock in particular.
+    #[cfg(test)]
+    pub(crate) const fn until(deadline: Option<Deadline>) -> Self {
+        Self { address: 0, others: 0, deadline, bookmark: None }
+    }
+
+    /// Whether it is time to give up.
+    #[inline]
+    pub(crate) fn is_over<P: Platform>(&self) -> bool {
+        self.deadline.is_some_and(expired::<P>)
+    }
+}
+
+/// What came of a wait without a deadline, for which there is no giving up.
+#[inline(always)]
+pub(crate) fn endless<T>(outcome: Option<T>) -> T {
+    match outcome {
+        Some(outcome) => outcome,
+        None => unreachable!("a wait without a deadline ends with the lock"),
+    }
+}

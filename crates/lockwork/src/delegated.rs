@@ -1,0 +1,287 @@
+//! A value behind a delegate.
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use lockwork_locks::delegation::posts::Posts;
+use lockwork_locks::delegation::{Delegate, Section};
+use lockwork_platform::Native;
+
+use crate::delegates::{CcSynch, DynDelegate};
+use crate::dynamic::SpecError;
+use crate::servers;
+
+mod condition;
+mod post;
+
+pub use condition::Condition;
+pub use post::{Posted, RunError};
+
+/// A value on which closures run, one at a time, in this thread or in another that happens to combine.
+///
+/// Threads hand their critical sections over instead of fetching the data: one of them, the combiner, runs the sections of
+/// all that wait. `D` names the delegate, from [`delegates`](crate::delegates).
+///
+/// ```
+/// use lockwork::Delegated;
+/// use std::thread;
+///
+/// let hits = Delegated::new(0);
+/// thread::scope(|scope| {
+///     for worker in 0..4 {
+///         let hits = &hits;
+///         scope.spawn(move || hits.run(|hits| *hits += worker));
+///     }
+/// });
+/// assert_eq!(hits.into_inner(), 6);
+/// ```
+///
+/// # What a section may do
+///
+/// It borrows what it likes, since [`Delegated::run`] returns only when it has run. But it may run in another thread:
+/// thread-local state and the thread's id are that thread's, hence the bounds by [`Send`]. A section that blocks holds up
+/// all threads that wait for this value; to wait for another section, use [`Delegated::run_when`].
+///
+/// A panic in a section goes to the thread that requested it, and poisons the value: later requests panic until
+/// [`Delegated::clear_poison`]. Sections of others that wait at that moment run all the same, on the value as it was left.
+///
+/// A section may use other delegates and locks. One that requests a section of its own value would wait for itself:
+/// [`Delegated::run`] panics, and [`Delegated::try_run_for`] returns an error.
+///
+/// # Not waiting
+///
+/// [`Delegated::post`] leaves a section and returns a handle: a future, or something to wait for.
+/// [`Delegated::try_run_for`] takes its section back if nobody has begun it in time.
+pub struct Delegated<T: ?Sized, D: Delegate<Native> = CcSynch> {
+    delegate: Owned<D>,
+    posts: Posts<Native>,
+    poisoned: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the delegate gives the value to one section at a time, in whatever thread.
+unsafe impl<T: ?Sized + Send, D: Delegate<Native>> Sync for Delegated<T, D> {}
+
+/// A delegate that gives back its memory at its end.
+struct Owned<D: Delegate<Native>>(D);
+
+impl<D: Delegate<Native>> Drop for Owned<D> {
+    fn drop(&mut self) {
+        // SAFETY: whoever has it to itself may drop it.
+        unsafe { self.0.dispose() };
+    }
+}
+
+/// One request, on its requester's stack.
+struct Call<'a, T, F, R> {
+    value: *mut T,
+    poisoned: &'a AtomicBool,
+    section: Option<F>,
+    result: Option<Result<R, Box<dyn Any + Send>>>,
+}
+
+/// A section that this thread runs, and the one around it.
+struct Running {
+    /// Of which value, by the address of its flag.
+    poisoned: *const AtomicBool,
+    outer: *const Running,
+}
+
+thread_local! {
+    /// The innermost section that this thread runs; null = none.
+    static RUNNING: Cell<*const Running> = const { Cell::new(ptr::null()) };
+}
+
+/// Whether this thread runs a section on the value with this flag.
+fn runs_on(poisoned: &AtomicBool) -> bool {
+    let mut next = RUNNING.get();
+    // SAFETY: each points to a frame further up this thread's stack, which ends after it has taken itself off the list.
+    while let Some(running) = unsafe { next.as_ref() } {
+        if ptr::eq(running.poisoned, poisoned) {
+            return true;
+        }
+        next = running.outer;
+    }
+    false
+}
+
+/// Runs a section on the value at `value`, whose flag is `poisoned`, and catches its panic.
+///
+/// # Safety
+///
+/// In a section of the value's delegate.
+unsafe fn run_on<T, R>(
+    value: *mut T,
+    poisoned: &AtomicBool,
+    section: impl FnOnce(&mut T) -> R,
+) -> Result<R, Box<dyn Any + Send>> {
+    let running = Running { poisoned, outer: RUNNING.get() };
+    RUNNING.set(&raw const running);
+    // SAFETY: the delegate runs one section at a time.
+    let value = unsafe { &mut *value };
+    let result = catch_unwind(AssertUnwindSafe(|| section(value)));
+    RUNNING.set(running.outer);
+    if result.is_err() {
+        poisoned.store(true, Relaxed); // ORDER: the delegate's, for the sections that follow.
+    }
+    result
+}
+
+/// Runs the section of a [`Call`], and keeps its panic, if any, for the requester.
+unsafe fn run<T, F: FnOnce(&mut T) -> R, R>(call: *mut ()) {
+    // SAFETY: the requester's, which waits, and looks at it when the section has run.
+    let call = unsafe { &mut *call.cast::<Call<'_, T, F, R>>() };
+    let Some(section) = call.section.take() else { return };
+    // SAFETY: a section of the delegate of the value that the call is for.
+    call.result = Some(unsafe { run_on(call.value, call.poisoned, section) });
+}
+
+impl<T> Delegated<T> {
+    /// A value behind the default delegate.
+    pub fn new(value: T) -> Self {
+        Self::with_delegate(value)
+    }
+}
+
+impl<T, D: Delegate<Native>> Delegated<T, D> {
+    /// A value behind the delegate that its type names.
+    ///
+    /// ```
+    /// use lockwork::{Delegated, delegates::DsmSynch};
+    ///
+    /// let names: Delegated<Vec<&str>, DsmSynch> = Delegated::with_delegate(Vec::new());
+    /// names.run(|names| names.push("Ada"));
+    /// assert_eq!(names.run(|names| names.len()), 1);
+    /// ```
+    pub fn with_delegate(value: T) -> Self {
+        Self::over(D::new(), value)
+    }
+
+    /// A value behind `delegate`, which is idle.
+    pub fn over(delegate: D, value: T) -> Self {
+        servers::give(&delegate);
+        Self {
+            delegate: Owned(delegate),
+            posts: Posts::none(),
+            poisoned: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+}
+
+impl<T> Delegated<T, DynDelegate> {
+    /// A value behind the delegate that `spec` describes: `fc`, `rcl(servers=2)`, `locked(mcs-stp)`.
+    ///
+    /// ```
+    /// use lockwork::Delegated;
+    ///
+    /// let count = Delegated::with_spec("fc", 0)?;
+    /// assert_eq!(count.run(|count| { *count += 1; *count }), 1);
+    ///
+    /// let error = Delegated::with_spec("mcs-stp", 0).unwrap_err();
+    /// assert_eq!(error.to_string(), "`mcs-stp` is a lock: closures run under it as `locked(mcs-stp)`");
+    /// # Ok::<(), lockwork::SpecError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`], which says what is wrong with the spec and what to write instead.
+    pub fn with_spec(spec: &str, value: T) -> Result<Self, SpecError> {
+        Ok(Self::over(DynDelegate::new(spec)?, value))
+    }
+}
+
+impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
+    /// Runs `section` on the value, here or in another thread, and returns what it returns.
+    ///
+    /// # Panics
+    ///
+    /// With what `section` panics with; if an earlier section has panicked; and if the calling thread runs a section on this
+    /// very value.
+    pub fn run<R: Send>(&self, section: impl FnOnce(&mut T) -> R + Send) -> R {
+        self.call(section)
+    }
+
+    /// Runs all sections on the value, one after the other and no other in between, and returns what they return.
+    ///
+    /// # Panics
+    ///
+    /// As [`Delegated::run`]; sections behind one that panics do not run.
+    pub fn run_all<R: Send, F: FnOnce(&mut T) -> R + Send>(
+        &self,
+        sections: impl IntoIterator<Item = F>,
+    ) -> Vec<R> {
+        let sections: Vec<F> = sections.into_iter().collect();
+        self.run(|value| sections.into_iter().map(|section| section(value)).collect())
+    }
+
+    /// Fails, unless a section may be requested.
+    fn admit(&self) {
+        assert!(
+            !runs_on(&self.poisoned),
+            "a section requests another one on its own value, and would wait for itself"
+        );
+        assert!(!self.is_poisoned(), "an earlier section panicked: see Delegated::clear_poison");
+    }
+
+    fn call<F: FnOnce(&mut T) -> R + Send, R: Send>(&self, section: F) -> R {
+        self.admit();
+        let mut call =
+            Call { value: self.value.get(), poisoned: &self.poisoned, section: Some(section), result: None };
+        // SAFETY: `run` is called once, with this call, and catches panics. Section and result are `Send`.
+        let request = unsafe { Section::new(run::<T, F, R>, (&raw mut call).cast()) };
+        if RUNNING.get().is_null() {
+            // SAFETY: the call outlives this.
+            unsafe { self.delegate.0.execute(request) };
+        } else {
+            // SAFETY: as above.
+            unsafe { self.delegate.0.execute_nested(request) };
+        }
+        self.posts.settle(&self.delegate.0);
+        match call.result {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => resume_unwind(panic),
+            None => unreachable!("a delegate runs each section before it returns"),
+        }
+    }
+}
+
+impl<T: ?Sized, D: Delegate<Native>> Delegated<T, D> {
+    /// Whether a section has panicked.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Relaxed)
+    }
+
+    /// Lets sections run again after one has panicked.
+    pub fn clear_poison(&self) {
+        self.poisoned.store(false, Relaxed);
+    }
+
+    /// The value, for a caller that has it to itself.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl<T, D: Delegate<Native>> Delegated<T, D> {
+    /// The value, for a caller that owns it.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: Default, D: Delegate<Native>> Default for Delegated<T, D> {
+    fn default() -> Self {
+        Self::with_delegate(T::default())
+    }
+}
+
+impl<T: ?Sized, D: Delegate<Native>> fmt::Debug for Delegated<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delegated").field("poisoned", &self.is_poisoned()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,288 @@
+//! Sections that their requester does not wait for, or not for ever.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::mem;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use lockwork_locks::delegation::{Delegate, Section};
+use lockwork_platform::Native;
+
+use super::{Delegated, run_on, runs_on};
+
+/// Why a section did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// Nobody began it in time.
+    TimedOut,
+    /// An earlier section panicked: see [`Delegated::clear_poison`].
+    Poisoned,
+    /// The calling thread runs a section on this very value.
+    Reentered,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimedOut => "nobody began the section in time",
+            Self::Poisoned => "an earlier section panicked: see Delegated::clear_poison",
+            Self::Reentered => "a section requests another one on its own value, and would wait for itself",
+        })
+    }
+}
+
+impl std::error::Error for RunError {}
+
+type Outcome<R> = Result<R, Box<dyn Any + Send>>;
+
+/// Where a post is. What it captures is gone when it is `Withdrawn` or `Done`.
+enum State<F, R> {
+    Open(F),
+    Running,
+    Done(Outcome<R>),
+    /// Withdrawn, or its result has been taken.
+    Gone,
+}
+
+/// A section on its way.
+struct Call<T, F, R> {
+    value: *mut T,
+    poisoned: *const AtomicBool,
+    state: Mutex<(State<F, R>, Option<Waker>)>,
+    ended: Condvar,
+}
+
+// SAFETY: the value and its flag are used in a section, and outlive it; the rest is behind a mutex.
+unsafe impl<T: Send, F: Send, R: Send> Send for Call<T, F, R> {}
+// SAFETY: as above.
+unsafe impl<T: Send, F: Send, R: Send> Sync for Call<T, F, R> {}
+
+impl<T, F: FnOnce(&mut T) -> R, R> Call<T, F, R> {
+    fn state(&self) -> MutexGuard<'_, (State<F, R>, Option<Waker>)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs it, unless it has been withdrawn.
+    unsafe fn run(&self) {
+        let mut state = self.state();
+        let section = match mem::replace(&mut state.0, State::Running) {
+            State::Open(section) => section,
+            gone => {
+                state.0 = gone;
+                return;
+            }
+        };
+        drop(state);
+        // SAFETY: alive, as the value is.
+        let poisoned = unsafe { &*self.poisoned };
+        let outcome = if poisoned.load(Relaxed) {
+            drop(section);
+            Err(Box::new("an earlier section panicked: see Delegated::clear_poison") as Box<dyn Any + Send>)
+        } else {
+            // SAFETY: the caller is in a section of the value's delegate.
+            unsafe { run_on(self.value, poisoned, section) }
+        };
+        let mut state = self.state();
+        state.0 = State::Done(outcome);
+        let waker = state.1.take();
+        self.ended.notify_all();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// The outcome, if it is there.
+    fn take(state: &mut State<F, R>) -> Option<Outcome<R>> {
+        match mem::replace(state, State::Gone) {
+            State::Done(outcome) => Some(outcome),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+
+    /// Waits for the outcome; if nobody has begun it at the deadline, withdraws it.
+    fn wait(&self, deadline: Option<Instant>) -> Option<Outcome<R>> {
+        let mut state = self.state();
+        loop {
+            if let Some(outcome) = Self::take(&mut state.0) {
+                return Some(outcome);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            state = match (left, &state.0) {
+                (Some(Duration::ZERO), State::Open(_)) => {
+                    let section = mem::replace(&mut state.0, State::Gone);
+                    drop(state);
+                    drop(section);
+                    return None;
+                }
+                (Some(left), State::Open(_)) => {
+                    self.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                _ => self.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+/// Runs a post, whose reference it takes over.
+unsafe fn run<T, F: FnOnce(&mut T) -> R, R>(call: *mut ()) {
+    // SAFETY: from `Arc::into_raw`, given away by `Delegated::leave`.
+    let call = unsafe { Arc::from_raw(call.cast::<Call<T, F, R>>()) };
+    // SAFETY: a delegate runs this in a section.
+    unsafe { call.run() };
+}
+
+/// A post without the types of its section and value.
+trait Pending<R>: Send + Sync {
+    fn is_done(&self) -> bool;
+    fn wait(&self) -> Outcome<R>;
+    fn poll(&self, waker: &Waker) -> Option<Outcome<R>>;
+}
+
+impl<T: Send, F: FnOnce(&mut T) -> R + Send, R: Send> Pending<R> for Call<T, F, R> {
+    fn is_done(&self) -> bool {
+        matches!(self.state().0, State::Done(_) | State::Gone)
+    }
+
+    fn wait(&self) -> Outcome<R> {
+        match Call::wait(self, None) {
+            Some(outcome) => outcome,
+            None => unreachable!("a wait without a deadline ends with an outcome"),
+        }
+    }
+
+    fn poll(&self, waker: &Waker) -> Option<Outcome<R>> {
+        let mut state = self.state();
+        let outcome = Self::take(&mut state.0);
+        if outcome.is_none() {
+            state.1 = Some(waker.clone());
+        }
+        outcome
+    }
+}
+
+/// The result of a section that has been [posted](Delegated::post): a future, or something to [wait](Posted::wait) for. The
+/// section runs even if this is dropped.
+#[must_use = "a panic of the section is seen here only"]
+pub struct Posted<'a, R> {
+    call: Arc<dyn Pending<R> + 'a>,
+    value: PhantomData<&'a ()>,
+}
+
+impl<R> Posted<'_, R> {
+    /// Whether the section has run.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.call.is_done()
+    }
+
+    /// Waits for the section, and returns what it returned.
+    ///
+    /// # Panics
+    ///
+    /// With what the section panicked with; if an earlier section had panicked.
+    pub fn wait(self) -> R {
+        self.call.wait().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+impl<R> Future for Posted<'_, R> {
+    type Output = R;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
+        match self.call.poll(context.waker()) {
+            Some(outcome) => Poll::Ready(outcome.unwrap_or_else(|panic| resume_unwind(panic))),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<R> fmt::Debug for Posted<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Posted").field("is_done", &self.is_done()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
+    /// Leaves a call to be run, by this thread or another. It shares the state with what is returned.
+    ///
+    /// The caller sees to it that what `section` captures is alive until it is `Done` or `Gone`.
+    fn leave<F: FnOnce(&mut T) -> R + Send, R: Send>(&self, section: F) -> Arc<Call<T, F, R>> {
+        let call = Arc::new(Call {
+            value: self.value.get(),
+            poisoned: &raw const self.poisoned,
+            state: Mutex::new((State::Open(section), None)),
+            ended: Condvar::new(),
+        });
+        let given = Arc::into_raw(Arc::clone(&call)).cast_mut();
+        // SAFETY: called once, with the reference given away here; it catches panics, and all that it holds is `Send`.
+        let section = unsafe { Section::new(run::<T, F, R>, given.cast()) };
+        // SAFETY: as above. No post stays while nobody executes, and whoever executes borrows this value.
+        unsafe { self.posts.post(section, &self.delegate.0) };
+        call
+    }
+
+    /// Leaves `section` to be run on the value, and returns at once, unless this thread can run it itself. Posts of one thread run
+    /// in their order.
+    ///
+    /// ```
+    /// use lockwork::Delegated;
+    ///
+    /// let log = Delegated::new(Vec::new());
+    /// let place = log.post(|log| { log.push("one"); log.len() });
+    /// assert_eq!(place.wait(), 1);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an earlier section panicked, and if the calling thread runs a section on this very value.
+    pub fn post<'a, F, R>(&'a self, section: F) -> Posted<'a, R>
+    where
+        T: 'a,
+        F: FnOnce(&mut T) -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.admit();
+        Posted { call: self.leave(section), value: PhantomData }
+    }
+
+    /// Runs `section` on the value, unless nobody has begun it by the time that `timeout` has passed. One that has begun is
+    /// waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`]: the section has not run, and will not.
+    ///
+    /// # Panics
+    ///
+    /// With what `section` panics with.
+    pub fn try_run_for<R: Send>(
+        &self,
+        timeout: Duration,
+        section: impl FnOnce(&mut T) -> R + Send,
+    ) -> Result<R, RunError> {
+        if runs_on(&self.poisoned) {
+            return Err(RunError::Reentered);
+        }
+        if self.is_poisoned() {
+            return Err(RunError::Poisoned);
+        }
+        let deadline = Instant::now().checked_add(timeout);
+        // What the section borrows is alive while this function runs, and it is gone when `wait` returns.
+        match self.leave(section).wait(deadline) {
+            None => Err(RunError::TimedOut),
+            Some(Ok(result)) => Ok(result),
+            Some(Err(panic)) => resume_unwind(panic),
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Values behind delegates, as users see them.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::task::{Context, Poll, Wake};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockwork::delegates::{
+    CcSynch, Delegate, DsmSynch, Fc, Ffwd, HSynch, Locked, Oyama, Rcl, Sanl, SanlNuma, SanlPlus,
+};
+use lockwork::locks::CstMutex;
+use lockwork::{Condition, Delegated, Native, RunError};
+
+const THREADS: u64 = 8;
+const SECTIONS: u64 = 2_000;
+
+/// Every section appends a number of its own and is told its place: no answer may go to another requester.
+fn answers_go_to_their_requesters<D: Delegate<Native>>() {
+    let log = Delegated::<Vec<u64>, D>::with_delegate(Vec::new());
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let log = &log;
+            scope.spawn(move || {
+                for section in 0..SECTIONS {
+                    let number = thread * SECTIONS + section;
+                    let place = log.run(|log| {
+                        log.push(number);
+                        log.len() - 1
+                    });
+                    assert_eq!(log.run(move |log| log[place]), number);
+                }
+            });
+        }
+    });
+    let mut log = log.into_inner();
+    for thread in 0..THREADS {
+        let own = log.iter().filter(|number| **number / SECTIONS == thread);
+        assert!(own.is_sorted(), "the sections of a thread run in its order");
+    }
+    log.sort_unstable();
+    assert!(log.into_iter().eq(0..THREADS * SECTIONS));
+}
+
+/// A panic is the requester's, and the value is poisoned until somebody says otherwise.
+fn a_panic_goes_to_its_requester<D: Delegate<Native>>() {
+    let value = Delegated::<u64, D>::with_delegate(0);
+    let served = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (value, served) = (&value, &served);
+            scope.spawn(move || {
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    value.run(|value| {
+                        assert_ne!(thread, 3, "the third");
+                        *value += 1;
+                    });
+                }));
+                match outcome {
+                    Ok(()) => _ = served.fetch_add(1, Relaxed),
+                    Err(panic) if thread == 3 => {
+                        assert!(panic.downcast_ref::<String>().expect("a message").contains("the third"));
+                    }
+                    Err(panic) => {
+                        let text = panic.downcast_ref::<&str>().copied().unwrap_or_default();
+                        assert!(text.contains("clear_poison"), "{text}");
+                    }
+                }
+            });
+        }
+    });
+    assert!(value.is_poisoned());
+    value.clear_poison();
+    assert_eq!(value.run(|value| *value), served.load(Relaxed));
+}
+
+/// A section uses another value, but not its own.
+fn sections_nest<D: Delegate<Native>>() {
+    let (outer, inner) = (Delegated::<u64, D>::with_delegate(0), Delegated::<u64, D>::with_delegate(0));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    outer.run(|outer| {
+                        *outer += 1;
+                        inner.run(|inner| *inner += 1);
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!((outer.run(|value| *value), inner.run(|value| *value)), (2_000, 2_000));
+    let again = catch_unwind(AssertUnwindSafe(|| outer.run(|_| outer.run(|value| *value))));
+    let panic = again.expect_err("it would wait for itself");
+    assert!(panic.downcast_ref::<&str>().expect("a message").contains("its own value"));
+}
+
+/// Closures borrow from their requester's stack, and return what it borrows.
+fn closures_borrow<D: Delegate<Native>>() {
+    let words = Delegated::<Vec<String>, D>::with_delegate(Vec::new());
+    let text = String::from("one two three");
+    thread::scope(|scope| {
+        for word in text.split(' ') {
+            let words = &words;
+            scope.spawn(move || words.run(|words| words.push(word.to_owned())));
+        }
+    });
+    let longest: &str = words.run(|words| {
+        words.sort();
+        text.split(' ').max_by_key(|word| word.len()).expect("three words")
+    });
+    assert_eq!(longest, "three");
+    assert_eq!(words.into_inner(), ["one", "three", "two"]);
+}
+
+/// Posts run once each, those of a thread in its order, and their results come back by either way.
+fn posts_run<D: Delegate<Native>>() {
+    let log = Delegated::<Vec<u64>, D>::with_delegate(Vec::new());
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let log = &log;
+            scope.spawn(move || {
+                let post = |section: u64| {
+                    let number = thread * 1_000 + section;
+                    log.post(move |log| {
+                        log.push(number);
+                        number
+                    })
+                };
+                let posted: Vec<_> = (0..100).map(post).collect();
+                assert_eq!(log.run(|log| log.first().copied()).map(|_| ()), Some(()));
+                for (section, posted) in (0..100).zip(posted) {
+                    let number = if section % 2 == 0 { posted.wait() } else { block_on(posted) };
+                    assert_eq!(number, thread * 1_000 + section);
+                }
+            });
+        }
+    });
+    let log = log.into_inner();
+    assert_eq!(log.len(), 400);
+    for thread in 0..4 {
+        assert!(log.iter().filter(|number| **number / 1_000 == thread).is_sorted());
+    }
+}
+
+/// The smallest executor.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let mut future = pin!(future);
+    let waker = Arc::new(Unpark(thread::current())).into();
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// A section that nobody begins in time does not run; one that has begun is waited for; re-entry and poison are errors.
+fn attempts_end<D: Delegate<Native>>() {
+    let value = Delegated::<Vec<u64>, D>::with_delegate(Vec::new());
+    let (begun, end) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            value.run(|value| {
+                begun.wait();
+                end.wait();
+                value.push(1);
+            });
+        });
+        begun.wait();
+        let note = String::from("borrowed");
+        let late = value.try_run_for(Duration::from_millis(20), |value| {
+            value.push(2);
+            note.len()
+        });
+        assert_eq!(late, Err(RunError::TimedOut));
+        drop(note);
+        end.wait();
+    });
+    let in_time = value.try_run_for(Duration::from_secs(60), |value| {
+        value.push(3);
+        value.clone()
+    });
+    assert_eq!(in_time, Ok(vec![1, 3]));
+    let again = value.run(|_| value.try_run_for(Duration::from_secs(60), |value| value.len()));
+    assert_eq!(again, Err(RunError::Reentered));
+    let panic = catch_unwind(AssertUnwindSafe(|| value.post(|_| panic!("posted")).wait()));
+    assert_eq!(*panic.expect_err("a panic").downcast_ref::<&str>().expect("a message"), "posted");
+    assert_eq!(value.try_run_for(Duration::from_secs(60), |value| value.len()), Err(RunError::Poisoned));
+    value.clear_poison();
+    assert_eq!(
+        value.run_all([|value: &mut Vec<u64>| value.len(), |value: &mut Vec<u64>| value.len() * 2]),
+        [2, 4]
+    );
+}
+
+/// A queue of bounded length: sections wait until there is room, or something to take.
+fn conditions_hold_up_nobody<D: Delegate<Native>>() {
+    const ITEMS: u64 = 600;
+    let queue = Delegated::<VecDeque<u64>, D>::with_delegate(VecDeque::new());
+    let (filled, emptied) = (Condition::new(), Condition::new());
+    let taken = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for producer in 0..2 {
+            let (queue, filled, emptied) = (&queue, &filled, &emptied);
+            scope.spawn(move || {
+                for item in 0..ITEMS {
+                    queue.run_when(emptied, |queue| {
+                        (queue.len() < 4).then(|| {
+                            queue.push_back(producer * ITEMS + item);
+                            filled.notify_one();
+                        })
+                    });
+                }
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..ITEMS {
+                    let item = queue.run_when(&filled, |queue| {
+                        let item = queue.pop_front()?;
+                        emptied.notify_one();
+                        Some(item)
+                    });
+                    taken.lock().expect("no panic").push(item);
+                }
+            });
+        }
+    });
+    let mut taken = taken.into_inner().expect("no panic");
+    taken.sort_unstable();
+    assert!(taken.into_iter().eq(0..2 * ITEMS));
+    let soon = Instant::now() + Duration::from_millis(5);
+    assert_eq!(queue.run_when_until(&filled, soon, |queue| queue.pop_front()), None);
+}
+
+/// Threads come and go, more than CPUs at a time, and put distinct keys into a map.
+fn threads_come_and_go<D: Delegate<Native>>() {
+    let map = Delegated::<HashMap<u64, u64>, D>::with_delegate(HashMap::new());
+    for generation in 0..20 {
+        thread::scope(|scope| {
+            for thread in 0..16 {
+                let map = &map;
+                scope.spawn(move || {
+                    let key = generation * 16 + thread;
+                    assert_eq!(map.run(|map| map.insert(key, key * 3)), None);
+                    assert_eq!(map.run(|map| map.remove(&key)), Some(key * 3));
+                    assert_eq!(map.run(|map| map.insert(key, key * 7)), None);
+                });
+            }
+        });
+    }
+    let map = map.into_inner();
+    assert_eq!(map.len(), 320);
+    assert!(map.iter().all(|(key, value)| *value == key * 7));
+}
+
+/// A section that waits for a section of another value of the same delegate, which another thread requests.
+fn a_section_that_blocks_stops_no_other_value<D: Delegate<Native>>() {
+    let (blocked, other) = (Delegated::<u64, D>::with_delegate(0), Delegated::<u64, D>::with_delegate(0));
+    let (begun, done) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            blocked.run(|value| {
+                begun.wait();
+                done.wait();
+                *value = 1;
+            });
+        });
+        begun.wait();
+        other.run(|value| *value = 2);
+        done.wait();
+    });
+    assert_eq!((blocked.run(|value| *value), other.run(|value| *value)), (1, 2));
+}
+
+macro_rules! under_every_delegate {
+    ($($delegate:ident: $type:ty),* $(,)?) => {
+        under_every_delegate! {
+            @ [$($delegate: $type),*]
+            answers_go_to_their_requesters a_panic_goes_to_its_requester sections_nest closures_borrow posts_run attempts_end
+            conditions_hold_up_nobody threads_come_and_go a_section_that_blocks_stops_no_other_value
+        }
+    };
+    (@ $delegates:tt $($test:ident)*) => { $(under_every_delegate! { @test $test $delegates })* };
+    (@test $test:ident [$($delegate:ident: $type:ty),*]) => {
+        mod $test {
+            use super::*;
+            $(
+                #[test]
+                fn $delegate() {
+                    in_time(super::$test::<$type>);
+                }
+            )*
+        }
+    };
+}
+
+/// Ends the process if a test hangs.
+fn in_time(test: fn()) {
+    let (ended, end) = mpsc::channel::<()>();
+    let watchdog = thread::spawn(move || {
+        if end.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("a test of delegates hangs");
+            std::process::abort();
+        }
+    });
+    test();
+    drop(ended);
+    watchdog.join().expect("it only waits");
+}
+
+under_every_delegate! {
+    oyama: Oyama, fc: Fc, cc_synch: CcSynch, dsm_synch: DsmSynch, h_synch: HSynch, ffwd: Ffwd, rcl: Rcl, sanl: Sanl,
+    sanl_numa: SanlNuma, sanl_plus: SanlPlus, locked: Locked<CstMutex>,
+}
+
+#[test]
+fn specs_name_delegates() {
+    for spec in
+        ["fc", "oyama", "rcl(servers=1)", "ffwd", "sanl(serve=10, wait=0)", "locked(gcr(mcs-stp))", "h-synch"]
+    {
+        let value = Delegated::with_spec(spec, 0).expect(spec);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..100).for_each(|_| value.run(|value| *value += 1)));
+            }
+        });
+        assert_eq!(value.into_inner(), 400, "{spec}");
+    }
+    if thread::available_parallelism().map_or(1, usize::from) < 64 {
+        let error = Delegated::with_spec("rcl(servers=64)", 0).expect_err("64 CPUs").to_string();
+        assert!(error.contains("asks for 64 servers"), "{error}");
+    }
+}
+
+/// Resident memory, in bytes.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("/proc");
+    let pages: usize = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+    pages * 4096
+}
+
+/// 20,000 threads, eight at a time, leave nothing behind.
+#[test]
+fn threads_leave_no_memory_behind() {
+    fn generations<D: Delegate<Native>>(value: &Delegated<u64, D>, count: usize) {
+        for _ in 0..count {
+            thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| (0..3).for_each(|_| value.run(|value| *value += 1)));
+                }
+            });
+        }
+    }
+    fn grown<D: Delegate<Native>>() -> usize {
+        let value = Delegated::<u64, D>::with_delegate(0);
+        generations(&value, 125);
+        let before = resident();
+        generations(&value, 500);
+        assert_eq!(value.into_inner(), 625 * 8 * 3);
+        resident().saturating_sub(before)
+    }
+    let grown = [grown::<Fc>(), grown::<CcSynch>(), grown::<Rcl>(), grown::<Sanl>()];
+    assert!(grown.iter().all(|bytes| *bytes < 1 << 20), "{grown:?}");
+}

@@ -1,0 +1,346 @@
+//! Where our state lives inside glibc's types.
+//!
+//! All-zero memory, which is what the static initialisers give, means unlocked and undecided. The fields that
+//! say who serves a lock stay where glibc has them, so that locks initialised by either side are understood
+//! by both.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use lockwork_locks::cond::Cond;
+use lockwork_locks::inplace::{MutexLayout, MutexPlace, RwPlace};
+use lockwork_locks::restrict::gcr::Knobs;
+use lockwork_locks::rw::Preference;
+use lockwork_platform::Native;
+use lockwork_policy::Kind;
+
+use crate::life::start;
+use crate::serve::mutex::table::{self, PASSTHROUGH_TAG};
+
+/// `pthread_mutex_t`: 40 bytes on x86_64, 48 on aarch64.
+#[repr(C)]
+pub(crate) struct Mutex {
+    /// The lock: 8 or 16 bytes. Where it is 8, the second word is the pointer to GCR's state.
+    pub(crate) lock: [AtomicUsize; 2],
+    /// glibc's kind, never moved; the entry points load it together with the tag.
+    kind: AtomicU32,
+    /// 0 = first use decides; else the index of the lock's table entry.
+    tag: AtomicU16,
+    /// Threads that wait on a condition with this mutex.
+    pub(crate) waiters: AtomicU16,
+    /// The holder's token, or GCR's state where the lock has no token and needs both words above.
+    pub(crate) token: AtomicUsize,
+    /// The owner's thread id, for recursive and error-checking mutexes.
+    pub(crate) owner: AtomicU32,
+    /// How often the owner of a recursive mutex has it.
+    pub(crate) depth: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Mutex>() == 40);
+
+// SAFETY: the two words of the lock and that of the token, which glibc does not touch in a mutex that we serve.
+unsafe impl MutexPlace for Mutex {
+    const LAYOUT: MutexLayout = MutexLayout {
+        lock: core::mem::offset_of!(Mutex, lock),
+        room: size_of::<[AtomicUsize; 2]>(),
+        token: core::mem::offset_of!(Mutex, token),
+        state: None,
+    };
+
+    fn knobs(&self) -> &Knobs {
+        table::knobs(self.tag())
+    }
+}
+
+/// Type part of a mutex kind, with the bits below masked off.
+pub(crate) const RECURSIVE: u32 = 1;
+pub(crate) const ERRORCHECK: u32 = 2;
+const ADAPTIVE: u32 = 3;
+const TYPE_MASK: u32 = 3;
+const ROBUST: u32 = 16;
+const PRIO_INHERIT: u32 = 32;
+const PRIO_PROTECT: u32 = 64;
+const PSHARED: u32 = 128;
+/// Elision hints, which mean nothing to us; an explicit `PTHREAD_MUTEX_NORMAL` carries the second.
+const ELISION: u32 = 256 | 512;
+
+/// What has to be done with a mutex, by its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MutexKind {
+    /// No bookkeeping but the lock.
+    Normal,
+    /// Counts its owner's acquisitions.
+    Recursive,
+    /// Checks its owner.
+    ErrorCheck,
+    /// Robust, priority-aware, process-shared, destroyed or garbage: glibc's.
+    Forwarded,
+}
+
+impl Mutex {
+    /// The mutex at an address given by the program.
+    ///
+    /// # Safety
+    ///
+    /// `mutex` points to a `pthread_mutex_t` that stays alive during the call.
+    #[inline(always)]
+    pub(crate) unsafe fn at<'a>(mutex: *mut Mutex) -> &'a Mutex {
+        // SAFETY: the caller's contract; every field is atomic.
+        unsafe { &*mutex }
+    }
+
+    pub(crate) fn kind(&self) -> MutexKind {
+        classify(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// The tag, if the entry points jump through a column for it, and that does not decide who serves it.
+    #[inline(always)]
+    pub(crate) fn decided_leaf(&self) -> Option<u32> {
+        let is_plain = self.kind.load(Ordering::Relaxed) == 0;
+        (is_plain && (self.tag() != 0 || start::forwards_everything())).then(|| self.tag())
+    }
+
+    /// Whether its owner may acquire it again.
+    #[inline(always)]
+    pub(crate) fn may_recurse(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) & TYPE_MASK == RECURSIVE
+    }
+
+    /// What a policy calls a mutex of this kind.
+    pub(crate) fn sort(&self) -> Kind {
+        sort(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// Whether glibc serves a mutex that has been used, by its kind or by a policy.
+    pub(crate) fn is_glibcs(&self) -> bool {
+        self.tag() == PASSTHROUGH_TAG || self.kind() == MutexKind::Forwarded
+    }
+
+    /// Whether glibc's kind says that only the owner may unlock.
+    pub(crate) fn glibc_checks_owner(&self) -> bool {
+        let kind = self.kind.load(Ordering::Relaxed);
+        kind & (ROBUST | PRIO_INHERIT) != 0 || matches!(kind & TYPE_MASK, RECURSIVE | ERRORCHECK)
+    }
+
+    /// glibc's owner field of a forwarded mutex.
+    pub(crate) fn glibc_owner(&self) -> u32 {
+        // Bytes 8 to 11: the low half of the second word on a little-endian machine.
+        self.lock[1].load(Ordering::Relaxed) as u32
+    }
+
+    /// Counts the calling thread once more, or once less, among the users of a mutex of glibc's that it holds. glibc refuses
+    /// to destroy a mutex that has users, and counts the waiters of its own conditions so.
+    ///
+    /// # Safety
+    ///
+    /// The calling thread holds this mutex, by glibc's functions: glibc changes the word under the mutex alone.
+    pub(crate) unsafe fn count_glibc_user(&self, change: i32) {
+        // Bytes 12 to 15 are `__nusers`: the high half of the second word on a little-endian machine.
+        let word = (&raw const self.lock[1]).cast::<AtomicU32>().wrapping_add(1);
+        // SAFETY: aligned, inside the second word, of which nobody changes this half but the holder.
+        unsafe { &*word }.fetch_add(change.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    /// Stores a kind that makes the fast path work: 0 for everything without bookkeeping.
+    pub(crate) fn settle_kind(&self, kind: MutexKind) {
+        let value = match kind {
+            MutexKind::Normal => 0,
+            MutexKind::Recursive => RECURSIVE,
+            MutexKind::ErrorCheck => ERRORCHECK,
+            MutexKind::Forwarded => return,
+        };
+        self.kind.store(value, Ordering::Relaxed);
+    }
+
+    /// Marks the mutex destroyed, as glibc does: any use gives EINVAL until it is initialised again.
+    pub(crate) fn mark_destroyed(&self) {
+        self.kind.store(u32::MAX, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn tag(&self) -> u32 {
+        u32::from(self.tag.load(Ordering::Relaxed))
+    }
+
+    /// Decides who serves this mutex; returns the decision, which may be another thread's. The second
+    /// value says whether this call made it.
+    pub(crate) fn decide(&self, tag: u32) -> (u32, bool) {
+        match self.tag.compare_exchange(0, tag as u16, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => (tag, true),
+            Err(there) => (u32::from(there), false),
+        }
+    }
+
+    /// After glibc initialised a mutex that a policy leaves to it: takes over what decides the path.
+    pub(crate) fn settle_forwarded(&self, kind: MutexKind, tag: u32) {
+        if kind == MutexKind::Normal {
+            // glibc's adaptive mutex counts spins where our tag is; a normal one leaves the word alone.
+            self.settle_kind(kind);
+        }
+        self.tag.store(tag as u16, Ordering::Relaxed);
+    }
+
+    /// Zeroes the whole mutex and gives it a kind and a tag.
+    pub(crate) fn initialise(&self, kind: MutexKind, tag: u32) {
+        self.lock[0].store(0, Ordering::Relaxed);
+        self.lock[1].store(0, Ordering::Relaxed);
+        self.token.store(0, Ordering::Relaxed);
+        self.owner.store(0, Ordering::Relaxed);
+        self.depth.store(0, Ordering::Relaxed);
+        self.waiters.store(0, Ordering::Relaxed);
+        self.settle_kind(kind);
+        self.tag.store(tag as u16, Ordering::Relaxed);
+    }
+}
+
+/// What a kind, or the same bits of a mutex attribute, asks for.
+pub(crate) fn classify(kind: u32) -> MutexKind {
+    match kind & !ELISION {
+        0 | ADAPTIVE => MutexKind::Normal,
+        RECURSIVE => MutexKind::Recursive,
+        ERRORCHECK => MutexKind::ErrorCheck,
+        _ => MutexKind::Forwarded,
+    }
+}
+
+/// What a policy calls a mutex of this kind, or with the same bits in its attribute.
+fn sort(kind: u32) -> Kind {
+    match kind & TYPE_MASK {
+        RECURSIVE => Kind::Recursive,
+        ERRORCHECK => Kind::Errorcheck,
+        ADAPTIVE => Kind::Adaptive,
+        _ => Kind::Normal,
+    }
+}
+
+/// What a policy calls a mutex with this attribute.
+///
+/// # Safety
+///
+/// As [`attribute_kind`].
+pub(crate) unsafe fn attribute_sort(attributes: *const u32) -> Kind {
+    // SAFETY: the caller's contract.
+    unsafe { attributes.as_ref() }.map_or(Kind::Normal, |bits| sort(*bits))
+}
+
+/// `pthread_mutexattr_t`, as glibc packs it: type in the low bits, flags high.
+///
+/// # Safety
+///
+/// `attributes` is null or points to an initialised `pthread_mutexattr_t`.
+pub(crate) unsafe fn attribute_kind(attributes: *const u32) -> MutexKind {
+    const ATTR_FLAGS: u32 = 0xf000_0000;
+    const ATTR_CEILING: u32 = 0x00ff_f000;
+    if attributes.is_null() {
+        return MutexKind::Normal;
+    }
+    // SAFETY: the caller's contract.
+    let bits = unsafe { *attributes };
+    // Flags: process-shared, robust, and the two bits of the protocol.
+    if bits & (ATTR_FLAGS | ATTR_CEILING) != 0 { MutexKind::Forwarded } else { classify(bits) }
+}
+
+const _: u32 = PRIO_PROTECT | PSHARED;
+
+/// `pthread_cond_t`: 48 bytes.
+#[repr(C, align(8))]
+pub(crate) struct CondVar {
+    pub(crate) cond: Cond<Native>,
+    _unused: [u8; 36 - size_of::<Cond<Native>>()],
+    /// glibc's `__wrefs`: bit 0 = process-shared, bit 1 = monotonic clock, bits from 3 = its waiters. The
+    /// highest bits, which that many waiters never reach, say who serves the condition.
+    pub(crate) flags: AtomicU32,
+    _tail: AtomicU64,
+}
+
+const _: () = assert!(size_of::<CondVar>() == 48);
+
+pub(crate) const COND_SHARED: u32 = 1;
+pub(crate) const COND_MONOTONIC: u32 = 2;
+/// A policy leaves it to glibc, if its mutex is glibc's too; the first wait tells.
+pub(crate) const COND_WANTS_GLIBC: u32 = 1 << 29;
+/// Decided: ours.
+pub(crate) const COND_OURS: u32 = 1 << 30;
+/// Decided: glibc's, by a policy.
+pub(crate) const COND_GLIBC: u32 = 1 << 31;
+
+impl CondVar {
+    /// # Safety
+    ///
+    /// As [`Mutex::at`].
+    pub(crate) unsafe fn at<'a>(cond: *mut CondVar) -> &'a CondVar {
+        // SAFETY: the caller's contract.
+        unsafe { &*cond }
+    }
+
+    /// Whether glibc serves it, for its sharing or by a policy.
+    pub(crate) fn is_glibcs(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & (COND_SHARED | COND_GLIBC) != 0
+    }
+}
+
+/// `pthread_rwlock_t`: 56 bytes.
+#[repr(C, align(8))]
+pub(crate) struct RwLock {
+    /// The lock: of the type that `server` says.
+    pub(crate) lock: [AtomicUsize; 3],
+    /// The writer's thread id, where glibc has it too.
+    pub(crate) writer: AtomicU32,
+    /// glibc's `__shared`: not 0 = process-shared.
+    pub(crate) shared: c_int,
+    _middle: [u64; 2],
+    /// glibc's `__flags`: the preference.
+    pub(crate) kind: AtomicU32,
+    /// Who serves it: 0 = first use decides, [`RWLOCK_GLIBC`], or from [`RWLOCK_FUTEX`] on a tag of ours. glibc leaves this
+    /// word alone.
+    pub(crate) server: AtomicU32,
+}
+
+/// glibc serves it.
+pub(crate) const RWLOCK_GLIBC: u32 = 1;
+/// The futex lock serves it, with the preference that the program asked for; higher ones are other locks.
+pub(crate) const RWLOCK_FUTEX: u32 = 2;
+
+const _: () = assert!(size_of::<RwLock>() == 56);
+const _: () = assert!(core::mem::offset_of!(RwLock, kind) == 48);
+
+// SAFETY: glibc does not touch the words in front of the writer's in a lock that we serve.
+unsafe impl RwPlace for RwLock {
+    const LOCK: usize = core::mem::offset_of!(RwLock, lock);
+    const ROOM: usize = core::mem::offset_of!(RwLock, writer);
+}
+
+/// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
+pub(crate) const PREFER_WRITERS: u32 = 2;
+
+impl RwLock {
+    /// # Safety
+    ///
+    /// As [`Mutex::at`].
+    pub(crate) unsafe fn at<'a>(lock: *mut RwLock) -> &'a RwLock {
+        // SAFETY: the caller's contract.
+        unsafe { &*lock }
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared != 0
+    }
+
+    /// Decides who serves this lock; returns the decision, which may be another thread's. The second value
+    /// says whether this call made it.
+    pub(crate) fn decide(&self, server: u32) -> (u32, bool) {
+        match self.server.compare_exchange(0, server, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => (server, true),
+            Err(there) => (there, false),
+        }
+    }
+
+    pub(crate) fn prefers_writers(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) == PREFER_WRITERS
+    }
+
+    /// What the futex lock is told of this lock.
+    pub(crate) fn preference(&self) -> Preference {
+        if self.prefers_writers() { Preference::Writers } else { Preference::Readers }
+    }
+}

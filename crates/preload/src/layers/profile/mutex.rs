@@ -1,0 +1,134 @@
+//! Mutexes. Every function here is called with the arguments of the entry point, the return address of the program's call and
+//! the frame pointer there.
+
+use core::ffi::c_int;
+
+use lockwork_profile::recorder::{Begun, Target};
+
+use super::{MUTEX, call, recording, settle};
+use crate::abi::entry::with_call_if_enabled;
+use crate::abi::errno::{EBUSY, EOWNERDEAD};
+use crate::abi::layout::Mutex;
+use crate::life::start;
+use crate::serve::mutex::table::{LOCK, PASSTHROUGH_TAG, TRYLOCK, UNLOCK};
+use crate::serve::mutex::{lock_unprofiled, trylock_unprofiled, unlock_unprofiled};
+
+with_call_if_enabled! {
+    /// `pthread_mutex_lock` of a mutex without bookkeeping.
+    enter_lock, LOCK, lock
+}
+with_call_if_enabled! {
+    /// `pthread_mutex_trylock` of a mutex without bookkeeping.
+    enter_trylock, TRYLOCK, trylock
+}
+with_call_if_enabled! {
+    /// `pthread_mutex_unlock` of a mutex without bookkeeping.
+    enter_unlock, UNLOCK, unlock
+}
+
+/// Whether glibc serves it, as far as that is decided.
+#[inline(always)]
+fn is_glibcs(mutex: &Mutex) -> bool {
+    start::forwards_everything() || mutex.is_glibcs()
+}
+
+/// The mutex as the recorder wants it.
+#[inline(always)]
+pub(super) fn target(address: usize) -> Target {
+    // SAFETY: the program's mutex, which the calling thread operates on.
+    let mutex = unsafe { Mutex::at(address as *mut Mutex) };
+    let server = if is_glibcs(mutex) { 0 } else { mutex.tag() % PASSTHROUGH_TAG };
+    Target { address, mode: MUTEX, server }
+}
+
+fn is_success(result: c_int) -> bool {
+    matches!(result, 0 | EOWNERDEAD)
+}
+
+pub(crate) unsafe extern "C" fn lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
+    // SAFETY: the entry point's contract.
+    let acquire = || unsafe { lock_unprofiled(mutex, caller) };
+    // SAFETY: as above.
+    unsafe { waiting(mutex, caller, frame, acquire) }
+}
+
+/// `pthread_mutex_timedlock` and the like, by `acquire`.
+///
+/// # Safety
+///
+/// As the function.
+pub(crate) unsafe fn timed(mutex: *mut Mutex, caller: usize, acquire: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { waiting(mutex, caller, 0, acquire) }
+}
+
+/// Acquires by `acquire`, which may wait.
+#[inline(always)]
+unsafe fn waiting(mutex: *mut Mutex, caller: usize, frame: usize, acquire: impl FnOnce() -> c_int) -> c_int {
+    let Some((region, thread)) = recording() else { return acquire() };
+    // SAFETY: the program's mutex.
+    let it = unsafe { Mutex::at(mutex) };
+    let address = mutex as usize;
+    match region.about_to(thread, address, MUTEX, call(caller, frame), it.may_recurse()) {
+        Begun::Ignored => acquire(),
+        Begun::Again => {
+            let result = acquire();
+            if result != 0 {
+                region.not_again(thread, address);
+            }
+            result
+        }
+        Begun::Followed => {
+            let mut result = EBUSY;
+            if is_glibcs(it) {
+                // SAFETY: the entry point's contract.
+                result = unsafe { trylock_unprofiled(mutex, caller) };
+                if result == EBUSY {
+                    region.wait_begins(thread, target(address));
+                }
+            }
+            if result == EBUSY {
+                result = acquire();
+            }
+            if is_success(result) {
+                region.acquired(thread);
+            } else {
+                region.refused(thread, target(address));
+            }
+            result
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn trylock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
+    // SAFETY: the entry point's contract.
+    let attempt = || unsafe { trylock_unprofiled(mutex, caller) };
+    let Some((region, thread)) = recording() else { return attempt() };
+    let address = mutex as usize;
+    // SAFETY: the program's mutex.
+    let may_recurse = unsafe { Mutex::at(mutex) }.may_recurse();
+    let begun = region.about_to(thread, address, MUTEX, call(caller, frame), may_recurse);
+    let result = attempt();
+    match begun {
+        Begun::Ignored => {}
+        Begun::Again if result != 0 => region.not_again(thread, address),
+        Begun::Again => {}
+        Begun::Followed => settle(region, thread, target(address), is_success(result)),
+    }
+    result
+}
+
+pub(crate) unsafe extern "C" fn unlock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
+    // SAFETY: the entry point's contract.
+    let release = || unsafe { unlock_unprofiled(mutex, caller) };
+    let Some((region, thread)) = recording() else { return release() };
+    let address = mutex as usize;
+    match region.before_release(thread, address, || target(address).server) {
+        None => release(),
+        Some(releasing) => {
+            let result = release();
+            region.after_release(thread, &releasing, call(caller, frame));
+            result
+        }
+    }
+}

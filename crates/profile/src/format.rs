@@ -1,0 +1,456 @@
+//! The file: one [`Region`], mapped by the program that is recorded, in the layout and byte order of its machine.
+//!
+//! Everything in it is an atomic: readers look while threads write. A figure may be a moment older than its neighbour. Zero
+//! is a valid state of everything, so that a fresh file needs no initialisation but the header's.
+
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+use crate::histogram::Histogram;
+
+/// The first 8 bytes of a file whose header is complete.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"lockprof");
+/// The version of the layout. A reader knows one.
+pub const VERSION: u32 = 1;
+
+/// Threads at a time.
+pub const THREADS: usize = 4096;
+/// Locks with a record of their own, and sites that locks beyond those are counted under.
+pub const LOCKS: usize = 1024;
+/// Records from here on are for sites.
+pub const LOCKS_OF_THEIR_OWN: usize = 896;
+/// Different stacks.
+pub const STACKS: usize = 8192;
+/// Different edges of blame.
+pub const EDGES: usize = 16384;
+/// Sampled waits that are kept one by one: the latest.
+pub const EVENTS: usize = 16384;
+/// Counters of waiters, by a hash of the lock's address.
+pub const WATCHED: usize = 4096;
+/// Code locations that initialised locks, by a hash of the lock's address.
+pub const SITES: usize = 16384;
+/// Releases that a lock's ring remembers.
+pub const RING: usize = 64;
+/// Frames of a stack.
+pub const DEPTH: usize = 16;
+/// Locks that a thread is known to hold at a time.
+pub const HELD: usize = 16;
+/// Bytes of `/proc/self/maps` that are kept.
+pub const MAPS: usize = 512 << 10;
+/// Ranges of executable memory.
+pub const CODE: usize = 1024;
+/// Bytes of a name.
+pub const NAME: usize = 64;
+/// Choices of locks that have names.
+pub const SERVERS: usize = 64;
+
+/// The file.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Region {
+    /// What the file is, and figures of the process.
+    pub header: Header,
+    /// Who waits for a lock with this hash: see [`WATCHED`].
+    pub watched: [AtomicU32; WATCHED],
+    /// Threads.
+    pub threads: [Thread; THREADS],
+    /// Stacks. Number 0 is none.
+    pub stacks: [Stack; STACKS],
+    /// Edges of blame.
+    pub edges: [Edge; EDGES],
+    /// A ring of sampled waits.
+    pub events: [WaitEvent; EVENTS],
+    /// Where locks were initialised.
+    pub sites: [Site; SITES],
+    /// Executable memory, in order of addresses.
+    pub code: [Range; CODE],
+    /// The text of `/proc/self/maps`.
+    pub maps: [AtomicU8; MAPS],
+    /// What serves mutexes: a name for each tag, then for reader-writer locks one for each server.
+    pub servers: [[[AtomicU8; NAME]; SERVERS]; 2],
+    /// Locks. Number 0 is none.
+    pub locks: [Lock; LOCKS],
+}
+
+/// The beginning of the file.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Header {
+    /// [`MAGIC`], written last.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// The process.
+    pub pid: AtomicU32,
+    /// The size of [`Region`], which tells machines apart, too.
+    pub bytes: AtomicU64,
+    /// Whether threads record: switched by readers.
+    pub enabled: AtomicU32,
+    /// Changes with each switch: what threads noted before is out of date.
+    pub epoch: AtomicU32,
+    /// The monotonic clock at the start.
+    pub started_ns: AtomicU64,
+    /// The monotonic clock at the end, 0 before that.
+    pub ended_ns: AtomicU64,
+    /// The wall clock at the start.
+    pub date_ns: AtomicU64,
+    /// The mean time between sampled points of waiting.
+    pub wait_period_ns: AtomicU64,
+    /// Threads are sampled once in at most this many acquisitions.
+    pub max_period: AtomicU32,
+    /// Lock records in use.
+    pub locks: AtomicU32,
+    /// Events written so far.
+    pub events: AtomicU64,
+    /// Life times of threads that have ended.
+    pub ended_threads_ns: AtomicU64,
+    /// Threads that have ended.
+    pub ended_threads: AtomicU32,
+    /// Where new threads look for a place first.
+    pub thread_hint: AtomicU32,
+    /// Held while `maps` is written.
+    pub reading_maps: AtomicU32,
+    /// How often it was written.
+    pub maps_read: AtomicU32,
+    /// Bytes of `maps`.
+    pub maps_bytes: AtomicU32,
+    /// Entries of `code`.
+    pub code_ranges: AtomicU32,
+    /// What did not fit.
+    pub dropped: Dropped,
+    /// The program's name.
+    pub name: [AtomicU8; NAME],
+}
+
+/// What did not fit, counted.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Dropped {
+    /// Acquisitions whose lock had no record.
+    pub acquisitions: AtomicU64,
+    /// Stacks.
+    pub stacks: AtomicU64,
+    /// Time of waits that no edge took.
+    pub blame_ns: AtomicU64,
+    /// Threads.
+    pub threads: AtomicU64,
+    /// Locks that a thread held beyond [`HELD`].
+    pub held: AtomicU64,
+    /// Locks that were counted under their site.
+    pub locks: AtomicU64,
+    /// Children that found no room for a file.
+    pub children: AtomicU64,
+}
+
+/// A thread: what it does right now, and what it needs to record.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Thread {
+    /// Its id, 0 where the place is free.
+    pub tid: AtomicU32,
+    /// 1 = it is in the middle of recording; a signal handler then records nothing.
+    pub busy: AtomicU32,
+    /// Acquisitions until the next sampled one.
+    pub countdown: AtomicU32,
+    /// The mean distance of samples.
+    pub period: AtomicU32,
+    /// Samples taken at this distance.
+    pub taken: AtomicU32,
+    /// [`Header::epoch`] when it last noted a lock.
+    pub epoch: AtomicU32,
+    /// Locks in `held`.
+    pub held_count: AtomicU32,
+    /// What it waits for: see [`Mode`].
+    pub waiting_mode: AtomicU32,
+    /// The lock it waits for, 0 = none.
+    pub waiting_for: AtomicU64,
+    /// Since when.
+    pub waiting_since: AtomicU64,
+    /// Its stack when it began to wait.
+    pub waiting_stack: AtomicU32,
+    /// The lock's record.
+    pub waiting_lock: AtomicU32,
+    /// When it was first seen.
+    pub started_ns: AtomicU64,
+    /// Waiting time until the next sampled point.
+    pub wait_left_ns: AtomicU64,
+    /// State of its random numbers.
+    pub random: AtomicU64,
+    /// The lock whose next acquisition ends a think time that is measured.
+    pub think_of: AtomicU64,
+    /// Since when.
+    pub think_since: AtomicU64,
+    /// The record and the weight of that.
+    pub think_lock: AtomicU32,
+    /// See above.
+    pub think_weight: AtomicU32,
+    /// The call of a wait on a condition.
+    pub frame: [AtomicU64; 2],
+    /// Stack that is known to be readable.
+    pub readable: [AtomicU64; 2],
+    /// Locks it has, the latest last.
+    pub held: [Held; HELD],
+}
+
+/// A lock that a thread has, or is about to have.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Held {
+    /// Its address.
+    pub address: AtomicU64,
+    /// The code location that acquired it.
+    pub caller: AtomicU64,
+    /// The frame pointer there.
+    pub frame: AtomicU64,
+    /// When, if that was read.
+    pub since: AtomicU64,
+    /// When it began to wait; 0 = it did not.
+    pub waited_since: AtomicU64,
+    /// The stack that acquired it, if that was taken.
+    pub stack: AtomicU32,
+    /// The lock's record, if that was looked up.
+    pub lock: AtomicU32,
+    /// What this acquisition stands for; 0 = it is not a sample.
+    pub weight: AtomicU32,
+    /// How it is held: see [`Mode`].
+    pub mode: AtomicU32,
+    /// How often (recursive mutexes).
+    pub depth: AtomicU32,
+    /// 1 = it has it; 0 = it is about to.
+    pub has: AtomicU32,
+}
+
+/// How a lock is held or waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Mode {
+    /// A mutex.
+    Mutex = 0,
+    /// A reader-writer lock, to read.
+    Read = 1,
+    /// A reader-writer lock, to write.
+    Write = 2,
+    /// A condition is waited for.
+    Cond = 3,
+}
+
+/// What kind of thing a record is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// A mutex.
+    Mutex = 0,
+    /// A reader-writer lock.
+    RwLock = 1,
+    /// A condition.
+    Cond = 2,
+}
+
+impl Mode {
+    /// What is held or waited for in this way.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Mutex => Kind::Mutex,
+            Self::Read | Self::Write => Kind::RwLock,
+            Self::Cond => Kind::Cond,
+        }
+    }
+
+    /// The mode with this number.
+    #[must_use]
+    pub fn of(number: u32) -> Self {
+        match number {
+            1 => Self::Read,
+            2 => Self::Write,
+            3 => Self::Cond,
+            _ => Self::Mutex,
+        }
+    }
+}
+
+/// The record is free.
+pub const FREE: u32 = 0;
+/// Somebody writes its first words.
+pub const CLAIMED: u32 = 1;
+/// It is of the lock at its address.
+pub const LIVE: u32 = 2;
+/// It was of a lock that is no more.
+pub const RETIRED: u32 = 3;
+
+/// A lock, or what was counted under a site.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Lock {
+    /// [`FREE`] to [`RETIRED`].
+    pub state: AtomicU32,
+    /// See [`Kind`].
+    pub kind: AtomicU32,
+    /// Its address; 0 = the record is a site's.
+    pub address: AtomicU64,
+    /// The code location that initialised it, 0 if none did; of a site's record, the site.
+    pub site: AtomicU64,
+    /// The code location that used it first, as far as that was seen.
+    pub first_use: AtomicU64,
+    /// What serves it: 0 = glibc, else an index of [`Region::servers`].
+    pub server: AtomicU32,
+    /// Threads that wait for it.
+    pub waiting: AtomicU32,
+    /// The most that did.
+    pub waiting_max: AtomicU32,
+    /// Who acquired it last, as far as that was recorded.
+    pub last_owner: AtomicU32,
+    /// On which NUMA node.
+    pub last_node: AtomicU32,
+    /// Releases written to `ring`.
+    pub releases: AtomicU32,
+    /// Acquisitions that waited.
+    pub contended: AtomicU64,
+    /// Of those, to read.
+    pub contended_reads: AtomicU64,
+    /// Other acquisitions: the weights of samples.
+    pub uncontended: AtomicU64,
+    /// Of those, to read.
+    pub uncontended_reads: AtomicU64,
+    /// Variance of `uncontended`.
+    pub uncontended_variance: AtomicU64,
+    /// Time waited.
+    pub wait_ns: AtomicU64,
+    /// Of that, to read.
+    pub wait_reads_ns: AtomicU64,
+    /// The longest wait.
+    pub wait_max_ns: AtomicU64,
+    /// Time held: hold times times weights.
+    pub hold_ns: AtomicU64,
+    /// Variance of `hold_ns`, in µs².
+    pub hold_variance_us2: AtomicU64,
+    /// The longest that was seen.
+    pub hold_max_ns: AtomicU64,
+    /// Time between a release and the same thread's next acquisition: times weights.
+    pub think_ns: AtomicU64,
+    /// Weights of those.
+    pub thinks: AtomicU64,
+    /// Acquisitions by another thread than the last.
+    pub owner_switches: AtomicU64,
+    /// Those on another NUMA node.
+    pub node_crossings: AtomicU64,
+    /// Attempts that failed at once.
+    pub tries_failed: AtomicU64,
+    /// Attempts that were given up.
+    pub timed_out: AtomicU64,
+    /// Histogram of waits.
+    pub wait: Histogram,
+    /// Of hold times.
+    pub hold: Histogram,
+    /// Of think times.
+    pub think: Histogram,
+    /// The latest releases that somebody waited for.
+    pub ring: [Release; RING],
+}
+
+/// A release of a lock that somebody waited for.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Release {
+    /// 2n + 1 while the n-th release is written here, 2n + 2 when it is complete.
+    pub turn: AtomicU64,
+    /// When.
+    pub at: AtomicU64,
+    /// The stack that acquired the lock.
+    pub acquired: AtomicU32,
+    /// The stack that released it.
+    pub released: AtomicU32,
+    /// The thread.
+    pub thread: AtomicU32,
+}
+
+/// A stack: return addresses, the innermost first.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Stack {
+    /// Hash of the frames; 0 = free.
+    pub hash: AtomicU64,
+    /// Frames; 0 while they are written.
+    pub depth: AtomicU32,
+    /// The frames.
+    pub frames: [AtomicU64; DEPTH],
+}
+
+/// Time that one stack waited for another.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Edge {
+    /// Hash of the four numbers; 0 = free.
+    pub hash: AtomicU64,
+    /// The lock's record.
+    pub lock: AtomicU32,
+    /// The waiter's stack.
+    pub waiter: AtomicU32,
+    /// The stack that acquired the lock.
+    pub acquired: AtomicU32,
+    /// The stack that released it.
+    pub released: AtomicU32,
+    /// Time waited.
+    pub ns: AtomicU64,
+    /// Releases that were waited for: weights of samples.
+    pub count: AtomicU64,
+}
+
+/// A sampled wait.
+#[repr(C)]
+#[derive(Debug)]
+pub struct WaitEvent {
+    /// When it began.
+    pub since: AtomicU64,
+    /// When it ended.
+    pub until: AtomicU64,
+    /// The lock's record.
+    pub lock: AtomicU32,
+    /// The waiter's stack.
+    pub stack: AtomicU32,
+    /// Who waited.
+    pub thread: AtomicU32,
+    /// Who released the lock last before the wait ended; 0 = unknown.
+    pub holder: AtomicU32,
+    /// When.
+    pub released_at: AtomicU64,
+    /// What it stands for, in thousandths.
+    pub weight: AtomicU64,
+    /// See [`Mode`].
+    pub mode: AtomicU32,
+}
+
+/// Where a lock was initialised.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Site {
+    /// The lock.
+    pub address: AtomicU64,
+    /// The code location.
+    pub caller: AtomicU64,
+}
+
+/// Memory.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Range {
+    /// Its first address.
+    pub start: AtomicU64,
+    /// The first behind it.
+    pub end: AtomicU64,
+}
+
+/// A hash of an address or a number.
+#[must_use]
+#[inline(always)]
+pub(crate) fn hash(value: u64) -> u64 {
+    let mixed = (value ^ value >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}
+
+impl Region {
+    /// How many threads wait for locks with this address's hash.
+    #[inline(always)]
+    pub(crate) fn watchers(&self, address: u64) -> &AtomicU32 {
+        &self.watched[(hash(address >> 3) >> 8) as usize % WATCHED]
+    }
+}

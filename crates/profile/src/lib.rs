@@ -1,0 +1,32 @@
+//! Which locks a program waits for, at whose hands, and for how long.
+//!
+//! The [`recorder`] is a layer of the preload library: it writes to tables of fixed size in a mapped file ([`format`]), which
+//! outlives `_exit` and SIGKILL and can be read while the program runs. It allocates nothing and takes no lock. The
+//! crate `lockwork-profile-reader` turns a file into plain figures.
+//!
+//! What is measured, and how:
+//!
+//! | figure | of |
+//! |---|---|
+//! | contended acquisitions, time waited, its histogram | every acquisition that had to wait |
+//! | other acquisitions, hold times, think times | a sample by count: the first 64 of a thread all, then one in 2, 4, … 1024 |
+//! | blame: who waited for whom | waits, sampled in proportion to their length |
+//!
+//! Each sample has a weight, the inverse of the probability that it was drawn, which is what makes sums unbiased. The sum of
+//! `weight · (weight − 1)` over a sample estimates the variance of its count; the reader's intervals come from that.
+//!
+//! A wait is blamed on those that released the lock while it lasted: the time from one release to the next belongs to the
+//! later releaser, the time from the last release to the end of the wait to the last releaser. So the blame for a wait adds
+//! up to the wait.
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod format;
+pub mod histogram;
+mod locks;
+mod maps;
+pub mod recorder;
+mod sampling;
+mod stacks;

@@ -1,0 +1,750 @@
+//! What a thread does around its lock operations.
+//!
+//! ```text
+//! about_to ─ (the lock's own operation; wait_begins, if it has to wait) ─ acquired | refused
+//! before_release ─ (the lock's own operation) ─ after_release
+//! ```
+//!
+//! An acquisition that does not wait and is not a sample costs no clock, no walk of the stack and no write to memory that is
+//! shared. Of a release, one that nobody waits for: one look at a counter ([`Region::watchers`]) that waiters write to.
+//!
+//! Within the section a thread reads the clock if it waited or is a sample, and once more before it releases a lock that
+//! others wait for, and notes the time in the lock's ring. Everything else is done while it waits anyway, or after the
+//! release.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release as Released};
+use core::sync::atomic::{AtomicU8, AtomicU64, fence};
+
+use lockwork_platform::{Clock, Native, Placement, sys};
+
+use crate::format::{
+    EVENTS, HELD, Held, Kind, Lock, MAGIC, Mode, NAME, RING, Region, THREADS, Thread, VERSION, WaitEvent,
+    hash,
+};
+use crate::stacks::Frames;
+
+/// The call of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Its return address.
+    pub caller: usize,
+    /// The frame pointer of the code that made it, or whatever that keeps in that register.
+    pub frame: usize,
+}
+
+/// The lock that an operation is on.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its address.
+    pub address: usize,
+    /// How it is acquired.
+    pub mode: Mode,
+    /// What serves it: 0 = glibc.
+    pub server: u32,
+}
+
+/// What came of [`Thread::about_to`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// The acquisition is followed.
+    Followed,
+    /// The thread has the lock already, or is busy: nothing is recorded.
+    Ignored,
+    /// The thread has it already, once more if this succeeds.
+    Again,
+}
+
+/// A release that is more than removing a note.
+#[derive(Debug)]
+pub struct Releasing {
+    target: Target,
+    at: u64,
+    since: u64,
+    waited_since: u64,
+    caller: u64,
+    frame: u64,
+    stack: u32,
+    lock: u32,
+    weight: u32,
+    /// The place in the lock's ring, if somebody waits.
+    turn: Option<u32>,
+}
+
+fn now() -> u64 {
+    sys::now(Clock::Monotonic)
+}
+
+/// Raises a maximum.
+fn raise(maximum: &AtomicU64, value: u64) {
+    if maximum.load(Relaxed) < value {
+        maximum.fetch_max(value, Relaxed);
+    }
+}
+
+impl Region {
+    /// Fills the header of a fresh file. Whoever maps the file sees it complete once it has its magic word.
+    pub fn start(&self, pid: u32, name: &[u8], wait_period_ns: u64, max_period: u32, enabled: bool) {
+        let header = &self.header;
+        header.version.store(VERSION, Relaxed);
+        header.pid.store(pid, Relaxed);
+        header.bytes.store(size_of::<Self>() as u64, Relaxed);
+        header.enabled.store(u32::from(enabled), Relaxed);
+        header.epoch.store(1, Relaxed);
+        header.started_ns.store(now(), Relaxed);
+        header.date_ns.store(sys::now(Clock::Realtime), Relaxed);
+        header.wait_period_ns.store(wait_period_ns, Relaxed);
+        header.max_period.store(max_period, Relaxed);
+        write_name(&header.name, name);
+        self.read_maps();
+        // ORDER: with the reader, which looks at the word first.
+        header.magic.store(MAGIC, Released);
+    }
+
+    /// A child of this process found no room for a file.
+    pub fn lose_child(&self) {
+        self.header.dropped.children.fetch_add(1, Relaxed);
+    }
+
+    /// Notes the end of the process.
+    pub fn end(&self) {
+        self.header.ended_ns.store(now(), Relaxed);
+    }
+
+    /// Whether threads record.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.header.enabled.load(Relaxed) != 0
+    }
+
+    /// The name of what serves locks with this number, of mutexes or (1) reader-writer locks.
+    pub fn name_server(&self, kind: usize, number: u32, name: &[u8]) {
+        if let Some(place) = self.servers[kind].get(number as usize) {
+            write_name(place, name);
+        }
+    }
+
+    /// A place for the calling thread; `None` if all are taken. `exists` says whether the process has a thread with this id.
+    pub fn enter_thread(&self, tid: u32, exists: impl Fn(u32) -> bool) -> Option<&Thread> {
+        let header = &self.header;
+        let first = header.thread_hint.fetch_add(1, Relaxed) as usize;
+        let take = |thread: &&Thread, from: u32| {
+            thread.tid.load(Relaxed) == from
+                && thread.tid.compare_exchange(from, tid, AcqRel, Relaxed).is_ok()
+        };
+        let around = || (0..THREADS).map(|step| &self.threads[(first + step) % THREADS]);
+        let thread = around().find(|thread| take(thread, 0)).or_else(|| {
+            // Some may have ended without a word.
+            around().find(|thread| {
+                let there = thread.tid.load(Relaxed);
+                !exists(there) && take(thread, there)
+            })
+        });
+        let Some(thread) = thread else {
+            header.dropped.threads.fetch_add(1, Relaxed);
+            return None;
+        };
+        thread.clear();
+        let now = now();
+        thread.started_ns.store(now, Relaxed);
+        thread.random.store(hash(u64::from(tid) << 32 ^ now) | 1, Relaxed);
+        thread.period.store(1, Relaxed);
+        thread.taken.store(0, Relaxed);
+        thread.wait_left_ns.store(0, Relaxed);
+        thread.take_wait(0, header.wait_period_ns.load(Relaxed));
+        thread.draw_acquisition();
+        thread.epoch.store(header.epoch.load(Relaxed), Relaxed);
+        Some(thread)
+    }
+
+    /// The thread ends.
+    pub fn leave_thread(&self, thread: &Thread) {
+        let lived = now().saturating_sub(thread.started_ns.load(Relaxed));
+        self.header.ended_threads_ns.fetch_add(lived, Relaxed);
+        self.header.ended_threads.fetch_add(1, Relaxed);
+        if thread.waiting_for.load(Relaxed) != 0 {
+            self.stop_waiting(thread);
+        }
+        thread.clear();
+        // ORDER: with `enter_thread`: the next owner finds the place cleared.
+        thread.tid.store(0, Released);
+    }
+
+    /// The lock at `address` was initialised by the code before `caller`, or (0) destroyed.
+    pub fn renew_lock(&self, kind: Kind, address: usize, caller: usize) {
+        self.renew(kind, address as u64, caller as u64);
+    }
+
+    /// The thread has to wait for the lock that it is [`about_to`](Self::about_to) acquire.
+    #[cold]
+    pub fn wait_begins(&self, thread: &Thread, target: Target) {
+        let Some(held) = thread.top().filter(|held| held.is_awaited(target)) else { return };
+        if thread.busy.swap(1, Relaxed) != 0 {
+            return;
+        }
+        self.watchers(target.address as u64).fetch_add(1, Relaxed);
+        // The holder looks at the counter before it releases.
+        fence(AcqRel);
+        let since = now();
+        let stack = self.stack_of(thread, held.call());
+        let index =
+            self.record(target.mode.kind(), target.address as u64, held.caller.load(Relaxed), target.server);
+        if index != 0 {
+            let lock = &self.locks[index as usize];
+            let waiting = lock.waiting.fetch_add(1, Relaxed) + 1;
+            lock.waiting_max.fetch_max(waiting, Relaxed);
+        }
+        held.stack.store(stack, Relaxed);
+        held.lock.store(index, Relaxed);
+        held.waited_since.store(since, Relaxed);
+        thread.shows_wait(target, index, stack, since);
+        thread.busy.store(0, Relaxed);
+    }
+
+    /// The thread waits for nothing any more.
+    fn stop_waiting(&self, thread: &Thread) {
+        let address = thread.waiting_for.load(Relaxed);
+        let mode = Mode::of(thread.waiting_mode.load(Relaxed));
+        thread.waiting_for.store(0, Relaxed);
+        let index = thread.waiting_lock.load(Relaxed) as usize;
+        if index != 0 {
+            self.locks[index].waiting.fetch_sub(1, Relaxed);
+        }
+        if mode != Mode::Cond {
+            self.watchers(address).fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// The thread has the lock.
+    #[inline(always)]
+    pub fn acquired(&self, thread: &Thread) {
+        let Some(held) = thread.top() else { return };
+        held.has.store(1, Relaxed);
+        let left = thread.countdown.load(Relaxed).wrapping_sub(1);
+        thread.countdown.store(left, Relaxed);
+        if left == 0 || held.waited_since.load(Relaxed) != 0 {
+            self.acquired_noteworthy(thread, held, left == 0);
+        }
+    }
+
+    #[cold]
+    fn acquired_noteworthy(&self, thread: &Thread, held: &Held, is_sample: bool) {
+        held.since.store(now(), Relaxed);
+        if held.waited_since.load(Relaxed) != 0 {
+            self.stop_waiting(thread);
+        }
+        if is_sample {
+            held.weight.store(thread.take_acquisition(self.header.max_period.load(Relaxed)), Relaxed);
+        }
+    }
+
+    /// The thread has not got the lock: it was held, or the time passed.
+    pub fn refused(&self, thread: &Thread, target: Target) {
+        let Some(held) = thread.top().filter(|held| held.has.load(Relaxed) == 0) else { return };
+        thread.busy.store(1, Relaxed);
+        let since = held.waited_since.load(Relaxed);
+        let (stack, index) = (held.stack.load(Relaxed), held.lock.load(Relaxed));
+        let caller = held.caller.load(Relaxed);
+        if since != 0 {
+            self.stop_waiting(thread);
+            if index != 0 {
+                let lock = &self.locks[index as usize];
+                lock.timed_out.fetch_add(1, Relaxed);
+                self.waited(thread, target.mode, index, stack, [since, now()]);
+            }
+        } else {
+            let index = self.record(target.mode.kind(), target.address as u64, caller, target.server);
+            if index != 0 {
+                self.locks[index as usize].tries_failed.fetch_add(1, Relaxed);
+            }
+        }
+        thread.remove(thread.held_count.load(Relaxed) as usize - 1);
+        thread.busy.store(0, Relaxed);
+    }
+
+    /// The thread is about to release a lock. `None`: there is no more to do.
+    #[inline(always)]
+    pub fn before_release(
+        &self,
+        thread: &Thread,
+        address: usize,
+        server: impl FnOnce() -> u32,
+    ) -> Option<Releasing> {
+        let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
+        let is_watched = self.watchers(address as u64).load(Relaxed) != 0;
+        // Most release what they acquired last.
+        if let Some(top) = count.checked_sub(1)
+            && let held = &thread.held[top]
+            && held.address.load(Relaxed) == address as u64
+            && held.since.load(Relaxed) == 0
+            && held.depth.load(Relaxed) == 1
+            && !is_watched
+        {
+            thread.held_count.store(top as u32, Relaxed);
+            return None;
+        }
+        self.noteworthy_release(thread, address, server(), is_watched)
+    }
+
+    #[cold]
+    fn noteworthy_release(
+        &self,
+        thread: &Thread,
+        address: usize,
+        server: u32,
+        is_watched: bool,
+    ) -> Option<Releasing> {
+        if thread.busy.load(Relaxed) != 0 {
+            return None;
+        }
+        let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
+        let is_it =
+            |held: &&Held| held.address.load(Relaxed) == address as u64 && held.has.load(Relaxed) != 0;
+        let place = (0..count).rev().find(|place| is_it(&&thread.held[*place]))?;
+        let held = &thread.held[place];
+        let depth = held.depth.load(Relaxed);
+        if depth > 1 {
+            held.depth.store(depth - 1, Relaxed);
+            return None;
+        }
+        let since = held.since.load(Relaxed);
+        if since == 0 && !is_watched {
+            thread.remove(place);
+            return None;
+        }
+        let mode = Mode::of(held.mode.load(Relaxed));
+        let mut releasing = Releasing {
+            target: Target { address, mode, server },
+            at: now(),
+            since,
+            waited_since: held.waited_since.load(Relaxed),
+            caller: held.caller.load(Relaxed),
+            frame: held.frame.load(Relaxed),
+            stack: held.stack.load(Relaxed),
+            lock: held.lock.load(Relaxed),
+            weight: held.weight.load(Relaxed),
+            turn: None,
+        };
+        thread.remove(place);
+        if is_watched {
+            if releasing.lock == 0 {
+                releasing.lock = self.look_up(mode.kind(), address as u64);
+            }
+            if releasing.lock != 0 {
+                let lock = &self.locks[releasing.lock as usize];
+                let turn = lock.releases.fetch_add(1, Relaxed);
+                let release = &lock.ring[turn as usize % RING];
+                release.turn.store(u64::from(turn) * 2 + 1, Relaxed);
+                release.at.store(releasing.at, Relaxed);
+                release.thread.store(thread.tid.load(Relaxed), Relaxed);
+                releasing.turn = Some(turn);
+            }
+        }
+        Some(releasing)
+    }
+
+    /// The thread has released a lock.
+    #[cold]
+    pub fn after_release(&self, thread: &Thread, releasing: &Releasing, call: Call) {
+        thread.busy.store(1, Relaxed);
+        let Target { address, mode, server } = releasing.target;
+        if let Some(turn) = releasing.turn {
+            let frames = thread.walk(self, call.caller as u64, here(), call.frame as u64);
+            let released = self.intern(&frames);
+            let acquired = match releasing.stack {
+                // Code that acquires and releases in one function has one frame pointer.
+                0 if releasing.frame == call.frame as u64 => {
+                    self.intern(&frames.with_caller(releasing.caller))
+                }
+                0 => self.intern(&Frames::of(releasing.caller)),
+                stack => stack,
+            };
+            let release = &self.locks[releasing.lock as usize].ring[turn as usize % RING];
+            release.acquired.store(acquired, Relaxed);
+            release.released.store(released, Relaxed);
+            // ORDER: with `blame_releases`: a release that is complete has its stacks.
+            release.turn.store(u64::from(turn) * 2 + 2, Released);
+        }
+        let has_waited = releasing.waited_since != 0;
+        let weight = if has_waited { 1 } else { u64::from(releasing.weight) };
+        if weight != 0 {
+            let index = match releasing.lock {
+                0 => self.record(mode.kind(), address as u64, releasing.caller, server),
+                index => index,
+            };
+            if index == 0 {
+                self.header.dropped.acquisitions.fetch_add(weight, Relaxed);
+            } else {
+                self.note_section(thread, releasing, index, weight);
+            }
+        }
+        thread.busy.store(0, Relaxed);
+    }
+
+    /// Adds an acquisition and its section to the lock's figures.
+    fn note_section(&self, thread: &Thread, releasing: &Releasing, index: u32, weight: u64) {
+        let lock = &self.locks[index as usize];
+        let mode = releasing.target.mode;
+        let reads = u64::from(mode == Mode::Read);
+        if releasing.waited_since != 0 {
+            lock.contended.fetch_add(1, Relaxed);
+            lock.contended_reads.fetch_add(reads, Relaxed);
+            self.waited(thread, mode, index, releasing.stack, [releasing.waited_since, releasing.since]);
+        } else {
+            lock.uncontended.fetch_add(weight, Relaxed);
+            lock.uncontended_reads.fetch_add(weight * reads, Relaxed);
+            lock.uncontended_variance.fetch_add(weight * (weight - 1), Relaxed);
+        }
+        let held = releasing.at.saturating_sub(releasing.since);
+        lock.hold.add(held, weight);
+        lock.hold_ns.fetch_add(held * weight, Relaxed);
+        let squared = (held as f64 / 1e3) * (held as f64 / 1e3);
+        lock.hold_variance_us2.fetch_add((squared * (weight * (weight - 1)) as f64) as u64, Relaxed);
+        raise(&lock.hold_max_ns, held);
+        lock.note_owner(thread.tid.load(Relaxed), weight);
+        thread.think_lock.store(index, Relaxed);
+        thread.think_weight.store(weight as u32, Relaxed);
+        thread.think_since.store(releasing.at, Relaxed);
+        thread.think_of.store(releasing.target.address as u64, Relaxed);
+    }
+
+    /// Adds a wait to the lock's figures, and if it is a sample, to the blame and the events.
+    fn waited(&self, thread: &Thread, mode: Mode, index: u32, stack: u32, [since, until]: [u64; 2]) {
+        let lock = &self.locks[index as usize];
+        let ns = until.saturating_sub(since);
+        lock.wait.add(ns, 1);
+        lock.wait_ns.fetch_add(ns, Relaxed);
+        if mode == Mode::Read {
+            lock.wait_reads_ns.fetch_add(ns, Relaxed);
+        }
+        raise(&lock.wait_max_ns, ns);
+        let Some(weight) = thread.take_wait(ns, self.header.wait_period_ns.load(Relaxed)) else { return };
+        let last = if mode == Mode::Cond {
+            None
+        } else {
+            self.blame_releases(lock, [index, stack], [since, until], weight)
+        };
+        let (holder, released_at) = last.unwrap_or((0, 0));
+        let number = self.header.events.fetch_add(1, Relaxed);
+        let event = &self.events[number as usize % EVENTS];
+        event.write(
+            [since, until, released_at],
+            [index, stack, thread.tid.load(Relaxed), holder],
+            weight,
+            mode,
+        );
+    }
+
+    /// Charges a wait to those that released the lock meanwhile; the last of them, and when.
+    fn blame_releases(
+        &self,
+        lock: &Lock,
+        [index, stack]: [u32; 2],
+        [since, until]: [u64; 2],
+        weight: f64,
+    ) -> Option<(u32, u64)> {
+        #[derive(Clone, Copy, Default)]
+        struct Seen {
+            at: u64,
+            acquired: u32,
+            released: u32,
+            thread: u32,
+        }
+        let mut seen = [Seen::default(); RING];
+        let mut count = 0;
+        let all = lock.releases.load(Acquire);
+        for turn in all.saturating_sub(RING as u32)..all {
+            let release = &lock.ring[turn as usize % RING];
+            // A release writes its stacks right after it: that may be now.
+            let complete = u64::from(turn) * 2 + 2;
+            let is_complete = (0..200).any(|_| {
+                core::hint::spin_loop();
+                release.turn.load(Acquire) >= complete
+            });
+            let (acquired, released) = if is_complete {
+                (release.acquired.load(Relaxed), release.released.load(Relaxed))
+            } else {
+                (0, 0)
+            };
+            let it = Seen {
+                at: release.at.load(Relaxed),
+                acquired,
+                released,
+                thread: release.thread.load(Relaxed),
+            };
+            fence(Acquire);
+            let is_ours = release.turn.load(Relaxed) <= complete;
+            if is_ours && it.at > since && it.at <= until {
+                // Readers may be a little out of order.
+                let place =
+                    seen[..count].iter().rposition(|other| other.at <= it.at).map_or(0, |before| before + 1);
+                seen.copy_within(place..count, place + 1);
+                seen[place] = it;
+                count += 1;
+            }
+        }
+        let mut seen = &seen[..count];
+        let total = until.saturating_sub(since) as f64 * weight;
+        // Earlier ones may have been forgotten: then those that are known stand for them.
+        let mut from = since;
+        if count == RING {
+            from = seen[0].at;
+            seen = &seen[1..];
+        }
+        let known = until.saturating_sub(from).max(1) as f64;
+        let Some(last) = seen.last().copied() else {
+            self.blame([index, stack, 0, 0], total as u64, weight as u64);
+            return None;
+        };
+        for (place, it) in seen.iter().enumerate() {
+            let to = if place + 1 == seen.len() { until } else { it.at };
+            let share = to.saturating_sub(from) as f64 / known;
+            from = to;
+            self.blame([index, stack, it.acquired, it.released], (total * share) as u64, weight as u64);
+        }
+        Some((last.thread, last.at))
+    }
+
+    /// The number of the stack above a call.
+    fn stack_of(&self, thread: &Thread, call: Call) -> u32 {
+        self.intern(&thread.walk(self, call.caller as u64, here(), call.frame as u64))
+    }
+
+    /// The thread begins to wait for a condition.
+    pub fn cond_wait_begins(&self, thread: &Thread, cond: usize, call: Call) {
+        if thread.busy.swap(1, Relaxed) != 0 {
+            return;
+        }
+        let stack = self.stack_of(thread, call);
+        let index = self.record(Kind::Cond, cond as u64, call.caller as u64, 0);
+        if index != 0 {
+            let lock = &self.locks[index as usize];
+            let waiting = lock.waiting.fetch_add(1, Relaxed) + 1;
+            lock.waiting_max.fetch_max(waiting, Relaxed);
+        }
+        thread.shows_wait(Target { address: cond, mode: Mode::Cond, server: 0 }, index, stack, now());
+        thread.busy.store(0, Relaxed);
+    }
+
+    /// It does so no more.
+    pub fn cond_wait_ends(&self, thread: &Thread) {
+        let is_cond = thread.waiting_mode.load(Relaxed) == Mode::Cond as u32;
+        if !is_cond || thread.waiting_for.load(Relaxed) == 0 || thread.busy.swap(1, Relaxed) != 0 {
+            return;
+        }
+        let index = thread.waiting_lock.load(Relaxed);
+        let stack = thread.waiting_stack.load(Relaxed);
+        let since = thread.waiting_since.load(Relaxed);
+        self.stop_waiting(thread);
+        if index != 0 {
+            self.locks[index as usize].contended.fetch_add(1, Relaxed);
+            self.waited(thread, Mode::Cond, index, stack, [since, now()]);
+        }
+        thread.busy.store(0, Relaxed);
+    }
+
+    #[cold]
+    fn think_ends(&self, thread: &Thread) {
+        thread.think_of.store(0, Relaxed);
+        let ns = now().saturating_sub(thread.think_since.load(Relaxed));
+        let weight = u64::from(thread.think_weight.load(Relaxed));
+        if let Some(lock) = self.locks.get(thread.think_lock.load(Relaxed) as usize) {
+            lock.think.add(ns, weight);
+            lock.think_ns.fetch_add(ns * weight, Relaxed);
+            lock.thinks.fetch_add(weight, Relaxed);
+        }
+    }
+
+    /// The thread is about to acquire a lock. `may_recurse`: it may have it already.
+    #[inline(always)]
+    pub fn about_to(
+        &self,
+        thread: &Thread,
+        address: usize,
+        mode: Mode,
+        call: Call,
+        may_recurse: bool,
+    ) -> Begun {
+        if thread.busy.load(Relaxed) != 0 {
+            return Begun::Ignored;
+        }
+        if thread.epoch.load(Relaxed) != self.header.epoch.load(Relaxed) {
+            thread.clear();
+            thread.epoch.store(self.header.epoch.load(Relaxed), Relaxed);
+        }
+        if thread.think_of.load(Relaxed) == address as u64 {
+            self.think_ends(thread);
+        }
+        let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
+        if may_recurse
+            && let Some(held) =
+                thread.held[..count].iter().find(|held| held.address.load(Relaxed) == address as u64)
+        {
+            held.depth.store(held.depth.load(Relaxed) + 1, Relaxed);
+            return Begun::Again;
+        }
+        let Some(held) = thread.held.get(count) else {
+            self.header.dropped.held.fetch_add(1, Relaxed);
+            return Begun::Ignored;
+        };
+        held.address.store(address as u64, Relaxed);
+        held.caller.store(call.caller as u64, Relaxed);
+        held.frame.store(call.frame as u64, Relaxed);
+        held.mode.store(mode as u32, Relaxed);
+        held.depth.store(1, Relaxed);
+        held.has.store(0, Relaxed);
+        thread.held_count.store(count as u32 + 1, Relaxed);
+        Begun::Followed
+    }
+
+    /// An acquisition that was [`Begun::Again`] failed.
+    pub fn not_again(&self, thread: &Thread, address: usize) {
+        let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
+        if let Some(held) =
+            thread.held[..count].iter().find(|held| held.address.load(Relaxed) == address as u64)
+        {
+            held.depth.store(held.depth.load(Relaxed).saturating_sub(1).max(1), Relaxed);
+        }
+    }
+}
+
+/// An address in the caller's frame.
+#[inline(always)]
+fn here() -> u64 {
+    let mark = 0_u8;
+    core::hint::black_box(&raw const mark) as u64
+}
+
+fn write_name(place: &[AtomicU8; NAME], name: &[u8]) {
+    for (cell, byte) in place[..NAME - 1].iter().zip(name.iter().chain(core::iter::repeat(&0))) {
+        cell.store(*byte, Relaxed);
+    }
+}
+
+impl Thread {
+    /// How the thread is about to acquire what it acquires.
+    #[must_use]
+    pub fn last_mode(&self) -> Mode {
+        self.top().map_or(Mode::Mutex, |held| Mode::of(held.mode.load(Relaxed)))
+    }
+
+    /// Keeps a call for [`Thread::kept_call`].
+    pub fn keep_call(&self, call: Call) {
+        self.frame[0].store(call.caller as u64, Relaxed);
+        self.frame[1].store(call.frame as u64, Relaxed);
+    }
+
+    /// The call that was kept last.
+    #[must_use]
+    pub fn kept_call(&self) -> Call {
+        Call { caller: self.frame[0].load(Relaxed) as usize, frame: self.frame[1].load(Relaxed) as usize }
+    }
+
+    /// The lock that the thread acquired last, or is about to acquire.
+    #[inline(always)]
+    fn top(&self) -> Option<&Held> {
+        let count = self.held_count.load(Relaxed) as usize;
+        self.held.get(count.checked_sub(1)?)
+    }
+
+    /// Removes a lock from the list. A place behind the list is as [`Held::clear`] leaves it, but for what `about_to` writes.
+    fn remove(&self, place: usize) {
+        let count = (self.held_count.load(Relaxed) as usize).min(HELD);
+        for place in place..count - 1 {
+            self.held[place].copy(&self.held[place + 1]);
+        }
+        self.held[count - 1].clear();
+        self.held_count.store(count as u32 - 1, Relaxed);
+    }
+
+    fn clear(&self) {
+        self.held.iter().for_each(Held::clear);
+        self.held_count.store(0, Relaxed);
+        self.waiting_for.store(0, Relaxed);
+        self.think_of.store(0, Relaxed);
+        self.busy.store(0, Relaxed);
+        self.readable.iter().for_each(|bound| bound.store(0, Relaxed));
+    }
+
+    /// Shows readers what the thread waits for.
+    fn shows_wait(&self, target: Target, lock: u32, stack: u32, since: u64) {
+        self.waiting_mode.store(target.mode as u32, Relaxed);
+        self.waiting_lock.store(lock, Relaxed);
+        self.waiting_stack.store(stack, Relaxed);
+        self.waiting_since.store(since, Relaxed);
+        self.waiting_for.store(target.address as u64, Relaxed);
+    }
+}
+
+impl Held {
+    fn is_awaited(&self, target: Target) -> bool {
+        self.has.load(Relaxed) == 0
+            && self.waited_since.load(Relaxed) == 0
+            && self.address.load(Relaxed) == target.address as u64
+    }
+
+    fn call(&self) -> Call {
+        Call { caller: self.caller.load(Relaxed) as usize, frame: self.frame.load(Relaxed) as usize }
+    }
+
+    fn clear(&self) {
+        self.since.store(0, Relaxed);
+        self.waited_since.store(0, Relaxed);
+        self.stack.store(0, Relaxed);
+        self.lock.store(0, Relaxed);
+        self.weight.store(0, Relaxed);
+    }
+
+    fn copy(&self, from: &Self) {
+        for (to, from) in [
+            (&self.address, &from.address),
+            (&self.caller, &from.caller),
+            (&self.frame, &from.frame),
+            (&self.since, &from.since),
+            (&self.waited_since, &from.waited_since),
+        ] {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        for (to, from) in [
+            (&self.stack, &from.stack),
+            (&self.lock, &from.lock),
+            (&self.weight, &from.weight),
+            (&self.mode, &from.mode),
+            (&self.depth, &from.depth),
+            (&self.has, &from.has),
+        ] {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+    }
+}
+
+impl Lock {
+    fn note_owner(&self, tid: u32, weight: u64) {
+        if self.last_owner.load(Relaxed) != tid {
+            let before = self.last_owner.swap(tid, Relaxed);
+            if before != 0 {
+                self.owner_switches.fetch_add(weight, Relaxed);
+            }
+            if Native::nodes() > 1 {
+                let node = Native::node() as u32;
+                if self.last_node.swap(node, Relaxed) != node && before != 0 {
+                    self.node_crossings.fetch_add(weight, Relaxed);
+                }
+            }
+        }
+    }
+}
+
+impl WaitEvent {
+    fn write(&self, [since, until, released_at]: [u64; 3], numbers: [u32; 4], weight: f64, mode: Mode) {
+        self.until.store(0, Relaxed);
+        for (cell, number) in [&self.lock, &self.stack, &self.thread, &self.holder].into_iter().zip(numbers) {
+            cell.store(number, Relaxed);
+        }
+        self.since.store(since, Relaxed);
+        self.released_at.store(released_at, Relaxed);
+        self.weight.store((weight * 1e3) as u64, Relaxed);
+        self.mode.store(mode as u32, Relaxed);
+        self.until.store(until, Relaxed);
+    }
+}

@@ -1,0 +1,460 @@
+//! libclang: the one place that calls it. It is loaded when the tool runs.
+
+#![allow(non_upper_case_globals, reason = "libclang's constants are called so")]
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+#[allow(clippy::wildcard_imports, reason = "its names all begin with clang_ or CX")]
+use clang_sys::*;
+
+use crate::error::Error;
+use crate::tree::{Function, Kind, Local, Node, Shape, Unary, Variable};
+
+/// Loads libclang for this thread.
+///
+/// # Errors
+///
+/// If there is none.
+pub(crate) fn load() -> Result<(), Error> {
+    if is_loaded() {
+        return Ok(());
+    }
+    clang_sys::load().map_err(|reason| Error::NoLibclang { reason })
+}
+
+/// A file as the compiler sees it.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    /// The functions that the file itself defines.
+    pub functions: Vec<Function>,
+    /// The files that it includes, itself not among them.
+    pub includes: Vec<PathBuf>,
+    /// What the compiler calls an error, as it says it.
+    pub errors: Vec<String>,
+}
+
+/// A text that stands for a file that is not saved.
+#[derive(Clone, Debug)]
+pub(crate) struct Unsaved {
+    /// The file's path.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+}
+
+/// Parses `file` as `arguments` say, in `directory`. Texts of `unsaved` take the place of files.
+///
+/// # Errors
+///
+/// If libclang cannot parse it at all.
+pub(crate) fn parse(
+    file: &Path,
+    directory: &Path,
+    arguments: &[String],
+    unsaved: &[Unsaved],
+) -> Result<Unit, Error> {
+    let path = directory.join(file);
+    let text =
+        |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| Error::parse(path));
+    let name = text(&path)?;
+    let mut all = vec![
+        CString::new(format!("-working-directory={}", directory.display()))
+            .map_err(|_| Error::parse(&path))?,
+    ];
+    for argument in arguments {
+        all.push(CString::new(argument.as_str()).map_err(|_| Error::parse(&path))?);
+    }
+    let pointers: Vec<_> = all.iter().map(|argument| argument.as_ptr()).collect();
+    let names = unsaved.iter().map(|file| text(&file.path)).collect::<Result<Vec<_>, _>>()?;
+    let mut files: Vec<_> = unsaved
+        .iter()
+        .zip(&names)
+        .map(|(file, name)| CXUnsavedFile {
+            Filename: name.as_ptr(),
+            Contents: file.text.as_ptr().cast(),
+            Length: file.text.len() as u64,
+        })
+        .collect();
+    // SAFETY: libclang is loaded (`load`).
+    let index = unsafe { clang_createIndex(0, 0) };
+    let mut unit = ptr::null_mut();
+    // SAFETY: the arrays live until the call returns, and have these lengths.
+    let outcome = unsafe {
+        clang_parseTranslationUnit2(
+            index,
+            name.as_ptr(),
+            pointers.as_ptr(),
+            pointers.len() as i32,
+            files.as_mut_ptr(),
+            files.len() as u32,
+            CXTranslationUnit_KeepGoing,
+            &raw mut unit,
+        )
+    };
+    let found = if outcome == CXError_Success { Ok(read(unit)) } else { Err(Error::parse(&path)) };
+    if !unit.is_null() {
+        // SAFETY: made above; nothing that is kept refers to it.
+        unsafe { clang_disposeTranslationUnit(unit) };
+    }
+    // SAFETY: as for the unit.
+    unsafe { clang_disposeIndex(index) };
+    found
+}
+
+fn read(unit: CXTranslationUnit) -> Unit {
+    // SAFETY: the unit is alive.
+    let root = unsafe { clang_getTranslationUnitCursor(unit) };
+    let reader = Reader { unit };
+    let functions = children(root).into_iter().filter_map(|cursor| reader.function(cursor)).collect();
+    Unit { functions, includes: includes(unit), errors: errors(unit) }
+}
+
+fn errors(unit: CXTranslationUnit) -> Vec<String> {
+    // SAFETY: the unit is alive.
+    let count = unsafe { clang_getNumDiagnostics(unit) };
+    let mut found = Vec::new();
+    for number in 0..count {
+        // SAFETY: fewer than there are.
+        let diagnostic = unsafe { clang_getDiagnostic(unit, number) };
+        // SAFETY: got above.
+        if unsafe { clang_getDiagnosticSeverity(diagnostic) } >= CXDiagnostic_Error {
+            // SAFETY: it takes nothing.
+            let options = unsafe { clang_defaultDiagnosticDisplayOptions() };
+            // SAFETY: as above, with options of libclang.
+            found.push(owned(unsafe { clang_formatDiagnostic(diagnostic, options) }));
+        }
+        // SAFETY: got above, and not used any more.
+        unsafe { clang_disposeDiagnostic(diagnostic) };
+    }
+    found
+}
+
+extern "C" fn note_include(file: CXFile, _: *mut CXSourceLocation, depth: u32, to: CXClientData) {
+    if depth > 0 {
+        // SAFETY: `includes` passes a vector.
+        let to = unsafe { &mut *to.cast::<Vec<PathBuf>>() };
+        // SAFETY: libclang passes a file.
+        to.push(PathBuf::from(owned(unsafe { clang_getFileName(file) })));
+    }
+}
+
+fn includes(unit: CXTranslationUnit) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    // SAFETY: the vector outlives the call, and the visitor takes it for one.
+    unsafe { clang_getInclusions(unit, note_include, (&raw mut found).cast()) };
+    found
+}
+
+extern "C" fn note_child(child: CXCursor, _: CXCursor, to: CXClientData) -> CXChildVisitResult {
+    // SAFETY: `children` passes a vector.
+    unsafe { &mut *to.cast::<Vec<CXCursor>>() }.push(child);
+    CXChildVisit_Continue
+}
+
+fn children(cursor: CXCursor) -> Vec<CXCursor> {
+    let mut found: Vec<CXCursor> = Vec::new();
+    // SAFETY: the vector outlives the call, and the visitor takes it for one.
+    unsafe { clang_visitChildren(cursor, note_child, (&raw mut found).cast()) };
+    found
+}
+
+/// The text of a string of libclang, which is freed.
+fn owned(string: CXString) -> String {
+    // SAFETY: a string of libclang.
+    let text = unsafe { clang_getCString(string) };
+    let result = if text.is_null() {
+        String::new()
+    } else {
+        // SAFETY: libclang terminates its strings.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    };
+    // SAFETY: not used any more.
+    unsafe { clang_disposeString(string) };
+    result
+}
+
+fn spelling(cursor: CXCursor) -> String {
+    // SAFETY: a cursor of a living unit, as all in this file.
+    owned(unsafe { clang_getCursorSpelling(cursor) })
+}
+
+fn kind(cursor: CXCursor) -> CXCursorKind {
+    // SAFETY: see `spelling`.
+    unsafe { clang_getCursorKind(cursor) }
+}
+
+/// A function that asks libclang where a location is.
+type Locate = unsafe fn(CXSourceLocation, *mut CXFile, *mut u32, *mut u32, *mut u32);
+
+fn offset(location: CXSourceLocation, locate: Locate) -> (CXFile, usize) {
+    let (mut file, mut offset) = (ptr::null_mut(), 0);
+    // SAFETY: the places to write to are valid; null means that a figure is not wanted.
+    unsafe { locate(location, &raw mut file, ptr::null_mut(), ptr::null_mut(), &raw mut offset) };
+    (file, offset as usize)
+}
+
+struct Reader {
+    unit: CXTranslationUnit,
+}
+
+impl Reader {
+    /// The function that a cursor at the top of the file defines in the file itself.
+    fn function(&self, cursor: CXCursor) -> Option<Function> {
+        // SAFETY: see `spelling`.
+        let location = unsafe { clang_getCursorLocation(cursor) };
+        // SAFETY: as above.
+        if kind(cursor) != CXCursor_FunctionDecl || unsafe { clang_Location_isFromMainFile(location) } == 0 {
+            return None;
+        }
+        let body = children(cursor).into_iter().find(|child| kind(*child) == CXCursor_CompoundStmt)?;
+        let mut locals = HashMap::new();
+        for parameter in children(cursor).into_iter().filter(|child| kind(*child) == CXCursor_ParmDecl) {
+            self.note_local(parameter, &mut locals);
+        }
+        let (range, _) = self.range(cursor);
+        let body = self.node(body, &mut locals);
+        Some(Function { name: spelling(cursor), range, body, locals })
+    }
+
+    /// The text that a cursor comes from, and whether it begins in the body of a macro.
+    fn range(&self, cursor: CXCursor) -> (Range<usize>, bool) {
+        // SAFETY: see `spelling`.
+        let extent = unsafe { clang_getCursorExtent(cursor) };
+        // SAFETY: an extent of libclang.
+        let start = unsafe { clang_getRangeStart(extent) };
+        // SAFETY: as above.
+        let end = unsafe { clang_getRangeEnd(extent) };
+        let (file, first) = offset(start, clang_getFileLocation as Locate);
+        let spelt = offset(start, clang_getSpellingLocation as Locate);
+        let (_, mut last) = offset(end, clang_getFileLocation as Locate);
+        let from_macro = (file, first) != spelt;
+        last = last.max(first);
+        (first..last, from_macro)
+    }
+
+    fn variable(cursor: CXCursor) -> Variable {
+        // SAFETY: see `spelling`.
+        let (_, declared) =
+            offset(unsafe { clang_getCursorLocation(cursor) }, clang_getFileLocation as Locate);
+        Variable { name: spelling(cursor), declared }
+    }
+
+    fn note_local(&self, cursor: CXCursor, locals: &mut HashMap<Variable, Local>) {
+        // SAFETY: see `spelling`.
+        let own = unsafe { clang_getCursorType(cursor) };
+        // SAFETY: a type of a living unit.
+        let canonical = unsafe { clang_getCanonicalType(own) };
+        let is_parameter = kind(cursor) == CXCursor_ParmDecl;
+        let shape = match canonical.kind {
+            _ if has_no_name(own) => Shape::Unnamed,
+            CXType_VariableArray => Shape::VariableArray,
+            CXType_ConstantArray | CXType_IncompleteArray if !is_parameter => Shape::Array,
+            _ => Shape::Value,
+        };
+        // A parameter that is written as an array is a pointer.
+        let named = if is_parameter && own.kind != canonical.kind { canonical } else { own };
+        // SAFETY: a cursor of a variable.
+        let storage = unsafe { clang_Cursor_getStorageClass(cursor) };
+        let local = Local {
+            // SAFETY: a type of a living unit.
+            type_name: owned(unsafe { clang_getTypeSpelling(named) }),
+            shape,
+            is_static: matches!(storage, CX_SC_Static | CX_SC_Extern),
+            is_register: storage == CX_SC_Register,
+            // SAFETY: as above.
+            is_const: unsafe { clang_isConstQualifiedType(canonical) } != 0,
+        };
+        locals.insert(Self::variable(cursor), local);
+    }
+
+    /// The tree below a cursor.
+    fn node(&self, cursor: CXCursor, locals: &mut HashMap<Variable, Local>) -> Node {
+        let (range, from_macro) = self.range(cursor);
+        let below = children(cursor);
+        if kind(cursor) == CXCursor_VarDecl {
+            self.note_local(cursor, locals);
+        }
+        let children: Vec<Node> = below.iter().map(|child| self.node(*child, locals)).collect();
+        let kind = self.kind(cursor, &below);
+        Node { kind, range, from_macro, children }
+    }
+
+    fn kind(&self, cursor: CXCursor, below: &[CXCursor]) -> Kind {
+        match kind(cursor) {
+            CXCursor_CompoundStmt => Kind::Compound,
+            CXCursor_IfStmt => Kind::If,
+            CXCursor_WhileStmt => Kind::While,
+            CXCursor_DoStmt => Kind::Do,
+            CXCursor_ForStmt => Kind::For { is_endless: self.is_endless(cursor, below) },
+            CXCursor_SwitchStmt => Kind::Switch,
+            CXCursor_CaseStmt => Kind::Case { is_default: false },
+            CXCursor_DefaultStmt => Kind::Case { is_default: true },
+            CXCursor_LabelStmt => Kind::Label(spelling(cursor)),
+            CXCursor_GotoStmt => Kind::Goto(below.first().copied().map(spelling).unwrap_or_default()),
+            CXCursor_IndirectGotoStmt => Kind::ComputedGoto,
+            CXCursor_BreakStmt => Kind::Break,
+            CXCursor_ContinueStmt => Kind::Continue,
+            CXCursor_ReturnStmt => Kind::Return,
+            CXCursor_DeclStmt => Kind::Declarations,
+            CXCursor_VarDecl => Kind::Declaration(Self::variable(cursor)),
+            CXCursor_CallExpr => Kind::Call(spelling(cursor)),
+            CXCursor_DeclRefExpr => Self::name(cursor),
+            CXCursor_MemberRefExpr => {
+                Kind::Member { name: spelling(cursor), is_arrow: Self::is_arrow(below) }
+            }
+            CXCursor_ArraySubscriptExpr => Kind::Subscript,
+            CXCursor_UnaryOperator => Self::unary(cursor),
+            CXCursor_BinaryOperator | CXCursor_CompoundAssignOperator => Self::binary(cursor),
+            CXCursor_IntegerLiteral | CXCursor_CharacterLiteral => Kind::Literal(Self::literal(cursor)),
+            CXCursor_StringLiteral | CXCursor_FloatingLiteral => Kind::Literal(String::new()),
+            CXCursor_ParenExpr | CXCursor_UnexposedExpr => Kind::Transparent,
+            CXCursor_CStyleCastExpr => {
+                // SAFETY: see `spelling`.
+                let to = unsafe { clang_getCursorType(cursor) };
+                // SAFETY: a type of a living unit.
+                Kind::Cast(owned(unsafe { clang_getTypeSpelling(to) }))
+            }
+            CXCursor_AsmStmt => Kind::Assembly,
+            CXCursor_StmtExpr => Kind::StatementExpression,
+            CXCursor_NullStmt => Kind::Empty,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Whether a `for` has no condition: nothing between its semicolons.
+    fn is_endless(&self, cursor: CXCursor, below: &[CXCursor]) -> bool {
+        let mut depth = 0_usize;
+        let mut parts = vec![0_usize];
+        // The head is all before the body.
+        let Some(body) = below.last() else { return false };
+        let (body, _) = self.range(*body);
+        for (text, at) in self.tokens(cursor) {
+            match text.as_str() {
+                _ if at >= body.start => break,
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth = depth.saturating_sub(1),
+                ";" if depth == 1 => parts.push(0),
+                _ => {}
+            }
+            let counts = depth > 0 && text != ";" && !(depth == 1 && text == "(");
+            if let Some(last) = parts.last_mut() {
+                *last += usize::from(counts);
+            }
+        }
+        parts.get(1).is_some_and(|tokens| *tokens == 0)
+    }
+
+    fn tokens(&self, cursor: CXCursor) -> Vec<(String, usize)> {
+        // SAFETY: see `spelling`.
+        let extent = unsafe { clang_getCursorExtent(cursor) };
+        let (mut tokens, mut count) = (ptr::null_mut(), 0);
+        // SAFETY: libclang allocates the tokens.
+        unsafe { clang_tokenize(self.unit, extent, &raw mut tokens, &raw mut count) };
+        let mut found = Vec::new();
+        for number in 0..count as usize {
+            // SAFETY: fewer than there are.
+            let place = unsafe { tokens.add(number) };
+            // SAFETY: as above.
+            let token = unsafe { *place };
+            // SAFETY: a token of this unit.
+            let text = owned(unsafe { clang_getTokenSpelling(self.unit, token) });
+            // SAFETY: as above.
+            let location = unsafe { clang_getTokenLocation(self.unit, token) };
+            found.push((text, offset(location, clang_getFileLocation as Locate).1));
+        }
+        if !tokens.is_null() {
+            // SAFETY: as many as libclang said.
+            unsafe { clang_disposeTokens(self.unit, tokens, count) };
+        }
+        found
+    }
+
+    fn name(cursor: CXCursor) -> Kind {
+        // SAFETY: see `spelling`.
+        let of = unsafe { clang_getCursorReferenced(cursor) };
+        // SAFETY: as above.
+        let inside = kind(unsafe { clang_getCursorSemanticParent(of) }) == CXCursor_FunctionDecl;
+        match kind(of) {
+            CXCursor_VarDecl | CXCursor_ParmDecl if inside => Kind::Local(Self::variable(of)),
+            _ => Kind::Name(spelling(cursor)),
+        }
+    }
+
+    fn is_arrow(below: &[CXCursor]) -> bool {
+        let Some(of) = below.first() else { return false };
+        // SAFETY: see `spelling`.
+        let own = unsafe { clang_getCursorType(*of) };
+        // SAFETY: a type of a living unit.
+        let canonical = unsafe { clang_getCanonicalType(own) };
+        canonical.kind == CXType_Pointer
+    }
+
+    fn unary(cursor: CXCursor) -> Kind {
+        // SAFETY: see `spelling`.
+        Kind::Unary(match unsafe { clang_getCursorUnaryOperatorKind(cursor) } {
+            CXUnaryOperator_AddrOf => Unary::Address,
+            CXUnaryOperator_Deref => Unary::Dereference,
+            CXUnaryOperator_Plus => Unary::Pure("+"),
+            CXUnaryOperator_Minus => Unary::Pure("-"),
+            CXUnaryOperator_Not => Unary::Pure("~"),
+            CXUnaryOperator_LNot => Unary::Pure("!"),
+            CXUnaryOperator_PostInc
+            | CXUnaryOperator_PostDec
+            | CXUnaryOperator_PreInc
+            | CXUnaryOperator_PreDec => Unary::Step,
+            _ => return Kind::Other,
+        })
+    }
+
+    fn binary(cursor: CXCursor) -> Kind {
+        // SAFETY: see `spelling`.
+        let operator = unsafe { clang_getCursorBinaryOperatorKind(cursor) };
+        // SAFETY: a kind that libclang named.
+        Kind::Binary(owned(unsafe { clang_getBinaryOperatorKindSpelling(operator) }))
+    }
+
+    /// The value of an integer; empty if it is not known.
+    fn literal(cursor: CXCursor) -> String {
+        // SAFETY: see `spelling`.
+        let value = unsafe { clang_Cursor_Evaluate(cursor) };
+        if value.is_null() {
+            return String::new();
+        }
+        // SAFETY: got above.
+        let number = unsafe { clang_EvalResult_getAsLongLong(value) };
+        // SAFETY: got above, and not used any more.
+        unsafe { clang_EvalResult_dispose(value) };
+        number.to_string()
+    }
+}
+
+/// Whether a type, or what it is made of, is declared inside of a function or has no name.
+fn has_no_name(of: CXType) -> bool {
+    // SAFETY: a type of a living unit, as below.
+    let canonical = unsafe { clang_getCanonicalType(of) };
+    match canonical.kind {
+        // SAFETY: as above.
+        CXType_Pointer => has_no_name(unsafe { clang_getPointeeType(canonical) }),
+        CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray => {
+            // SAFETY: as above.
+            has_no_name(unsafe { clang_getArrayElementType(canonical) })
+        }
+        CXType_Record | CXType_Enum => {
+            // SAFETY: as above.
+            let declaration = unsafe { clang_getTypeDeclaration(canonical) };
+            // SAFETY: as above.
+            let parent = kind(unsafe { clang_getCursorSemanticParent(declaration) });
+            let is_inside = matches!(parent, CXCursor_FunctionDecl | CXCursor_CompoundStmt);
+            // SAFETY: as above.
+            let is_nameless = unsafe { clang_Cursor_isAnonymous(declaration) } != 0;
+            // A nameless type that a typedef names at the top of the file has that name.
+            let is_typedef = of.kind == CXType_Typedef || of.kind == CXType_Elaborated;
+            is_inside || is_nameless && !is_typedef
+        }
+        _ => false,
+    }
+}

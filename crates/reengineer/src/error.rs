@@ -1,0 +1,79 @@
+//! What can go wrong before a single section is looked at.
+
+use std::path::{Path, PathBuf};
+
+/// Why nothing could be analysed or written. Refusals of single sections are in the report instead.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no libclang of version 17 or newer.
+    #[error(
+        "libclang 17 or newer is needed ({reason}); on Debian: apt install libclang1-19 libclang-common-19-dev"
+    )]
+    NoLibclang {
+        /// What the loader says.
+        reason: String,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The compilation database is none.
+    #[error("{}: no compilation database: {reason}; make one by `bear -- make`, or cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON", path.display())]
+    Database {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The compiler cannot make anything of a file.
+    #[error("{}: cannot be parsed", path.display())]
+    Parse {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The program uses a mutex in a way that delegates do not have.
+    #[error("{}:{line}: {name}: delegates have no counterpart of it, and mutexes and delegates cannot share a type", path.display())]
+    NoCounterpart {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What it uses.
+        name: String,
+    },
+    /// Some sections would have to hold the delegate as a lock.
+    #[error("{}:{line}: {count} sections stay locks, this one first (see --check), and a combiner cannot be held: if the program's \
+             delegates can (locked(L), sanl, rcl), convert it with --hold", path.display())]
+    StaysLocked {
+        /// The file of the first.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The file of macros is none.
+    #[error("{}:{line}: {reason}; a line is `lock NAME ARGUMENT`, `unlock NAME ARGUMENT`", path.display())]
+    Macros {
+        /// Its path.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+impl Error {
+    pub(crate) fn parse(path: &Path) -> Self {
+        Self::Parse { path: path.to_owned() }
+    }
+
+    pub(crate) fn file(path: &Path, source: std::io::Error) -> Self {
+        Self::File { path: path.to_owned(), source }
+    }
+}

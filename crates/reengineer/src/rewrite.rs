@@ -1,0 +1,216 @@
+//! A section as a closure: the text that takes its place, and the function that a delegate runs.
+
+use std::fmt::Write as _;
+
+use crate::edit::{Edit, edited};
+use crate::section::{Capture, Plan, Section};
+use crate::tree::{Function, Kind};
+
+/// The edits that convert `section`, whose `function` is in `text`; `None` if they would overlap.
+pub(crate) fn conversion(
+    text: &str,
+    function: &Function,
+    section: &Section,
+    plan: &Plan,
+) -> Option<Vec<Edit>> {
+    let writer = Writer { text, section, plan, name: free_name(text, &function.name) };
+    let body = writer.body()?;
+    let at = place_before(text, function.range.start);
+    let mut code = writer.closure(&body);
+    if function.body.walk().any(|node| node.kind == Kind::Name(function.name.clone())) {
+        let head = text[function.range.start..function.body.range.start].trim_end();
+        code = format!("{head};\n\n{code}");
+    }
+    Some(vec![Edit::new(at..at, code), Edit::new(plan.slice.clone(), writer.call())])
+}
+
+/// A name for a closure that the text does not have.
+fn free_name(text: &str, function: &str) -> String {
+    (1..)
+        .map(|number| format!("lockwork_{function}_{number}"))
+        .find(|name| {
+            let ends = |at: usize| !text[at + name.len()..].starts_with(|next: char| next.is_ascii_digit());
+            !text.match_indices(name.as_str()).any(|(at, _)| ends(at))
+        })
+        .unwrap_or_default()
+}
+
+/// The beginning of the line at `at`, and of the comment before it.
+fn place_before(text: &str, at: usize) -> usize {
+    let mut start = text[..at].rfind('\n').map_or(0, |line| line + 1);
+    loop {
+        let before = &text[..start];
+        let Some(line) = before.strip_suffix('\n') else { return start };
+        let first = line.rfind('\n').map_or(0, |end| end + 1);
+        let last_line = line[first..].trim();
+        if last_line.starts_with("//") {
+            start = first;
+        } else if last_line.ends_with("*/") && !last_line.contains(';') {
+            match line.rfind("/*") {
+                Some(comment) if text[..comment].ends_with('\n') || comment == 0 => return comment,
+                _ => return start,
+            }
+        } else {
+            return start;
+        }
+    }
+}
+
+/// What a closure calls its argument.
+const CONTEXT: &str = "lockwork_context";
+/// Where a closure notes by which exit it left.
+const EXIT: &str = "lockwork_exit";
+/// The label at a closure's end.
+const OUT: &str = "lockwork_out";
+
+struct Writer<'a> {
+    text: &'a str,
+    section: &'a Section,
+    plan: &'a Plan,
+    name: String,
+}
+
+impl Writer<'_> {
+    /// Whether the call site must know by which exit the section was left.
+    fn tells_exits(&self) -> bool {
+        let has_tail = |exit: &crate::section::Exit| !self.text[exit.tail.clone()].trim().is_empty();
+        self.plan.exits.len() > 1 && self.plan.exits.iter().any(has_tail)
+    }
+
+    fn has_context(&self) -> bool {
+        self.tells_exits() || !self.plan.captures.is_empty()
+    }
+
+    /// The section's text as the closure has it.
+    fn body(&self) -> Option<String> {
+        let mut edits = Vec::new();
+        for capture in &self.plan.captures {
+            let name = &capture.variable.name;
+            if !capture.by_value {
+                let length = name.len();
+                edits.extend(
+                    capture
+                        .uses
+                        .iter()
+                        .map(|at| Edit::new(*at..at + length, format!("(*{CONTEXT}->{name})"))),
+                );
+            }
+            if let Some((statement, value)) = &capture.hoisted {
+                edits.push(match value {
+                    Some(value) => Edit::new(statement.start..*value, format!("(*{CONTEXT}->{name}) =")),
+                    None => Edit::new(statement.clone(), ";"),
+                });
+            }
+        }
+        for (number, exit) in self.plan.exits.iter().enumerate() {
+            let goes = match (exit.is_last, self.tells_exits()) {
+                (true, false) => ";".to_owned(),
+                (true, true) => format!("{CONTEXT}->{EXIT} = {number};"),
+                (false, false) => format!("goto {OUT};"),
+                (false, true) => format!("{{ {CONTEXT}->{EXIT} = {number}; goto {OUT}; }}"),
+            };
+            // What an exit drops may have been edited: it runs at the call site, where all names are as they were.
+            edits.retain(|edit| !(exit.range.start <= edit.range.start && edit.range.end <= exit.range.end));
+            edits.push(Edit::new(exit.range.clone(), goes));
+        }
+        edited(self.text, self.plan.lock.end..self.plan.slice.end, &edits)
+    }
+
+    fn indent_at(&self, at: usize) -> String {
+        let line = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
+        self.text[line..at].chars().take_while(|next| next.is_whitespace()).collect()
+    }
+
+    /// The closure's context and the closure.
+    fn closure(&self, body: &str) -> String {
+        let name = &self.name;
+        let mut code = String::new();
+        if self.has_context() {
+            code += &format!("struct {name} {{\n");
+            if self.tells_exits() {
+                code += &format!("    int {EXIT};\n");
+            }
+            for Capture { variable, type_name, by_value, .. } in &self.plan.captures {
+                let star = if *by_value { "" } else { "*" };
+                let _ = writeln!(code, "    __typeof__({type_name}) {star}{};", variable.name);
+            }
+            code += "};\n\n";
+        }
+        let argument = if self.has_context() { "lockwork_argument" } else { "lockwork_unused" };
+        code += &format!("static void *{name}_run(void *{argument})\n{{\n");
+        if self.has_context() {
+            code += &format!("    struct {name} *const {CONTEXT} = {argument};\n");
+        } else {
+            code += &format!("    (void){argument};\n");
+        }
+        let copied = || self.plan.captures.iter().filter(|capture| capture.by_value);
+        for Capture { variable, type_name, .. } in copied() {
+            let _ = writeln!(code, "    __typeof__({type_name}) {0} = {CONTEXT}->{0};", variable.name);
+        }
+        let indent = self.indent_at(self.plan.slice.start);
+        code += &format!("{indent}{{{}\n{indent}}}\n", body.trim_end());
+        if self.plan.exits.iter().any(|exit| !exit.is_last) {
+            code += &format!("{OUT}:\n");
+        }
+        for capture in copied().filter(|capture| !capture.is_const) {
+            let _ = writeln!(code, "    {CONTEXT}->{0} = {0};", capture.variable.name);
+        }
+        code += "    return 0;\n}\n\n";
+        code
+    }
+
+    /// What takes the section's place.
+    fn call(&self) -> String {
+        let name = &self.name;
+        let indent = self.indent_at(self.plan.slice.start);
+        let mut code = String::new();
+        let hoisted: Vec<_> = self.plan.captures.iter().filter(|capture| capture.hoisted.is_some()).collect();
+        if !hoisted.is_empty() && self.text[..self.plan.slice.start].trim_end().ends_with(':') {
+            code += ";\n";
+            code += &indent;
+        }
+        for Capture { variable, type_name, .. } in hoisted {
+            let _ = write!(code, "__typeof__({type_name}) {};\n{indent}", variable.name);
+        }
+        let lock = &self.section.lock;
+        if !self.has_context() {
+            code += &format!("lockwork_delegate_run({lock}, {name}_run, 0);");
+            let tail =
+                self.plan.exits.first().map(|exit| self.text[exit.tail.clone()].trim()).unwrap_or_default();
+            return if tail.is_empty() || self.plan.exits.len() > 1 {
+                code
+            } else {
+                format!("{code}\n{indent}{tail}")
+            };
+        }
+        let fields: Vec<String> = self
+            .plan
+            .captures
+            .iter()
+            .map(|Capture { variable, by_value, .. }| {
+                format!(".{0} = {1}{0}", variable.name, if *by_value { "" } else { "&" })
+            })
+            .collect();
+        let fields = if fields.is_empty() { "0".to_owned() } else { fields.join(", ") };
+        let _ = write!(code, "{{\n{indent}    struct {name} {name} = {{ {fields} }};\n");
+        let _ = writeln!(code, "{indent}    lockwork_delegate_run({lock}, {name}_run, &{name});");
+        for capture in self.plan.captures.iter().filter(|capture| capture.by_value && !capture.is_const) {
+            let _ = writeln!(code, "{indent}    {0} = {name}.{0};", capture.variable.name);
+        }
+        for (number, exit) in self.plan.exits.iter().enumerate() {
+            let tail = self.text[exit.tail.clone()].trim();
+            if tail.is_empty() {
+                continue;
+            }
+            if self.tells_exits() {
+                let _ = writeln!(
+                    code,
+                    "{indent}    if ({name}.{EXIT} == {number}) {{\n{indent}        {tail}\n{indent}    }}"
+                );
+            } else {
+                let _ = writeln!(code, "{indent}    {tail}");
+            }
+        }
+        code + &indent + "}"
+    }
+}

@@ -1,0 +1,736 @@
+//! Critical sections: where one begins and ends, and whether a closure can take its place.
+//!
+//! A section begins at a statement that does nothing but take a lock. Its *region* is every step before which that lock may be held.
+//! Its *slice* is the statement and its following siblings up to the last one with a step of the region: the text that becomes the
+//! closure. Each release in the slice is an *exit*; the rest of the exit's block is its *tail*, which runs without the lock and leaves
+//! the slice, so that it can run at the call site.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::ops::Range;
+
+use crate::flow::{Effect, Flow, Id, id};
+use crate::tree::{Function, Kind, Node, Shape, Unary, Variable, is_assignment};
+use crate::vocabulary::{Vocabulary, is_bound_to_its_caller, tells_the_thread};
+
+/// A place where a lock is taken.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// The function that it is in.
+    pub function: String,
+    /// The offset of the lock statement in the file, in bytes.
+    pub offset: usize,
+    /// The lock, as an expression.
+    pub lock: String,
+    /// How to convert it, or why not.
+    pub(crate) plan: Result<Plan, Refusal>,
+    /// What changes its meaning in another thread.
+    pub warnings: Vec<String>,
+}
+
+/// How to convert a section.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The text that the call takes the place of.
+    pub slice: Range<usize>,
+    /// The text of the statement that takes the lock.
+    pub lock: Range<usize>,
+    /// The releases, in the order of the text.
+    pub exits: Vec<Exit>,
+    /// The variables that the section shares with the function around it.
+    pub captures: Vec<Capture>,
+}
+
+/// A release.
+#[derive(Clone, Debug)]
+pub(crate) struct Exit {
+    /// The text of the statement that releases the lock, and of what follows it in its block.
+    pub range: Range<usize>,
+    /// The part of that text to run at the call site.
+    pub tail: Range<usize>,
+    /// Whether nothing of the slice follows it.
+    pub is_last: bool,
+}
+
+/// A variable that the closure shares with the function around it.
+#[derive(Clone, Debug)]
+pub(crate) struct Capture {
+    /// Which.
+    pub variable: Variable,
+    /// Its type.
+    pub type_name: String,
+    /// Where the closure names it, so that the text can be put in place of the name.
+    pub uses: BTreeSet<usize>,
+    /// A macro names it: the closure has a variable of the same name instead.
+    pub by_value: bool,
+    /// It cannot be written.
+    pub is_const: bool,
+    /// It is declared in the slice and used behind it: its declaration, and where its value begins.
+    pub hoisted: Option<(Range<usize>, Option<usize>)>,
+}
+
+/// Why a section stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    /// The function may return with the lock held, or the section leaves its block while it is.
+    Leaves,
+    /// It is taken again while it may be held.
+    TakenAgain,
+    /// Some of it runs with and without the lock.
+    Mixed,
+    /// A jump leads into it.
+    EnteredElsewhere,
+    /// Another lock is taken inside and kept, or one that was taken before is released inside.
+    Interleaved,
+    /// It waits for a condition.
+    Waits,
+    /// The lock's result is used, or the call is no statement of its own.
+    InsideExpression,
+    /// The statement that takes it is not in a block.
+    NoBlock,
+    /// What follows a release in its block goes back into the section.
+    TailReturns,
+    /// A variable in the lock's name may change inside.
+    LockChanges(String),
+    /// It calls something that means the calling frame, thread or process.
+    BoundToCaller(String),
+    /// Assembly, a computed goto, or jumps inside a statement expression.
+    Opaque,
+    /// The lock and its release are in one expansion of a macro.
+    OneMacro,
+    /// The function is, or begins, in a macro.
+    FunctionInMacro,
+    /// A macro's body names a local variable that cannot be copied.
+    MacroNames(String),
+    /// A variable's type has no name at the top of the file.
+    UnnamedType(String),
+    /// An array of variable size comes from around it.
+    VariableArray(String),
+    /// A variable that is declared inside is used outside, and cannot be declared before.
+    DeclaredInside(String),
+    /// The text has `#if`s that begin or end in it, or a `#define` that it may need is in the function before it.
+    Preprocessor,
+    /// There are too many combinations of locks that may be held.
+    Exploded,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leaves => f.write_str("leaves its block, or the function, with the lock held"),
+            Self::TakenAgain => f.write_str("takes a lock that may be held already"),
+            Self::Mixed => f.write_str("some of it is reached with and without the lock"),
+            Self::EnteredElsewhere => f.write_str("a jump leads into it"),
+            Self::Interleaved => {
+                f.write_str("another lock is taken inside and released outside, or the other way round")
+            }
+            Self::Waits => f.write_str("waits for a condition"),
+            Self::InsideExpression => f.write_str("a lock call is part of an expression"),
+            Self::NoBlock => f.write_str("the lock statement is not a statement of a block"),
+            Self::TailReturns => {
+                f.write_str("what follows the unlock in its block goes back into the section")
+            }
+            Self::LockChanges(name) => {
+                write!(f, "`{name}`, which the lock's name contains, may change inside")
+            }
+            Self::BoundToCaller(name) => {
+                write!(f, "calls {name}, which means the caller's frame, thread or process")
+            }
+            Self::Opaque => {
+                f.write_str("has assembly, a computed goto, or a jump inside a statement expression")
+            }
+            Self::OneMacro => f.write_str("is inside one macro"),
+            Self::FunctionInMacro => f.write_str("its function begins in a macro"),
+            Self::MacroNames(name) => write!(f, "a macro's body names `{name}`, which cannot be copied"),
+            Self::UnnamedType(name) => write!(f, "the type of `{name}` has no name outside of the function"),
+            Self::VariableArray(name) => write!(f, "`{name}` is an array of variable size"),
+            Self::DeclaredInside(name) => write!(f, "declares `{name}`, which is used after it"),
+            Self::Preprocessor => {
+                f.write_str("has a #if that is not whole in it, or follows a #define in its function")
+            }
+            Self::Exploded => f.write_str("too many combinations of locks may be held"),
+        }
+    }
+}
+
+/// The sections of a function whose file has the text `text`.
+#[must_use]
+pub(crate) fn sections(function: &Function, text: &str, vocabulary: &Vocabulary) -> Vec<Section> {
+    let flow = Flow::of(function, vocabulary);
+    let finder = Finder { function, text, vocabulary, parents: parents(&function.body), flow: &flow };
+    let mut found = Vec::new();
+    for (site, step) in flow.steps.iter().enumerate() {
+        let lock = match &step.effect {
+            Effect::Lock(lock) => lock.clone(),
+            Effect::Unclear if !flow.before[site].is_empty() => String::new(),
+            _ => continue,
+        };
+        if lock.is_empty() && !finder.takes(step.node) {
+            continue;
+        }
+        let plan = if lock.is_empty() { Err(Refusal::InsideExpression) } else { finder.plan(site, &lock) };
+        let warnings = plan.as_ref().map(|plan| finder.warnings(plan)).unwrap_or_default();
+        found.push(Section {
+            function: function.name.clone(),
+            offset: step.node.range.start,
+            lock: if lock.is_empty() { "?".to_owned() } else { lock },
+            plan,
+            warnings,
+        });
+    }
+    found.sort_by_key(|section| section.offset);
+    found
+}
+
+/// The parent of each node, and its number among the parent's children.
+fn parents(root: &Node) -> HashMap<Id, (&Node, usize)> {
+    root.walk()
+        .flat_map(|node| {
+            node.children.iter().enumerate().map(move |(number, child)| (id(child), (node, number)))
+        })
+        .collect()
+}
+
+struct Finder<'a> {
+    function: &'a Function,
+    text: &'a str,
+    vocabulary: &'a Vocabulary,
+    parents: HashMap<Id, (&'a Node, usize)>,
+    flow: &'a Flow<'a>,
+}
+
+/// A statement, the block that it is in, and its number there.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    statement: &'a Node,
+    block: &'a Node,
+    number: usize,
+}
+
+impl<'a> Finder<'a> {
+    /// Whether a statement takes a lock somewhere inside an expression, other than by trying.
+    fn takes(&self, node: &Node) -> bool {
+        use crate::vocabulary::Action;
+        node.walk().any(|inner| matches!(self.vocabulary.of(inner), Some((Action::Lock | Action::Try, _))))
+    }
+
+    fn parent(&self, node: &Node) -> Option<(&'a Node, usize)> {
+        self.parents.get(&id(node)).copied()
+    }
+
+    /// The largest statement that does nothing but the step, and where it is.
+    fn spot(&self, mut statement: &'a Node) -> Option<Spot<'a>> {
+        while let Some((around, _)) = self.parent(statement) {
+            let Some((further, _)) = self.parent(around) else { break };
+            let alone = around.kind == Kind::Compound && around.children.len() == 1;
+            let is_once = further.kind == Kind::Do
+                && further
+                    .children
+                    .last()
+                    .is_some_and(|last| last.bare().kind == Kind::Literal("0".to_owned()));
+            statement = match further.kind {
+                Kind::Do if alone && is_once => further,
+                Kind::Compound if alone => around,
+                _ if around.kind == Kind::Transparent => around,
+                _ => break,
+            };
+        }
+        let mut outer = statement;
+        loop {
+            let (around, number) = self.parent(outer)?;
+            match around.kind {
+                Kind::Compound => return Some(Spot { statement, block: around, number }),
+                Kind::Label(_) | Kind::Case { .. } => outer = around,
+                _ => return None,
+            }
+        }
+    }
+
+    /// Where a statement ends, with its semicolon.
+    fn end(&self, node: &Node) -> usize {
+        let end = node.range.end;
+        if self.text[..end].ends_with(';') {
+            return end;
+        }
+        let rest = &self.text[end..];
+        let blank = rest.len() - rest.trim_start().len();
+        if rest[blank..].starts_with(';') { end + blank + 1 } else { end }
+    }
+
+    fn plan(&self, site: usize, lock: &str) -> Result<Plan, Refusal> {
+        let flow = self.flow;
+        if flow.exploded {
+            return Err(Refusal::Exploded);
+        }
+        if self.function.body.from_macro {
+            return Err(Refusal::FunctionInMacro);
+        }
+        if flow.taken_again.contains(&site) {
+            return Err(Refusal::TakenAgain);
+        }
+        let spot = self.spot(flow.steps[site].node).ok_or(Refusal::NoBlock)?;
+        let region: BTreeSet<usize> = (0..flow.steps.len())
+            .filter(|step| flow.before[*step].iter().any(|held| held.contains(&site)))
+            .collect();
+        let siblings = &spot.block.children[spot.number..];
+        let has_held = |node: &Node| {
+            let inside: HashSet<Id> = node.walk().map(id).collect();
+            region.iter().any(|step| inside.contains(&id(flow.steps[*step].node)))
+        };
+        let last = siblings.iter().rposition(has_held).ok_or(Refusal::Leaves)?;
+        let parts: Vec<&Node> =
+            std::iter::once(spot.statement).chain(siblings.get(1..=last).unwrap_or_default()).collect();
+        let inside: HashSet<Id> = parts.iter().flat_map(|part| part.walk().map(id)).collect();
+        let is_inside = |step: usize| inside.contains(&id(flow.steps[step].node));
+        if region.iter().any(|step| !is_inside(*step)) {
+            return Err(Refusal::Leaves);
+        }
+        let exits = self.exits(site, lock, spot, &region, last)?;
+        self.check_states(site, &region, &is_inside)?;
+        self.check_edges(site, &exits, &is_inside)?;
+        let body: Vec<&Node> = parts[1..].to_vec();
+        let in_tail = |node: &Node| {
+            exits
+                .iter()
+                .any(|exit| exit.nodes.iter().any(|tail| tail.walk().any(|inner| id(inner) == id(node))))
+        };
+        let slice =
+            spot.statement.range.start..parts.last().map_or(spot.statement.range.end, |part| self.end(part));
+        let statement = spot.statement.range.start..self.end(spot.statement);
+        if exits.iter().any(|exit| exit.range.start < statement.end) {
+            return Err(Refusal::OneMacro);
+        }
+        self.check_text(&slice)?;
+        let held: Vec<&Node> =
+            body.iter().flat_map(|part| part.walk()).filter(|node| !in_tail(node)).collect();
+        self.check_calls(&held)?;
+        self.check_lock(flow.steps[site].node, &held)?;
+        let releases: HashSet<Id> = exits.iter().flat_map(|exit| exit.release.walk().map(id)).collect();
+        let captures = self.captures(&held, &releases, spot.block)?;
+        let exits = exits
+            .into_iter()
+            .map(|exit| Exit { is_last: exit.is_last, range: exit.range, tail: exit.tail })
+            .collect();
+        Ok(Plan { slice, lock: statement, exits, captures })
+    }
+
+    /// The releases of the section at `site`.
+    fn exits(
+        &self,
+        site: usize,
+        lock: &str,
+        spot: Spot<'a>,
+        region: &BTreeSet<usize>,
+        last: usize,
+    ) -> Result<Vec<Release<'a>>, Refusal> {
+        let flow = self.flow;
+        let mut found = Vec::new();
+        for step in region {
+            match &flow.steps[*step].effect {
+                Effect::Unlock(of) if of == lock => {}
+                Effect::Wait(_) => return Err(Refusal::Waits),
+                Effect::Unclear => return Err(Refusal::InsideExpression),
+                _ => continue,
+            }
+            debug_assert!(flow.before[*step].iter().any(|held| held.contains(&site)));
+            let Some(exit) = self.spot(flow.steps[*step].node) else {
+                // The only statement of an `if` or a loop.
+                let node = flow.steps[*step].node;
+                let end = self.end(node);
+                let range = node.range.start..end;
+                found.push(Release {
+                    release: node,
+                    nodes: Vec::new(),
+                    range,
+                    tail: end..end,
+                    is_last: false,
+                });
+                continue;
+            };
+            let start = exit.statement.range.start;
+            if id(exit.block) == id(spot.block) {
+                if exit.number != spot.number + last {
+                    return Err(Refusal::Mixed);
+                }
+                let end = self.end(exit.statement);
+                found.push(Release {
+                    release: exit.statement,
+                    nodes: Vec::new(),
+                    range: start..end,
+                    tail: end..end,
+                    is_last: true,
+                });
+                continue;
+            }
+            let nodes: Vec<&Node> = exit.block.children[exit.number + 1..].iter().collect();
+            let tail_start = self.end(exit.statement);
+            let end = nodes.last().map_or(tail_start, |node| self.end(node));
+            found.push(Release {
+                release: exit.statement,
+                tail: tail_start..end,
+                nodes,
+                range: start..end,
+                is_last: false,
+            });
+        }
+        found.sort_by_key(|exit| exit.range.start);
+        if found.is_empty() { Err(Refusal::Leaves) } else { Ok(found) }
+    }
+
+    /// Locks inside must nest, and each step must be reached with the lock or without it.
+    fn check_states(
+        &self,
+        site: usize,
+        region: &BTreeSet<usize>,
+        is_inside: &dyn Fn(usize) -> bool,
+    ) -> Result<(), Refusal> {
+        let flow = self.flow;
+        for step in region {
+            if flow.before[*step].iter().any(|held| !held.contains(&site)) {
+                return Err(Refusal::Mixed);
+            }
+        }
+        let around: BTreeSet<&Vec<usize>> = flow.before[site].iter().collect();
+        for (number, step) in flow.steps.iter().enumerate() {
+            let held_before = |held: &Vec<usize>| {
+                held.iter().copied().filter(|other| !is_inside(*other)).collect::<Vec<_>>()
+            };
+            if region.contains(&number) {
+                if flow.before[number].iter().any(|held| !around.contains(&held_before(held))) {
+                    return Err(Refusal::Interleaved);
+                }
+                let releases = matches!(&step.effect, Effect::Unlock(_));
+                let keeps = |held: &Vec<usize>| held.iter().any(|other| *other != site && is_inside(*other));
+                let leaves = step.next.iter().any(|next| !region.contains(next));
+                if releases && leaves && flow.before[number].iter().any(keeps) {
+                    return Err(Refusal::Interleaved);
+                }
+            }
+            if flow.released_unheld.contains(&number) && region.contains(&number) {
+                return Err(Refusal::Interleaved);
+            }
+        }
+        Ok(())
+    }
+
+    /// Jumps into the section, and tails that go back into it.
+    fn check_edges(
+        &self,
+        site: usize,
+        exits: &[Release<'a>],
+        is_inside: &dyn Fn(usize) -> bool,
+    ) -> Result<(), Refusal> {
+        let flow = self.flow;
+        for (number, step) in flow.steps.iter().enumerate() {
+            let enters = |next: &usize| is_inside(*next) && *next != site;
+            if number != site
+                && !is_inside(number)
+                && !flow.before[number].is_empty()
+                && step.next.iter().any(enters)
+            {
+                return Err(Refusal::EnteredElsewhere);
+            }
+        }
+        for exit in exits {
+            let tail: HashSet<Id> = exit.nodes.iter().flat_map(|node| node.walk().map(id)).collect();
+            let release: HashSet<Id> = exit.release.walk().map(id).collect();
+            for step in &flow.steps {
+                let here = id(step.node);
+                let is_exit = release.contains(&here);
+                for next in &step.next {
+                    let there = id(flow.steps[*next].node);
+                    if (is_exit || tail.contains(&here))
+                        && is_inside(*next)
+                        && !tail.contains(&there)
+                        && !release.contains(&there)
+                    {
+                        return Err(Refusal::TailReturns);
+                    }
+                    if !is_exit && !tail.contains(&here) && tail.contains(&there) {
+                        return Err(Refusal::EnteredElsewhere);
+                    }
+                }
+            }
+            for node in exit.nodes.iter().flat_map(|node| node.walk()) {
+                if matches!(node.kind, Kind::Break | Kind::Continue)
+                    && self.binds_inside(node, exit, is_inside)
+                {
+                    return Err(Refusal::TailReturns);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a `break` or `continue` in a tail belongs to a loop or a switch of the section.
+    fn binds_inside(&self, node: &Node, exit: &Release<'a>, is_inside: &dyn Fn(usize) -> bool) -> bool {
+        let own: HashSet<Id> = exit.nodes.iter().flat_map(|node| node.walk().map(id)).collect();
+        let mut at = node;
+        while let Some((around, _)) = self.parent(at) {
+            let is_loop = matches!(around.kind, Kind::While | Kind::Do | Kind::For { .. });
+            let is_switch = around.kind == Kind::Switch && node.kind == Kind::Break;
+            if is_loop || is_switch {
+                // Some step of the loop is in the section if the loop is, and if it is not in the tail itself.
+                let inner: HashSet<Id> = around.walk().map(id).collect();
+                let steps: Vec<usize> = (0..self.flow.steps.len())
+                    .filter(|step| inner.contains(&id(self.flow.steps[*step].node)))
+                    .collect();
+                return !own.contains(&id(around)) && steps.iter().all(|step| is_inside(*step));
+            }
+            at = around;
+        }
+        false
+    }
+
+    /// What the preprocessor makes of the text.
+    fn check_text(&self, slice: &Range<usize>) -> Result<(), Refusal> {
+        let directive =
+            |line: &str| line.trim_start().strip_prefix('#').map(|rest| rest.trim_start().to_owned());
+        let mut depth = 0_usize;
+        let mut defined = BTreeSet::new();
+        for word in self.text[slice.clone()].lines().filter_map(directive) {
+            let name = || {
+                word.split(|next: char| next.is_whitespace() || next == '(')
+                    .nth(1)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            if word.starts_with("if") {
+                depth += 1;
+            } else if word.starts_with("endif") {
+                depth = depth.checked_sub(1).ok_or(Refusal::Preprocessor)?;
+            } else if depth == 0 && word.starts_with("el") {
+                return Err(Refusal::Preprocessor);
+            } else if word.starts_with("define") {
+                defined.insert(name());
+            } else if word.starts_with("undef") && !defined.remove(&name()) {
+                return Err(Refusal::Preprocessor);
+            }
+        }
+        let before = &self.text[self.function.range.start..slice.start];
+        let defines = before
+            .lines()
+            .filter_map(directive)
+            .any(|word| word.starts_with("define") || word.starts_with("undef"));
+        if depth > 0 || defines || !defined.is_empty() { Err(Refusal::Preprocessor) } else { Ok(()) }
+    }
+
+    fn check_calls(&self, held: &[&Node]) -> Result<(), Refusal> {
+        for node in held {
+            match &node.kind {
+                Kind::Call(name) if is_bound_to_its_caller(name) => {
+                    return Err(Refusal::BoundToCaller(name.clone()));
+                }
+                Kind::Assembly | Kind::ComputedGoto => return Err(Refusal::Opaque),
+                Kind::Return => return Err(Refusal::Opaque),
+                Kind::StatementExpression
+                    if node
+                        .walk()
+                        .any(|inner| matches!(inner.kind, Kind::Return | Kind::Goto(_) | Kind::Label(_))) =>
+                {
+                    return Err(Refusal::Opaque);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The lock's name must mean the same lock at the release.
+    fn check_lock(&self, statement: &Node, held: &[&Node]) -> Result<(), Refusal> {
+        for node in statement.walk() {
+            if let Kind::Local(variable) = &node.kind
+                && held.iter().any(|other| writes(other, variable))
+            {
+                return Err(Refusal::LockChanges(variable.name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The variables that the closure shares with the function around it.
+    fn captures(
+        &self,
+        held: &[&'a Node],
+        releases: &HashSet<Id>,
+        block: &'a Node,
+    ) -> Result<Vec<Capture>, Refusal> {
+        let declared: BTreeMap<Variable, &Node> = held
+            .iter()
+            .filter_map(|node| match &node.kind {
+                Kind::Declaration(variable) => Some((variable.clone(), *node)),
+                _ => None,
+            })
+            .collect();
+        let held_ids: HashSet<Id> = held.iter().map(|node| id(node)).collect();
+        let used_outside: BTreeSet<&Variable> = self
+            .function
+            .body
+            .walk()
+            .filter(|node| !held_ids.contains(&id(node)))
+            .filter_map(|node| match &node.kind {
+                Kind::Local(variable) => Some(variable),
+                _ => None,
+            })
+            .collect();
+        let mut found: BTreeMap<Variable, Capture> = BTreeMap::new();
+        for node in held {
+            let Kind::Local(variable) = &node.kind else { continue };
+            if releases.contains(&id(node)) {
+                continue;
+            }
+            let hoisted = match declared.get(variable) {
+                Some(_) if !used_outside.contains(variable) => continue,
+                Some(declaration) => Some(self.hoisted(variable, declaration, block)?),
+                None => None,
+            };
+            let capture = match found.entry(variable.clone()) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert(self.capture(variable, hoisted)?)
+                }
+            };
+            if node.from_macro {
+                capture.by_value = true;
+            } else {
+                capture.uses.insert(node.range.start);
+            }
+        }
+        // Declared inside, used outside only.
+        for (variable, declaration) in &declared {
+            if used_outside.contains(variable) && !found.contains_key(variable) {
+                let hoisted = Some(self.hoisted(variable, declaration, block)?);
+                found.insert(variable.clone(), self.capture(variable, hoisted)?);
+            }
+        }
+        let mut names = BTreeSet::new();
+        for capture in found.values() {
+            let name = &capture.variable.name;
+            let is_register =
+                self.function.locals.get(&capture.variable).is_some_and(|local| local.is_register);
+            if capture.by_value || is_register {
+                self.check_copied(capture)?;
+            }
+            // The text of two variables of one name cannot be told apart where one of them is hoisted.
+            if !names.insert(name) {
+                return Err(Refusal::DeclaredInside(name.clone()));
+            }
+        }
+        let is_register =
+            |variable: &Variable| self.function.locals.get(variable).is_some_and(|local| local.is_register);
+        let settled = |capture: Capture| Capture {
+            by_value: capture.by_value || is_register(&capture.variable),
+            ..capture
+        };
+        Ok(found.into_values().map(settled).collect())
+    }
+
+    fn capture(
+        &self,
+        variable: &Variable,
+        hoisted: Option<(Range<usize>, Option<usize>)>,
+    ) -> Result<Capture, Refusal> {
+        let name = || variable.name.clone();
+        let local = self.function.locals.get(variable).ok_or_else(|| Refusal::UnnamedType(name()))?;
+        match local.shape {
+            Shape::Unnamed => return Err(Refusal::UnnamedType(name())),
+            Shape::VariableArray => return Err(Refusal::VariableArray(name())),
+            Shape::Value | Shape::Array => {}
+        }
+        Ok(Capture {
+            variable: variable.clone(),
+            type_name: local.type_name.clone(),
+            uses: BTreeSet::new(),
+            by_value: false,
+            is_const: local.is_const,
+            hoisted,
+        })
+    }
+
+    /// A copy stands for the variable if nobody has its address.
+    fn check_copied(&self, capture: &Capture) -> Result<(), Refusal> {
+        let variable = &capture.variable;
+        let has_address = self.function.body.walk().any(|node| {
+            node.kind == Kind::Unary(Unary::Address)
+                && node.children.first().is_some_and(|of| is_part(of, variable))
+        });
+        let is_array = self.function.locals.get(variable).is_none_or(|local| local.shape == Shape::Array);
+        if has_address || is_array || capture.hoisted.is_some() {
+            return Err(Refusal::MacroNames(variable.name.clone()));
+        }
+        Ok(())
+    }
+
+    /// A declaration of one variable in the slice's own block, which can become an assignment.
+    fn hoisted(
+        &self,
+        variable: &Variable,
+        declaration: &Node,
+        block: &Node,
+    ) -> Result<(Range<usize>, Option<usize>), Refusal> {
+        let refused = || Refusal::DeclaredInside(variable.name.clone());
+        let (statement, _) = self.parent(declaration).ok_or_else(refused)?;
+        let (around, _) = self.parent(statement).ok_or_else(refused)?;
+        let local = self.function.locals.get(variable).ok_or_else(refused)?;
+        let is_plain = statement.kind == Kind::Declarations
+            && statement.children.len() == 1
+            && !declaration.from_macro
+            && id(around) == id(block)
+            && local.shape == Shape::Value
+            && !local.is_const
+            && !local.is_static;
+        if !is_plain {
+            return Err(refused());
+        }
+        let range = statement.range.start..self.end(statement);
+        let text = &self.text[variable.declared..range.end];
+        let value = text.find('=').map(|at| variable.declared + at + 1);
+        let begins_with_brace = value.is_some_and(|at| self.text[at..].trim_start().starts_with('{'));
+        if begins_with_brace { Err(refused()) } else { Ok((range, value)) }
+    }
+
+    fn warnings(&self, plan: &Plan) -> Vec<String> {
+        let mut found = BTreeSet::new();
+        for node in self.function.body.walk().filter(|node| plan.slice.contains(&node.range.start)) {
+            match &node.kind {
+                Kind::Call(name) if name == "__errno_location" => {
+                    found.insert("errno is the server's".to_owned())
+                }
+                Kind::Call(name) if tells_the_thread(name) => {
+                    found.insert(format!("{name} answers for the server's thread"))
+                }
+                _ => false,
+            };
+        }
+        found.into_iter().collect()
+    }
+}
+
+/// A release while it is looked at.
+struct Release<'a> {
+    release: &'a Node,
+    /// The tail's statements.
+    nodes: Vec<&'a Node>,
+    range: Range<usize>,
+    tail: Range<usize>,
+    is_last: bool,
+}
+
+/// Whether an expression is a variable, or a part of its memory.
+fn is_part(node: &Node, variable: &Variable) -> bool {
+    match (&node.bare().kind, node.bare().children.first()) {
+        (Kind::Local(name), _) => name == variable,
+        (Kind::Member { is_arrow: false, .. } | Kind::Subscript, Some(of)) => is_part(of, variable),
+        _ => false,
+    }
+}
+
+/// Whether a node writes a local variable, or passes its address on.
+fn writes(node: &Node, variable: &Variable) -> bool {
+    let is_it = |inner: &Node| is_part(inner, variable);
+    match (&node.kind, node.children.first()) {
+        (Kind::Binary(operator), Some(first)) => is_assignment(operator) && is_it(first),
+        (Kind::Unary(Unary::Address | Unary::Step), Some(first)) => is_it(first),
+        _ => false,
+    }
+}

@@ -1,0 +1,215 @@
+//! A function of a C file as an owned tree: what the analysis works on, free of libclang.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// One function with a body.
+#[derive(Debug)]
+pub(crate) struct Function {
+    /// Its name.
+    pub name: String,
+    /// Where its definition is in the file, in bytes.
+    pub range: Range<usize>,
+    /// Its body, a [`Kind::Compound`].
+    pub body: Node,
+    /// The variables that it declares, its parameters among them.
+    pub locals: HashMap<Variable, Local>,
+}
+
+/// A variable of a function: its name and where it is declared. Two blocks may have variables of one name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Variable {
+    /// The name.
+    pub name: String,
+    /// The offset of the declaration in the file, in bytes.
+    pub declared: usize,
+}
+
+/// What is to be known of a local variable.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    /// Its type, as `__typeof__` takes it.
+    pub type_name: String,
+    /// Of what sort the type is.
+    pub shape: Shape,
+    /// `static` or `extern`.
+    pub is_static: bool,
+    /// `register`: it has no address.
+    pub is_register: bool,
+    /// `const`.
+    pub is_const: bool,
+}
+
+/// What matters of a local variable's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Can be copied.
+    Value,
+    /// An array of constant size.
+    Array,
+    /// An array of variable size.
+    VariableArray,
+    /// The type, or one that it is made of, has no name outside of the function.
+    Unnamed,
+}
+
+/// A statement or an expression.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// What it is.
+    pub kind: Kind,
+    /// The text that it comes from, in bytes; of what comes from a macro, the whole expansion.
+    pub range: Range<usize>,
+    /// Whether its first token is in the body of a macro, and not in an argument of one.
+    pub from_macro: bool,
+    /// What it consists of, in the order of the text.
+    pub children: Vec<Node>,
+}
+
+/// What a [`Node`] is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `{ … }`
+    Compound,
+    /// `if`: the condition, then one or two statements.
+    If,
+    /// `while`: the condition, the body.
+    While,
+    /// `do`: the body, the condition.
+    Do,
+    /// `for`: whatever of the head there is, the body. Whether it has a condition.
+    For {
+        /// Without one it ends by `break` and the like only.
+        is_endless: bool,
+    },
+    /// `switch`: the value, the body.
+    Switch,
+    /// `case` or `default`: values, the statement.
+    Case {
+        /// `default`
+        is_default: bool,
+    },
+    /// A label, and the statement behind it.
+    Label(String),
+    /// `goto`
+    Goto(String),
+    /// `goto *`
+    ComputedGoto,
+    /// `break`
+    Break,
+    /// `continue`
+    Continue,
+    /// `return`
+    Return,
+    /// Declarations, each a [`Kind::Declaration`] or something that is no variable.
+    Declarations,
+    /// The declaration of a variable.
+    Declaration(Variable),
+    /// A call of the function of this name (empty: through a pointer). The first child is what is called.
+    Call(String),
+    /// The use of a local variable.
+    Local(Variable),
+    /// The use of anything else that has a name.
+    Name(String),
+    /// A member of the first child, of this name.
+    Member {
+        /// Its name.
+        name: String,
+        /// `->`
+        is_arrow: bool,
+    },
+    /// `a[b]`
+    Subscript,
+    /// An operator with one operand.
+    Unary(Unary),
+    /// An operator with two operands, as it is spelt.
+    Binary(String),
+    /// A literal, as it is spelt.
+    Literal(String),
+    /// Parentheses, or a conversion that is not spelt.
+    Transparent,
+    /// A conversion that is spelt.
+    Cast(String),
+    /// Inline assembly.
+    Assembly,
+    /// `({ … })`
+    StatementExpression,
+    /// `;`
+    Empty,
+    /// Any other expression.
+    Other,
+}
+
+/// Operators with one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unary {
+    /// `&`
+    Address,
+    /// `*`
+    Dereference,
+    /// `++`, `--`, before or behind.
+    Step,
+    /// `-`, `!`, `~`, …
+    Pure(&'static str),
+}
+
+impl Node {
+    /// This node and all below it, in the order of the text.
+    pub(crate) fn walk(&self) -> impl Iterator<Item = &Node> {
+        let mut stack = vec![self];
+        std::iter::from_fn(move || {
+            let node = stack.pop()?;
+            stack.extend(node.children.iter().rev());
+            Some(node)
+        })
+    }
+
+    /// What is inside of parentheses and conversions that are not spelt.
+    #[must_use]
+    pub(crate) fn bare(&self) -> &Node {
+        let mut node = self;
+        while let (Kind::Transparent, [child]) = (&node.kind, node.children.as_slice()) {
+            node = child;
+        }
+        node
+    }
+
+    /// The expression as C text with all parentheses, from the tree alone; `None` if it has a part that is not understood, or that has
+    /// an effect.
+    #[must_use]
+    pub(crate) fn expression(&self) -> Option<String> {
+        let child = |number: usize| self.children.get(number)?.expression();
+        Some(match &self.kind {
+            Kind::Transparent if self.children.len() == 1 => child(0)?,
+            Kind::Local(variable) => variable.name.clone(),
+            Kind::Name(name) => name.clone(),
+            Kind::Literal(text) if !text.is_empty() => text.clone(),
+            Kind::Member { name, is_arrow } => {
+                format!("{}{}{name}", child(0)?, if *is_arrow { "->" } else { "." })
+            }
+            Kind::Subscript => format!("{}[{}]", child(0)?, child(1)?),
+            Kind::Unary(Unary::Address) => match self.children.first()?.bare() {
+                Node { kind: Kind::Unary(Unary::Dereference), children, .. } => {
+                    children.first()?.expression()?
+                }
+                _ => format!("(&{})", child(0)?),
+            },
+            Kind::Unary(Unary::Dereference) => match self.children.first()?.bare() {
+                Node { kind: Kind::Unary(Unary::Address), children, .. } => children.first()?.expression()?,
+                _ => format!("(*{})", child(0)?),
+            },
+            Kind::Unary(Unary::Pure(operator)) => format!("({operator}{})", child(0)?),
+            Kind::Binary(operator) if !is_assignment(operator) => {
+                format!("({} {operator} {})", child(0)?, child(1)?)
+            }
+            Kind::Cast(type_name) => format!("(({type_name}){})", self.children.last()?.expression()?),
+            _ => return None,
+        })
+    }
+}
+
+/// Whether an operator with two operands writes the first.
+#[must_use]
+pub(crate) fn is_assignment(operator: &str) -> bool {
+    operator.ends_with('=') && !matches!(operator, "==" | "!=" | "<=" | ">=")
+}

@@ -1,0 +1,250 @@
+//! Generated functions: each section is converted and does what it did, or is refused.
+
+mod program;
+
+use std::fmt::Write as _;
+
+use lockwork_reengineer::Choice;
+use program::Program;
+
+/// How many functions; LOCKWORK_DEEPER=N means N times as many.
+const FUNCTIONS: usize = 150;
+
+/// Writes functions with sections in all shapes that C's statements allow.
+struct Generator {
+    random: fastrand::Rng,
+    text: String,
+    depth: usize,
+    names: usize,
+    labels: usize,
+}
+
+/// Where a statement is: what may be written there.
+#[derive(Clone, Copy)]
+struct Place {
+    held: bool,
+    in_loop: bool,
+    in_switch: bool,
+    levels: usize,
+}
+
+impl Generator {
+    fn line(&mut self, text: &str) {
+        let _ = writeln!(self.text, "{:width$}{text}", "", width = 4 * self.depth);
+    }
+
+    fn value(&mut self) -> String {
+        let names =
+            ["a", "b", "c", "shared", "many[1]", "pair.x", "pointer->y", "*(&b)", "BOTH(a, c)", "LOCAL_B"];
+        let one = names[self.random.usize(..names.len())];
+        match self.random.u8(..4) {
+            0 => format!("({one} + {})", self.random.u8(..9)),
+            1 => format!("({one} ^ (c & {}))", self.random.u8(1..64)),
+            2 => self.random.u8(..100).to_string(),
+            _ => one.to_owned(),
+        }
+    }
+
+    fn target(&mut self) -> &'static str {
+        let names = ["a", "b", "c", "shared", "many[0]", "many[2]", "pair.x", "pointer->x"];
+        names[self.random.usize(..names.len())]
+    }
+
+    fn block(&mut self, place: Place, most: usize) {
+        let count = self.random.usize(1..=most);
+        self.depth += 1;
+        for _ in 0..count {
+            self.statement(place);
+        }
+        self.depth -= 1;
+    }
+
+    fn statement(&mut self, place: Place) {
+        let inner = Place { levels: place.levels.saturating_sub(1), ..place };
+        let kind = self.random.u8(..if place.levels == 0 { 5 } else { 14 });
+        let (value, target) = (self.value(), self.target());
+        match kind {
+            0 | 1 => self.line(&format!("{target} = {value} & 0xffff;")),
+            2 => self.line(&format!("{target} += {value} % 97;")),
+            3 => self.line(&format!("SET({target}, {value});")),
+            4 => {
+                self.names += 1;
+                let name = format!("v{}", self.names);
+                self.line(&format!("long {name} = {value};"));
+                self.line(&format!("shared ^= {name} & 255;"));
+            }
+            5 => {
+                self.line(&format!("if ({value} & 1) {{"));
+                self.block(inner, 3);
+                if self.random.bool() {
+                    self.line("} else {");
+                    self.block(inner, 3);
+                }
+                self.line("}");
+            }
+            6 => {
+                self.names += 1;
+                let name = format!("i{}", self.names);
+                let times = self.random.u8(1..4);
+                self.line(&format!("for (int {name} = 0; {name} < {times}; {name}++) {{"));
+                self.block(Place { in_loop: true, in_switch: false, ..inner }, 3);
+                self.line("}");
+            }
+            7 => {
+                self.line(&format!("switch ({value} & 3) {{"));
+                self.line("case 0:");
+                self.block(Place { in_switch: true, ..inner }, 2);
+                self.line("    break;");
+                self.line("case 1:");
+                self.line("default:");
+                self.block(Place { in_switch: true, ..inner }, 2);
+                self.line("}");
+            }
+            8 => {
+                // A variable that hides one of the function's.
+                self.line("{");
+                self.line("    long b = c ^ 21;");
+                self.block(inner, 2);
+                self.line("    shared ^= b & 1023;");
+                self.line("}");
+            }
+            9 if place.in_loop || place.in_switch => self.leave(place, "break;"),
+            10 if place.in_loop => self.leave(place, "continue;"),
+            11 if place.levels > 0 => self.leave(place, "return a ^ b;"),
+            12 => self.section(inner),
+            13 if !place.held => self.leave(place, "goto done;"),
+            _ => self.line(&format!("shared = (shared * 31 + {value}) & 0xffffff;")),
+        }
+    }
+
+    /// Goes elsewhere, sometimes, with what must be released released.
+    fn leave(&mut self, place: Place, how: &str) {
+        let value = self.value();
+        self.line(&format!("if (({value} & 7) == 3) {{"));
+        // In a loop of the section's own, break and continue may keep the lock.
+        let keeps = place.held && !how.starts_with("return") && place.in_loop && self.random.bool();
+        if place.held && !keeps && !how.starts_with("return") {
+            self.line("    shared++;");
+            self.line("}");
+            return;
+        }
+        if place.held && !keeps {
+            self.line("    pthread_mutex_unlock(&lock);");
+            if self.random.bool() {
+                self.line("    a += 3;");
+            }
+        }
+        self.line(&format!("    {how}"));
+        self.line("}");
+    }
+
+    fn section(&mut self, place: Place) {
+        if place.held {
+            self.line("shared ^= 5;");
+            return;
+        }
+        let (lock, unlock) = match self.random.u8(..3) {
+            0 => ("TAKE(&lock);", "GIVE(&lock);"),
+            _ => ("pthread_mutex_lock(&lock);", "pthread_mutex_unlock(&lock);"),
+        };
+        self.line(lock);
+        self.depth -= 1;
+        self.block(Place { held: true, in_loop: false, in_switch: false, levels: place.levels }, 5);
+        self.depth += 1;
+        if self.random.u8(..4) == 0 {
+            self.labels += 1;
+            let label = format!("out{}", self.labels);
+            self.line(&format!("if (a & 2) goto {label};"));
+            self.line("shared++;");
+            self.line(&format!("{label}:"));
+        }
+        self.line(unlock);
+    }
+
+    fn function(&mut self, number: usize) {
+        self.line(&format!("static long f{number}(long a, long b)"));
+        self.line("{");
+        self.line("    long c = a + b, many[3] = { a, b, 7 };");
+        self.line("    struct pair pair = { a, b }, *pointer = &pair;");
+        self.depth = 1;
+        for _ in 0..self.random.usize(2..5) {
+            if self.random.bool() {
+                self.section(Place { held: false, in_loop: false, in_switch: false, levels: 3 });
+            } else {
+                self.statement(Place { held: false, in_loop: false, in_switch: false, levels: 3 });
+            }
+        }
+        self.depth = 0;
+        self.line("    goto done;");
+        self.line("done:");
+        self.line("    return a + 3 * b + 5 * c + many[0] + many[2] + pair.x + pointer->y;");
+        self.line("}");
+        self.line("");
+    }
+}
+
+const HEAD: &str = "\
+#include <pthread.h>
+#include <stdio.h>
+
+#define TAKE(it) do { pthread_mutex_lock(it); } while (0)
+#define GIVE(it) do { pthread_mutex_unlock(it); } while (0)
+#define SET(to, from) do { (to) = (from); } while (0)
+#define BOTH(x, y) ((x) + (y))
+#define LOCAL_B (b + 1)
+
+struct pair { long x, y; };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long shared;
+
+";
+
+fn generated(seed: u64, functions: usize) -> String {
+    let mut generator = Generator {
+        random: fastrand::Rng::with_seed(seed),
+        text: HEAD.to_owned(),
+        depth: 0,
+        names: 0,
+        labels: 0,
+    };
+    for number in 0..functions {
+        generator.function(number);
+    }
+    generator.line("int main(void)");
+    generator.line("{");
+    for number in 0..functions {
+        generator.line("    for (long by = 0; by < 6; by++)");
+        generator
+            .line(&format!("        printf(\"%d %ld %ld\\n\", {number}, f{number}(by, by * 7), shared);"));
+    }
+    generator.line("    return 0;");
+    generator.line("}");
+    generator.text
+}
+
+#[test]
+fn generated_functions_do_what_they_did() {
+    let deeper: usize =
+        std::env::var("LOCKWORK_DEEPER").ok().and_then(|times| times.parse().ok()).unwrap_or(1).max(1);
+    for round in 0..deeper {
+        let seed = 7 + round as u64;
+        let program = Program::new(&generated(seed, FUNCTIONS));
+        let Some(project) = program.project(Choice { may_hold: true, ..Choice::default() }) else { return };
+        let converted = project.findings.iter().filter(|found| found.refusal().is_none()).count();
+        assert!(project.findings.len() > FUNCTIONS, "{}", project.findings.len());
+        assert!(converted * 2 > project.findings.len(), "{converted} of {}", project.findings.len());
+        let before = program.run();
+        assert!(before.status.success(), "seed {seed}: {before:?}");
+        program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+        let after = program.run();
+        let differs = String::from_utf8_lossy(&before.stdout)
+            .lines()
+            .zip(String::from_utf8_lossy(&after.stdout).lines())
+            .find(|(one, other)| one != other)
+            .map(|(one, other)| format!("{one} became {other}"));
+        assert!(after.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&after.stderr));
+        assert_eq!(differs, None, "seed {seed}");
+        assert_eq!(after.stdout.len(), before.stdout.len());
+        eprintln!("seed {seed}: {converted} of {} sections converted", project.findings.len());
+    }
+}

@@ -1,0 +1,75 @@
+//! A C program in a directory of its own: converted, compiled before and after, and run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lockwork_reengineer::{Change, Choice, Error, Project, Vocabulary};
+use tempfile::TempDir;
+
+/// Where the delegate is that the tests compile with.
+const STUB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stub");
+
+/// One file and its compilation database.
+pub(crate) struct Program {
+    directory: TempDir,
+}
+
+impl Program {
+    /// The program whose only file has this text.
+    pub(crate) fn new(text: &str) -> Self {
+        let directory = TempDir::new().expect("a directory");
+        let program = Self { directory };
+        std::fs::write(program.file(), text).expect("written");
+        let database = serde_json::json!([{
+            "directory": program.path(),
+            "file": "program.c",
+            "arguments": ["cc", "-std=gnu11", "-I", STUB, "-c", "-o", "program.o", "program.c"],
+        }]);
+        std::fs::write(program.path().join("compile_commands.json"), database.to_string()).expect("written");
+        program
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.path().join("program.c")
+    }
+
+    /// The program, read; `None`, which counts as skipped, where there is no libclang.
+    pub(crate) fn project(&self, choice: Choice) -> Option<Project> {
+        match Project::open(self.path(), Vocabulary::default(), choice, &mut |_, _, _| {}) {
+            Ok(project) => {
+                assert!(project.errors.is_empty(), "{:#?}", project.errors);
+                Some(project)
+            }
+            Err(Error::NoLibclang { .. }) => {
+                eprintln!("SKIPPED: libclang is not installed");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Writes what was converted.
+    pub(crate) fn write(&self, changes: &[Change]) {
+        for change in changes {
+            std::fs::write(&change.path, &change.after).expect("written");
+        }
+    }
+
+    /// Compiles the program without a warning, and runs it.
+    pub(crate) fn run(&self) -> Output {
+        let binary = self.path().join("program");
+        let compiled = Command::new("gcc")
+            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", STUB, "-o"])
+            .arg(&binary)
+            .arg(self.file())
+            .output()
+            .expect("gcc");
+        let text = std::fs::read_to_string(self.file()).expect("written");
+        assert!(compiled.status.success(), "{}\n{text}", String::from_utf8_lossy(&compiled.stderr));
+        Command::new("timeout").arg("60").arg(&binary).output().expect("it runs")
+    }
+}

@@ -1,0 +1,352 @@
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOCK(it) do { pthread_mutex_lock(it); } while (0)
+#define UNLOCK(it) do { pthread_mutex_unlock(it); } while (0)
+#define STEP counter += by
+#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
+static long counter;
+
+struct account {
+    pthread_mutex_t lock;
+    long balance;
+    char name[16];
+};
+
+/* One release, in the same block. */
+static long straight(long by)
+{
+    long before;
+    pthread_mutex_lock(&lock);
+    before = counter;
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return before + counter;
+}
+
+// Several releases, each with something to do behind it.
+static long exits(long by)
+{
+    long found = 0;
+    pthread_mutex_lock(&lock);
+    if (by == 0) {
+        pthread_mutex_unlock(&lock);
+        return -1;
+    }
+    if (by == 1) {
+        found = counter;
+        pthread_mutex_unlock(&lock);
+        found++;
+        return found * 2;
+    }
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return found + by;
+}
+
+static long branches(long by)
+{
+    long found = by;
+    pthread_mutex_lock(&lock);
+    if (by > 2) {
+        counter += 3;
+        pthread_mutex_unlock(&lock);
+        found += 1;
+    } else {
+        counter -= 1;
+        pthread_mutex_unlock(&lock);
+    }
+    return found + counter;
+}
+
+static long loops(long by)
+{
+    long sum = 0;
+    for (long round = 0; round < 5; round++) {
+        pthread_mutex_lock(&lock);
+        if (round == by) {
+            pthread_mutex_unlock(&lock);
+            continue;
+        }
+        if (round == by + 2) {
+            pthread_mutex_unlock(&lock);
+            break;
+        }
+        counter += round;
+        sum += counter;
+        pthread_mutex_unlock(&lock);
+    }
+    return sum;
+}
+
+static long inner_loop(long by)
+{
+    long sum = 0;
+    pthread_mutex_lock(&lock);
+    for (int round = 0; round < 4; round++) {
+        if (round == 3)
+            break;
+        sum += counter * round + by;
+    }
+    switch (by) {
+    case 0:
+        sum++;
+        /* fall through */
+    case 1:
+        sum += 2;
+        break;
+    default:
+        sum += 5;
+    }
+    pthread_mutex_unlock(&lock);
+    return sum;
+}
+
+/* Its name is declared inside and used behind. */
+static long hoisted(long by)
+{
+    pthread_mutex_lock(&lock);
+    long inside = counter + by;
+    long twice = inside * 2;
+    counter = twice;
+    pthread_mutex_unlock(&lock);
+    return inside;
+}
+
+static long macros(long by)
+{
+    LOCK(&lock);
+    STEP;
+    counter += SMALLER(by, 3);
+    UNLOCK(&lock);
+    return counter;
+}
+
+static long member(struct account *account, long by)
+{
+    char text[8];
+    LOCK(&account->lock);
+    account->balance += by;
+    memcpy(text, account->name, sizeof text);
+    text[sizeof text - 1] = 0;
+    UNLOCK(&account->lock);
+    return account->balance + text[0];
+}
+
+static long shadows(long by)
+{
+    long value = by;
+    pthread_mutex_lock(&lock);
+    {
+        long value = counter;
+        counter += value & 7;
+    }
+    value++;
+    pthread_mutex_unlock(&lock);
+    return value;
+}
+
+static long nested(long by)
+{
+    long first, second;
+    pthread_mutex_lock(&lock);
+    first = counter;
+    pthread_mutex_lock(&other);
+    second = counter + by;
+    pthread_mutex_unlock(&other);
+    counter = second;
+    pthread_mutex_unlock(&lock);
+    return first + second;
+}
+
+static long twice(long by)
+{
+    register long kept = by;
+    pthread_mutex_lock(&lock);
+    kept += counter;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&lock);
+    counter = kept & 1023;
+    pthread_mutex_unlock(&lock);
+    return kept;
+}
+
+static long leaves_by_goto(long by)
+{
+    pthread_mutex_lock(&lock);
+    if (by == 1) {
+        pthread_mutex_unlock(&lock);
+        goto failed;
+    }
+    counter += by;
+    if (by == 2)
+        goto out;
+    counter++;
+out:
+    pthread_mutex_unlock(&lock);
+    return by;
+failed:
+    return -by;
+}
+
+static long in_a_case(long by)
+{
+    switch (by) {
+    case 1:
+        pthread_mutex_lock(&lock);
+        counter += 4;
+        pthread_mutex_unlock(&lock);
+        break;
+    default:
+        by = 7;
+    }
+    return by;
+}
+
+static long calls_itself(long by)
+{
+    long result = 0;
+    if (by > 4)
+        return by;
+    pthread_mutex_lock(&lock);
+    counter++;
+    if (counter < 0)
+        result = calls_itself(by + 9);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static long sized(long by)
+{
+    long many[by + 1];
+    many[by] = by;
+    /* sized refused: `many` is an array of variable size */
+    pthread_mutex_lock(&lock);
+    counter += many[by];
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+static void keeps(void)
+{
+    /* keeps refused: leaves its block, or the function, with the lock held */
+    pthread_mutex_lock(&lock);
+    counter++;
+}
+
+static long gives_back(long by)
+{
+    keeps();
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return by;
+}
+
+static long mixed(long by)
+{
+    if (by >= 0)
+        return by;
+    /* mixed refused: some of it is reached with and without the lock */
+    pthread_mutex_lock(&lock);
+    if (by == -3)
+        pthread_mutex_unlock(&lock);
+    counter++;
+    pthread_mutex_unlock(&lock);
+    return by;
+}
+
+static long asks(long by)
+{
+    /* asks refused: a lock call is part of an expression */
+    if (pthread_mutex_lock(&lock) != 0)
+        return -1;
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return by;
+}
+
+static long moves(struct account *account, long by)
+{
+    /* moves refused: `account`, which the lock's name contains, may change inside */
+    pthread_mutex_lock(&account->lock);
+    struct account *same = account;
+    account = account + by;
+    account = same;
+    pthread_mutex_unlock(&account->lock);
+    return by;
+}
+
+static long hand_over_hand(long by)
+{
+    /* hand_over_hand refused: another lock is taken inside and released outside, or the other way round */
+    pthread_mutex_lock(&lock);
+    counter += by;
+    pthread_mutex_lock(&other);
+    pthread_mutex_unlock(&lock);
+    counter++;
+    pthread_mutex_unlock(&other);
+    return by;
+}
+
+static long no_block(long by)
+{
+    /* no_block refused: the lock statement is not a statement of a block */
+    if (by)
+        pthread_mutex_lock(&lock);
+    counter++;
+    if (by)
+        pthread_mutex_unlock(&lock);
+    return by;
+}
+
+static long unnamed(long by)
+{
+    struct { long a, b; } pair = { by, by };
+    /* unnamed refused: the type of `pair` has no name outside of the function */
+    pthread_mutex_lock(&lock);
+    counter += pair.a;
+    pthread_mutex_unlock(&lock);
+    return pair.b;
+}
+
+static long defines(long by)
+{
+#define ADDED 3
+    /* defines refused: has a #if that is not whole in it, or follows a #define in its function */
+    pthread_mutex_lock(&lock);
+    counter += ADDED;
+    pthread_mutex_unlock(&lock);
+#undef ADDED
+    return by;
+}
+
+static long terminates(long by)
+{
+    /* terminates refused: calls pthread_exit, which means the caller's frame, thread or process */
+    pthread_mutex_lock(&lock);
+    if (by < 0)
+        pthread_exit(NULL);
+    pthread_mutex_unlock(&lock);
+    return by;
+}
+
+int main(void)
+{
+    struct account account = { .balance = 5, .name = "somebody" };
+    pthread_mutex_init(&account.lock, NULL);
+    for (long by = 0; by < 4; by++) {
+        printf("%ld %ld %ld %ld %ld\n", straight(by), exits(by), branches(by), loops(by), inner_loop(by));
+        printf("%ld %ld %ld %ld %ld\n", hoisted(by), macros(by), member(&account, by), shadows(by), nested(by));
+        printf("%ld %ld %ld %ld %ld\n", twice(by), leaves_by_goto(by), in_a_case(by), calls_itself(by), sized(by));
+        printf("%ld %ld %ld %ld %ld\n", gives_back(by), by, mixed(by), asks(by), moves(&account, by));
+        printf("%ld %ld %ld %ld %ld\n", hand_over_hand(by), no_block(by), unnamed(by), defines(by), terminates(by));
+        printf("%ld\n", counter);
+    }
+    pthread_mutex_destroy(&account.lock);
+    return 0;
+}

@@ -1,0 +1,11 @@
+//! One run, from its commands to its record.
+
+mod child;
+mod energy;
+mod host;
+mod pin;
+mod run;
+
+pub use energy::{POWERCAP, Rapl};
+pub(crate) use host::Host;
+pub(crate) use run::{Bench, is_program};

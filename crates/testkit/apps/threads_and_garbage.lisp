@@ -1,0 +1,33 @@
+;;; SBCL: threads that allocate under a mutex and a condition, while its collector stops them by signals again and again.
+(defvar *mutex* (sb-thread:make-mutex))
+(defvar *turn* (sb-thread:make-waitqueue))
+(defvar *total* 0)
+(defvar *finished* 0)
+(defvar *collections* 0)
+
+;;; Whether there was a collection between two looks: each one makes a new epoch. (Hooks after a collection run in a thread of their
+;;; own, which may see many at once.)
+(defun epoch () sb-kernel::*gc-epoch*)
+
+(defun work (number)
+  (dotimes (round 1000)
+    (let ((garbage (make-array 500 :initial-element (list round number))))
+      (sb-thread:with-mutex (*mutex*)
+        (incf *total* (+ (length garbage) number)))
+      (when (zerop (mod round 10))
+        (let ((before (epoch)))
+          (sb-ext:gc)
+          (unless (eq before (epoch))
+            (sb-thread:with-mutex (*mutex*) (incf *collections*)))))))
+  (sb-thread:with-mutex (*mutex*)
+    (incf *finished*)
+    (sb-thread:condition-broadcast *turn*)))
+
+(let ((threads (loop for number below 8
+                     collect (let ((number number)) (sb-thread:make-thread (lambda () (work number)))))))
+  (sb-thread:with-mutex (*mutex*)
+    (loop while (< *finished* 8) do (sb-thread:condition-wait *turn* *mutex*)))
+  (mapc #'sb-thread:join-thread threads)
+  (format t "collected often: ~a~%" (> *collections* 10))
+  (format t "total ~a~%done~%" *total*)
+  (finish-output))

@@ -1,0 +1,142 @@
+// What locks cost that are never destroyed, and waiters that give up.
+//
+//   memory mutex N T      N contended std::mutexes, one after the other, T threads each
+//   memory shared N T     as many std::shared_mutexes
+//   memory starved N T    up to 20,000 std::mutexes in a process that the kernel gives no memory any more, N rounds, T threads
+//   memory timeouts N T   N timed acquisitions of a mutex that stays held, by T threads; then it is released
+//
+// Prints how much resident memory grew, and for timeouts how long the release took.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+#include <pthread.h>
+#include <shared_mutex>
+#include <sys/resource.h>
+#include <thread>
+#include <vector>
+
+// Resident memory, in KiB.
+static long resident() {
+  long pages = 0, all = 0;
+  FILE *file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr || std::fscanf(file, "%ld %ld", &all, &pages) != 2) std::abort();
+  std::fclose(file);
+  return pages * 4;
+}
+
+template <class Lock> static void churn(int locks, int threads) {
+  std::atomic<int> about{0}, arrived{0}, round{0};
+  Lock *volatile lock = nullptr;
+  long sum = 0;
+  std::vector<std::thread> crew;
+  for (int t = 0; t < threads; t++)
+    crew.emplace_back([&] {
+      for (int r = 1; r <= locks; r++) {
+        while (round.load() < r) std::this_thread::yield();
+        about++;
+        lock->lock();
+        sum++;
+        lock->unlock();
+        arrived++;
+      }
+    });
+  long before = 0;
+  for (int r = 1; r <= locks; r++) {
+    Lock *fresh = new Lock();
+    lock = fresh;
+    arrived = about = 0;
+    fresh->lock();
+    round = r;
+    // All are about to wait, and mostly do.
+    while (about.load() < threads) std::this_thread::yield();
+    std::this_thread::yield();
+    fresh->unlock();
+    while (arrived.load() < threads) std::this_thread::yield();
+    delete fresh;
+    if (r == 1 + locks / 100) before = resident();
+  }
+  for (auto &thread : crew) thread.join();
+  if (sum != (long)locks * threads) std::abort();
+  std::printf("grew_kib %ld\n", resident() - before);
+}
+
+static std::mutex many[20000];
+
+static void starve(int rounds, int threads) {
+  std::atomic<int> phase{0}, ready{0};
+  std::atomic<long> sum{0};
+  std::vector<std::thread> crew;
+  for (int t = 0; t < threads; t++)
+    crew.emplace_back([&] {
+      ready++;
+      while (phase.load() < 1) std::this_thread::yield();
+      for (int r = 0; r < rounds; r++) {
+        std::mutex &lock = many[r % 20000];
+        lock.lock();
+        if (r % 8 == 0) std::this_thread::yield();
+        sum++;
+        lock.unlock();
+      }
+    });
+  while (ready.load() < threads) std::this_thread::yield();
+  rlimit none{1 << 20, 1 << 20};
+  if (setrlimit(RLIMIT_AS, &none) != 0) std::abort();
+  phase = 1;
+  for (auto &thread : crew) thread.join();
+  if (sum.load() != (long)rounds * threads) std::abort();
+  std::printf("grew_kib 0\n");
+}
+
+static void give_up(int timeouts, int threads) {
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  std::atomic<int> done{0}, phase{0};
+  auto attempt = [&] {
+    timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_nsec += 1000;
+    if (deadline.tv_nsec >= 1000000000) {
+      deadline.tv_sec++;
+      deadline.tv_nsec -= 1000000000;
+    }
+    if (pthread_mutex_timedlock(&lock, &deadline) == 0) std::abort();
+  };
+  std::vector<std::thread> crew;
+  for (int t = 0; t < threads; t++)
+    crew.emplace_back([&] {
+      for (int i = 0; i < 100; i++) attempt();
+      done++;
+      while (phase.load() < 1) std::this_thread::yield();
+      for (int i = 0; i < timeouts / threads; i++) attempt();
+      done++;
+      while (phase.load() < 2) std::this_thread::yield();
+    });
+  while (done.load() < threads) std::this_thread::yield();
+  long before = resident();
+  phase = 1;
+  while (done.load() < 2 * threads) std::this_thread::yield();
+  long grew = resident() - before;
+  auto start = std::chrono::steady_clock::now();
+  pthread_mutex_unlock(&lock);
+  auto spent = std::chrono::steady_clock::now() - start;
+  if (pthread_mutex_trylock(&lock) != 0) std::abort();
+  pthread_mutex_unlock(&lock);
+  phase = 2;
+  for (auto &thread : crew) thread.join();
+  std::printf("grew_kib %ld release_ns %ld\n", grew,
+              (long)std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+}
+
+int main(int argc, char **argv) {
+  if (argc != 4) return 2;
+  int number = std::atoi(argv[2]), threads = std::atoi(argv[3]);
+  if (std::strcmp(argv[1], "mutex") == 0) churn<std::mutex>(number, threads);
+  else if (std::strcmp(argv[1], "shared") == 0) churn<std::shared_mutex>(number, threads);
+  else if (std::strcmp(argv[1], "starved") == 0) starve(number, threads);
+  else if (std::strcmp(argv[1], "timeouts") == 0) give_up(number, threads);
+  else return 2;
+}

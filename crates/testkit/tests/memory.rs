@@ -1,0 +1,91 @@
+//! Memory that contended locks use comes back, though nothing destroys them.
+
+mod common;
+
+use std::path::Path;
+
+/// Locks in a run; what was kept for each, at least 128 bytes, would be twice the bound.
+const LOCKS: u32 = 10_000;
+/// KiB that a run may grow: what the pool has before anything is taken back, and as much again.
+const BOUND: u64 = 640;
+
+/// How many KiB a run of the program grew, in a process with this environment.
+fn grown(program: &Path, mode: &str, number: u32, environment: &[(&str, &str)]) -> u64 {
+    let mut command = common::limited(program, 300);
+    command.args([mode, &number.to_string(), "4"]).env("LD_PRELOAD", common::lockwork_so());
+    command.envs(environment.iter().copied());
+    let output = command.output().expect("timeout (coreutils)");
+    assert!(output.status.success(), "{mode}, {environment:?}: {}", common::text(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let grown = text.split_whitespace().nth(1).and_then(|number| number.parse::<i64>().ok());
+    let Some(grown) = grown else { panic!("{mode}, {environment:?}: {text}") };
+    u64::try_from(grown).unwrap_or(0)
+}
+
+/// Locks of every family that keeps something under contention, mutexes.
+const MUTEXES: &[&str] = &[
+    "cst-mutex",
+    "gcr(mcs-stp)",
+    "gcr-numa(mcs-stp)",
+    "gcr(cst-mutex)",
+    "c-tkt-mcs-stp",
+    "c-mcs-mcs-stp",
+    "hmcs-stp",
+    "ahmcs-stp",
+    "fc-mcs-stp",
+    "hclh-stp",
+    "glk",
+];
+
+/// Of those whose waiters spin in line, so that rounds take long where threads outnumber CPUs.
+const SPINNING: &[&str] = &["alock", "ptl", "c-ptl-tkt"];
+
+/// Reader-writer locks.
+const RWLOCKS: &[&str] = &["cst-rwsem", "cst-rwsem-neutral", "c-rw-np", "c-rw-rp", "pf-q-stp"];
+
+#[test]
+fn contended_mutexes_that_are_freed_cost_nothing_for_good() {
+    let program = common::compiled_cpp("memory");
+    let spinning = SPINNING.iter().map(|lock| (lock, LOCKS / 5));
+    for (lock, locks) in MUTEXES.iter().map(|lock| (lock, LOCKS)).chain(spinning) {
+        let grown = grown(&program, "mutex", locks, &[("LOCKWORK_LOCK", lock)]);
+        assert!(grown <= BOUND, "{lock}: {grown} KiB for {locks} mutexes");
+    }
+    std::fs::remove_file(program).expect("our own file");
+}
+
+#[test]
+fn waiters_that_time_out_leave_a_node_each() {
+    // A node for each of these would be four times the bound.
+    const TIMEOUTS: u32 = 16_000;
+    const MOST: u64 = 256;
+    let program = common::compiled_cpp("memory");
+    let locks =
+        ["cst-mutex", "mcs-stp", "clh-stp", "k42-stp", "hmcs-stp", "shfl-stp", "mcs-timepub", "gcr(mcs-stp)"];
+    for lock in locks {
+        let grown = grown(&program, "timeouts", TIMEOUTS, &[("LOCKWORK_LOCK", lock)]);
+        assert!(grown <= MOST, "{lock}: {grown} KiB for {TIMEOUTS} timeouts");
+    }
+    std::fs::remove_file(program).expect("our own file");
+}
+
+#[test]
+fn contended_rwlocks_that_are_freed_cost_nothing_for_good() {
+    let program = common::compiled_cpp("memory");
+    for lock in RWLOCKS {
+        let spec = format!("mcs-stp+{lock}");
+        let grown = grown(&program, "shared", LOCKS, &[("LOCKWORK_LOCK", &spec)]);
+        assert!(grown <= BOUND, "{lock}: {grown} KiB for {LOCKS} reader-writer locks");
+    }
+    std::fs::remove_file(program).expect("our own file");
+}
+
+#[test]
+fn a_process_without_memory_goes_on() {
+    let program = common::compiled_cpp("memory");
+    let simple = ["mcs-stp", "clh-stp", "futex"].map(|lock| (lock, 100_000));
+    for (lock, locks) in simple.into_iter().chain(MUTEXES.iter().map(|lock| (*lock, 10_000))) {
+        grown(&program, "starved", locks, &[("LOCKWORK_LOCK", lock)]);
+    }
+    std::fs::remove_file(program).expect("our own file");
+}
