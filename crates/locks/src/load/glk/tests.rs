@@ -1,6 +1,6 @@
 //! Tests of GLK.
 
-use lockwork_platform::{Clock, Deadline};
+use lockwork_platform::{Clock, Deadline, Sched as _};
 
 use super::*;
 
