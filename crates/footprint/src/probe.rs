@@ -9,9 +9,8 @@ use std::thread;
 
 use lockwork_platform::nodes::taken_by;
 use lockwork_platform::{
-    AtomicCell, AtomicInt, Bookmarks, Cells, Clock, Cpu, Deadline, FutexCell, LoadControl, NODE_BYTES,
-    Native, NativeData, NativeFutex, Placement, Pool, PoolNode, Sched, SharedWords, TimedOut, VisibleReaders,
-    Waiters,
+    Bookmarks, Cells, Clock, Cpu, Deadline, FutexCell, LoadControl, NODE_BYTES, Native, NativeData,
+    NativeFutex, Placement, Pool, PoolNode, Sched, SharedWords, TimedOut, VisibleReaders, Waiters,
 };
 
 /// Bytes of the pool that locks have.
@@ -179,44 +178,7 @@ impl Waiters for Probe {
 #[derive(Debug)]
 pub(super) struct ProbeFutex(NativeFutex);
 
-impl AtomicCell<u32> for ProbeFutex {
-    fn new(value: u32) -> Self {
-        Self(NativeFutex::new(value))
-    }
-    fn load(&self, order: Ordering) -> u32 {
-        self.0.load(order)
-    }
-    fn store(&self, value: u32, order: Ordering) {
-        self.0.store(value, order);
-    }
-    fn swap(&self, value: u32, order: Ordering) -> u32 {
-        self.0.swap(value, order)
-    }
-    fn compare_exchange(
-        &self,
-        current: u32,
-        new: u32,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u32, u32> {
-        self.0.compare_exchange(current, new, success, failure)
-    }
-}
-
-impl AtomicInt<u32> for ProbeFutex {
-    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_add(value, order)
-    }
-    fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_sub(value, order)
-    }
-    fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_or(value, order)
-    }
-    fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_and(value, order)
-    }
-}
+lockwork_platform::futex_of_word!(ProbeFutex, NativeFutex);
 
 impl FutexCell for ProbeFutex {
     fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {

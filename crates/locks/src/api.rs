@@ -84,7 +84,7 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
     fn is_locked(&self) -> bool;
 
     /// In a child after `fork`: drops all waiters, who do not exist here, and keeps the lock locked if
-    /// it is. `holder` is the token of the holder if the lock is locked and the token is known. Whoever held the lock
+    /// it is. `holder` is the token of the holder if the lock is locked and the token is known. The thread that held the lock
     /// in the parent can release it here, if it is the thread that forked.
     ///
     /// # Safety

@@ -26,7 +26,7 @@
 //!   lock while `owner` is `REVOKING` or `RETREATED`. `REVOKED` is final.
 //! - I2: a thread is in a section by the wrapped lock only if it has seen `REVOKED` while it held that.
 //! - I3: `REVOKED` is written only when after a heavy barrier that followed the writing of `REVOKING` either `held` was
-//!   0, or the first thread moved to `RETREATED`. Whoever sets `held` after that barrier sees that it must not stay.
+//!   0, or the first thread moved to `RETREATED`. A thread that sets `held` after that barrier sees that it must not stay.
 //! - I4: the first thread and the revoking one agree by a CAS on `REVOKING`: never do both have the lock, never both
 //!   fail.
 //!
@@ -131,7 +131,7 @@ unsafe impl<T: Token> Token for BiasedToken<T> {
 #[repr(C)]
 pub struct Biased<P: Platform, L> {
     inner: UnsafeCell<L>,
-    /// Who acquires by `held`; see the module's documentation.
+    /// The thread that acquires by `held`; see the module's documentation.
     owner: P::U32,
     /// 1 while the owner holds the lock by bias.
     held: P::Futex,

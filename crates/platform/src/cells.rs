@@ -193,58 +193,67 @@ pub trait ConstPlatform: Platform {
     const FUTEX_ZERO: Self::Futex;
 }
 
+/// Makes the type `$futex`, whose one field is a `$word`, an integer cell that passes every access on to that field. What is
+/// left to write is how threads sleep on it.
+#[macro_export]
+macro_rules! futex_of_word {
+    ($futex:ty, $word:ty) => {
+        impl $crate::AtomicCell<u32> for $futex {
+            #[inline(always)]
+            fn new(value: u32) -> Self {
+                Self(<$word>::new(value))
+            }
+            #[inline(always)]
+            fn load(&self, order: core::sync::atomic::Ordering) -> u32 {
+                self.0.load(order)
+            }
+            #[inline(always)]
+            fn store(&self, value: u32, order: core::sync::atomic::Ordering) {
+                self.0.store(value, order);
+            }
+            #[inline(always)]
+            fn swap(&self, value: u32, order: core::sync::atomic::Ordering) -> u32 {
+                self.0.swap(value, order)
+            }
+            #[inline(always)]
+            fn compare_exchange(
+                &self,
+                current: u32,
+                new: u32,
+                success: core::sync::atomic::Ordering,
+                failure: core::sync::atomic::Ordering,
+            ) -> Result<u32, u32> {
+                self.0.compare_exchange(current, new, success, failure)
+            }
+        }
+
+        impl $crate::AtomicInt<u32> for $futex {
+            #[inline(always)]
+            fn fetch_add(&self, value: u32, order: core::sync::atomic::Ordering) -> u32 {
+                self.0.fetch_add(value, order)
+            }
+            #[inline(always)]
+            fn fetch_sub(&self, value: u32, order: core::sync::atomic::Ordering) -> u32 {
+                self.0.fetch_sub(value, order)
+            }
+            #[inline(always)]
+            fn fetch_or(&self, value: u32, order: core::sync::atomic::Ordering) -> u32 {
+                self.0.fetch_or(value, order)
+            }
+            #[inline(always)]
+            fn fetch_and(&self, value: u32, order: core::sync::atomic::Ordering) -> u32 {
+                self.0.fetch_and(value, order)
+            }
+        }
+    };
+}
+
 /// A futex word of this process.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct NativeFutex(AtomicU32);
 
-impl AtomicCell<u32> for NativeFutex {
-    #[inline(always)]
-    fn new(value: u32) -> Self {
-        Self(AtomicU32::new(value))
-    }
-    #[inline(always)]
-    fn load(&self, order: Ordering) -> u32 {
-        self.0.load(order)
-    }
-    #[inline(always)]
-    fn store(&self, value: u32, order: Ordering) {
-        self.0.store(value, order);
-    }
-    #[inline(always)]
-    fn swap(&self, value: u32, order: Ordering) -> u32 {
-        self.0.swap(value, order)
-    }
-    #[inline(always)]
-    fn compare_exchange(
-        &self,
-        current: u32,
-        new: u32,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u32, u32> {
-        self.0.compare_exchange(current, new, success, failure)
-    }
-}
-
-impl AtomicInt<u32> for NativeFutex {
-    #[inline(always)]
-    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_add(value, order)
-    }
-    #[inline(always)]
-    fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_sub(value, order)
-    }
-    #[inline(always)]
-    fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_or(value, order)
-    }
-    #[inline(always)]
-    fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_and(value, order)
-    }
-}
+futex_of_word!(NativeFutex, AtomicU32);
 
 impl FutexCell for NativeFutex {
     fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {

@@ -34,20 +34,22 @@ pub unsafe trait Pool: Sized {
     /// spurious [`FutexCell::wake`](crate::FutexCell::wake).
     unsafe fn free_node<T: PoolNode<Self>>(node: NonNull<T>);
 
-    /// Takes a state that nobody uses, made if there is none: [`PooledState::take_back`] has returned `true` for it.
+    /// Takes a state that nobody uses, made if there is none: [`PooledState::take_back`] has returned `true` for it. `None` if there
+    /// is no memory.
     ///
     /// Where threads may come late to a state that has gone to another lock, memory that has once been a `T` stays one.
-    fn take_state<T: PooledState<Self>>() -> NonNull<T> {
+    fn take_state<T: PooledState<Self>>() -> Option<NonNull<T>> {
         let state = Self::alloc_node::<T>();
         // SAFETY: fresh, and nobody else's.
         let taken = unsafe { state.as_ref() }.take_back();
         assert!(taken, "a new state has no owner");
-        state
+        Some(state)
     }
 
-    /// As [`Pool::take_state`], without waiting for memory: `None` if there is none.
-    fn try_take_state<T: PooledState<Self>>() -> Option<NonNull<T>> {
-        Some(Self::take_state())
+    /// What `take` returns once it finds memory. The calling thread waits meanwhile, and keeps nothing that others may be waiting
+    /// for. Only a process can be out of memory.
+    fn until_there_is_memory<T>(mut take: impl FnMut() -> Option<T>) -> T {
+        take().expect("platforms other than the native one always have memory")
     }
 
     /// Returns a state from [`Pool::take_state`], which can be taken again.
@@ -143,12 +145,12 @@ unsafe impl Pool for Native {
         }
     }
 
-    fn take_state<T: PooledState<Self>>() -> NonNull<T> {
+    fn take_state<T: PooledState<Self>>() -> Option<NonNull<T>> {
         states::take()
     }
 
-    fn try_take_state<T: PooledState<Self>>() -> Option<NonNull<T>> {
-        states::try_take()
+    fn until_there_is_memory<T>(take: impl FnMut() -> Option<T>) -> T {
+        nodes::until_there_is_memory(take)
     }
 
     unsafe fn give_state<T: PooledState<Self>>(state: NonNull<T>) {

@@ -125,13 +125,8 @@ const fn per_chunk<T>() -> usize {
     if fit == 0 { 1 } else { fit }
 }
 
-/// Takes a state that nobody uses, or makes some.
-pub(crate) fn take<T: PooledState<Native>>() -> NonNull<T> {
-    nodes::until_there_is_memory(try_take::<T>)
-}
-
-/// As [`take`]; `None` if there is no memory.
-pub(crate) fn try_take<T: PooledState<Native>>() -> Option<NonNull<T>> {
+/// Takes a state that nobody uses, or makes some. `None` if there is no memory.
+pub(crate) fn take<T: PooledState<Native>>() -> Option<NonNull<T>> {
     const { assert!(size_of::<T>() <= MOST_BLOCK && align_of::<T>() <= NODE_BYTES) };
     let pool = pool_of::<T>();
     let bytes = per_chunk::<T>() * size_of::<T>();

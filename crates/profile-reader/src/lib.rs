@@ -51,7 +51,7 @@ pub struct Profile {
     pub locks: Vec<Lock>,
     /// Stacks of return addresses, the innermost first. Number 0 is the unknown one.
     pub stacks: Vec<Vec<u64>>,
-    /// Who waited for whom.
+    /// The waits, by the stacks of waiter and holder.
     pub edges: Vec<Edge>,
     /// Sampled waits, in order of their ends.
     pub events: Vec<Event>,
@@ -208,7 +208,7 @@ pub struct Lock {
     pub unfinished: u64,
 }
 
-/// Who waited for whom: numbers of a lock and of stacks.
+/// The time that waiters at one place waited for holders at another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// The lock.
@@ -236,9 +236,9 @@ pub struct Event {
     pub lock: u32,
     /// The waiter's stack.
     pub stack: u32,
-    /// Who waited.
+    /// The waiter.
     pub thread: u32,
-    /// Who released the lock last before the wait ended; 0 = unknown.
+    /// The thread that released the lock last before the wait ended; 0 = unknown.
     pub holder: u32,
     /// When.
     pub released_at: u64,
@@ -558,7 +558,7 @@ fn activity(thread: &Thread, end: u64) -> Activity {
 
 fn locks(region: &Region) -> Vec<Lock> {
     let used = region.locks.iter().enumerate().skip(1);
-    let used = used.filter(|(_, lock)| lock.state.load(Acquire) > FREE + 1);
+    let used = used.filter(|(_, lock)| lock.state.load(Acquire) != FREE);
     used.map(|(index, lock)| {
         let number = |value: &AtomicU64| value.load(Relaxed);
         let kind = match lock.kind.load(Relaxed) {

@@ -134,14 +134,12 @@ fn the_profile_tells_the_truth(choice: &str) {
 }
 
 #[test]
-#[ignore = "on a busy machine the recorder misses one of five waits"]
 fn glibcs_locks_are_told_truly() {
     let _alone = alone();
     the_profile_tells_the_truth("passthrough");
 }
 
 #[test]
-#[ignore = "on a busy machine the recorder misses one of five waits"]
 fn our_locks_are_told_truly() {
     let _alone = alone();
     the_profile_tells_the_truth("futex");

@@ -49,7 +49,7 @@ pub const SERVERS: usize = 64;
 pub struct Region {
     /// What the file is, and figures of the process.
     pub header: Header,
-    /// Who waits for a lock with this hash: see [`WATCHED`].
+    /// The number of waiters for locks with this hash: see [`WATCHED`].
     pub watched: [AtomicU32; WATCHED],
     /// Threads.
     pub threads: [Thread; THREADS],
@@ -268,19 +268,19 @@ impl Mode {
     }
 }
 
-/// The record is free.
+/// The record is free, or a thread writes its first words.
 pub const FREE: u32 = 0;
-/// Somebody writes its first words.
-pub const CLAIMED: u32 = 1;
 /// It is of the lock at its address.
-pub const LIVE: u32 = 2;
+pub const LIVE: u32 = 1;
 /// It was of a lock that is no more.
-pub const RETIRED: u32 = 3;
+pub const RETIRED: u32 = 2;
 
 /// A lock, or what was counted under a site.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Lock {
+    /// What it is found by, 0 while it is free: the kind, and the address of the lock or of the site.
+    pub key: AtomicU64,
     /// [`FREE`] to [`RETIRED`].
     pub state: AtomicU32,
     /// See [`Kind`].
@@ -297,7 +297,7 @@ pub struct Lock {
     pub waiting: AtomicU32,
     /// The most that did.
     pub waiting_max: AtomicU32,
-    /// Who acquired it last, as far as that was recorded.
+    /// The thread that acquired it last, as far as that was recorded.
     pub last_owner: AtomicU32,
     /// On which NUMA node.
     pub last_node: AtomicU32,
@@ -407,9 +407,9 @@ pub struct WaitEvent {
     pub lock: AtomicU32,
     /// The waiter's stack.
     pub stack: AtomicU32,
-    /// Who waited.
+    /// The waiter.
     pub thread: AtomicU32,
-    /// Who released the lock last before the wait ended; 0 = unknown.
+    /// The thread that released the lock last before the wait ended; 0 = unknown.
     pub holder: AtomicU32,
     /// When.
     pub released_at: AtomicU64,

@@ -1,17 +1,27 @@
 //! Records of locks, by address and generation: a record is retired when its lock is initialised anew or destroyed, so that
 //! memory that is used again never merges two locks.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use crate::format::{
-    CLAIMED, EDGES, FREE, Kind, LIVE, LOCKS, LOCKS_OF_THEIR_OWN, Lock, RETIRED, Region, SITES, hash,
-};
+use crate::format::{EDGES, FREE, Kind, LIVE, LOCKS, LOCKS_OF_THEIR_OWN, Lock, RETIRED, Region, SITES, hash};
 
 /// How far a record lies from its hash at most.
 const PROBES: usize = 64;
 
+/// What the record of a lock, or of a site, is found by. It is never 0.
+fn key(kind: Kind, address: u64) -> u64 {
+    address << 2 | (kind as u64 + 1)
+}
+
+impl Lock {
+    fn is_retired(&self) -> bool {
+        self.state.load(Relaxed) == RETIRED
+    }
+}
+
 impl Region {
-    fn places(&self, key: u64, bounds: core::ops::Range<usize>) -> impl Iterator<Item = (u32, &Lock)> {
+    fn places(&self, key: u64, bounds: Range<usize>) -> impl Iterator<Item = (u32, &Lock)> {
         let length = bounds.len();
         let start = (hash(key) >> 16) as usize % length;
         (0..PROBES.min(length)).map(move |probe| {
@@ -20,13 +30,11 @@ impl Region {
         })
     }
 
-    fn find(&self, kind: Kind, address: u64) -> Option<(u32, &Lock)> {
-        for (index, lock) in self.places(address, 1..LOCKS_OF_THEIR_OWN) {
-            match lock.state.load(Acquire) {
-                FREE => return None,
-                LIVE if lock.address.load(Relaxed) == address && lock.kind.load(Relaxed) == kind as u32 => {
-                    return Some((index, lock));
-                }
+    fn find(&self, key: u64, bounds: Range<usize>) -> Option<u32> {
+        for (index, lock) in self.places(key, bounds) {
+            match lock.key.load(Acquire) {
+                0 => return None,
+                there if there == key && !lock.is_retired() => return Some(index),
                 _ => {}
             }
         }
@@ -35,16 +43,17 @@ impl Region {
 
     /// The number of the lock's record, 0 if it has none.
     pub(crate) fn look_up(&self, kind: Kind, address: u64) -> u32 {
-        self.find(kind, address).map_or(0, |(index, _)| index)
+        self.find(key(kind, address), 1..LOCKS_OF_THEIR_OWN).unwrap_or(0)
     }
 
     /// The number of the record for the lock at `address`, which `caller` uses; 0 if there is no room.
     pub(crate) fn record(&self, kind: Kind, address: u64, caller: u64, server: u32) -> u32 {
-        if let Some((index, _)) = self.find(kind, address) {
+        let key = key(kind, address);
+        if let Some(index) = self.find(key, 1..LOCKS_OF_THEIR_OWN) {
             return index;
         }
         let site = self.site_of(address);
-        let index = self.claim(address, 1..LOCKS_OF_THEIR_OWN, |lock| {
+        let index = self.find_or_claim(key, 1..LOCKS_OF_THEIR_OWN, |lock| {
             lock.kind.store(kind as u32, Relaxed);
             lock.address.store(address, Relaxed);
             lock.site.store(site, Relaxed);
@@ -60,34 +69,27 @@ impl Region {
 
     /// The record of all locks of a site that found no room.
     fn record_of_site(&self, kind: Kind, site: u64, server: u32) -> u32 {
-        let bounds = || LOCKS_OF_THEIR_OWN..LOCKS;
-        for (index, lock) in self.places(site, bounds()) {
-            match lock.state.load(Acquire) {
-                LIVE if lock.site.load(Relaxed) == site && lock.kind.load(Relaxed) == kind as u32 => {
-                    return index;
-                }
-                FREE => break,
-                _ => {}
-            }
-        }
-        self.claim(site, bounds(), |lock| {
+        self.find_or_claim(key(kind, site), LOCKS_OF_THEIR_OWN..LOCKS, |lock| {
             lock.kind.store(kind as u32, Relaxed);
             lock.site.store(site, Relaxed);
             lock.server.store(server, Relaxed);
         })
     }
 
-    /// Takes the first free record. Two threads that do so for one lock may take one each: the reader adds them up.
-    fn claim(&self, key: u64, bounds: core::ops::Range<usize>, write: impl FnOnce(&Lock)) -> u32 {
+    /// The number of the record with this key, or of a free one that `write` begins; 0 if there is no room. Of threads that
+    /// come at once, one begins it, and all use it.
+    fn find_or_claim(&self, key: u64, bounds: Range<usize>, write: impl FnOnce(&Lock)) -> u32 {
         for (index, lock) in self.places(key, bounds) {
-            if lock.state.load(Relaxed) == FREE
-                && lock.state.compare_exchange(FREE, CLAIMED, AcqRel, Relaxed).is_ok()
-            {
-                write(lock);
-                // ORDER: with `find`: whoever sees the record live sees whose it is.
-                lock.state.store(LIVE, Release);
-                self.header.locks.fetch_add(1, Relaxed);
-                return index;
+            match lock.key.compare_exchange(0, key, AcqRel, Acquire) {
+                Ok(_) => {
+                    write(lock);
+                    // ORDER: with the reader: a record that is live says whose it is. It may have been retired meanwhile.
+                    let _ = lock.state.compare_exchange(FREE, LIVE, Release, Relaxed);
+                    self.header.locks.fetch_add(1, Relaxed);
+                    return index;
+                }
+                Err(there) if there == key && !lock.is_retired() => return index,
+                Err(_) => {}
             }
         }
         0
@@ -95,8 +97,9 @@ impl Region {
 
     /// The lock at `address` is another one from here on, initialised by the code before `caller`; or (0) it is none.
     pub(crate) fn renew(&self, kind: Kind, address: u64, caller: u64) {
-        if let Some((_, lock)) = self.find(kind, address) {
-            lock.state.store(RETIRED, Relaxed);
+        let index = self.look_up(kind, address);
+        if index != 0 {
+            self.locks[index as usize].state.store(RETIRED, Relaxed);
         }
         let site = &self.sites[(hash(address >> 3) >> 8) as usize % SITES];
         site.address.store(address, Relaxed);
@@ -134,5 +137,54 @@ impl Region {
             }
         }
         self.header.dropped.blame_ns.fetch_add(ns, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::{Layout, alloc_zeroed};
+    use std::boxed::Box;
+    use std::sync::Barrier;
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn region() -> Box<Region> {
+        // SAFETY: the layout is that of the box, and zero is a valid region: a file that was just made.
+        unsafe { Box::from_raw(alloc_zeroed(Layout::new::<Region>()).cast()) }
+    }
+
+    #[test]
+    fn threads_that_come_at_once_use_one_record() {
+        let region = region();
+        let barrier = Barrier::new(4);
+        let record_all = || -> Vec<u32> {
+            let one = |address| {
+                barrier.wait();
+                region.record(Kind::Mutex, address, 7, 0)
+            };
+            (1..2000).map(|number| one(number * 40)).collect()
+        };
+        let all: Vec<Vec<u32>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(record_all)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(all[0].iter().all(|index| *index != 0));
+        assert!(all.iter().all(|records| *records == all[0]));
+        assert_eq!(region.header.locks.load(Relaxed), 1999);
+    }
+
+    #[test]
+    fn kinds_and_generations_have_records_of_their_own() {
+        let region = region();
+        let mutex = region.record(Kind::Mutex, 64, 0, 0);
+        let rwlock = region.record(Kind::RwLock, 64, 0, 0);
+        assert_ne!(mutex, rwlock);
+        assert_eq!((region.look_up(Kind::Mutex, 64), region.look_up(Kind::RwLock, 64)), (mutex, rwlock));
+        region.renew(Kind::Mutex, 64, 5);
+        assert_eq!(region.look_up(Kind::Mutex, 64), 0);
+        let again = region.record(Kind::Mutex, 64, 0, 0);
+        assert!(again != mutex && again != rwlock);
+        assert_eq!(region.locks[again as usize].site.load(Relaxed), 5);
     }
 }

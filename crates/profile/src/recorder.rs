@@ -82,7 +82,7 @@ fn raise(maximum: &AtomicU64, value: u64) {
 }
 
 impl Region {
-    /// Fills the header of a fresh file. Whoever maps the file sees it complete once it has its magic word.
+    /// Fills the header of a fresh file. A reader that maps the file sees it complete once it has its magic word.
     pub fn start(&self, pid: u32, name: &[u8], wait_period_ns: u64, max_period: u32, enabled: bool) {
         let header = &self.header;
         header.version.store(VERSION, Relaxed);

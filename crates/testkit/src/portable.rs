@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use lockwork_platform::bookmarks::Bookmark;
 use lockwork_platform::{
-    AtomicCell, AtomicInt, Bookmarks, Cells, Clock, Cpu, DataCell, Deadline, FutexCell, LoadControl,
-    Placement, Pool, PoolNode, Sched, SharedWords, TimedOut, VisibleReaders, Waiters,
+    Bookmarks, Cells, Clock, Cpu, DataCell, Deadline, FutexCell, LoadControl, Placement, Pool, PoolNode,
+    Sched, SharedWords, TimedOut, VisibleReaders, Waiters,
 };
 
 /// The standard library's machine.
@@ -80,44 +80,7 @@ impl Portable {
 #[derive(Debug)]
 pub struct PortableFutex(AtomicU32);
 
-impl AtomicCell<u32> for PortableFutex {
-    fn new(value: u32) -> Self {
-        Self(AtomicU32::new(value))
-    }
-    fn load(&self, order: Ordering) -> u32 {
-        self.0.load(order)
-    }
-    fn store(&self, value: u32, order: Ordering) {
-        self.0.store(value, order);
-    }
-    fn swap(&self, value: u32, order: Ordering) -> u32 {
-        self.0.swap(value, order)
-    }
-    fn compare_exchange(
-        &self,
-        current: u32,
-        new: u32,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u32, u32> {
-        self.0.compare_exchange(current, new, success, failure)
-    }
-}
-
-impl AtomicInt<u32> for PortableFutex {
-    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_add(value, order)
-    }
-    fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_sub(value, order)
-    }
-    fn fetch_or(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_or(value, order)
-    }
-    fn fetch_and(&self, value: u32, order: Ordering) -> u32 {
-        self.0.fetch_and(value, order)
-    }
-}
+lockwork_platform::futex_of_word!(PortableFutex, AtomicU32);
 
 impl FutexCell for PortableFutex {
     fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {

@@ -59,7 +59,7 @@ fn check(lock: &AnyLock<Native>) -> Result<(), Failed> {
     // SAFETY: locked above.
     unsafe { lock.unlock(token) };
     assert!(!lock.is_locked(), "all have given up");
-    // Who comes back to a lock that is free finds it free.
+    // A thread that comes back to a lock that is free finds it free.
     let token = lock.try_lock_until(PASSED).expect("a free lock");
     // SAFETY: locked above.
     unsafe { lock.unlock(token) };

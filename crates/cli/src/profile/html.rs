@@ -115,7 +115,7 @@ fn locks(view: &View) -> Markup {
     }
 }
 
-/// Who waits for whom: functions on the left wait for those on the right.
+/// The graph of blame: functions on the left wait for those on the right.
 fn blame(view: &View) -> Markup {
     const MOST: usize = 14;
     const HEIGHT: f64 = 46.0;
@@ -311,7 +311,7 @@ fn how_to_read() -> Markup {
     html! {
         section aria-labelledby="how" {
             h2 id="how" { "How to read this" }
-            p { "Every wait is measured. Acquisitions that need not wait are a sample, each with a weight, so that their number and the times held are right on average. Who waited for whom is known for a sample of the waits, drawn in proportion to their length." }
+            p { "Every wait is measured. Acquisitions that need not wait are a sample, each with a weight, so that their number and the times held are right on average. Which thread waited for which is known for a sample of the waits, drawn in proportion to their length." }
             p { "A wait is blamed on those that released the lock while it lasted: the time between two releases on the later one. Stacks follow frame pointers; of code compiled without them only the function that called the lock operation is known." }
         }
     }

@@ -172,7 +172,7 @@ fn cells(view: &View, row: &Row) -> Vec<String> {
     ]
 }
 
-/// Who waits for whom, in a sentence.
+/// The graph of waiters and holders, in a sentence.
 pub(crate) fn sentence(view: &View, row: &Row) -> String {
     let lock = &row.sum;
     let mut text = format!(

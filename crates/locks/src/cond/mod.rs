@@ -133,7 +133,7 @@ impl<P: Platform> Cond<P> {
 
     /// Wakes the oldest waiter.
     pub fn signal(&self) {
-        // Whoever holds the lock, or did after a waiter released it, sees that waiter; others have no claim to.
+        // A thread that holds the lock, or did after a waiter released it, sees that waiter; others have no claim to.
         if self.head.load(Relaxed).is_null() {
             return;
         }

@@ -78,7 +78,7 @@ pub(super) struct Waiter<P: Platform> {
     pub(super) linked: P::Data<bool>,
     pub(super) next: P::Data<Link<P>>,
     pub(super) prev: P::Data<Link<P>>,
-    /// Whom this waiter wakes once it has its lock again.
+    /// The waiter that this one wakes once it has its lock again.
     pub(super) chained: P::Data<Link<P>>,
     /// Under what the waiter is registered as waiting on the condition.
     pub(super) registration: P::Data<usize>,

@@ -137,7 +137,7 @@ impl<P: Platform> Line<P> {
         }
     }
 
-    /// Whom the request is for.
+    /// The delegate that the request is for.
     ///
     /// # Safety
     ///

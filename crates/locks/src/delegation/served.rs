@@ -211,7 +211,7 @@ impl<P: Platform> Server<P> {
         }
         P::heavy_barrier(); // ORDER: I3.
         if self.scan(turn) {
-            // Whoever wakes it meanwhile does the same.
+            // A thread that wakes it meanwhile does the same.
             let _ = self.state.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed);
             return;
         }

@@ -15,7 +15,7 @@
 //! - I1: the lock is held exactly while the queue lock is, by the same token.
 //! - I2: a release touches neither directory nor states after it has released the lock.
 //! - I3: the directory is the lock's while somebody holds the queue lock, or waits and is counted: it is taken back by a
-//!   thread that acquires the queue lock and finds nobody counted. Whoever acquires the queue lock at once finds whose the
+//!   thread that acquires the queue lock and finds nobody counted. A thread that acquires the queue lock at once finds whose the
 //!   directory is afterwards, and releases another lock's.
 //!
 //! # Ordering

@@ -31,7 +31,7 @@
 //!   lock, by the token in the state. Only a thread that certainly takes over is handed it.
 //! - I4: a release touches neither directory nor states after it has released the global lock or handed it over.
 //! - I5: the directory is the lock's while somebody holds the global lock, or waits and is counted: it is taken back by a
-//!   thread that acquires the global lock and finds nobody counted. Whoever acquires the global lock directly finds whose
+//!   thread that acquires the global lock and finds nobody counted. A thread that acquires the global lock directly finds whose
 //!   the directory is afterwards, and releases another lock's at once.
 //!
 //! # Ordering

@@ -18,7 +18,7 @@
 //!
 //! - I1: every pointer is null, or was published once and stays: with the directory it goes to other locks (I1 of `state`).
 //! - I2: whoever uses the state of a part uses the directory: of those, one is counted by the directory's claim, and each by the
-//!   part. Whoever finds the part in use adds itself there only; whoever is the last of it leaves both.
+//!   part. A thread that finds the part in use adds itself there only; the last one of it leaves both.
 //!
 //! # Ordering
 //!

@@ -131,7 +131,7 @@ impl<P: Platform, W> Requests<P, W> {
 
     /// Takes all requests, and links them in the order of their publication. Returns the last.
     fn combine(&self) -> NonNull<McsNode<P>> {
-        // ORDER: Acquire is E1. Whoever finds null learns nothing from it.
+        // ORDER: Acquire is E1. A thread that finds null learns nothing from it.
         let Some(last) = NonNull::new(self.newest.swap(ptr::null_mut(), Acquire)) else {
             unreachable!("I2: nobody else takes them")
         };

@@ -115,7 +115,7 @@ impl<P: Platform, W: WaitPolicy<P>> Batch<P> for Queue<P, W> {
             return Clh::<P, W>::wait_behind(pred, node, wait);
         }
         P::pause_n(COMBINING);
-        // ORDER: Acquire is E1. Whoever finds null learns nothing from it.
+        // ORDER: Acquire is E1. A thread that finds null learns nothing from it.
         match NonNull::new(self.tail.swap(ptr::null_mut(), Acquire)) {
             Some(last) => lock.append(node, last, wait),
             None => unreachable!("I2: nobody else empties the queue"),

@@ -20,7 +20,7 @@
 //!   queues above too. Only a thread that certainly takes over is handed them.
 //! - I4: a release touches no domain after it has released the root's queue or handed a queue over.
 //! - I5: the domains are the lock's while somebody holds the root's queue, or waits and is counted: they are taken back by a
-//!   thread that acquires the root's queue and finds nobody counted. Whoever acquires it directly finds whose the
+//!   thread that acquires the root's queue and finds nobody counted. A thread that acquires it directly finds whose the
 //!   domains are afterwards, and releases another lock's at once.
 //!
 //! # Ordering

@@ -1,4 +1,4 @@
-//! Who initialises a library whose functions may be called by any thread, before any constructor and after `fork`.
+//! The one thread that initialises a library whose functions may be called by any thread, before any constructor and after `fork`.
 //!
 //! The first thread that needs the library initialises it; threads that come meanwhile wait. Own work; std's `Once` cannot be
 //! used where its waiters may be threads of the parent of a `fork`.

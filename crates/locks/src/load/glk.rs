@@ -32,7 +32,7 @@
 //!   mode and finds that mode in `word` is the holder, and stays it.
 //! - I3: after its release a holder touches nothing but what the release of the mode's lock touches: the mode changes
 //!   at the beginning of a critical section, when the holder has the lock's memory for certain.
-//! - I4: the state is set by a holder in TICKET, where nobody else follows it. Whoever looks into it is counted as its user, or holds
+//! - I4: the state is set by a holder in TICKET, where nobody else follows it. A thread that looks into it is counted as its user, or holds
 //!   one of its locks: so it stays the lock's meanwhile (I2 and I3 of `state::claim`).
 //! - I5: the holder's node is in the state exactly while a holder holds the lock in MCS.
 //! - I6: where `word` has a mode with a state, and that is not the lock's any more, the lock is free, and its mode TICKET. Who

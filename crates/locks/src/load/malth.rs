@@ -372,7 +372,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock for Malth
         // SAFETY: I3: ours again, until it is granted or abandoned.
         let ours = unsafe { node.as_ref() };
         ours.owner.note::<W>();
-        // Who is ahead may have changed. ORDER: E4 where it has been granted.
+        // The thread ahead may be another one by now. ORDER: E4 where it has been granted.
         if let Some(wait) = returning.take_up(&ours.word, wait) {
             W::wait_at(&ours.word, &Behind::new(0, &ours.owner), &wait).ok()?;
         }

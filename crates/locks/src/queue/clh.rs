@@ -27,7 +27,7 @@
 //!
 //! # Invariants
 //!
-//! - I1: `tail` is null or the last node of the queue. Whoever swaps a node out of `tail`, and nobody else,
+//! - I1: `tail` is null or the last node of the queue. The thread that swaps a node out of `tail`, and no other,
 //!   waits on its word.
 //! - I2: the lock is released on behalf of the node at the head of the queue only: the holder's, or one that the
 //!   releaser found abandoned by following the queue from the holder's.

@@ -178,7 +178,7 @@ impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {
     ) -> Option<()> {
         // SAFETY: I4: ours again, until it is granted (and settled) or abandoned.
         let ours = unsafe { node.as_ref() };
-        // Who is ahead may have changed. ORDER: E4 where it has been granted.
+        // The thread ahead may be another one by now. ORDER: E4 where it has been granted.
         if let Some(wait) = returning.take_up(&ours.word, wait) {
             ours.owner.note::<W>();
             W::wait_at(&ours.word, &Behind::new(0, &ours.owner), &wait).ok()?;

@@ -15,7 +15,7 @@
 //!   one lock to nobody it changes in one operation that finds no users.
 //! - I2: a thread that added itself and found its own lock as the owner uses the state until it leaves.
 //! - I3: a thread that added itself and found another owner keeps the state from becoming its own lock's until it leaves: a
-//!   state is taken, and given to a lock, only where there are no users. Who has taken one for a lock, and finds users, takes
+//!   state is taken, and given to a lock, only where there are no users. A thread that has taken one for a lock, and finds users, takes
 //!   another one.
 //! - I4: while a state is `OPENING`, nobody uses it but the thread that opens it: others of its owner wait for the end of that.
 //!

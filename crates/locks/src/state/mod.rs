@@ -132,15 +132,21 @@ pub(crate) fn take_free<P: Platform, T: State<P>>(state: &T) -> bool {
     state.claim().0.take_free()
 }
 
-/// Takes a state for `owner`, prepared, and not yet open: C4.
-fn take_for<P: Platform, T: State<P>>(owner: Owner, prepare: &impl Fn(&T)) -> NonNull<T> {
+/// Why a lock's word does not name a fresh state.
+enum NotPublished {
+    NoMemory,
+    WordChanged,
+}
+
+/// Takes a state for `owner`, prepared, and not yet open: C4. `None`: there is no memory.
+fn take_for<P: Platform, T: State<P>>(owner: Owner, prepare: &impl Fn(&T)) -> Option<NonNull<T>> {
     loop {
-        let fresh = P::take_state::<T>();
+        let fresh = P::take_state::<T>()?;
         // SAFETY: I1.
         let state = unsafe { fresh.as_ref() };
         prepare(state);
         if state.claim().0.reserve_for(owner) {
-            return fresh;
+            return Some(fresh);
         }
     }
 }
@@ -148,16 +154,10 @@ fn take_for<P: Platform, T: State<P>>(owner: Owner, prepare: &impl Fn(&T)) -> No
 /// A state for the lock whose word is at `address`, with the caller as a user of it, who alone may publish it. `None`: there is no
 /// memory.
 pub(crate) fn try_take_for<P: Platform, T: State<P>>(address: usize) -> Option<NonNull<T>> {
-    loop {
-        let fresh = P::try_take_state::<T>()?;
-        // SAFETY: I1.
-        let state = unsafe { fresh.as_ref() };
-        state.prepare();
-        if state.claim().0.reserve_for(Owner::at(address)) {
-            state.claim().0.open();
-            return Some(fresh);
-        }
-    }
+    let fresh = take_for(Owner::at(address), &T::prepare)?;
+    // SAFETY: I1.
+    unsafe { fresh.as_ref() }.claim().0.open();
+    Some(fresh)
 }
 
 /// Gives a state back that the word at `address` names, if it is that lock's.
@@ -344,28 +344,36 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
 
     #[cold]
     fn attach(&self, prepare: impl Fn(&T)) -> &T {
+        P::until_there_is_memory(|| self.try_attach(&prepare))
+    }
+
+    /// As [`Lazy::attach`]; `None`: there is no memory. Then the state that the word names is not kept from other locks: they may
+    /// be waiting for one.
+    fn try_attach(&self, prepare: &impl Fn(&T)) -> Option<&T> {
         loop {
             let word = self.0.load(Acquire); // ORDER: E1.
             let there = Self::named(word);
             if let Some(there) = there
                 && there.claim().0.enter(self.owner())
             {
-                return there;
+                return Some(there);
             }
             // A child of `fork` would find the state reserved for ever: a fork waits.
-            let published = P::in_steps(|| self.publish_fresh(word, &prepare));
+            let published = P::in_steps(|| self.publish_fresh(word, prepare));
             if let Some(there) = there {
                 there.claim().leave();
             }
-            if let Some(state) = published {
-                return state;
+            match published {
+                Ok(state) => return Some(state),
+                Err(NotPublished::NoMemory) => return None,
+                Err(NotPublished::WordChanged) => {}
             }
         }
     }
 
-    /// Takes a state, and puts it into the lock's word, which was `word`; `None` if that has changed.
-    fn publish_fresh(&self, word: *mut T, prepare: &impl Fn(&T)) -> Option<&T> {
-        let fresh = take_for(self.owner(), prepare);
+    /// Takes a state, and puts it into the lock's word, which was `word`.
+    fn publish_fresh(&self, word: *mut T, prepare: &impl Fn(&T)) -> Result<&T, NotPublished> {
+        let fresh = take_for(self.owner(), prepare).ok_or(NotPublished::NoMemory)?;
         // SAFETY: I1.
         let state = unsafe { &*fresh.as_ptr() };
         let claim = &state.claim().0;
@@ -374,14 +382,14 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
         if self.0.compare_exchange(word, named, Release, Relaxed).is_ok() {
             state.note_owner(self.owner().bits());
             claim.open();
-            return Some(state);
+            return Ok(state);
         }
         // The word may have named this very state before, and threads may have read that: C4.
         if claim.unreserve(self.owner()) {
             // SAFETY: without an owner, and no thread uses it.
             unsafe { P::give_state(fresh) };
         }
-        None
+        Err(NotPublished::WordChanged)
     }
 
     /// See [`RawLock::configure`](crate::api::RawLock::configure).

@@ -272,7 +272,7 @@ fn map(alive: i32, board: i32, code: i32) -> Attached {
         return Attached::Yes;
     }
     probe::map(code);
-    // Whoever waits next asks to be watched at once.
+    // The thread that waits next asks to be watched at once.
     NEXT.store(0, Relaxed);
     Attached::Yes
 }

@@ -160,7 +160,7 @@ fn come_to_rest<L>(
         shared.stopping.set(true);
     }
     let changing = || processes.iter().map(|(shared, _)| shared.changing.get()).sum::<usize>();
-    // Whoever is inside may have to wait until all others of its CPU have had their slices.
+    // The thread inside may have to wait until all others of its CPU have had their slices.
     let threads = frame.threads * processes.len();
     let slices = threads.div_ceil(machine.cpus()) as u64 + 2;
     let patience = frame.window + 2 * slices * machine.cycles(machine.os.slice_us * 1000);

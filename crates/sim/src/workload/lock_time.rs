@@ -54,9 +54,9 @@ pub(super) struct Watched {
     time: LockTime,
     /// Threads that ask for it.
     asking: usize,
-    /// Who acquired it first since it was free, when, and how long that thread had been without a CPU until then.
+    /// The thread that acquired it first since it was free, when, and how long that thread had been without a CPU until then.
     acquired: Option<(usize, u64, u64)>,
-    /// Who released it last, and since when it has waited for the next.
+    /// The thread that released it last, and since when the lock has waited for the next.
     released: Option<(usize, u64)>,
 }
 

@@ -249,7 +249,7 @@ unsafe impl<E: Engine> Pool for Model<E> {
     }
 
     /// Where states are taken back, the first that nobody uses, in the order in which they were made.
-    fn take_state<T: PooledState<Self>>() -> NonNull<T> {
+    fn take_state<T: PooledState<Self>>() -> Option<NonNull<T>> {
         let reclaims = E::machine(|machine| machine.config().reclaims);
         if reclaims {
             let words = E::machine(|machine| machine.words());
@@ -261,7 +261,8 @@ unsafe impl<E: Engine> Pool for Model<E> {
             for state in of_kind {
                 if (state.take_back)(state.address) {
                     let found = NonNull::new(std::ptr::with_exposed_provenance_mut(state.address));
-                    return found.expect("the address of a state");
+                    assert!(found.is_some(), "the address of a state");
+                    return found;
                 }
             }
         }
@@ -277,7 +278,7 @@ unsafe impl<E: Engine> Pool for Model<E> {
             words.states().fetch_add(1, Release);
             E::machine(|machine| machine.add_state(state));
         }
-        fresh
+        Some(fresh)
     }
 
     unsafe fn give_state<T: PooledState<Self>>(state: NonNull<T>) {

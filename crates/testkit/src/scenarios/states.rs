@@ -184,7 +184,7 @@ fn restricted<P: ModelPlatform>() -> AnyLock<P> {
 /// A reader-writer lock as a mutex: acquired for writing, or, by a thread that has a deadline, for reading.
 struct Either<L>(L);
 
-/// Who acquired it how, as a word that is not 0.
+/// The thread that acquired it, and how, as a word that is not 0.
 const WRITER: usize = 8;
 const READER: usize = 16;
 

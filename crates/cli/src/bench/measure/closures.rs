@@ -8,13 +8,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use lockwork::Delegated;
 use lockwork::delegates::DynDelegate;
-use lockwork_stats::fairness::{jain_index, unfairness_factor};
 
 use super::crew::{crew, nanos, stopped};
-use super::{Figures, Padded, figure, histogram, merged, not_exclusive};
+use super::done::{Done, figures, operations};
+use super::{Figures, Padded, figure, not_exclusive};
 use crate::bench::options::Delay;
 use crate::error::Failure;
 
@@ -119,12 +118,6 @@ impl Runs for lamlock::Lock<Value> {
     }
 }
 
-/// What one thread did.
-struct Done {
-    operations: u64,
-    latency: Histogram<u64>,
-}
-
 impl Closures {
     /// Measures what `name` names.
     pub(super) fn run(&self, name: &str) -> Result<Figures, Failure> {
@@ -149,37 +142,25 @@ impl Closures {
         let transfer = transfer();
         let (done, wall) = crew(self.threads, self.time, |index, stop| {
             let mut random = fastrand::Rng::with_seed(u64::from(index));
-            let mut done = Done { operations: 0, latency: histogram() };
+            let mut done = Done::nothing();
             while !stopped(stop) {
                 let place = if values.len() == 1 { 0 } else { random.usize(..values.len()) };
                 let begin = Instant::now();
                 std::hint::black_box(values[place].0.run());
-                done.latency.saturating_record(nanos(begin, Instant::now()));
-                done.operations += 1;
+                done.add_since(begin);
                 self.delay.pass();
             }
             done
         })?;
 
-        let counts: Vec<u64> = done.iter().map(|done| done.operations).collect();
-        let operations: u64 = counts.iter().sum();
+        let operations = operations(&done);
         let touched: u64 = values.iter().map(|value| value.0.total()).sum();
         if touched != operations * self.lines as u64 {
             return Err(not_exclusive(touched / self.lines as u64, operations));
         }
-        let latency = merged(done.iter().map(|done| &done.latency));
-        let at = |quantile| latency.value_at_quantile(quantile) as f64;
-        Ok(vec![
-            figure("throughput", operations as f64 / wall.as_secs_f64()),
-            figure("p50", at(0.5)),
-            figure("p99", at(0.99)),
-            figure("p99.9", at(0.999)),
-            figure("max", latency.max() as f64),
-            figure("unfairness", unfairness_factor(&counts)),
-            figure("jain", jain_index(&counts)),
-            figure("operations", operations as f64),
-            figure("transfer", transfer),
-        ])
+        let mut figures = figures(&done, wall);
+        figures.push(figure("transfer", transfer));
+        Ok(figures)
     }
 }
 

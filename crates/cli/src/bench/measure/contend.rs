@@ -6,15 +6,14 @@
 use std::cell::UnsafeCell;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use lockwork_locks::registry::erased::ErasedLock;
 use lockwork_platform::Native;
 
 use super::crew::{crew, nanos, stopped};
+use super::done::{Done, figures, operations};
 use super::locks::{Job, Kind, Padded};
-use super::{Figures, figure, histogram, merged, not_exclusive};
+use super::{Figures, not_exclusive};
 use crate::bench::options::Delay;
-use lockwork_stats::fairness::{jain_index, unfairness_factor};
 
 /// The benchmark.
 pub(super) struct Contend {
@@ -45,12 +44,6 @@ struct Line {
     count: u64,
 }
 
-/// What one thread did.
-struct Done {
-    operations: u64,
-    latency: Histogram<u64>,
-}
-
 impl Job for Contend {
     fn run(&self, kind: &dyn Kind) -> Result<Figures, String> {
         let locks: Vec<Guarded> =
@@ -58,37 +51,22 @@ impl Job for Contend {
         let locks = locks.as_slice();
         let (done, wall) = crew(self.threads, self.time, |index, stop| {
             let mut random = fastrand::Rng::with_seed(u64::from(index));
-            let mut done = Done { operations: 0, latency: histogram() };
+            let mut done = Done::nothing();
             while !stopped(stop) {
                 let place = if locks.len() == 1 { 0 } else { random.usize(..locks.len()) };
-                done.latency.saturating_record(operate(&locks[place]));
-                done.operations += 1;
+                done.add(operate(&locks[place]));
                 self.delay.pass();
             }
             done
         })?;
 
-        let counts: Vec<u64> = done.iter().map(|done| done.operations).collect();
-        let operations: u64 = counts.iter().sum();
+        let operations = operations(&done);
         // SAFETY: the threads have ended.
         let touched: u64 = locks.iter().map(|guarded| total(unsafe { &*guarded.lines.get() })).sum();
         if touched != operations * self.lines as u64 {
             return Err(not_exclusive(touched / self.lines as u64, operations));
         }
-        let latency = merged(done.iter().map(|done| &done.latency));
-        let at = |quantile| latency.value_at_quantile(quantile) as f64;
-        Ok(vec![
-            figure("throughput", operations as f64 / wall.as_secs_f64()),
-            figure("p50", at(0.5)),
-            figure("p99", at(0.99)),
-            figure("p99.9", at(0.999)),
-            figure("max", latency.max() as f64),
-            figure("unfairness", unfairness_factor(&counts)),
-            figure("jain", jain_index(&counts)),
-            figure("operations", operations as f64),
-            figure("fewest", counts.iter().copied().min().unwrap_or_default() as f64),
-            figure("most", counts.iter().copied().max().unwrap_or_default() as f64),
-        ])
+        Ok(figures(&done, wall))
     }
 }
 

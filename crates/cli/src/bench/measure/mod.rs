@@ -6,6 +6,7 @@
 pub(super) mod closures;
 mod contend;
 mod crew;
+mod done;
 mod glibc;
 mod handoff;
 mod locks;

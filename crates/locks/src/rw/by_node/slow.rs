@@ -64,7 +64,7 @@ impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
                 return entered;
             }
         }
-        // Whoever is ahead in the writers' queue comes first, and nobody else.
+        // The writer ahead in the queue comes first, and no other.
         let looks = || (word.load(Relaxed) & BARRED == 0).then_some(());
         poll_within::<P, _>(P::spin_budget(), looks);
         shared.enter(word) || self.read_in_turn(word, wait)

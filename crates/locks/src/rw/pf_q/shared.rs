@@ -44,7 +44,7 @@ pub(super) fn have_left(departures: usize) -> bool {
 struct Waiter<P: Platform> {
     /// See [`wait`](crate::wait).
     word: P::Futex,
-    /// Who came before, on the list.
+    /// The one that came before, on the list.
     next: P::Ptr<Waiter<P>>,
 }
 
