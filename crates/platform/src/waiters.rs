@@ -12,8 +12,10 @@ mod cancel;
 mod owner;
 mod steps;
 
-use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 pub use self::cancel::Cancel;
 pub use self::owner::Owner;
@@ -100,9 +102,21 @@ fn acquire(block: &ThreadBlock) -> Option<&'static Slot> {
     Some(slot)
 }
 
+/// A chunk for when the kernel has no memory: threads without slots could take no state back.
+struct Reserve(UnsafeCell<MaybeUninit<Chunk>>);
+
+// SAFETY: handed out once.
+unsafe impl Sync for Reserve {}
+
+fn reserve() -> Option<NonNull<Chunk>> {
+    static RESERVE: Reserve = Reserve(UnsafeCell::new(MaybeUninit::zeroed()));
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    if IS_TAKEN.swap(true, Ordering::Relaxed) { None } else { NonNull::new(RESERVE.0.get().cast()) }
+}
+
 fn add_chunk() -> Option<()> {
-    let fresh = sys::map_pages(size_of::<Chunk>())?.cast::<Chunk>();
-    // SAFETY: fresh zeroed pages of the right size and alignment are a valid chunk.
+    let fresh = sys::map_pages(size_of::<Chunk>()).map(NonNull::cast).or_else(reserve)?;
+    // SAFETY: fresh zeroed memory of the right size and alignment is a valid chunk.
     let chunk: &'static Chunk = unsafe { fresh.as_ref() };
     let mut link = &FIRST;
     let mut base = 0;
