@@ -11,16 +11,21 @@ use lockwork_platform::{Native, waiters};
 use super::shop::{A_WHILE, PASSED};
 use super::{Shop, Traits};
 
-/// Runs `child` in a child process, which must not allocate; whether it returned true in time.
+/// Runs `child` in a child process, which must not allocate; whether it returned true in time. As under the interposer the fork
+/// waits for threads that are taking a state back: those of other tests may be.
 fn in_a_child(child: impl FnOnce() -> bool) -> bool {
+    waiters::before_fork();
     // SAFETY: the child uses locks and system calls only, then ends without running destructors.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
+        waiters::after_fork_in_child();
         let code = i32::from(!child());
         // SAFETY: ends the child.
         unsafe { libc::_exit(code) };
     }
-    assert!(pid > 0, "fork: {}", io::Error::last_os_error());
+    let error = io::Error::last_os_error();
+    waiters::after_fork();
+    assert!(pid > 0, "fork: {error}");
     let start = Instant::now();
     let mut status = 0;
     loop {
