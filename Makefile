@@ -21,7 +21,6 @@ install: build
 ## test: everything that can be checked, in about 25 minutes on 2 cores
 test:
 	scripts/setup.sh test
-	$(CARGO) build --release -p lockwork-preload -p lockwork-capi
 	scripts/test.sh
 
 ## miri: every lock in Miri (more seeds: MIRI_SEEDS=0..8); installs a nightly toolchain with it

@@ -2,6 +2,7 @@
 //! exceptions: one test for each file of the sources that asks for orderings. Those of reader-writer locks are in
 //! `rw_loom.rs`. `LOCKWORK_MUTANTS=1` prints every verdict.
 
+use std::cmp::Reverse;
 use std::sync::LazyLock;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -36,7 +37,10 @@ fn main() {
     let arguments = Arguments::from_args();
     let is_here = |source: &Source| !source.path.starts_with("crates/locks/src/rw/");
     let trial = |source: Source| Trial::test(source.path.clone(), move || check(&source));
-    let mut trials: Vec<Trial> = sources::all().into_iter().filter(is_here).map(trial).collect();
+    let mut sources: Vec<Source> = sources::all().into_iter().filter(is_here).collect();
+    // What takes longest comes first, so that all CPUs have work until the end.
+    sources.sort_by_cached_key(|source| Reverse(source.lines.len() * witnesses_of(&source.path).len()));
+    let mut trials: Vec<Trial> = sources.into_iter().map(trial).collect();
     trials
         .push(Trial::test("exceptions are of lines that there are", exceptions_are_of_lines_that_there_are));
     libtest_mimic::run(&arguments, trials).exit();

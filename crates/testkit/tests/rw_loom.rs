@@ -1,6 +1,7 @@
 //! Every reader-writer lock under loom: two threads with three involuntary switches, three threads with two or (the largest
 //! plays) one; every ordering edge weakened and caught. `LOCKWORK_BOUNDS=1` prints how many executions there were.
 
+use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -177,17 +178,18 @@ fn mutate(source: &Source) -> Result<(), Failed> {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut trials: Vec<Trial> = RwSubject::all()
-        .map(|subject| {
-            Trial::test(subject.to_string(), move || {
-                check(subject);
-                Ok(())
-            })
+    let mut sources: Vec<Source> = sources::all();
+    sources.retain(|source| source.path.starts_with("crates/locks/src/rw/"));
+    // What takes longest comes first, so that all CPUs have work until the end.
+    sources.sort_by_key(|source| Reverse(source.lines.len()));
+    let mutants = sources
+        .into_iter()
+        .map(|source| Trial::test(format!("mutants of {}", source.path), move || mutate(&source)));
+    let locks = RwSubject::all().map(|subject| {
+        Trial::test(subject.to_string(), move || {
+            check(subject);
+            Ok(())
         })
-        .collect();
-    let sources = sources::all().into_iter().filter(|source| source.path.starts_with("crates/locks/src/rw/"));
-    let mutants =
-        sources.map(|source| Trial::test(format!("mutants of {}", source.path), move || mutate(&source)));
-    trials.extend(mutants);
-    libtest_mimic::run(&arguments, trials).exit();
+    });
+    libtest_mimic::run(&arguments, mutants.chain(locks).collect()).exit();
 }
