@@ -221,6 +221,11 @@ fn test(candidates: &[String]) -> Option<String> {
     })
 }
 
+/// Whether a lock may be worth changing.
+pub(crate) fn is_worth(view: &View, row: &Row) -> bool {
+    view.of_threads(row.sum.wait.total_ns) >= WORTH
+}
+
 /// Everything that the rules say of a profile. Empty: nothing is to be gained.
 pub(crate) fn advice(view: &View) -> Vec<Advice> {
     let mut all = Vec::new();
@@ -239,7 +244,7 @@ pub(crate) fn advice(view: &View) -> Vec<Advice> {
             candidates,
         }
     };
-    let worth = |row: &&Row| view.of_threads(row.sum.wait.total_ns) >= WORTH;
+    let worth = |row: &&Row| is_worth(view, row);
     // Where nobody waits there is nothing to gain, however long the sections are.
     if view.locks.iter().any(|row| worth(&row)) {
         for rule in RULES.iter().filter(|rule| rule.of_process) {

@@ -13,6 +13,7 @@ use crate::sim::SimArgs;
 use crate::study::StudyCommand;
 use crate::top::TopArgs;
 use crate::transform::TransformArgs;
+use crate::tune::TuneArgs;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -39,6 +40,7 @@ Examples:
   lockwork info mcs-stp                            what is known of one
   lockwork run --lock 'gcr(mcs-stp)' -- ./server   run a program under it
   lockwork profile -- ./server                     which of its locks hurt
+  lockwork tune -- ./bench                         give them better ones, if there are any
   lockwork compare --locks pthread,ttas,mcs-stp --threads 2,8,32 -- ./bench -t {threads}
   lockwork bench pair --locks all                  measure the locks themselves
   lockwork sim --machine e7-8870-v2                simulate them on 120 cores
@@ -81,6 +83,8 @@ pub(crate) enum Command {
     Profile(Box<ProfileArgs>),
     /// Say what would help, by the figures of a profile
     Advise(AdviseArgs),
+    /// Find the locks that a program should have, by measuring, and write them as a policy
+    Tune(Box<TuneArgs>),
     /// Show what a program that is being recorded waits for, right now
     Top(TopArgs),
     /// Measure the locks themselves: uncontended, contended, hand-off, trylock, many locks
@@ -254,7 +258,8 @@ pub(crate) struct CompareArgs {
     pub(crate) command: Vec<String>,
 }
 
-fn seconds(text: &str) -> Result<std::time::Duration, String> {
+/// A time-out in seconds.
+pub(crate) fn seconds(text: &str) -> Result<std::time::Duration, String> {
     let value: f64 =
         text.parse().map_err(|_| "a number of seconds is expected, such as 60 or 2.5".to_owned())?;
     if !(0.01..=1e7).contains(&value) {

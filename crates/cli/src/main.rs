@@ -29,6 +29,7 @@ mod study;
 mod terminal;
 mod top;
 mod transform;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Compare(args) => compare::main(&args),
         Command::Profile(args) => profile::main(&args),
         Command::Advise(args) => advise::main(&args),
+        Command::Tune(args) => tune::main(&args),
         Command::Top(args) => top::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Sim(args) => sim::main(&args),

@@ -5,11 +5,12 @@ mod common;
 
 use common::{bare_lockwork, lockwork, output, script};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "run",
     "compare",
     "profile",
     "advise",
+    "tune",
     "top",
     "bench",
     "sim",

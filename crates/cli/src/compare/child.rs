@@ -95,7 +95,7 @@ impl From<ExitStatus> for End {
 }
 
 /// Should `lockwork` itself be killed, so is the child.
-fn die_with_parent(command: &mut Command) {
+pub(crate) fn die_with_parent(command: &mut Command) {
     let set = || {
         // SAFETY: prctl(PR_SET_PDEATHSIG) takes an integer and touches no memory.
         match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {

@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::child::{self, End, Finished};
 use super::interrupt;
+use super::metric::Metric;
 use super::plan::Plan;
 use super::results::{Outcome, Run, Values};
 use super::served::{self, Served};
@@ -126,41 +127,56 @@ fn fill(plan: &Plan, run: &mut Run, finished: &Finished) {
     run.system_s = finished.usage.system_s;
     run.max_rss_kib = finished.usage.max_rss_kib;
     run.competing_cpu_s = finished.competing_cpu_s;
-    let (outcome, reason) = match finished.end {
-        End::Exited(0) => (Outcome::Ok, None),
-        End::Exited(status) => {
-            run.exit_status = Some(status);
-            (Outcome::Crashed, Some(with_hint(format!("exit status {status}"), finished)))
-        }
-        End::Signalled(signal) => {
-            run.signal = Some(signal);
-            (Outcome::Crashed, Some(with_hint(format!("killed by {}", signal_name(signal)), finished)))
-        }
+    match finished.end {
+        End::Exited(status) => run.exit_status = Some(status),
+        End::Signalled(signal) => run.signal = Some(signal),
+        End::TimedOut | End::Interrupted => {}
+    }
+    match complaint(finished, plan.timeout) {
+        Some((outcome, reason)) => (run.outcome, run.reason) = (outcome, reason),
+        None => read_metrics(plan, run, finished),
+    }
+}
+
+/// How a run went wrong, if it did, and why, unless that was the user.
+pub(crate) fn complaint(finished: &Finished, timeout: Duration) -> Option<(Outcome, Option<String>)> {
+    let crashed = |how: String| (Outcome::Crashed, Some(with_hint(how, finished)));
+    match finished.end {
+        End::Exited(0) => None,
+        End::Exited(status) => Some(crashed(format!("exit status {status}"))),
+        End::Signalled(signal) => Some(crashed(format!("killed by {}", signal_name(signal)))),
         End::TimedOut => {
-            (Outcome::TimedOut, Some(format!("still running after {} s, killed", plan.timeout.as_secs_f64())))
+            let reason = format!("still running after {} s, killed", timeout.as_secs_f64());
+            Some((Outcome::TimedOut, Some(reason)))
         }
-        End::Interrupted => (Outcome::Interrupted, None),
-    };
-    run.outcome = outcome;
-    run.reason = reason;
-    if run.outcome == Outcome::Ok {
-        run.exit_status = Some(0);
-        read_metrics(plan, run, finished);
+        End::Interrupted => Some((Outcome::Interrupted, None)),
     }
 }
 
 fn read_metrics(plan: &Plan, run: &mut Run, finished: &Finished) {
-    let texts: Vec<String> = finished.stdout.texts().into_iter().chain(finished.stderr.texts()).collect();
-    run.served = Served::read(texts.iter().map(String::as_str));
-    let texts = if run.served.is_some() { without_reports(&texts) } else { texts };
-    for (index, metric) in plan.metrics.iter().enumerate() {
-        let value = metric.value(finished.wall_s, texts.iter().map(String::as_str));
+    let (values, served) = values(&plan.metrics, finished);
+    run.served = served;
+    for (index, (metric, value)) in plan.metrics.iter().zip(values).enumerate() {
         run.values.set(index, value);
         if value.is_none() && run.outcome == Outcome::Ok {
             run.outcome = Outcome::NoMetric;
-            run.reason = Some(with_hint(format!("no `{}` in the output", metric.name), finished));
+            run.reason = Some(no_metric(metric, finished));
         }
     }
+}
+
+/// Each metric's value in a run, and what the library said that it served.
+pub(crate) fn values(metrics: &[Metric], finished: &Finished) -> (Vec<Option<f64>>, Option<Served>) {
+    let texts: Vec<String> = finished.stdout.texts().into_iter().chain(finished.stderr.texts()).collect();
+    let served = Served::read(texts.iter().map(String::as_str));
+    let texts = if served.is_some() { without_reports(&texts) } else { texts };
+    let of = |metric: &Metric| metric.value(finished.wall_s, texts.iter().map(String::as_str));
+    (metrics.iter().map(of).collect(), served)
+}
+
+/// Why a run without a figure is a bad one.
+pub(crate) fn no_metric(metric: &Metric, finished: &Finished) -> String {
+    with_hint(format!("no `{}` in the output", metric.name), finished)
 }
 
 /// The output without what the library says in it, which is no figure of the program.

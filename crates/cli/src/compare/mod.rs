@@ -1,7 +1,7 @@
 //! `lockwork compare`: the same command under several locks, measured so that the figures can be trusted.
 
 mod again;
-mod child;
+pub(crate) mod child;
 pub(crate) mod engine;
 pub(crate) mod files;
 pub(crate) mod format;
@@ -11,10 +11,10 @@ pub(crate) mod metric;
 pub(crate) mod plan;
 mod report;
 pub(crate) mod results;
-mod served;
+pub(crate) mod served;
 pub(crate) mod summary;
 pub(crate) mod table;
-mod template;
+pub(crate) mod template;
 pub(crate) mod verdict;
 mod wide;
 

@@ -100,24 +100,10 @@ impl Plan {
         let baseline = choose_baseline(&names, args.baseline.as_deref())?;
         let needs_library = names.iter().any(|name| name != NO_PRELOAD);
         let libraries = if needs_library { libraries(args)? } else { Vec::new() };
-        let metrics = parse_metrics(args)?;
-        let words: Vec<Template> = args
-            .command
-            .iter()
-            .map(|word| Template::parse(word))
-            .collect::<Result<_, _>>()
-            .map_err(Failure::usage)?;
+        let metrics = parse_metrics(&args.metric, args.higher_is_better)?;
+        let words = templates(&args.command)?;
         let threads = choose_threads(&args.threads, &words)?;
-        // Division by zero and the like show only with a value.
-        let mut program = PathBuf::new();
-        for &count in &threads {
-            for (index, word) in words.iter().enumerate() {
-                let word = word.expand(count).map_err(Failure::usage)?;
-                if index == 0 {
-                    program = program::resolve(word.as_ref())?;
-                }
-            }
-        }
+        let program = expand(&words, &threads)?;
         if needs_library {
             crate::environment::check()?;
             program::check_preloadable(&program)?;
@@ -160,11 +146,7 @@ impl Plan {
             commit,
             name,
         } = request;
-        let words = words
-            .iter()
-            .map(|word| Template::parse(word))
-            .collect::<Result<_, _>>()
-            .map_err(Failure::usage)?;
+        let words = templates(&words)?;
         let locks = locks
             .into_iter()
             .map(|name| {
@@ -354,9 +336,30 @@ fn choose_baseline(names: &[String], asked: Option<&str>) -> Result<usize, Failu
     })
 }
 
-fn parse_metrics(args: &CompareArgs) -> Result<Vec<Metric>, Failure> {
+/// The words of a command.
+pub(crate) fn templates(command: &[String]) -> Result<Vec<Template>, Failure> {
+    command.iter().map(|word| Template::parse(word)).collect::<Result<_, _>>().map_err(Failure::usage)
+}
+
+/// Makes sure that all words have a value at every thread count: division by zero and the like show only then. The program that
+/// the first one names.
+pub(crate) fn expand(words: &[Template], threads: &[Option<u32>]) -> Result<PathBuf, Failure> {
+    let mut program = PathBuf::new();
+    for &count in threads {
+        for (index, word) in words.iter().enumerate() {
+            let word = word.expand(count).map_err(Failure::usage)?;
+            if index == 0 {
+                program = program::resolve(word.as_ref())?;
+            }
+        }
+    }
+    Ok(program)
+}
+
+/// The metrics that are named.
+pub(crate) fn parse_metrics(texts: &[String], higher_is_better: bool) -> Result<Vec<Metric>, Failure> {
     let mut metrics: Vec<Metric> = Vec::new();
-    for text in &args.metric {
+    for text in texts {
         let metric = Metric::parse(text).map_err(Failure::usage)?;
         if metrics.iter().any(|other| other.name == metric.name) {
             return Err(Failure::usage(format!(
@@ -366,7 +369,7 @@ fn parse_metrics(args: &CompareArgs) -> Result<Vec<Metric>, Failure> {
         }
         metrics.push(metric);
     }
-    if args.higher_is_better {
+    if higher_is_better {
         let primary = &mut metrics[0];
         if primary.is_wall() {
             return Err(Failure::usage(
@@ -378,7 +381,8 @@ fn parse_metrics(args: &CompareArgs) -> Result<Vec<Metric>, Failure> {
     Ok(metrics)
 }
 
-fn choose_threads(asked: &[u32], words: &[Template]) -> Result<Vec<Option<u32>>, Failure> {
+/// The thread counts that are asked for, which the words must use; `None` of a command that does not depend on them.
+pub(crate) fn choose_threads(asked: &[u32], words: &[Template]) -> Result<Vec<Option<u32>>, Failure> {
     let used = words.iter().any(Template::uses_threads);
     match (asked, used) {
         ([], false) => Ok(vec![None]),

@@ -65,6 +65,11 @@ impl Served {
         ["mutexes", RWLOCKS].iter().all(|kind| self.ours.iter().any(|count| count.kind == *kind))
     }
 
+    /// Whether any lock was served by this one, in canonical spelling.
+    pub(crate) fn is_any_by(&self, lock: &str) -> bool {
+        self.ours.iter().any(|count| count.by.as_deref() == Some(lock))
+    }
+
     /// Whether no lock at all was served.
     pub(crate) fn is_nothing(&self) -> bool {
         self.ours.is_empty()

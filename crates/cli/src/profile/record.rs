@@ -49,6 +49,43 @@ pub(crate) fn lock(spec: &str, policy: Option<&Path>) -> Result<Option<String>, 
     }
 }
 
+/// A recording: where processes record, and how they are told.
+pub(crate) struct Recording {
+    place: Place,
+    environment: preload::Changes,
+}
+
+impl Recording {
+    /// Checks the request, and that a process will be able to make its file.
+    pub(crate) fn prepare(request: &Request, library: &Library) -> Result<Self, Failure> {
+        if let Some(policy) = &request.policy {
+            read_policy(policy)?;
+        }
+        let place = Place::prepare(&request.output)?;
+        let settings = preload::Request {
+            lock: request.lock.clone(),
+            policy: request.policy.as_ref().and_then(|path| path.canonicalize().ok()),
+            ..preload::Request::default()
+        };
+        let mut environment = preload::with_library(library, &settings);
+        environment.push((config::PROFILE.name, Some(place.prefix())));
+        if request.off {
+            environment.push((config::PROFILE_OFF.name, Some("1".into())));
+        }
+        Ok(Self { place, environment })
+    }
+
+    /// Lets a command record.
+    pub(crate) fn dress(&self, command: &mut Command) {
+        preload::apply(&self.environment, command);
+    }
+
+    /// The files, when the command has ended: that of the process that used locks most, if any did, and those of the others.
+    pub(crate) fn collect(&self) -> Result<(Option<PathBuf>, Vec<PathBuf>), Failure> {
+        self.place.collect()
+    }
+}
+
 /// Runs `command` to its end.
 pub(crate) fn run(request: &Request, command: &[OsString]) -> Result<Recorded, Failure> {
     environment::check()?;
@@ -56,22 +93,10 @@ pub(crate) fn run(request: &Request, command: &[OsString]) -> Result<Recorded, F
     let program = program::resolve(name)?;
     let library = Library::find()?;
     program::check_preloadable(&program)?;
-    if let Some(policy) = &request.policy {
-        read_policy(policy)?;
-    }
-    let place = Place::prepare(&request.output)?;
+    let recording = Recording::prepare(request, &library)?;
     let mut child = Command::new(&program);
     child.arg0(name).args(arguments);
-    let settings = preload::Request {
-        lock: request.lock.clone(),
-        policy: request.policy.as_ref().and_then(|path| path.canonicalize().ok()),
-        ..preload::Request::default()
-    };
-    preload::apply(&preload::with_library(&library, &settings), &mut child);
-    child.env(config::PROFILE.name, place.prefix());
-    if request.off {
-        child.env(config::PROFILE_OFF.name, "1");
-    }
+    recording.dress(&mut child);
     let mut child = child.spawn().map_err(|error| {
         let why = describe(&error);
         Failure::with_status(NOT_EXECUTABLE, format!("`{}` cannot be executed: {why}", program.display()))
@@ -84,7 +109,7 @@ pub(crate) fn run(request: &Request, command: &[OsString]) -> Result<Recorded, F
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     let status =
         status.map_err(|error| Failure::with_status(1, format!("lost sight of the program: {error}")))?;
-    let (profile, others) = place.collect()?;
+    let (profile, others) = recording.collect()?;
     Ok(Recorded { status: exit_code(status), profile, others })
 }
 

@@ -5,6 +5,8 @@ mod report;
 mod run;
 mod watch;
 
+pub(crate) use run::seconds;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -79,8 +79,8 @@ pub(crate) struct RunArgs {
     dry_run: bool,
 }
 
-/// A time such as `90s`.
-fn seconds(text: &str) -> Result<f64, String> {
+/// A time such as `90s`, in seconds.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.chars().last() {
         Some('s') => (&text[..text.len() - 1], 1.0),
         Some('m') => (&text[..text.len() - 1], 60.0),
