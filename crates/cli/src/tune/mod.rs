@@ -132,7 +132,7 @@ pub(crate) fn main(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let limits = Limits { sites: args.sites as usize, candidates: args.candidates as usize };
     let (sites, remarks) = match &view {
         Some(view) => sites::sites(view, &asked, limits),
-        None => (Vec::new(), vec!["no process used a lock that could be seen".to_owned()]),
+        None => (Vec::new(), Vec::new()),
     };
     let settings = Settings {
         threads: subject.threads.len(),
@@ -157,6 +157,7 @@ pub(crate) fn main(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let mut story = Story {
         subject: &subject,
         name,
+        has_locks: view.is_some(),
         sites: &sites,
         remarks: &remarks,
         found: found.as_ref(),

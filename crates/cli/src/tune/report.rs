@@ -18,6 +18,8 @@ pub(crate) struct Story<'a> {
     pub(crate) subject: &'a Subject,
     /// The program's name.
     pub(crate) name: &'a str,
+    /// Whether any lock was seen.
+    pub(crate) has_locks: bool,
     pub(crate) sites: &'a [Site],
     /// Why other locks are left alone.
     pub(crate) remarks: &'a [String],
@@ -81,6 +83,7 @@ impl Story<'_> {
         let least = crate::profile::table::percent(self.least_gain);
         let Some(found) = self.found else {
             return match self.remarks {
+                _ if !self.has_locks => format!("{NOTHING}: it used none that could be seen."),
                 [] => format!("{NOTHING}: its threads hardly wait for any."),
                 _ => format!("{NOTHING}: there is nothing to try for those that threads wait for."),
             };
