@@ -134,11 +134,32 @@ int lockwork_delegate_cond_timedwait(lockwork_delegate_t *delegate, lockwork_del
                                      const struct timespec *time, void *(*section)(void *), void *argument,
                                      void **result);
 int lockwork_delegate_cond_init(lockwork_delegate_cond_t *condition);
+/* It has nothing to give back. */
+int lockwork_delegate_cond_destroy(lockwork_delegate_cond_t *condition);
 /* By a section that changes what others wait for, or after it. */
 int lockwork_delegate_cond_signal(lockwork_delegate_cond_t *condition);
 int lockwork_delegate_cond_broadcast(lockwork_delegate_cond_t *condition);
 /* EBUSY: a section runs. Posted sections must have been waited for. */
 int lockwork_delegate_destroy(lockwork_delegate_t *delegate);
+
+/* For macros that serve delegates and POSIX's mutexes, as `lockwork transform` leaves them. The user includes pthread.h. */
+#ifndef __cplusplus
+#define lockwork_any(it, of, delegates, posix) _Generic((it), of *: delegates, default: posix)
+#define lockwork_any_lock(it) \
+    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_acquire, pthread_mutex_lock)(it)
+#define lockwork_any_unlock(it) \
+    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_release, pthread_mutex_unlock)(it)
+#define lockwork_any_init(it, with) \
+    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_init, pthread_mutex_init)(it, with)
+#define lockwork_any_destroy(it) \
+    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_destroy, pthread_mutex_destroy)(it)
+#define lockwork_any_cond_signal(it) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_signal, pthread_cond_signal)(it)
+#define lockwork_any_cond_broadcast(it) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_broadcast, pthread_cond_broadcast)(it)
+#define lockwork_any_cond_destroy(it) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_destroy, pthread_cond_destroy)(it)
+#endif
 
 #ifdef __cplusplus
 }

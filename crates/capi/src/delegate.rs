@@ -434,6 +434,17 @@ pub unsafe extern "C" fn lockwork_delegate_cond_init(condition: *mut DelegateCon
     0
 }
 
+/// Ends a condition: it has nothing to give back.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_cond_destroy(condition: *mut DelegateCondition) -> c_int {
+    let _ = condition;
+    0
+}
+
 /// Wakes a thread that waits.
 ///
 /// # Safety

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lockwork_reengineer::{Change, Choice, Finding, Project, Vocabulary};
+use lockwork_reengineer::{Change, Choice, Mutex, Project, Vocabulary};
 use serde_json::{Value, json};
 
 use crate::error::Failure;
@@ -22,8 +22,8 @@ Examples:
   lockwork transform -p build --check --lock '&cache.lock' --json
 
 A compilation database is made by `bear -- make`, by cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON or by meson. Converted files
-include lockwork.h and are linked with `pkg-config --cflags --libs lockwork`. Sections that are refused take and release the
-delegate as a lock, so that both kinds exclude each other; that is for delegates that can be held, so it must be asked for.")]
+include lockwork.h and are linked with `pkg-config --cflags --libs lockwork`. Each mutex becomes a delegate or stays a mutex by
+itself. With --hold, sections that cannot be closures take and release the delegate as a lock; without, their mutex stays one.")]
 pub(crate) struct TransformArgs {
     /// The compilation database, or the directory that it is in
     #[arg(short = 'p', long = "database", value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
@@ -43,7 +43,7 @@ pub(crate) struct TransformArgs {
     /// Only the section that begins here; may be repeated
     #[arg(long, value_name = "FILE:LINE", value_parser = site)]
     site: Vec<(PathBuf, usize)>,
-    /// Let sections that stay locks hold the delegate, which `locked(L)`, `sanl` and `rcl` can, and combiners cannot
+    /// Let sections that stay as they are hold the delegate, which `locked(L)`, `sanl` and `rcl` can, and combiners cannot
     #[arg(long)]
     hold: bool,
     /// Wrappers of the program's own: lines `lock NAME ARGUMENT`, `unlock NAME ARGUMENT`
@@ -72,6 +72,7 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
         locks: args.lock.clone(),
         sites: args.site.clone(),
         may_hold: args.hold,
+        ..Choice::default()
     };
     let bar = Bar::new();
     let project = Project::open(&args.database, vocabulary, choice, &mut |at, of, file| {
@@ -83,7 +84,7 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
         eprintln!("lockwork: the compiler says: {error}");
     }
     if !args.diff && !args.in_place {
-        let text = if args.json { as_json(&project.findings) } else { as_text(&project.findings) };
+        let text = if args.json { as_json(&project) } else { as_text(&project) };
         terminal::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -97,7 +98,7 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
         terminal::print(&changes.iter().map(|change| change.diff(&here)).collect::<String>())?;
     } else {
         changes.iter().try_for_each(write)?;
-        eprintln!("lockwork: {} files written; {}", changes.len(), summary(&project.findings));
+        eprintln!("lockwork: {} files written; {}", changes.len(), summary(&project));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -114,9 +115,9 @@ fn write(change: &Change) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_text(findings: &[Finding]) -> String {
+fn as_text(project: &Project) -> String {
     let mut text = String::new();
-    for found in findings {
+    for found in &project.findings {
         let place = format!(
             "{}:{}: {}: {}",
             found.file.display(),
@@ -132,20 +133,41 @@ fn as_text(findings: &[Finding]) -> String {
             text += &format!("{place}: warning: {warning}\n");
         }
     }
-    text + &summary(findings) + "\n"
+    text += "\n";
+    for mutex in project.mutexes() {
+        text += &match &mutex.kept {
+            None => format!(
+                "{}: becomes a delegate: {} of {} sections are closures\n",
+                names(&mutex),
+                mutex.converted,
+                mutex.sections
+            ),
+            Some(reason) => format!("{}: stays a mutex: {reason}\n", names(&mutex)),
+        };
+    }
+    text + &summary(project) + "\n"
 }
 
-fn summary(findings: &[Finding]) -> String {
-    let converted = findings.iter().filter(|found| found.refusal().is_none()).count();
+/// What sections call a mutex: the three most frequent names.
+fn names(mutex: &Mutex) -> String {
+    mutex.names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn summary(project: &Project) -> String {
+    let converted = project.findings.iter().filter(|found| found.refusal().is_none()).count();
+    let mutexes = project.mutexes();
     format!(
-        "{} sections, {converted} can be converted, {} stay locks",
-        findings.len(),
-        findings.len() - converted
+        "{} sections, {converted} can be converted, {} stay locks; {} mutexes, {} become delegates",
+        project.findings.len(),
+        project.findings.len() - converted,
+        mutexes.len(),
+        mutexes.iter().filter(|mutex| mutex.kept.is_none()).count()
     )
 }
 
-fn as_json(findings: &[Finding]) -> String {
-    let sections: Vec<Value> = findings
+fn as_json(project: &Project) -> String {
+    let sections: Vec<Value> = project
+        .findings
         .iter()
         .map(|found| {
             json!({
@@ -159,7 +181,17 @@ fn as_json(findings: &[Finding]) -> String {
             })
         })
         .collect();
-    format!("{:#}\n", json!({ "sections": sections }))
+    let mutex = |mutex: &Mutex| {
+        json!({
+            "names": mutex.names,
+            "sections": mutex.sections,
+            "converted": mutex.converted,
+            "becomes_delegate": mutex.kept.is_none(),
+            "reason": mutex.kept,
+        })
+    };
+    let mutexes: Vec<Value> = project.mutexes().iter().map(mutex).collect();
+    format!("{:#}\n", json!({ "sections": sections, "mutexes": mutexes }))
 }
 
 /// Files read and written; on a terminal only.

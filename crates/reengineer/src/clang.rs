@@ -12,7 +12,11 @@ use std::ptr;
 use clang_sys::*;
 
 use crate::error::Error;
+use crate::locks::Fact;
 use crate::tree::{Function, Kind, Local, Node, Shape, Unary, Variable};
+use crate::vocabulary::Vocabulary;
+
+mod uses;
 
 /// Loads libclang for this thread.
 ///
@@ -31,10 +35,18 @@ pub(crate) fn load() -> Result<(), Error> {
 pub(crate) struct Unit {
     /// The functions that the file itself defines.
     pub functions: Vec<Function>,
-    /// The files that it includes, itself not among them.
-    pub includes: Vec<PathBuf>,
     /// What the compiler calls an error, as it says it.
     pub errors: Vec<String>,
+    /// What it says of mutexes, if that was asked for.
+    pub facts: Vec<Fact>,
+}
+
+/// What is to be known of mutexes: the words for them, and the texts of the program's files by their paths.
+pub(crate) struct Asked<'a> {
+    /// The words.
+    pub vocabulary: &'a Vocabulary,
+    /// The texts.
+    pub text: &'a mut dyn FnMut(&Path) -> Option<String>,
 }
 
 /// A text that stands for a file that is not saved.
@@ -56,6 +68,7 @@ pub(crate) fn parse(
     directory: &Path,
     arguments: &[String],
     unsaved: &[Unsaved],
+    asked: Option<Asked<'_>>,
 ) -> Result<Unit, Error> {
     let path = directory.join(file);
     let text =
@@ -95,7 +108,8 @@ pub(crate) fn parse(
             &raw mut unit,
         )
     };
-    let found = if outcome == CXError_Success { Ok(read(unit)) } else { Err(Error::parse(&path)) };
+    let found =
+        if outcome == CXError_Success { Ok(read(unit, directory, asked)) } else { Err(Error::parse(&path)) };
     if !unit.is_null() {
         // SAFETY: made above; nothing that is kept refers to it.
         unsafe { clang_disposeTranslationUnit(unit) };
@@ -105,12 +119,14 @@ pub(crate) fn parse(
     found
 }
 
-fn read(unit: CXTranslationUnit) -> Unit {
+fn read(unit: CXTranslationUnit, directory: &Path, asked: Option<Asked<'_>>) -> Unit {
     // SAFETY: the unit is alive.
     let root = unsafe { clang_getTranslationUnitCursor(unit) };
     let reader = Reader { unit };
     let functions = children(root).into_iter().filter_map(|cursor| reader.function(cursor)).collect();
-    Unit { functions, includes: includes(unit), errors: errors(unit) }
+    let facts =
+        asked.map(|asked| uses::facts(root, directory, asked.vocabulary, asked.text)).unwrap_or_default();
+    Unit { functions, errors: errors(unit), facts }
 }
 
 fn errors(unit: CXTranslationUnit) -> Vec<String> {
@@ -130,22 +146,6 @@ fn errors(unit: CXTranslationUnit) -> Vec<String> {
         // SAFETY: got above, and not used any more.
         unsafe { clang_disposeDiagnostic(diagnostic) };
     }
-    found
-}
-
-extern "C" fn note_include(file: CXFile, _: *mut CXSourceLocation, depth: u32, to: CXClientData) {
-    if depth > 0 {
-        // SAFETY: `includes` passes a vector.
-        let to = unsafe { &mut *to.cast::<Vec<PathBuf>>() };
-        // SAFETY: libclang passes a file.
-        to.push(PathBuf::from(owned(unsafe { clang_getFileName(file) })));
-    }
-}
-
-fn includes(unit: CXTranslationUnit) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = Vec::new();
-    // SAFETY: the vector outlives the call, and the visitor takes it for one.
-    unsafe { clang_getInclusions(unit, note_include, (&raw mut found).cast()) };
     found
 }
 
@@ -419,17 +419,24 @@ impl Reader {
 
     /// The value of an integer; empty if it is not known.
     fn literal(cursor: CXCursor) -> String {
-        // SAFETY: see `spelling`.
-        let value = unsafe { clang_Cursor_Evaluate(cursor) };
-        if value.is_null() {
-            return String::new();
-        }
-        // SAFETY: got above.
-        let number = unsafe { clang_EvalResult_getAsLongLong(value) };
-        // SAFETY: got above, and not used any more.
-        unsafe { clang_EvalResult_dispose(value) };
-        number.to_string()
+        value(cursor).map(|number| number.to_string()).unwrap_or_default()
     }
+}
+
+/// The value of an expression that the compiler knows.
+fn value(cursor: CXCursor) -> Option<i64> {
+    // SAFETY: see `spelling`.
+    let value = unsafe { clang_Cursor_Evaluate(cursor) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: got above.
+    let is_integer = unsafe { clang_EvalResult_getKind(value) } == CXEval_Int;
+    // SAFETY: got above.
+    let number = unsafe { clang_EvalResult_getAsLongLong(value) };
+    // SAFETY: got above, and not used any more.
+    unsafe { clang_EvalResult_dispose(value) };
+    is_integer.then_some(number)
 }
 
 /// Whether a type, or what it is made of, is declared inside of a function or has no name.

@@ -34,58 +34,9 @@ pub(crate) fn edited(text: &str, range: Range<usize>, edits: &[Edit]) -> Option<
     Some(result)
 }
 
-/// The identifiers of a C text and where they are, comments and literals left out.
-pub(crate) fn identifiers(text: &str) -> Vec<Range<usize>> {
-    let bytes = text.as_bytes();
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        let rest = &text.as_bytes()[at..];
-        at += match rest {
-            [b'/', b'/', ..] => rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()),
-            [b'/', b'*', ..] => {
-                rest.windows(2).skip(2).position(|two| two == b"*/").map_or(rest.len(), |end| end + 4)
-            }
-            [quote @ (b'"' | b'\''), ..] => literal(rest, *quote),
-            [first, ..] if is_part(*first) => {
-                let length = rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len());
-                if !first.is_ascii_digit() {
-                    found.push(at..at + length);
-                }
-                length
-            }
-            _ => 1,
-        };
-    }
-    found
-}
-
-/// The length of a string or character literal.
-fn literal(text: &[u8], quote: u8) -> usize {
-    let mut at = 1;
-    while at < text.len() {
-        match text[at] {
-            b'\\' => at += 1,
-            b'\n' => return at,
-            byte if byte == quote => return at + 1,
-            _ => {}
-        }
-        at += 1;
-    }
-    text.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_in_comments_and_literals_are_none() {
-        let text = "a /* b */ + 'c' + \"d\\\"e\" // f\n+ g1 0x1f";
-        let found: Vec<_> = identifiers(text).into_iter().map(|range| &text[range]).collect();
-        assert_eq!(found, ["a", "g1"]);
-    }
 
     #[test]
     fn edits_that_overlap_are_none() {

@@ -35,27 +35,6 @@ pub enum Error {
         /// Its path.
         path: PathBuf,
     },
-    /// The program uses a mutex in a way that delegates do not have.
-    #[error("{}:{line}: {name}: delegates have no counterpart of it, and mutexes and delegates cannot share a type", path.display())]
-    NoCounterpart {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What it uses.
-        name: String,
-    },
-    /// Some sections would have to hold the delegate as a lock.
-    #[error("{}:{line}: {count} sections stay locks, this one first (see --check), and a combiner cannot be held: if the program's \
-             delegates can (locked(L), sanl, rcl), convert it with --hold", path.display())]
-    StaysLocked {
-        /// The file of the first.
-        path: PathBuf,
-        /// Its line, from 1.
-        line: usize,
-        /// How many there are.
-        count: usize,
-    },
     /// The file of macros is none.
     #[error("{}:{line}: {reason}; a line is `lock NAME ARGUMENT`, `unlock NAME ARGUMENT`", path.display())]
     Macros {

@@ -1,6 +1,6 @@
 //! The control flow of a function, and which locks may be held where.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ptr;
 
 use crate::tree::{Function, Kind, Node};
@@ -21,6 +21,7 @@ pub(crate) enum Effect {
     /// With the lock as text.
     Lock(String),
     Unlock(String),
+    /// Waits for a condition with the lock.
     Wait(String),
     /// A lock call whose result is used, or whose lock is no plain expression.
     Unclear,
@@ -62,6 +63,8 @@ struct Targets {
 
 struct Builder<'a, 'v> {
     vocabulary: &'v Vocabulary,
+    /// Releases and acquisitions between which a section pauses: it counts as held.
+    paused: &'v HashSet<Id>,
     steps: Vec<Step<'a>>,
     labels: HashMap<&'a str, usize>,
     gotos: Vec<(usize, &'a str)>,
@@ -70,10 +73,11 @@ struct Builder<'a, 'v> {
 }
 
 impl<'a> Flow<'a> {
-    /// The flow of `function`.
-    pub(crate) fn of(function: &'a Function, vocabulary: &Vocabulary) -> Self {
+    /// The flow of `function`. The lock calls of `paused` do nothing.
+    pub(crate) fn of(function: &'a Function, vocabulary: &Vocabulary, paused: &HashSet<Id>) -> Self {
         let mut builder = Builder {
             vocabulary,
+            paused,
             steps: Vec::new(),
             labels: HashMap::new(),
             gotos: Vec::new(),
@@ -230,7 +234,7 @@ impl<'a> Builder<'a, '_> {
 
     /// Adds an expression, or a statement that is one.
     fn expression(&mut self, node: &'a Node, next: Vec<usize>) -> usize {
-        let effect = self.effect(node);
+        let effect = if self.paused.contains(&id(node)) { Effect::None } else { self.effect(node) };
         let ends = node.walk().any(|inner| matches!(&inner.kind, Kind::Call(name) if ends_the_thread(name)));
         let is_plain = matches!(node.bare().kind, Kind::Call(_));
         self.add(node, effect, if ends && is_plain { Vec::new() } else { next })
@@ -254,12 +258,8 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn effect_inside(&self, node: &Node) -> Effect {
-        let waits = |inner: &Node| match self.vocabulary.of(inner) {
-            Some((Action::Wait, lock)) => Some(lock.expression().map_or(Effect::Unclear, Effect::Wait)),
-            Some(_) => Some(Effect::Unclear),
-            None => None,
-        };
-        node.walk().filter_map(waits).next().unwrap_or(Effect::None)
+        let has_call = node.walk().any(|inner| self.vocabulary.of(inner).is_some());
+        if has_call { Effect::Unclear } else { Effect::None }
     }
 }
 

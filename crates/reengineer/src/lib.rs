@@ -10,13 +10,17 @@ mod database;
 mod edit;
 mod error;
 mod flow;
+mod locks;
 mod project;
 mod rewrite;
+mod rule;
 mod section;
 mod tree;
 mod vocabulary;
 
 pub use error::Error;
-pub use project::{Change, Choice, Finding, Project};
+pub use project::{Change, Choice, Finding, Mutex, Project};
+#[doc(hidden)]
+pub use rule::Rule;
 pub use section::{Refusal, Section};
 pub use vocabulary::Vocabulary;

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::clang::{self, Unit, Unsaved};
+use crate::clang::{self, Asked, Unit, Unsaved};
 use crate::database::{self, Command};
-use crate::edit::{Edit, edited, identifiers};
+use crate::edit::{Edit, edited};
 use crate::error::Error;
+use crate::locks::{Fact, Locks, Place, Renaming};
 use crate::rewrite::conversion;
+use crate::rule::Rule;
 use crate::section::{Refusal, Section, sections};
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Action, Vocabulary};
 
 /// What to convert.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +24,9 @@ pub struct Choice {
     pub sites: Vec<(PathBuf, usize)>,
     /// Sections that stay as they are may hold the delegate. Not every delegate can be held.
     pub may_hold: bool,
+    /// A rule to leave out: a test sees that something notices.
+    #[doc(hidden)]
+    pub without: Option<Rule>,
 }
 
 /// A section and where it is.
@@ -33,6 +38,21 @@ pub struct Finding {
     pub line: usize,
     /// The section.
     pub section: Section,
+    /// Which of the program's mutexes it takes: those of one number change together. `None`: that is not understood.
+    pub mutex: Option<usize>,
+}
+
+/// Mutexes that change together, or stay.
+#[derive(Clone, Debug)]
+pub struct Mutex {
+    /// What sections of it call it, the most frequent first.
+    pub names: Vec<String>,
+    /// How many places take it.
+    pub sections: usize,
+    /// Of those, how many become closures.
+    pub converted: usize,
+    /// Why it stays a mutex; `None` if it becomes a delegate.
+    pub kept: Option<String>,
 }
 
 /// A file that changes.
@@ -57,7 +77,7 @@ pub struct Project {
     pub findings: Vec<Finding>,
     /// What the compiler says of files that it finds errors in: their sections may be incomplete.
     pub errors: Vec<String>,
-    headers: BTreeSet<PathBuf>,
+    locks: Locks,
 }
 
 impl Project {
@@ -74,10 +94,12 @@ impl Project {
     ) -> Result<Self, Error> {
         clang::load()?;
         let mut commands = database::read(database)?;
+        let root = common(&commands);
         let is_wanted =
             |file: &Path| choice.files.is_empty() || choice.files.iter().any(|end| file.ends_with(end));
-        commands.retain(|command| is_wanted(&command.file));
-        let root = common(&commands);
+        if !commands.iter().any(|command| is_wanted(&command.file)) {
+            commands.clear();
+        }
         let mut project = Self {
             commands,
             vocabulary,
@@ -85,28 +107,173 @@ impl Project {
             texts: BTreeMap::new(),
             findings: Vec::new(),
             errors: Vec::new(),
-            headers: BTreeSet::new(),
+            locks: Locks::default(),
         };
+        let mut facts = BTreeMap::new();
         for (number, command) in project.commands.clone().iter().enumerate() {
             progress(number, project.commands.len(), &command.file);
-            let text = std::fs::read_to_string(&command.file)
-                .map_err(|source| Error::file(&command.file, source))?;
-            let unit = parse(command, &text)?;
-            project.errors.extend(unit.errors.iter().cloned());
-            let of_program = |path: &PathBuf| path.starts_with(&root);
-            let include = |path: &PathBuf| command.directory.join(path).canonicalize().ok();
-            project.headers.extend(unit.includes.iter().filter_map(include).filter(of_program));
-            for section in project.sections_of(&unit, &text) {
-                let line = line_of(&text, section.offset);
-                project.findings.push(Finding { file: command.file.clone(), line, section });
-            }
-            project.texts.insert(command.file.clone(), text);
+            project.read(command, &root, &mut facts)?;
         }
+        let facts: Vec<Fact> = facts.into_values().collect();
+        project.locks = Locks::of(&facts, &root, &|place| project.describe(place));
+        project.judge();
+        let files = project.choice.files.clone();
+        let is_wanted = |file: &Path| files.is_empty() || files.iter().any(|end| file.ends_with(end));
+        project.findings.retain(|found| is_wanted(&found.file));
         Ok(project)
     }
 
-    fn sections_of(&self, unit: &Unit, text: &str) -> Vec<Section> {
-        unit.functions.iter().flat_map(|function| sections(function, text, &self.vocabulary)).collect()
+    /// Reads one file: its sections, and what it says of mutexes. What several files say, as headers do, counts once.
+    fn read(
+        &mut self,
+        command: &Command,
+        root: &Path,
+        facts: &mut BTreeMap<String, Fact>,
+    ) -> Result<(), Error> {
+        let text = self.text(&command.file)?;
+        let texts = &mut self.texts;
+        let mut look = |path: &Path| {
+            if !path.starts_with(root) {
+                return None;
+            }
+            if !texts.contains_key(path) {
+                texts.insert(path.to_owned(), std::fs::read_to_string(path).ok()?);
+            }
+            texts.get(path).cloned()
+        };
+        let asked = Asked { vocabulary: &self.vocabulary, text: &mut look };
+        let unit = parse(command, &text, &[], Some(asked))?;
+        self.errors.extend(unit.errors.iter().cloned());
+        facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
+        for function in &unit.functions {
+            for section in sections(function, &text, &self.vocabulary, self.choice.without) {
+                let line = line_of(&text, section.offset);
+                self.findings.push(Finding { file: command.file.clone(), line, section, mutex: None });
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, path: &Path) -> Result<String, Error> {
+        if let Some(text) = self.texts.get(path) {
+            return Ok(text.clone());
+        }
+        let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
+        self.texts.insert(path.to_owned(), text.clone());
+        Ok(text)
+    }
+
+    /// A place for people.
+    fn describe(&self, place: &Place) -> String {
+        let name = place.file.file_name().unwrap_or_default().to_string_lossy();
+        match self.texts.get(&place.file) {
+            Some(text) => format!("{name}:{}", line_of(text, place.offset.min(text.len()))),
+            None => name.into_owned(),
+        }
+    }
+
+    fn keeps(&self, rule: Rule) -> bool {
+        self.choice.without != Some(rule)
+    }
+
+    /// Finds which mutexes become delegates, and refuses the sections of the others.
+    fn judge(&mut self) {
+        let mut classes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (number, found) in self.findings.iter_mut().enumerate() {
+            found.mutex = self.locks.at(&found.file, found.section.call, Action::Lock);
+            if let Some(class) = found.mutex {
+                classes.entry(class).or_default().push(number);
+            }
+        }
+        // All calls count, also those outside of sections.
+        let mut covered: BTreeSet<(&Path, usize)> = BTreeSet::new();
+        for found in &self.findings {
+            if let Ok(plan) = &found.section.plan {
+                covered.extend(plan.covered.iter().map(|call| (found.file.as_path(), *call)));
+            }
+        }
+        let mut kept: Vec<(usize, String)> = Vec::new();
+        for class in self.locks.classes() {
+            let sections = classes.get(&class).map(Vec::as_slice).unwrap_or_default();
+            let of = |number: &&usize| &self.findings[**number];
+            let is_chosen = |found: &&Finding| self.is_chosen(&found.file, found.line, &found.section.lock);
+            if !sections.iter().map(|number| of(&number)).any(|found| is_chosen(&found)) {
+                if !sections.is_empty() {
+                    kept.push((class, "it was not chosen".to_owned()));
+                }
+                continue;
+            }
+            let is_closure = |found: &Finding| found.refusal().is_none() && is_chosen(&found);
+            if !sections.iter().any(|number| is_closure(&self.findings[*number])) {
+                kept.push((class, "no section of it can be a closure".to_owned()));
+                continue;
+            }
+            for call in self.locks.calls_of(class) {
+                let is_covered = covered.contains(&(call.at.file.as_path(), call.at.offset));
+                let waits = call.condition.is_some();
+                if !is_covered && (waits || !self.choice.may_hold && self.keeps(Rule::Holds)) {
+                    let place = self.describe(&call.at);
+                    kept.push((
+                        class,
+                        match waits {
+                            true => format!("a wait for a condition stays as it is ({place})"),
+                            false => {
+                                format!("{} at {place} would hold the delegate (--hold allows it)", call.name)
+                            }
+                        },
+                    ));
+                    break;
+                }
+            }
+            let aside = sections.iter().map(|number| of(&number)).find(|found| !is_chosen(found));
+            if let Some(found) = aside.filter(|_| !self.choice.may_hold) {
+                let place = format!("{}:{}", file_name(&found.file), found.line);
+                kept.push((class, format!("the section at {place} was not chosen (--hold allows it)")));
+            }
+        }
+        for (class, reason) in kept {
+            self.locks.keep_class(class, reason);
+        }
+        self.locks.settle_conditions();
+        if !self.keeps(Rule::Understood) {
+            self.locks.keep_none();
+        }
+        for found in &mut self.findings {
+            let reason = match found.mutex {
+                Some(class) => self.locks.kept(class).map(str::to_owned),
+                None => Some("the lock call names it in a way that is not understood".to_owned()),
+            };
+            if let (Ok(_), Some(reason)) = (&found.section.plan, reason) {
+                found.section.plan = Err(Refusal::StaysMutex(reason));
+            }
+        }
+    }
+
+    /// The program's mutexes that sections take.
+    #[must_use]
+    pub fn mutexes(&self) -> Vec<Mutex> {
+        let mut all: BTreeMap<usize, (BTreeMap<&str, usize>, usize, usize)> = BTreeMap::new();
+        for found in &self.findings {
+            let Some(class) = found.mutex else { continue };
+            let (names, sections, converted) = all.entry(class).or_default();
+            *names.entry(found.section.lock.as_str()).or_default() += 1;
+            *sections += 1;
+            *converted += usize::from(found.refusal().is_none());
+        }
+        let mutex =
+            |(class, (names, sections, converted)): (usize, (BTreeMap<&str, usize>, usize, usize))| {
+                let mut names: Vec<_> = names.into_iter().collect();
+                names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+                Mutex {
+                    names: names.into_iter().map(|(name, _)| name.to_owned()).collect(),
+                    sections,
+                    converted,
+                    kept: self.locks.kept(class).map(str::to_owned),
+                }
+            };
+        let mut found: Vec<Mutex> = all.into_iter().map(mutex).collect();
+        found.sort_by_key(|mutex| std::cmp::Reverse(mutex.sections));
+        found
     }
 
     fn is_chosen(&self, file: &Path, line: usize, lock: &str) -> bool {
@@ -122,58 +289,68 @@ impl Project {
     ///
     /// If a file cannot be read or parsed.
     pub fn converted(&self, progress: &mut dyn FnMut(usize, usize, &Path)) -> Result<Vec<Change>, Error> {
-        let stays = |found: &&Finding| {
-            found.refusal().is_some() || !self.is_chosen(&found.file, found.line, &found.section.lock)
-        };
-        if let Some(first) = self.findings.iter().find(stays).filter(|_| !self.choice.may_hold) {
-            let count = self.findings.iter().filter(stays).count();
-            return Err(Error::StaysLocked { path: first.file.clone(), line: first.line, count });
-        }
-        let mut changes = Vec::new();
-        for (number, command) in self.commands.iter().enumerate() {
-            progress(number, self.commands.len(), &command.file);
-            let before = &self.texts[&command.file];
-            let after = self.convert(command, before)?;
-            changes.push(Change { path: command.file.clone(), before: before.clone(), after });
-        }
-        for path in self.headers.iter().filter(|path| !self.texts.contains_key(*path)) {
-            let before = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
-            changes.push(Change { path: path.clone(), after: before.clone(), before });
-        }
-        for change in &mut changes {
-            change.after = with_delegates(&change.after);
-            if let Some(at) = without_counterpart(&change.after) {
-                let name = change.after[at.clone()].to_owned();
-                // The line is that of the file as it is.
-                let place = change.before.find(&name).unwrap_or(at.start);
-                let line = line_of(&change.before, place.min(change.before.len()));
-                return Err(Error::NoCounterpart { path: change.path.clone(), line, name });
+        let mut edits: BTreeMap<&Path, Vec<Edit>> = BTreeMap::new();
+        let renamed = self.locks.renamed();
+        for (place, renaming) in &renamed {
+            let Some(text) = self.texts.get(&place.file) else { continue };
+            if let Some(edit) = renaming_edit(text, place.offset, *renaming) {
+                edits.entry(&place.file).or_default().push(edit);
             }
         }
-        changes.retain(|change| change.before != change.after);
-        Ok(changes)
+        // Names first: what becomes a closure is found in the text that has them.
+        let mut after: BTreeMap<&Path, String> = BTreeMap::new();
+        for (path, edits) in edits {
+            let text = &self.texts[path];
+            let text = edited(text, 0..text.len(), &edits).ok_or_else(|| Error::parse(path))?;
+            after.insert(path, text);
+        }
+        let mut unsaved: Vec<Unsaved> = after
+            .iter()
+            .map(|(path, text)| Unsaved { path: (*path).to_owned(), text: text.clone() })
+            .collect();
+        for (number, command) in self.commands.iter().enumerate() {
+            progress(number, self.commands.len(), &command.file);
+            let has_sections =
+                self.findings.iter().any(|found| found.file == command.file && found.refusal().is_none());
+            if let Some(text) = after.get(command.file.as_path()).filter(|_| has_sections) {
+                let text = self.convert(command, text, &unsaved)?;
+                if let Some(place) = unsaved.iter_mut().find(|file| file.path == command.file) {
+                    place.text.clone_from(&text);
+                }
+                after.insert(&command.file, text);
+            }
+        }
+        let change = |(path, text): (&Path, String)| {
+            let before = self.texts[path].clone();
+            let after = with_header(&text);
+            Change { path: path.to_owned(), before, after }
+        };
+        Ok(after.into_iter().map(change).filter(|change| change.before != change.after).collect())
     }
 
     /// Converts sections of one file from the inside out, until there is none left that can be.
-    fn convert(&self, command: &Command, text: &str) -> Result<String, Error> {
+    fn convert(&self, command: &Command, text: &str, unsaved: &[Unsaved]) -> Result<String, Error> {
         let mut text = text.to_owned();
-        // Which sections were chosen is known by the lines that they had: conversion moves them.
-        let chosen: BTreeSet<(String, String)> = self
+        // Which sections were chosen is known by function and lock: conversion moves lines.
+        let chosen: BTreeSet<(&str, &str)> = self
             .findings
             .iter()
             .filter(|found| {
-                found.file == command.file && self.is_chosen(&found.file, found.line, &found.section.lock)
+                found.file == command.file
+                    && found.refusal().is_none()
+                    && self.is_chosen(&found.file, found.line, &found.section.lock)
             })
-            .map(|found| (found.section.function.clone(), found.section.lock.clone()))
+            .map(|found| (found.section.function.as_str(), found.section.lock.as_str()))
             .collect();
         loop {
-            let unit = parse(command, &text)?;
+            let unit = parse(command, &text, unsaved, None)?;
             let mut edits: Vec<Edit> = Vec::new();
             for function in &unit.functions {
-                let all = sections(function, &text, &self.vocabulary);
+                let all = sections(function, &text, &self.vocabulary, self.choice.without);
                 let plans: Vec<_> = all
                     .iter()
-                    .filter(|section| chosen.contains(&(section.function.clone(), section.lock.clone())))
+                    .filter(|section| !section.continues && section.is_of_delegate())
+                    .filter(|section| chosen.contains(&(section.function.as_str(), section.lock.as_str())))
                     .filter_map(|section| Some((section, section.plan.as_ref().ok()?)))
                     .collect();
                 // One section of a function at a time: what is converted changes the text around the next.
@@ -235,24 +412,26 @@ fn common(commands: &[Command]) -> PathBuf {
 
 /// How converted files name the delegates' header.
 const HEADER: &str = "#include <lockwork.h>";
-/// What converted text needs to be parsed before its types are changed.
-const DECLARATIONS: &str = "int lockwork_delegate_run();\n";
+/// The header, and what text needs that is half converted. It is read before a file's own text, so that it need not be installed.
+const DECLARATIONS: &str = concat!(
+    include_str!("../../capi/include/lockwork.h"),
+    "\n#undef lockwork_any_lock\nint lockwork_any_lock();\n#undef lockwork_any_unlock\nint lockwork_any_unlock();\n"
+);
 const DECLARATIONS_PATH: &str = "/lockwork/declarations.h";
 
-fn parse(command: &Command, text: &str) -> Result<Unit, Error> {
-    let unsaved = [
-        Unsaved { path: command.file.clone(), text: text.to_owned() },
-        Unsaved { path: PathBuf::from(DECLARATIONS_PATH), text: DECLARATIONS.to_owned() },
-    ];
+fn parse(command: &Command, text: &str, others: &[Unsaved], asked: Option<Asked<'_>>) -> Result<Unit, Error> {
+    let mut unsaved: Vec<Unsaved> = others.iter().filter(|file| file.path != command.file).cloned().collect();
+    unsaved.push(Unsaved { path: command.file.clone(), text: text.to_owned() });
+    unsaved.push(Unsaved { path: PathBuf::from(DECLARATIONS_PATH), text: DECLARATIONS.to_owned() });
     let mut arguments = command.arguments.clone();
     arguments.push("-w".to_owned());
-    if !text.contains(HEADER) {
+    if asked.is_none() {
         arguments.extend(["-include".to_owned(), DECLARATIONS_PATH.to_owned()]);
     }
     if let Some(directory) = resource_directory() {
         arguments.extend(["-resource-dir".to_owned(), directory.display().to_string()]);
     }
-    clang::parse(&command.file, &command.directory, &arguments, &unsaved)
+    clang::parse(&command.file, &command.directory, &arguments, &unsaved, asked)
 }
 
 /// Where the compiler's own headers are: those of the newest clang.
@@ -271,43 +450,45 @@ fn resource_directory() -> Option<PathBuf> {
         .max_by_key(version)
 }
 
-/// What becomes of each name of POSIX.
-const NAMES: &[(&str, &str)] = &[
-    ("pthread_mutex_t", "lockwork_delegate_t"),
-    ("PTHREAD_MUTEX_INITIALIZER", "LOCKWORK_DELEGATE_INITIALIZER"),
-    ("pthread_mutex_init", "lockwork_delegate_init"),
-    ("pthread_mutex_destroy", "lockwork_delegate_destroy"),
-    ("pthread_mutex_lock", "lockwork_delegate_acquire"),
-    ("pthread_mutex_unlock", "lockwork_delegate_release"),
+/// What becomes of each name of POSIX: for delegates, and in a macro that serves mutexes and delegates.
+const NAMES: &[(&str, &str, Option<&str>)] = &[
+    ("pthread_mutex_t", "lockwork_delegate_t", None),
+    ("PTHREAD_MUTEX_INITIALIZER", "LOCKWORK_DELEGATE_INITIALIZER", None),
+    ("pthread_mutex_init", "lockwork_delegate_init", Some("lockwork_any_init")),
+    ("pthread_mutex_destroy", "lockwork_delegate_destroy", Some("lockwork_any_destroy")),
+    ("pthread_mutex_lock", "lockwork_delegate_acquire", Some("lockwork_any_lock")),
+    ("pthread_mutex_unlock", "lockwork_delegate_release", Some("lockwork_any_unlock")),
+    ("pthread_cond_t", "lockwork_delegate_cond_t", None),
+    ("PTHREAD_COND_INITIALIZER", "LOCKWORK_DELEGATE_COND_INITIALIZER", None),
+    ("pthread_cond_init", "lockwork_delegate_cond_init", None),
+    ("pthread_cond_destroy", "lockwork_delegate_cond_destroy", Some("lockwork_any_cond_destroy")),
+    ("pthread_cond_signal", "lockwork_delegate_cond_signal", Some("lockwork_any_cond_signal")),
+    ("pthread_cond_broadcast", "lockwork_delegate_cond_broadcast", Some("lockwork_any_cond_broadcast")),
 ];
 
-/// Where a text uses a mutex in a way that a delegate has no counterpart of.
-fn without_counterpart(text: &str) -> Option<std::ops::Range<usize>> {
-    const WAITS: &[&str] = &["pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"];
-    let is_one = |name: &str| {
-        WAITS.contains(&name)
-            || ["pthread_mutex_", "pthread_mutexattr_", "PTHREAD_MUTEX_"]
-                .iter()
-                .any(|prefix| name.starts_with(prefix))
-    };
-    identifiers(text).into_iter().find(|range| is_one(&text[range.clone()]))
+/// The edit for a place where a mutex or a condition of POSIX is named.
+fn renaming_edit(text: &str, at: usize, renaming: Renaming) -> Option<Edit> {
+    if let Renaming::Argument(length, replacement) = renaming {
+        return Some(Edit::new(at..at + length, replacement));
+    }
+    let rest = text.get(at..)?;
+    let length = rest.find(|next: char| !next.is_ascii_alphanumeric() && next != '_').unwrap_or(rest.len());
+    let (_, delegate, either) = NAMES.iter().find(|(name, ..)| *name == &rest[..length])?;
+    let name = if renaming == Renaming::Either { (*either)? } else { delegate };
+    Some(Edit::new(at..at + length, name))
 }
 
-/// The text with delegates in place of mutexes, and their header.
-fn with_delegates(text: &str) -> String {
-    let names: BTreeMap<&str, &str> = NAMES.iter().copied().collect();
-    let edits: Vec<Edit> = identifiers(text)
-        .into_iter()
-        .filter_map(|range| Some(Edit::new(range.clone(), *names.get(&text[range])?)))
-        .collect();
-    let is_converted = text.contains("lockwork_delegate_run(");
-    if edits.is_empty() && !is_converted || text.contains(HEADER) {
+/// The text with the delegates' header.
+fn with_header(text: &str) -> String {
+    if text.contains(HEADER) {
         return text.to_owned();
     }
-    let mut edits = edits;
     let at = place_of_include(text);
-    edits.push(Edit::new(at..at, format!("{HEADER}\n")));
-    edited(text, 0..text.len(), &edits).unwrap_or_else(|| text.to_owned())
+    format!("{}{HEADER}\n{}", &text[..at], &text[at..])
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Behind the last `#include` that is in no `#if` but a header's guard; else the beginning.

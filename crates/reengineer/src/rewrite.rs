@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::edit::{Edit, edited};
-use crate::section::{Capture, Plan, Section};
+use crate::section::{Capture, Meanwhile, Plan, Section};
 use crate::tree::{Function, Kind};
 
 /// The edits that convert `section`, whose `function` is in `text`; `None` if they would overlap.
@@ -60,6 +60,10 @@ fn place_before(text: &str, at: usize) -> usize {
 const CONTEXT: &str = "lockwork_context";
 /// Where a closure notes by which exit it left.
 const EXIT: &str = "lockwork_exit";
+/// Where a closure notes from which pause it goes on; 0 = it begins.
+const ENTRY: &str = "lockwork_entry";
+/// Which wait the call site stands ready for.
+const WAITS: &str = "lockwork_waits";
 /// The label at a closure's end.
 const OUT: &str = "lockwork_out";
 
@@ -74,7 +78,24 @@ impl Writer<'_> {
     /// Whether the call site must know by which exit the section was left.
     fn tells_exits(&self) -> bool {
         let has_tail = |exit: &crate::section::Exit| !self.text[exit.tail.clone()].trim().is_empty();
-        self.plan.exits.len() > 1 && self.plan.exits.iter().any(has_tail)
+        self.has_pauses() || self.plan.exits.len() > 1 && self.plan.exits.iter().any(has_tail)
+    }
+
+    fn has_pauses(&self) -> bool {
+        !self.plan.pauses.is_empty()
+    }
+
+    /// The conditions that are waited for, by the numbers of the entries behind.
+    fn waits(&self) -> impl Iterator<Item = (usize, &String)> {
+        self.plan.pauses.iter().enumerate().filter_map(|(number, pause)| match &pause.meanwhile {
+            Meanwhile::Waits(condition) => Some((number + 1, condition)),
+            Meanwhile::Runs(_) => None,
+        })
+    }
+
+    /// The number of the exit by which the closure leaves for a pause.
+    fn exit_of(&self, entry: usize) -> usize {
+        self.plan.exits.len() + entry - 1
     }
 
     fn has_context(&self) -> bool {
@@ -113,6 +134,20 @@ impl Writer<'_> {
             edits.retain(|edit| !(exit.range.start <= edit.range.start && edit.range.end <= exit.range.end));
             edits.push(Edit::new(exit.range.clone(), goes));
         }
+        for (number, pause) in self.plan.pauses.iter().enumerate() {
+            let entry = number + 1;
+            let exit = self.exit_of(entry);
+            let waits = match pause.meanwhile {
+                Meanwhile::Waits(_) => format!(" if ({CONTEXT}->{WAITS} == {entry}) lockwork_result = 0;"),
+                Meanwhile::Runs(_) => String::new(),
+            };
+            edits
+                .retain(|edit| !(pause.range.start <= edit.range.start && edit.range.end <= pause.range.end));
+            let text = format!(
+                "{{ {CONTEXT}->{EXIT} = {exit}; {CONTEXT}->{ENTRY} = {entry};{waits} goto {OUT}; lockwork_entry_{entry}:; }}"
+            );
+            edits.push(Edit::new(pause.range.clone(), text));
+        }
         edited(self.text, self.plan.lock.end..self.plan.slice.end, &edits)
     }
 
@@ -129,6 +164,12 @@ impl Writer<'_> {
             code += &format!("struct {name} {{\n");
             if self.tells_exits() {
                 code += &format!("    int {EXIT};\n");
+            }
+            if self.has_pauses() {
+                code += &format!("    int {ENTRY};\n");
+            }
+            if self.waits().next().is_some() {
+                code += &format!("    int {WAITS};\n");
             }
             for Capture { variable, type_name, by_value, .. } in &self.plan.captures {
                 let star = if *by_value { "" } else { "*" };
@@ -147,15 +188,26 @@ impl Writer<'_> {
         for Capture { variable, type_name, .. } in copied() {
             let _ = writeln!(code, "    __typeof__({type_name}) {0} = {CONTEXT}->{0};", variable.name);
         }
+        let waits = self.waits().next().is_some();
+        if waits {
+            code += &format!("    void *lockwork_result = {CONTEXT};\n");
+        }
+        if self.has_pauses() {
+            code += &format!("    switch ({CONTEXT}->{ENTRY}) {{\n");
+            for entry in 1..=self.plan.pauses.len() {
+                let _ = writeln!(code, "    case {entry}: goto lockwork_entry_{entry};");
+            }
+            code += "    }\n";
+        }
         let indent = self.indent_at(self.plan.slice.start);
         code += &format!("{indent}{{{}\n{indent}}}\n", body.trim_end());
-        if self.plan.exits.iter().any(|exit| !exit.is_last) {
+        if self.has_pauses() || self.plan.exits.iter().any(|exit| !exit.is_last) {
             code += &format!("{OUT}:\n");
         }
         for capture in copied().filter(|capture| !capture.is_const) {
             let _ = writeln!(code, "    {CONTEXT}->{0} = {0};", capture.variable.name);
         }
-        code += "    return 0;\n}\n\n";
+        code += if waits { "    return lockwork_result;\n}\n\n" } else { "    return 0;\n}\n\n" };
         code
     }
 
@@ -183,20 +235,15 @@ impl Writer<'_> {
                 format!("{code}\n{indent}{tail}")
             };
         }
-        let fields: Vec<String> = self
-            .plan
-            .captures
-            .iter()
-            .map(|Capture { variable, by_value, .. }| {
-                format!(".{0} = {1}{0}", variable.name, if *by_value { "" } else { "&" })
-            })
-            .collect();
+        let begin = self.waits().next().map(|(entry, _)| format!(".{WAITS} = {entry}"));
+        let entry = self.has_pauses().then(|| format!(".{ENTRY} = 0"));
+        let captured = self.plan.captures.iter().map(|Capture { variable, by_value, .. }| {
+            format!(".{0} = {1}{0}", variable.name, if *by_value { "" } else { "&" })
+        });
+        let fields: Vec<String> = entry.into_iter().chain(begin).chain(captured).collect();
         let fields = if fields.is_empty() { "0".to_owned() } else { fields.join(", ") };
         let _ = write!(code, "{{\n{indent}    struct {name} {name} = {{ {fields} }};\n");
-        let _ = writeln!(code, "{indent}    lockwork_delegate_run({lock}, {name}_run, &{name});");
-        for capture in self.plan.captures.iter().filter(|capture| capture.by_value && !capture.is_const) {
-            let _ = writeln!(code, "{indent}    {0} = {name}.{0};", capture.variable.name);
-        }
+        code += &if self.has_pauses() { self.runs(&indent) } else { self.run(&format!("{indent}    ")) };
         for (number, exit) in self.plan.exits.iter().enumerate() {
             let tail = self.text[exit.tail.clone()].trim();
             if tail.is_empty() {
@@ -212,5 +259,66 @@ impl Writer<'_> {
             }
         }
         code + &indent + "}"
+    }
+
+    /// Runs the closure once.
+    fn run(&self, indent: &str) -> String {
+        let (name, lock) = (&self.name, &self.section.lock);
+        format!("{indent}lockwork_delegate_run({lock}, {name}_run, &{name});\n{}", self.copies_out(indent))
+    }
+
+    /// The variables that the closure has copies of, and may write.
+    fn copied(&self) -> impl Iterator<Item = &Capture> {
+        self.plan.captures.iter().filter(|capture| capture.by_value && !capture.is_const)
+    }
+
+    /// What the closure's copies are becomes what the variables are.
+    fn copies_out(&self, indent: &str) -> String {
+        let name = &self.name;
+        self.copied()
+            .map(|Capture { variable, .. }| format!("{indent}{0} = {name}.{0};\n", variable.name))
+            .collect()
+    }
+
+    /// Runs the closure until it leaves by an exit that is no pause.
+    fn runs(&self, indent: &str) -> String {
+        let (name, lock) = (&self.name, &self.section.lock);
+        let deep = format!("{indent}        ");
+        let mut code = format!("{indent}    for (;;) {{\n");
+        let mut is_first = true;
+        for (entry, condition) in self.waits() {
+            let other = if is_first { "" } else { "else " };
+            is_first = false;
+            let _ = writeln!(
+                code,
+                "{deep}{other}if ({name}.{WAITS} == {entry})\n{deep}    lockwork_delegate_cond_wait({lock}, {condition}, \
+                 {name}_run, &{name}, 0);"
+            );
+        }
+        if is_first {
+            let _ = writeln!(code, "{deep}lockwork_delegate_run({lock}, {name}_run, &{name});");
+        }
+        code += &self.copies_out(&deep);
+        for (number, pause) in self.plan.pauses.iter().enumerate() {
+            let entry = number + 1;
+            let (exit, meanwhile) = (self.exit_of(entry), &pause.meanwhile);
+            let _ = writeln!(code, "{deep}if ({name}.{EXIT} == {exit}) {{");
+            match meanwhile {
+                Meanwhile::Waits(_) => {
+                    let _ = writeln!(code, "{deep}    {name}.{WAITS} = {entry};");
+                }
+                Meanwhile::Runs(range) => {
+                    let text = self.text[range.clone()].trim();
+                    if !text.is_empty() {
+                        let _ = writeln!(code, "{deep}    {text}");
+                    }
+                    for Capture { variable, .. } in self.copied() {
+                        let _ = writeln!(code, "{deep}    {name}.{0} = {0};", variable.name);
+                    }
+                }
+            }
+            let _ = writeln!(code, "{deep}    continue;\n{deep}}}");
+        }
+        code + &format!("{deep}break;\n{indent}    }}\n")
     }
 }

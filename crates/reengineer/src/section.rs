@@ -10,8 +10,9 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::flow::{Effect, Flow, Id, id};
+use crate::rule::Rule;
 use crate::tree::{Function, Kind, Node, Shape, Unary, Variable, is_assignment};
-use crate::vocabulary::{Vocabulary, is_bound_to_its_caller, tells_the_thread};
+use crate::vocabulary::{Action, Vocabulary, is_bound_to_its_caller, tells_the_thread};
 
 /// A place where a lock is taken.
 #[derive(Clone, Debug)]
@@ -26,6 +27,19 @@ pub struct Section {
     pub(crate) plan: Result<Plan, Refusal>,
     /// What changes its meaning in another thread.
     pub warnings: Vec<String>,
+    /// The offset of the call that takes the lock, in bytes; of a macro, the expansion's.
+    pub(crate) call: usize,
+    /// It is where an earlier section takes its lock again, and part of that one.
+    pub(crate) continues: bool,
+    /// The function that takes the lock.
+    pub(crate) taken_by: String,
+}
+
+impl Section {
+    /// Whether a delegate is taken, and no mutex, as far as the function's name tells.
+    pub(crate) fn is_of_delegate(&self) -> bool {
+        !self.taken_by.starts_with("pthread_")
+    }
 }
 
 /// How to convert a section.
@@ -37,8 +51,30 @@ pub(crate) struct Plan {
     pub lock: Range<usize>,
     /// The releases, in the order of the text.
     pub exits: Vec<Exit>,
+    /// Where the section gives its lock up and goes on later, in the order of the text.
+    pub pauses: Vec<Pause>,
     /// The variables that the section shares with the function around it.
     pub captures: Vec<Capture>,
+    /// The offsets of all calls that take, release or wait with its lock, in bytes.
+    pub covered: BTreeSet<usize>,
+}
+
+/// A place where a section gives its lock up and goes on later: the closure returns, and is run again from there.
+#[derive(Clone, Debug)]
+pub(crate) struct Pause {
+    /// The text of the release, what is between, and the acquisition; or of the wait.
+    pub range: Range<usize>,
+    /// What happens meanwhile.
+    pub meanwhile: Meanwhile,
+}
+
+/// What happens while a section has given its lock up.
+#[derive(Clone, Debug)]
+pub(crate) enum Meanwhile {
+    /// This text runs at the call site.
+    Runs(Range<usize>),
+    /// The condition with this name is waited for.
+    Waits(String),
 }
 
 /// A release.
@@ -82,8 +118,10 @@ pub enum Refusal {
     EnteredElsewhere,
     /// Another lock is taken inside and kept, or one that was taken before is released inside.
     Interleaved,
-    /// It waits for a condition.
+    /// It waits for a condition in a way that a closure cannot.
     Waits,
+    /// The mutex itself cannot be a delegate.
+    StaysMutex(String),
     /// The lock's result is used, or the call is no statement of its own.
     InsideExpression,
     /// The statement that takes it is not in a block.
@@ -124,7 +162,10 @@ impl fmt::Display for Refusal {
             Self::Interleaved => {
                 f.write_str("another lock is taken inside and released outside, or the other way round")
             }
-            Self::Waits => f.write_str("waits for a condition"),
+            Self::Waits => f.write_str(
+                "waits for a condition for a time, with another lock held, or for one that it names anew",
+            ),
+            Self::StaysMutex(reason) => write!(f, "the mutex stays one: {reason}"),
             Self::InsideExpression => f.write_str("a lock call is part of an expression"),
             Self::NoBlock => f.write_str("the lock statement is not a statement of a block"),
             Self::TailReturns => {
@@ -155,9 +196,16 @@ impl fmt::Display for Refusal {
 
 /// The sections of a function whose file has the text `text`.
 #[must_use]
-pub(crate) fn sections(function: &Function, text: &str, vocabulary: &Vocabulary) -> Vec<Section> {
-    let flow = Flow::of(function, vocabulary);
-    let finder = Finder { function, text, vocabulary, parents: parents(&function.body), flow: &flow };
+pub(crate) fn sections(
+    function: &Function,
+    text: &str,
+    vocabulary: &Vocabulary,
+    without: Option<Rule>,
+) -> Vec<Section> {
+    let nothing = HashSet::new();
+    let flow = Flow::of(function, vocabulary, &nothing);
+    let parents = parents(&function.body);
+    let finder = Finder { function, text, vocabulary, parents: &parents, flow: &flow, breaks: &[], without };
     let mut found = Vec::new();
     for (site, step) in flow.steps.iter().enumerate() {
         let lock = match &step.effect {
@@ -169,14 +217,28 @@ pub(crate) fn sections(function: &Function, text: &str, vocabulary: &Vocabulary)
             continue;
         }
         let plan = if lock.is_empty() { Err(Refusal::InsideExpression) } else { finder.plan(site, &lock) };
-        let warnings = plan.as_ref().map(|plan| finder.warnings(plan)).unwrap_or_default();
-        found.push(Section {
-            function: function.name.clone(),
-            offset: step.node.range.start,
-            lock: if lock.is_empty() { "?".to_owned() } else { lock },
-            plan,
-            warnings,
-        });
+        let call = finder.lock_calls(step.node).next();
+        found.push((
+            step.node,
+            Section {
+                function: function.name.clone(),
+                offset: step.node.range.start,
+                lock: if lock.is_empty() { "?".to_owned() } else { lock },
+                plan,
+                warnings: Vec::new(),
+                call: call.map_or(step.node.range.start, |call| call.range.start),
+                taken_by: call.map_or(String::new(), |call| match &call.kind {
+                    Kind::Call(name) => name.clone(),
+                    _ => String::new(),
+                }),
+                continues: false,
+            },
+        ));
+    }
+    finder.resume(&mut found);
+    let mut found: Vec<Section> = found.into_iter().map(|(_, section)| section).collect();
+    for section in &mut found {
+        section.warnings = section.plan.as_ref().map(|plan| finder.warnings(plan)).unwrap_or_default();
     }
     found.sort_by_key(|section| section.offset);
     found
@@ -195,8 +257,24 @@ struct Finder<'a> {
     function: &'a Function,
     text: &'a str,
     vocabulary: &'a Vocabulary,
-    parents: HashMap<Id, (&'a Node, usize)>,
+    parents: &'a HashMap<Id, (&'a Node, usize)>,
     flow: &'a Flow<'a>,
+    /// Where sections pause, which take the lock again.
+    breaks: &'a [Break<'a>],
+    /// The rule that is switched off, to see that a test notices.
+    without: Option<Rule>,
+}
+
+/// A release and an acquisition of the same lock behind it, in one block.
+#[derive(Clone, Debug)]
+struct Break<'a> {
+    lock: String,
+    /// The expressions that release and acquire.
+    calls: [&'a Node; 2],
+    /// The statements that do so.
+    statements: [&'a Node; 2],
+    /// What is between.
+    between: Vec<&'a Node>,
 }
 
 /// A statement, the block that it is in, and its number there.
@@ -210,7 +288,6 @@ struct Spot<'a> {
 impl<'a> Finder<'a> {
     /// Whether a statement takes a lock somewhere inside an expression, other than by trying.
     fn takes(&self, node: &Node) -> bool {
-        use crate::vocabulary::Action;
         node.walk().any(|inner| matches!(self.vocabulary.of(inner), Some((Action::Lock | Action::Try, _))))
     }
 
@@ -257,6 +334,118 @@ impl<'a> Finder<'a> {
         if rest[blank..].starts_with(';') { end + blank + 1 } else { end }
     }
 
+    /// The calls of lock functions in a node.
+    fn lock_calls<'n>(&self, node: &'n Node) -> impl Iterator<Item = &'n Node> + use<'n> {
+        let calls: Vec<_> = node.walk().filter(|inner| self.vocabulary.of(inner).is_some()).collect();
+        calls.into_iter()
+    }
+
+    /// Gives sections that cannot be converted because they release their lock and take it again a plan with pauses.
+    fn resume(&self, found: &mut [(&'a Node, Section)]) {
+        let breaks: Vec<Break<'a>> = self
+            .breaks_of()
+            .into_iter()
+            .filter(|it| {
+                found.iter().any(|(node, section)| id(node) == id(it.calls[1]) && section.plan.is_err())
+            })
+            .collect();
+        if breaks.is_empty() {
+            return;
+        }
+        let paused: HashSet<Id> = breaks.iter().flat_map(|it| it.calls.map(id)).collect();
+        let flow = Flow::of(self.function, self.vocabulary, &paused);
+        let finder = Finder { flow: &flow, breaks: &breaks, ..*self };
+        let mut plans = Vec::new();
+        for (node, section) in found.iter().filter(|(_, section)| section.plan.is_err()) {
+            let is_site = |step: &usize| {
+                id(flow.steps[*step].node) == id(node) && matches!(flow.steps[*step].effect, Effect::Lock(_))
+            };
+            if let Some(site) = (0..flow.steps.len()).find(is_site)
+                && let Ok(plan) = finder.plan(site, &section.lock)
+            {
+                plans.push((section.offset, plan));
+            }
+        }
+        for (offset, plan) in plans {
+            for (_, section) in found.iter_mut().filter(|(_, section)| section.plan.is_err()) {
+                if plan.covered.contains(&section.call) {
+                    section.continues = section.offset != offset;
+                    section.plan = Ok(plan.clone());
+                }
+            }
+        }
+    }
+
+    /// Where a lock is released and, later in the same block, taken again.
+    fn breaks_of(&self) -> Vec<Break<'a>> {
+        let mut found = Vec::new();
+        let spots: Vec<(usize, Spot<'a>)> = (0..self.flow.steps.len())
+            .filter(|step| matches!(self.flow.steps[*step].effect, Effect::Lock(_) | Effect::Unlock(_)))
+            .filter_map(|step| Some((step, self.spot(self.flow.steps[step].node)?)))
+            .collect();
+        for (first, release) in &spots {
+            let Effect::Unlock(lock) = &self.flow.steps[*first].effect else { continue };
+            let again = spots
+                .iter()
+                .filter(|(step, acquire)| {
+                    self.flow.steps[*step].effect == Effect::Lock(lock.clone())
+                        && id(acquire.block) == id(release.block)
+                        && acquire.number > release.number
+                })
+                .min_by_key(|(_, acquire)| acquire.number);
+            let Some((step, acquire)) = again else { continue };
+            let between: Vec<&Node> =
+                release.block.children[release.number + 1..acquire.number].iter().collect();
+            if between.iter().all(|node| self.runs_elsewhere(node, lock)) {
+                found.push(Break {
+                    lock: lock.clone(),
+                    calls: [self.flow.steps[*first].node, self.flow.steps[*step].node],
+                    statements: [release.statement, acquire.statement],
+                    between,
+                });
+            }
+        }
+        found
+    }
+
+    /// Whether a statement may run at the call site in the middle of a section: nothing jumps into it or out of it, and it leaves
+    /// the lock alone.
+    fn runs_elsewhere(&self, node: &'a Node, lock: &str) -> bool {
+        let own: HashSet<Id> = node.walk().map(id).collect();
+        let binds = |jump: &Node| {
+            let mut at = jump;
+            while let Some((around, _)) = self.parent(at) {
+                if matches!(around.kind, Kind::While | Kind::Do | Kind::For { .. })
+                    || around.kind == Kind::Switch && jump.kind == Kind::Break
+                {
+                    return own.contains(&id(around));
+                }
+                at = around;
+            }
+            false
+        };
+        node.walk().all(|inner| match &inner.kind {
+            Kind::Return | Kind::Goto(_) | Kind::ComputedGoto | Kind::Label(_) => false,
+            // Its scope goes on behind the acquisition.
+            Kind::Declarations => id(inner) != id(node),
+            Kind::Break | Kind::Continue => binds(inner),
+            Kind::Case { .. } => {
+                let mut at = inner;
+                while let Some((around, _)) = self.parent(at) {
+                    if around.kind == Kind::Switch {
+                        break;
+                    }
+                    at = around;
+                }
+                self.parent(at).is_some_and(|(around, _)| own.contains(&id(around)))
+            }
+            Kind::Call(_) => {
+                self.vocabulary.of(inner).is_none_or(|(_, of)| of.expression().as_deref() != Some(lock))
+            }
+            _ => true,
+        })
+    }
+
     fn plan(&self, site: usize, lock: &str) -> Result<Plan, Refusal> {
         let flow = self.flow;
         if flow.exploded {
@@ -265,7 +454,7 @@ impl<'a> Finder<'a> {
         if self.function.body.from_macro {
             return Err(Refusal::FunctionInMacro);
         }
-        if flow.taken_again.contains(&site) {
+        if flow.taken_again.contains(&site) && self.applies(Rule::TakenAgain) {
             return Err(Refusal::TakenAgain);
         }
         let spot = self.spot(flow.steps[site].node).ok_or(Refusal::NoBlock)?;
@@ -282,36 +471,131 @@ impl<'a> Finder<'a> {
             std::iter::once(spot.statement).chain(siblings.get(1..=last).unwrap_or_default()).collect();
         let inside: HashSet<Id> = parts.iter().flat_map(|part| part.walk().map(id)).collect();
         let is_inside = |step: usize| inside.contains(&id(flow.steps[step].node));
-        if region.iter().any(|step| !is_inside(*step)) {
+        if region.iter().any(|step| !is_inside(*step)) && self.applies(Rule::Leaves) {
             return Err(Refusal::Leaves);
         }
         let exits = self.exits(site, lock, spot, &region, last)?;
         self.check_states(site, &region, &is_inside)?;
         self.check_edges(site, &exits, &is_inside)?;
-        let body: Vec<&Node> = parts[1..].to_vec();
-        let in_tail = |node: &Node| {
-            exits
-                .iter()
-                .any(|exit| exit.nodes.iter().any(|tail| tail.walk().any(|inner| id(inner) == id(node))))
-        };
         let slice =
             spot.statement.range.start..parts.last().map_or(spot.statement.range.end, |part| self.end(part));
         let statement = spot.statement.range.start..self.end(spot.statement);
-        if exits.iter().any(|exit| exit.range.start < statement.end) {
+        if exits.iter().any(|exit| exit.range.start < statement.end) && self.applies(Rule::OneMacro) {
             return Err(Refusal::OneMacro);
         }
+        let pauses = self.pauses(site, lock, &region)?;
+        let elsewhere: HashSet<Id> = exits
+            .iter()
+            .flat_map(|exit| &exit.nodes)
+            .chain(pauses.iter().flat_map(|pause| &pause.between))
+            .flat_map(|node| node.walk().map(id))
+            .collect();
         self.check_text(&slice)?;
+        for moved in exits.iter().map(|exit| &exit.tail).chain(pauses.iter().map(|pause| &pause.pause.range))
+        {
+            self.check_directives(moved)?;
+        }
+        let body: Vec<&Node> = parts[1..].to_vec();
         let held: Vec<&Node> =
-            body.iter().flat_map(|part| part.walk()).filter(|node| !in_tail(node)).collect();
+            body.iter().flat_map(|part| part.walk()).filter(|node| !elsewhere.contains(&id(node))).collect();
         self.check_calls(&held)?;
-        self.check_lock(flow.steps[site].node, &held)?;
-        let releases: HashSet<Id> = exits.iter().flat_map(|exit| exit.release.walk().map(id)).collect();
-        let captures = self.captures(&held, &releases, spot.block)?;
+        let meanwhile: Vec<&Node> =
+            pauses.iter().flat_map(|pause| &pause.between).flat_map(|node| node.walk()).collect();
+        let changing: Vec<&Node> = held.iter().chain(&meanwhile).copied().collect();
+        self.check_lock(flow.steps[site].node, &changing)?;
+        self.check_conditions(&pauses, &changing, &held)?;
+        let calls = exits
+            .iter()
+            .map(|exit| exit.release)
+            .chain(pauses.iter().flat_map(|pause| pause.calls.iter().copied()));
+        let releases: HashSet<Id> = calls.clone().flat_map(|node| node.walk().map(id)).collect();
+        let covered = calls
+            .chain([flow.steps[site].node])
+            .flat_map(|node| self.lock_calls(node))
+            .map(|call| call.range.start)
+            .collect();
+        let ranges: Vec<Range<usize>> = pauses.iter().map(|pause| pause.pause.range.clone()).collect();
+        let captures = self.captures(&held, &releases, spot.block, &ranges)?;
         let exits = exits
             .into_iter()
             .map(|exit| Exit { is_last: exit.is_last, range: exit.range, tail: exit.tail })
             .collect();
-        Ok(Plan { slice, lock: statement, exits, captures })
+        let pauses = pauses.into_iter().map(|pause| pause.pause).collect();
+        Ok(Plan { slice, lock: statement, exits, pauses, captures, covered })
+    }
+
+    /// Whether a rule is to be kept: all are, but one that a test switches off.
+    fn applies(&self, rule: Rule) -> bool {
+        self.without != Some(rule)
+    }
+
+    /// Where the section at `site` gives its lock up and goes on later.
+    fn pauses(&self, site: usize, lock: &str, region: &BTreeSet<usize>) -> Result<Vec<Paused<'a>>, Refusal> {
+        let flow = self.flow;
+        let mut found = Vec::new();
+        for step in region {
+            let node = flow.steps[*step].node;
+            if let Effect::Wait(of) = &flow.steps[*step].effect {
+                let is_alone = flow.before[*step].iter().all(|held| held.as_slice() == [site]);
+                if (of != lock || !is_alone) && self.applies(Rule::Waits) {
+                    return Err(Refusal::Waits);
+                }
+                let call = self.lock_calls(node).next().ok_or(Refusal::Waits)?;
+                if call.kind != Kind::Call("pthread_cond_wait".to_owned()) {
+                    return Err(Refusal::Waits);
+                }
+                let condition = call.children.get(1).ok_or(Refusal::Waits)?;
+                let name = condition.expression().ok_or(Refusal::Waits)?;
+                let statement = self.spot(node).map_or(node, |spot| spot.statement);
+                let range = statement.range.start..self.end(statement);
+                found.push(Paused {
+                    pause: Pause { range, meanwhile: Meanwhile::Waits(name) },
+                    condition: Some(condition),
+                    between: Vec::new(),
+                    calls: vec![statement],
+                });
+            }
+            let again = self.breaks.iter().find(|it| id(it.calls[0]) == id(node) && it.lock == lock);
+            if let Some(again) = again {
+                let [release, acquire] = again.statements;
+                let range = release.range.start..self.end(acquire);
+                let between = self.end(release)..acquire.range.start;
+                found.push(Paused {
+                    pause: Pause { range, meanwhile: Meanwhile::Runs(between) },
+                    condition: None,
+                    between: again.between.clone(),
+                    calls: vec![release, acquire],
+                });
+            }
+        }
+        for pause in &found {
+            let mut at = pause.calls[0];
+            while let Some((around, _)) = self.parent(at) {
+                if around.kind == Kind::StatementExpression {
+                    return Err(Refusal::Opaque);
+                }
+                at = around;
+            }
+        }
+        found.sort_by_key(|pause| pause.pause.range.start);
+        Ok(found)
+    }
+
+    /// A condition is named at the call site: its name must mean the same there.
+    fn check_conditions(
+        &self,
+        pauses: &[Paused<'a>],
+        changing: &[&Node],
+        held: &[&Node],
+    ) -> Result<(), Refusal> {
+        for node in pauses.iter().filter_map(|pause| pause.condition).flat_map(|condition| condition.walk()) {
+            let Kind::Local(variable) = &node.kind else { continue };
+            let is_inside = held.iter().any(|other| other.kind == Kind::Declaration(variable.clone()));
+            if is_inside || changing.iter().any(|other| writes(other, variable)) {
+                return Err(Refusal::Waits);
+            }
+        }
+        Ok(())
     }
 
     /// The releases of the section at `site`.
@@ -328,7 +612,6 @@ impl<'a> Finder<'a> {
         for step in region {
             match &flow.steps[*step].effect {
                 Effect::Unlock(of) if of == lock => {}
-                Effect::Wait(_) => return Err(Refusal::Waits),
                 Effect::Unclear => return Err(Refusal::InsideExpression),
                 _ => continue,
             }
@@ -349,7 +632,7 @@ impl<'a> Finder<'a> {
             };
             let start = exit.statement.range.start;
             if id(exit.block) == id(spot.block) {
-                if exit.number != spot.number + last {
+                if exit.number != spot.number + last && self.applies(Rule::Mixed) {
                     return Err(Refusal::Mixed);
                 }
                 let end = self.end(exit.statement);
@@ -386,9 +669,12 @@ impl<'a> Finder<'a> {
     ) -> Result<(), Refusal> {
         let flow = self.flow;
         for step in region {
-            if flow.before[*step].iter().any(|held| !held.contains(&site)) {
+            if flow.before[*step].iter().any(|held| !held.contains(&site)) && self.applies(Rule::Mixed) {
                 return Err(Refusal::Mixed);
             }
+        }
+        if !self.applies(Rule::Nested) {
+            return Ok(());
         }
         let around: BTreeSet<&Vec<usize>> = flow.before[site].iter().collect();
         for (number, step) in flow.steps.iter().enumerate() {
@@ -421,12 +707,15 @@ impl<'a> Finder<'a> {
         is_inside: &dyn Fn(usize) -> bool,
     ) -> Result<(), Refusal> {
         let flow = self.flow;
+        let (no_entries, no_returns) =
+            (self.applies(Rule::EnteredElsewhere), self.applies(Rule::TailReturns));
         for (number, step) in flow.steps.iter().enumerate() {
             let enters = |next: &usize| is_inside(*next) && *next != site;
             if number != site
                 && !is_inside(number)
                 && !flow.before[number].is_empty()
                 && step.next.iter().any(enters)
+                && no_entries
             {
                 return Err(Refusal::EnteredElsewhere);
             }
@@ -443,10 +732,11 @@ impl<'a> Finder<'a> {
                         && is_inside(*next)
                         && !tail.contains(&there)
                         && !release.contains(&there)
+                        && no_returns
                     {
                         return Err(Refusal::TailReturns);
                     }
-                    if !is_exit && !tail.contains(&here) && tail.contains(&there) {
+                    if !is_exit && !tail.contains(&here) && tail.contains(&there) && no_entries {
                         return Err(Refusal::EnteredElsewhere);
                     }
                 }
@@ -454,6 +744,7 @@ impl<'a> Finder<'a> {
             for node in exit.nodes.iter().flat_map(|node| node.walk()) {
                 if matches!(node.kind, Kind::Break | Kind::Continue)
                     && self.binds_inside(node, exit, is_inside)
+                    && no_returns
                 {
                     return Err(Refusal::TailReturns);
                 }
@@ -484,11 +775,20 @@ impl<'a> Finder<'a> {
 
     /// What the preprocessor makes of the text.
     fn check_text(&self, slice: &Range<usize>) -> Result<(), Refusal> {
-        let directive =
-            |line: &str| line.trim_start().strip_prefix('#').map(|rest| rest.trim_start().to_owned());
+        self.check_directives(slice)?;
+        let before = &self.text[self.function.range.start..slice.start];
+        let defines = directives(before).any(|word| word.starts_with("define") || word.starts_with("undef"));
+        if defines && self.applies(Rule::Defined) { Err(Refusal::Preprocessor) } else { Ok(()) }
+    }
+
+    /// A text that is moved must have its `#if`s and `#define`s whole.
+    fn check_directives(&self, range: &Range<usize>) -> Result<(), Refusal> {
+        if !self.applies(Rule::Directives) {
+            return Ok(());
+        }
         let mut depth = 0_usize;
         let mut defined = BTreeSet::new();
-        for word in self.text[slice.clone()].lines().filter_map(directive) {
+        for word in directives(&self.text[range.clone()]) {
             let name = || {
                 word.split(|next: char| next.is_whitespace() || next == '(')
                     .nth(1)
@@ -507,18 +807,14 @@ impl<'a> Finder<'a> {
                 return Err(Refusal::Preprocessor);
             }
         }
-        let before = &self.text[self.function.range.start..slice.start];
-        let defines = before
-            .lines()
-            .filter_map(directive)
-            .any(|word| word.starts_with("define") || word.starts_with("undef"));
-        if depth > 0 || defines || !defined.is_empty() { Err(Refusal::Preprocessor) } else { Ok(()) }
+        if depth > 0 || !defined.is_empty() { Err(Refusal::Preprocessor) } else { Ok(()) }
     }
 
     fn check_calls(&self, held: &[&Node]) -> Result<(), Refusal> {
         for node in held {
             match &node.kind {
-                Kind::Call(name) if is_bound_to_its_caller(name) => {
+                _ if !self.applies(Rule::Opaque) && !matches!(node.kind, Kind::Call(_)) => {}
+                Kind::Call(name) if is_bound_to_its_caller(name) && self.applies(Rule::BoundToCaller) => {
                     return Err(Refusal::BoundToCaller(name.clone()));
                 }
                 Kind::Assembly | Kind::ComputedGoto => return Err(Refusal::Opaque),
@@ -541,6 +837,7 @@ impl<'a> Finder<'a> {
         for node in statement.walk() {
             if let Kind::Local(variable) = &node.kind
                 && held.iter().any(|other| writes(other, variable))
+                && self.applies(Rule::LockChanges)
             {
                 return Err(Refusal::LockChanges(variable.name.clone()));
             }
@@ -554,6 +851,7 @@ impl<'a> Finder<'a> {
         held: &[&'a Node],
         releases: &HashSet<Id>,
         block: &'a Node,
+        pauses: &[Range<usize>],
     ) -> Result<Vec<Capture>, Refusal> {
         let declared: BTreeMap<Variable, &Node> = held
             .iter()
@@ -562,6 +860,12 @@ impl<'a> Finder<'a> {
                 _ => None,
             })
             .collect();
+        let sized = |variable: &&Variable| {
+            self.function.locals.get(variable).is_some_and(|local| local.shape == Shape::VariableArray)
+        };
+        if let Some(variable) = declared.keys().find(sized).filter(|_| !pauses.is_empty()) {
+            return Err(Refusal::VariableArray(variable.name.clone()));
+        }
         let held_ids: HashSet<Id> = held.iter().map(|node| id(node)).collect();
         let used_outside: BTreeSet<&Variable> = self
             .function
@@ -573,6 +877,12 @@ impl<'a> Finder<'a> {
                 _ => None,
             })
             .collect();
+        let survives: BTreeSet<&Variable> = declared
+            .iter()
+            .filter(|(_, node)| self.spans(node, pauses))
+            .map(|(variable, _)| variable)
+            .collect();
+        let is_inner = |variable: &Variable| !used_outside.contains(variable) && !survives.contains(variable);
         let mut found: BTreeMap<Variable, Capture> = BTreeMap::new();
         for node in held {
             let Kind::Local(variable) = &node.kind else { continue };
@@ -580,7 +890,7 @@ impl<'a> Finder<'a> {
                 continue;
             }
             let hoisted = match declared.get(variable) {
-                Some(_) if !used_outside.contains(variable) => continue,
+                Some(_) if is_inner(variable) => continue,
                 Some(declaration) => Some(self.hoisted(variable, declaration, block)?),
                 None => None,
             };
@@ -598,7 +908,7 @@ impl<'a> Finder<'a> {
         }
         // Declared inside, used outside only.
         for (variable, declaration) in &declared {
-            if used_outside.contains(variable) && !found.contains_key(variable) {
+            if !is_inner(variable) && !found.contains_key(variable) {
                 let hoisted = Some(self.hoisted(variable, declaration, block)?);
                 found.insert(variable.clone(), self.capture(variable, hoisted)?);
             }
@@ -625,6 +935,28 @@ impl<'a> Finder<'a> {
         Ok(found.into_values().map(settled).collect())
     }
 
+    /// Whether a variable's block has a pause, so that its value must outlive one run of the closure.
+    fn spans(&self, declaration: &Node, pauses: &[Range<usize>]) -> bool {
+        let Kind::Declaration(variable) = &declaration.kind else { return false };
+        let is_static = self.function.locals.get(variable).is_some_and(|local| local.is_static);
+        let around = self.parent(declaration).and_then(|(statement, _)| self.parent(statement));
+        let has_pause = |around: &Node| {
+            pauses.iter().any(|it| around.range.start <= it.start && it.end <= around.range.end)
+        };
+        !is_static && self.applies(Rule::Survives) && around.is_none_or(|(around, _)| has_pause(around))
+    }
+
+    /// Whether the function has nothing else of a variable's name.
+    fn is_only(&self, variable: &Variable) -> bool {
+        let is_other = |node: &Node| match &node.kind {
+            Kind::Name(name) => *name == variable.name,
+            Kind::Local(other) | Kind::Declaration(other) => other.name == variable.name && other != variable,
+            _ => false,
+        };
+        self.function.locals.keys().all(|other| other == variable || other.name != variable.name)
+            && !self.function.body.walk().any(is_other)
+    }
+
     fn capture(
         &self,
         variable: &Variable,
@@ -633,9 +965,11 @@ impl<'a> Finder<'a> {
         let name = || variable.name.clone();
         let local = self.function.locals.get(variable).ok_or_else(|| Refusal::UnnamedType(name()))?;
         match local.shape {
-            Shape::Unnamed => return Err(Refusal::UnnamedType(name())),
-            Shape::VariableArray => return Err(Refusal::VariableArray(name())),
-            Shape::Value | Shape::Array => {}
+            Shape::Unnamed if self.applies(Rule::NamedTypes) => return Err(Refusal::UnnamedType(name())),
+            Shape::VariableArray if self.applies(Rule::VariableArrays) => {
+                return Err(Refusal::VariableArray(name()));
+            }
+            _ => {}
         }
         Ok(Capture {
             variable: variable.clone(),
@@ -655,7 +989,7 @@ impl<'a> Finder<'a> {
                 && node.children.first().is_some_and(|of| is_part(of, variable))
         });
         let is_array = self.function.locals.get(variable).is_none_or(|local| local.shape == Shape::Array);
-        if has_address || is_array || capture.hoisted.is_some() {
+        if (has_address || is_array || capture.hoisted.is_some()) && self.applies(Rule::Copied) {
             return Err(Refusal::MacroNames(variable.name.clone()));
         }
         Ok(())
@@ -675,11 +1009,11 @@ impl<'a> Finder<'a> {
         let is_plain = statement.kind == Kind::Declarations
             && statement.children.len() == 1
             && !declaration.from_macro
-            && id(around) == id(block)
+            && (id(around) == id(block) || self.is_only(variable))
             && local.shape == Shape::Value
             && !local.is_const
             && !local.is_static;
-        if !is_plain {
+        if !is_plain && self.applies(Rule::Hoisted) {
             return Err(refused());
         }
         let range = statement.range.start..self.end(statement);
@@ -706,6 +1040,16 @@ impl<'a> Finder<'a> {
     }
 }
 
+/// A pause while it is looked at.
+struct Paused<'a> {
+    pause: Pause,
+    condition: Option<&'a Node>,
+    /// The statements between the release and the acquisition.
+    between: Vec<&'a Node>,
+    /// The statements that release, acquire or wait.
+    calls: Vec<&'a Node>,
+}
+
 /// A release while it is looked at.
 struct Release<'a> {
     release: &'a Node,
@@ -714,6 +1058,11 @@ struct Release<'a> {
     range: Range<usize>,
     tail: Range<usize>,
     is_last: bool,
+}
+
+/// The preprocessor's lines in a text, without `#`.
+fn directives(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter_map(|line| Some(line.trim_start().strip_prefix('#')?.trim_start().to_owned()))
 }
 
 /// Whether an expression is a variable, or a part of its memory.

@@ -29,7 +29,11 @@ struct Word {
 
 /// All the functions that do something to locks.
 #[derive(Clone, Debug)]
-pub struct Vocabulary(Vec<Word>);
+pub struct Vocabulary {
+    words: Vec<Word>,
+    /// How many of them are POSIX's and Lockwork's; the rest are the program's wrappers.
+    own: usize,
+}
 
 impl Default for Vocabulary {
     /// POSIX's.
@@ -43,9 +47,15 @@ impl Default for Vocabulary {
             ("pthread_cond_wait", Action::Wait, 1),
             ("pthread_cond_timedwait", Action::Wait, 1),
             ("pthread_cond_clockwait", Action::Wait, 1),
+            // What sections of delegates are before they become closures.
+            ("lockwork_delegate_acquire", Action::Lock, 0),
+            ("lockwork_delegate_release", Action::Unlock, 0),
+            ("lockwork_any_lock", Action::Lock, 0),
+            ("lockwork_any_unlock", Action::Unlock, 0),
         ];
+        let own = words.len();
         let word = |(name, action, argument): (&str, _, _)| Word { name: name.to_owned(), action, argument };
-        Self(words.into_iter().map(word).collect())
+        Self { words: words.into_iter().map(word).collect(), own }
     }
 }
 
@@ -68,16 +78,22 @@ impl Vocabulary {
                 _ => return Err(wrong("not understood")),
             };
             let argument = argument.parse().map_err(|_| wrong("the argument is no number"))?;
-            self.0.push(Word { name: (*name).to_owned(), action, argument });
+            self.words.push(Word { name: (*name).to_owned(), action, argument });
         }
         Ok(())
+    }
+
+    /// What one of the program's own functions does to a lock, and by which argument.
+    pub(crate) fn wrapper(&self, name: &str) -> Option<(Action, usize)> {
+        let word = self.words.iter().skip(self.own).find(|word| word.name == name)?;
+        Some((word.action, word.argument))
     }
 
     /// What an expression does to a lock if it is a call of one of these functions, and the lock.
     #[must_use]
     pub(crate) fn of<'a>(&self, node: &'a Node) -> Option<(Action, &'a Node)> {
         let Kind::Call(name) = &node.kind else { return None };
-        let word = self.0.iter().find(|word| word.name == *name)?;
+        let word = self.words.iter().find(|word| word.name == *name)?;
         Some((word.action, node.children.get(word.argument + 1)?))
     }
 }

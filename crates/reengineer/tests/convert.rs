@@ -4,7 +4,7 @@ mod program;
 
 use std::collections::BTreeMap;
 
-use lockwork_reengineer::{Choice, Finding, Refusal};
+use lockwork_reengineer::{Choice, Project, Refusal};
 use program::Program;
 
 /// Everything, and what stays locks holds the delegate.
@@ -66,22 +66,69 @@ fn each_refusal_has_its_reason() {
     }
 }
 
-/// A mutex cannot be a delegate for one file and a mutex for another, so a program is converted whole or not at all.
-#[test]
-fn a_program_that_waits_for_conditions_is_left_alone() {
-    let program = Program::new(include_str!("programs/conditions.c"));
-    let Some(project) = program.project(all()) else { return };
-    assert_eq!(project.findings.iter().filter_map(Finding::refusal).collect::<Vec<_>>(), [&Refusal::Waits]);
-    let error = project.converted(&mut |_, _, _| {}).expect_err("it has no counterpart");
-    assert!(error.to_string().contains("program.c:10: pthread_cond_wait"), "{error}");
+/// Mutexes that become delegates and mutexes that stay, each for its own reasons.
+const LOCKS: &str = include_str!("programs/locks.c");
+
+/// `NAME stays: REASON` in a program's comments.
+fn said_to_stay(text: &str) -> BTreeMap<&str, &str> {
+    text.lines()
+        .filter_map(|line| {
+            let (name, reason) = line.split_once(" stays: ")?;
+            Some((name.rsplit([' ', '*']).next()?, reason.trim_end_matches(" */")))
+        })
+        .collect()
+}
+
+/// Of each mutex what a section calls it, and why it stays one.
+fn verdicts(project: &Project) -> BTreeMap<String, Option<String>> {
+    let all = project.mutexes();
+    all.iter().flat_map(|mutex| mutex.names.iter().map(|name| (name.clone(), mutex.kept.clone()))).collect()
 }
 
 #[test]
-fn sections_that_stay_locks_must_be_allowed_to_hold() {
+fn each_mutex_is_converted_or_stays_by_itself() {
+    let program = Program::new(LOCKS);
+    // No section of a converted one is left: all delegates can run it.
+    let Some(project) = program.project(Choice::default()) else { return };
+    let verdicts = verdicts(&project);
+    let stay = said_to_stay(LOCKS);
+    assert_eq!(stay.len(), 7, "{stay:?}");
+    for name in ["(&plain)", "(&ordinary)", "stripe", "(&box->lock)", "lock", "(&queue.lock)", "(&gate)"] {
+        assert_eq!(verdicts[name], None, "{name}");
+    }
+    for (name, verdict) in &verdicts {
+        let expected =
+            stay.get(name.as_str()).or(if name == "(&first)" { stay.get("(&second)") } else { None });
+        match (verdict, expected) {
+            (Some(reason), Some(expected)) => assert!(reason.starts_with(expected), "{name}: {reason}"),
+            (verdict, expected) => assert_eq!(verdict.as_deref(), expected.copied(), "{name}"),
+        }
+    }
+    let before = program.run();
+    assert!(before.status.success(), "{before:?}");
+    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+    let after = program.run();
+    let text = std::fs::read_to_string(program.file()).expect("written");
+    assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
+    assert!(after.status.success(), "{after:?}\n{text}");
+    for gone in ["pthread_cond_wait(&queue", "lockwork_delegate_acquire", "pthread_cond_wait(&opened"] {
+        assert!(!text.contains(gone), "{gone} in\n{text}");
+    }
+    let again = program.project(Choice::default()).expect("there is libclang");
+    assert!(
+        again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
+        "a second run changes nothing"
+    );
+}
+
+#[test]
+fn a_mutex_with_sections_that_stay_locks_is_a_delegate_only_if_that_may_be_held() {
     let program = Program::new(SECTIONS);
     let Some(project) = program.project(Choice::default()) else { return };
-    let error = project.converted(&mut |_, _, _| {}).expect_err("some stay locks");
-    assert!(error.to_string().contains("--hold"), "{error}");
+    let reason = verdicts(&project)["(&lock)"].clone().expect("it stays");
+    assert!(reason.contains("--hold"), "{reason}");
+    let Some(project) = program.project(all()) else { return };
+    assert_eq!(verdicts(&project)["(&lock)"], None);
 }
 
 #[test]

@@ -23,7 +23,7 @@ impl Program {
         let database = serde_json::json!([{
             "directory": program.path(),
             "file": "program.c",
-            "arguments": ["cc", "-std=gnu11", "-I", STUB, "-c", "-o", "program.o", "program.c"],
+            "arguments": ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-I", STUB, "-c", "-o", "program.o", "program.c"],
         }]);
         std::fs::write(program.path().join("compile_commands.json"), database.to_string()).expect("written");
         program
@@ -63,7 +63,18 @@ impl Program {
     pub(crate) fn run(&self) -> Output {
         let binary = self.path().join("program");
         let compiled = Command::new("gcc")
-            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", STUB, "-o"])
+            .args([
+                "-std=gnu11",
+                "-O1",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-D_GNU_SOURCE",
+                "-pthread",
+                "-I",
+                STUB,
+                "-o",
+            ])
             .arg(&binary)
             .arg(self.file())
             .output()

@@ -1,10 +1,17 @@
-/* A delegate that runs each section at once, and checks that it is neither held twice nor released unheld. */
-#pragma once
-#include <stdlib.h>
+/* A delegate that runs each section at once, and checks that it is neither held twice by a thread nor released unheld. */
+#ifndef LOCKWORK_H
+#define LOCKWORK_H
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-typedef struct { int held; } lockwork_delegate_t;
-#define LOCKWORK_DELEGATE_INITIALIZER { 0 }
+typedef struct { pthread_mutex_t lock; long size_differs[3]; } lockwork_delegate_t;
+typedef struct { pthread_cond_t signal; long size_differs[3]; } lockwork_delegate_cond_t;
+#define LOCKWORK_DELEGATE_INITIALIZER { PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP, { 0 } }
+#define LOCKWORK_DELEGATE_COND_INITIALIZER { PTHREAD_COND_INITIALIZER, { 0 } }
+#define lockwork_any_lock(it) _Generic((it), lockwork_delegate_t *: lockwork_delegate_acquire, default: pthread_mutex_lock)(it)
+#define lockwork_any_unlock(it) \
+    _Generic((it), lockwork_delegate_t *: lockwork_delegate_release, default: pthread_mutex_unlock)(it)
 
 static inline void lockwork_check(int holds)
 {
@@ -14,30 +21,30 @@ static inline void lockwork_check(int holds)
     }
 }
 
-static inline int lockwork_delegate_init(lockwork_delegate_t *delegate, const void *spec)
+static inline int lockwork_delegate_init(lockwork_delegate_t *delegate, const char *spec)
 {
-    (void)spec;
-    delegate->held = 0;
-    return 0;
+    pthread_mutexattr_t checks;
+    lockwork_check(!spec);
+    pthread_mutexattr_init(&checks);
+    pthread_mutexattr_settype(&checks, PTHREAD_MUTEX_ERRORCHECK);
+    return pthread_mutex_init(&delegate->lock, &checks);
 }
 
 static inline int lockwork_delegate_destroy(lockwork_delegate_t *delegate)
 {
-    lockwork_check(!delegate->held);
+    lockwork_check(pthread_mutex_destroy(&delegate->lock) == 0);
     return 0;
 }
 
 static inline int lockwork_delegate_acquire(lockwork_delegate_t *delegate)
 {
-    lockwork_check(!delegate->held);
-    delegate->held = 1;
+    lockwork_check(pthread_mutex_lock(&delegate->lock) == 0);
     return 0;
 }
 
 static inline int lockwork_delegate_release(lockwork_delegate_t *delegate)
 {
-    lockwork_check(delegate->held);
-    delegate->held = 0;
+    lockwork_check(pthread_mutex_unlock(&delegate->lock) == 0);
     return 0;
 }
 
@@ -48,3 +55,38 @@ static inline void *lockwork_delegate_run(lockwork_delegate_t *delegate, void *(
     lockwork_delegate_release(delegate);
     return result;
 }
+
+static inline int lockwork_delegate_cond_wait(lockwork_delegate_t *delegate, lockwork_delegate_cond_t *condition,
+                                              void *(*section)(void *), void *argument, void **result)
+{
+    void *value;
+    lockwork_delegate_acquire(delegate);
+    while (!(value = section(argument)))
+        pthread_cond_wait(&condition->signal, &delegate->lock);
+    lockwork_delegate_release(delegate);
+    if (result)
+        *result = value;
+    return 0;
+}
+
+static inline int lockwork_delegate_cond_init(lockwork_delegate_cond_t *condition)
+{
+    return pthread_cond_init(&condition->signal, 0);
+}
+
+static inline int lockwork_delegate_cond_signal(lockwork_delegate_cond_t *condition)
+{
+    return pthread_cond_signal(&condition->signal);
+}
+
+static inline int lockwork_delegate_cond_broadcast(lockwork_delegate_cond_t *condition)
+{
+    return pthread_cond_broadcast(&condition->signal);
+}
+
+static inline int lockwork_delegate_cond_destroy(lockwork_delegate_cond_t *condition)
+{
+    return pthread_cond_destroy(&condition->signal);
+}
+
+#endif

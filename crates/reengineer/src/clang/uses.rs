@@ -1,0 +1,806 @@
+//! What a file does with mutexes and conditions: the facts by which [`crate::locks`] joins them into classes.
+
+use std::path::{Path, PathBuf};
+
+#[allow(clippy::wildcard_imports, reason = "its names all begin with clang_ or CX")]
+use clang_sys::*;
+
+use super::{Locate, children, kind, owned, spelling};
+use crate::locks::{Call, Fact, Origin, Place, Thing, Use};
+use crate::vocabulary::{Action, Vocabulary};
+
+/// The types whose things are followed.
+const TYPES: [&str; 2] = ["pthread_mutex_t", "pthread_cond_t"];
+const INITIALISERS: [&str; 2] = ["PTHREAD_MUTEX_INITIALIZER", "PTHREAD_COND_INITIALIZER"];
+
+/// POSIX's functions: what each does.
+fn posix(name: &str) -> Option<Use> {
+    Some(match name {
+        "pthread_mutex_init" | "pthread_cond_init" => Use::Init,
+        "pthread_mutex_destroy" | "pthread_cond_destroy" => Use::Destroy,
+        "pthread_mutex_lock" => Use::Lock,
+        "pthread_mutex_unlock" => Use::Unlock,
+        "pthread_cond_wait" => Use::Wait,
+        "pthread_cond_signal" => Use::Signal,
+        "pthread_cond_broadcast" => Use::Broadcast,
+        _ if name.starts_with("pthread_mutex_") || name.starts_with("pthread_cond_") => Use::Foreign,
+        _ => return None,
+    })
+}
+
+fn is_timed(name: &str) -> bool {
+    matches!(name, "pthread_cond_timedwait" | "pthread_cond_clockwait")
+}
+
+/// Functions that give memory.
+const ALLOCATORS: [&str; 6] = ["malloc", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign"];
+
+/// The facts of a file. `text` has the file's own text and those of the program's headers.
+pub(super) fn facts(
+    root: CXCursor,
+    directory: &Path,
+    vocabulary: &Vocabulary,
+    text: &mut dyn FnMut(&Path) -> Option<String>,
+) -> Vec<Fact> {
+    let mut walker = Walker { directory, vocabulary, text, facts: Vec::new(), function: None };
+    for cursor in children(root) {
+        // SAFETY: a cursor of a living unit, as all in this file.
+        let location = unsafe { clang_getCursorLocation(cursor) };
+        // SAFETY: a location of a living unit.
+        if unsafe { clang_Location_isInSystemHeader(location) } == 0 {
+            walker.visit(cursor, true);
+        }
+    }
+    walker.facts
+}
+
+fn type_of(cursor: CXCursor) -> CXType {
+    // SAFETY: see `facts`.
+    unsafe { clang_getCursorType(cursor) }
+}
+
+/// Which of [`TYPES`] a type is, points to or is an array of.
+fn sort(of: CXType) -> Option<usize> {
+    // SAFETY: a type of a living unit, as below.
+    let mut at = unsafe { clang_getCanonicalType(of) };
+    loop {
+        at = match at.kind {
+            // SAFETY: as above.
+            CXType_Pointer => unsafe { clang_getPointeeType(at) },
+            CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray => {
+                // SAFETY: as above.
+                unsafe { clang_getArrayElementType(at) }
+            }
+            _ => break,
+        };
+    }
+    if at.kind != CXType_Record {
+        return None;
+    }
+    // SAFETY: as above.
+    let declared = spelling(unsafe { clang_getTypeDeclaration(at) });
+    // SAFETY: as above.
+    let spelt = owned(unsafe { clang_getTypeSpelling(at) });
+    TYPES.iter().position(|name| declared == *name || spelt.trim_start_matches("const ") == *name)
+}
+
+/// Whether a type is one of [`TYPES`] itself.
+fn is_object(of: CXType) -> bool {
+    // SAFETY: a type of a living unit.
+    let canonical = unsafe { clang_getCanonicalType(of) };
+    canonical.kind == CXType_Record && sort(of).is_some()
+}
+
+fn is_expression(cursor: CXCursor) -> bool {
+    // SAFETY: it takes a number.
+    unsafe { clang_isExpression(kind(cursor)) != 0 }
+}
+
+fn referenced(cursor: CXCursor) -> CXCursor {
+    // SAFETY: see `facts`.
+    unsafe { clang_getCursorReferenced(cursor) }
+}
+
+fn name_of(cursor: CXCursor) -> String {
+    // SAFETY: see `facts`.
+    owned(unsafe { clang_getCursorUSR(cursor) })
+}
+
+fn arguments(cursor: CXCursor) -> Vec<CXCursor> {
+    // SAFETY: see `facts`.
+    let count = unsafe { clang_Cursor_getNumArguments(cursor) };
+    // SAFETY: fewer than there are.
+    (0..u32::try_from(count).unwrap_or(0)).map(|at| unsafe { clang_Cursor_getArgument(cursor, at) }).collect()
+}
+
+/// What is inside of parentheses and of conversions that are not spelt.
+fn bare(mut cursor: CXCursor) -> CXCursor {
+    while matches!(kind(cursor), CXCursor_ParenExpr | CXCursor_UnexposedExpr) {
+        match children(cursor).as_slice() {
+            [inner] => cursor = *inner,
+            _ => break,
+        }
+    }
+    cursor
+}
+
+struct Walker<'a> {
+    directory: &'a Path,
+    vocabulary: &'a Vocabulary,
+    text: &'a mut dyn FnMut(&Path) -> Option<String>,
+    facts: Vec<Fact>,
+    /// The function around.
+    function: Option<CXCursor>,
+}
+
+impl Walker<'_> {
+    fn located(&self, location: CXSourceLocation, locate: Locate) -> Option<Place> {
+        let (file, offset) = super::offset(location, locate);
+        if file.is_null() {
+            return None;
+        }
+        // SAFETY: a file of a living unit.
+        let name = PathBuf::from(owned(unsafe { clang_getFileName(file) }));
+        let path = self.directory.join(name);
+        Some(Place { file: path.canonicalize().unwrap_or(path), offset })
+    }
+
+    fn start(cursor: CXCursor) -> CXSourceLocation {
+        // SAFETY: see `facts`.
+        let extent = unsafe { clang_getCursorExtent(cursor) };
+        // SAFETY: an extent of a living unit.
+        unsafe { clang_getRangeStart(extent) }
+    }
+
+    /// Where a cursor begins in the text: of a macro, its expansion.
+    fn place(&self, cursor: CXCursor) -> Place {
+        let nowhere = || Place { file: PathBuf::new(), offset: 0 };
+        self.located(Self::start(cursor), clang_getFileLocation as Locate).unwrap_or_else(nowhere)
+    }
+
+    /// Where `name` is spelt that a cursor begins with: in the text, or in the body of a macro.
+    fn token(&mut self, cursor: CXCursor, name: &str) -> Option<Place> {
+        let start = Self::start(cursor);
+        [clang_getSpellingLocation as Locate, clang_getFileLocation as Locate].into_iter().find_map(
+            |locate| {
+                let place = self.located(start, locate)?;
+                let text = (self.text)(&place.file)?;
+                let rest = text.get(place.offset..)?.strip_prefix(name)?;
+                let ends = !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_');
+                ends.then_some(place)
+            },
+        )
+    }
+
+    fn escapes(&mut self, cursor: CXCursor, how: &'static str) {
+        let origin = self.origin(cursor);
+        let at = self.place(cursor);
+        self.facts.push(Fact::Escapes { origin, at, how });
+    }
+
+    fn same(&mut self, thing: &str, cursor: CXCursor) {
+        if is_object(type_of(cursor)) && kind(bare(cursor)) != CXCursor_InitListExpr {
+            self.escapes(cursor, "it is copied");
+            let at = self.place(cursor);
+            self.facts.push(Fact::Escapes { origin: Origin::Of(thing.to_owned()), at, how: "it is copied" });
+        }
+        let origin = self.origin(cursor);
+        if origin == Origin::Fresh {
+            self.sizes(thing, cursor);
+        }
+        self.facts.push(Fact::Same(thing.to_owned(), origin));
+    }
+
+    /// A type whose size is asked for where memory is allocated is that of the thing that the memory is for.
+    fn sizes(&mut self, thing: &str, cursor: CXCursor) {
+        for child in children(cursor) {
+            if kind(child) == CXCursor_TypeRef {
+                self.type_name(thing, child);
+            }
+            self.sizes(thing, child);
+        }
+    }
+
+    /// The thing that a declaration is.
+    fn thing(&self, cursor: CXCursor) -> Thing {
+        // SAFETY: see `facts`.
+        let parent = unsafe { clang_getCursorSemanticParent(cursor) };
+        if kind(cursor) == CXCursor_ParmDecl && kind(parent) == CXCursor_FunctionDecl {
+            // SAFETY: both are cursors of a living unit.
+            let is_it = |other: &CXCursor| unsafe { clang_equalCursors(*other, cursor) } != 0;
+            if let Some(number) = arguments(parent).iter().position(is_it) {
+                return format!("{}#{number}", name_of(parent));
+            }
+        }
+        // SAFETY: see `facts`.
+        let is_local = unsafe { clang_getCursorLinkage(cursor) } == CXLinkage_NoLinkage;
+        let name = name_of(cursor);
+        if is_local && kind(cursor) != CXCursor_FieldDecl && kind(cursor) != CXCursor_TypedefDecl
+            || name.is_empty()
+        {
+            // SAFETY: see `facts`.
+            let location = unsafe { clang_getCursorLocation(cursor) };
+            let place = self.located(location, clang_getFileLocation as Locate);
+            return place.map_or(name, |place| format!("local {}:{}", place.file.display(), place.offset));
+        }
+        name
+    }
+
+    fn is_of_system(cursor: CXCursor) -> bool {
+        // SAFETY: see `facts`.
+        let location = unsafe { clang_getCursorLocation(cursor) };
+        // SAFETY: a location of a living unit.
+        unsafe { clang_Location_isInSystemHeader(location) != 0 }
+    }
+
+    /// What an expression of a mutex's type has.
+    fn origin(&mut self, cursor: CXCursor) -> Origin {
+        let below = children(cursor);
+        match kind(cursor) {
+            CXCursor_DeclRefExpr | CXCursor_MemberRefExpr => {
+                let of = referenced(cursor);
+                let is_known = matches!(kind(of), CXCursor_VarDecl | CXCursor_FieldDecl | CXCursor_ParmDecl);
+                if !is_known || Self::is_of_system(of) || sort(type_of(of)).is_none() {
+                    return Origin::Unknown;
+                }
+                Origin::Of(self.thing(of))
+            }
+            CXCursor_CallExpr => {
+                let function = referenced(cursor);
+                if kind(function) != CXCursor_FunctionDecl || Self::is_of_system(function) {
+                    return Origin::Unknown;
+                }
+                Origin::Of(format!("{}#r", name_of(function)))
+            }
+            CXCursor_ParenExpr | CXCursor_UnexposedExpr => match below.as_slice() {
+                [inner] if sort(type_of(*inner)).is_some() => self.origin(*inner),
+                [inner] => Self::fresh(*inner),
+                _ => Origin::Unknown,
+            },
+            CXCursor_CStyleCastExpr => match below.last() {
+                Some(inner) if sort(type_of(*inner)).is_some() => self.origin(*inner),
+                Some(inner) => Self::fresh(*inner),
+                None => Origin::Unknown,
+            },
+            CXCursor_UnaryOperator | CXCursor_ArraySubscriptExpr | CXCursor_BinaryOperator => {
+                let ours: Vec<_> =
+                    below.into_iter().filter(|child| sort(type_of(*child)).is_some()).collect();
+                match ours.as_slice() {
+                    [one] => self.origin(*one),
+                    // An assignment has what is assigned to; the flow of what is assigned is a fact of its own.
+                    [first, _] if Self::is_assignment(cursor) => self.origin(*first),
+                    _ => Origin::Unknown,
+                }
+            }
+            CXCursor_ConditionalOperator => match below.as_slice() {
+                [_, one, other] => match (self.origin(*one), self.origin(*other)) {
+                    (Origin::Of(one), other) => {
+                        self.facts.push(Fact::Same(one.clone(), other));
+                        Origin::Of(one)
+                    }
+                    (Origin::Fresh, other) => other,
+                    (Origin::Unknown, other) => {
+                        if let Origin::Of(other) = other {
+                            self.facts.push(Fact::Same(other, Origin::Unknown));
+                        }
+                        Origin::Unknown
+                    }
+                },
+                _ => Origin::Unknown,
+            },
+            CXCursor_InitListExpr => Origin::Fresh,
+            _ => Origin::Unknown,
+        }
+    }
+
+    /// Whether an expression of another type is null or a call that gives memory.
+    fn fresh(cursor: CXCursor) -> Origin {
+        let mut inner = bare(cursor);
+        while kind(inner) == CXCursor_CStyleCastExpr {
+            match children(inner).last() {
+                Some(child) => inner = bare(*child),
+                None => break,
+            }
+        }
+        match kind(inner) {
+            CXCursor_IntegerLiteral => Origin::Fresh,
+            CXCursor_CallExpr if ALLOCATORS.contains(&spelling(inner).as_str()) => Origin::Fresh,
+            _ => Origin::Unknown,
+        }
+    }
+
+    fn is_assignment(cursor: CXCursor) -> bool {
+        // SAFETY: see `facts`.
+        kind(cursor) == CXCursor_BinaryOperator
+            && unsafe { clang_getCursorBinaryOperatorKind(cursor) } == CXBinaryOperator_Assign
+    }
+
+    /// The type names of a declaration or a cast are those of the thing.
+    fn types(&mut self, thing: &str, cursor: CXCursor) {
+        let names: Vec<_> =
+            children(cursor).into_iter().filter(|child| kind(*child) == CXCursor_TypeRef).collect();
+        if names.is_empty() {
+            let at = self.place(cursor);
+            let origin = Origin::Of(thing.to_owned());
+            self.facts.push(Fact::Escapes { origin, at, how: "its type is not named where it is declared" });
+        }
+        for name in names {
+            self.type_name(thing, name);
+        }
+    }
+
+    fn type_name(&mut self, thing: &str, name: CXCursor) {
+        let of = referenced(name);
+        if sort(type_of(of)).is_none() {
+            return;
+        }
+        let spelt = spelling(of);
+        if !TYPES.contains(&spelt.as_str()) {
+            let typedef = self.thing(of);
+            self.facts.push(Fact::Same(thing.to_owned(), Origin::Of(typedef)));
+            return;
+        }
+        let fact = match self.token(name, &spelt) {
+            Some(at) => Fact::Type { thing: thing.to_owned(), at },
+            None => Fact::Escapes {
+                origin: Origin::Of(thing.to_owned()),
+                at: self.place(name),
+                how: "its type comes from a macro of a macro",
+            },
+        };
+        self.facts.push(fact);
+    }
+
+    /// Visits an expression, a statement or a declaration. `accepted`: what is around understands a mutex here.
+    fn visit(&mut self, cursor: CXCursor, accepted: bool) {
+        let is_ours = sort(type_of(cursor)).is_some();
+        if is_expression(cursor) && is_ours && !accepted {
+            self.escapes(cursor, "its address goes elsewhere");
+        }
+        let below = children(cursor);
+        match kind(cursor) {
+            CXCursor_FunctionDecl => return self.function(cursor, &below),
+            CXCursor_VarDecl | CXCursor_FieldDecl | CXCursor_ParmDecl | CXCursor_TypedefDecl => {
+                self.declaration(cursor, is_ours, &below);
+            }
+            CXCursor_CallExpr => return self.call(cursor, &below),
+            CXCursor_DeclRefExpr => self.function_passed(cursor),
+            CXCursor_ReturnStmt => self.returned(&below),
+            CXCursor_CStyleCastExpr => self.cast(cursor, is_ours, &below),
+            CXCursor_InitListExpr => self.list(cursor, &below),
+            _ if Self::is_assignment(cursor) && is_ours => self.assigned(&below),
+            _ => {}
+        }
+        let understood = self.understands(cursor, is_ours);
+        for child in below {
+            self.visit(child, understood);
+        }
+    }
+
+    /// Whether something may have mutexes in it without their going anywhere.
+    fn understands(&self, cursor: CXCursor, is_ours: bool) -> bool {
+        let own = kind(cursor);
+        if !is_expression(cursor) {
+            return own != CXCursor_ReturnStmt
+                || self.function.is_some_and(|function| sort(result(function)).is_some());
+        }
+        let compares =
+            own == CXCursor_BinaryOperator && !Self::is_assignment(cursor) || own == CXCursor_UnaryExpr;
+        let is_test = own == CXCursor_UnaryOperator
+            // SAFETY: see `facts`.
+            && unsafe { clang_getCursorUnaryOperatorKind(cursor) } == CXUnaryOperator_LNot;
+        // SAFETY: a type of a living unit.
+        let to_nothing = own == CXCursor_CStyleCastExpr && type_of(cursor).kind == CXType_Void;
+        let passes_on = is_ours
+            && matches!(
+                own,
+                CXCursor_ParenExpr
+                    | CXCursor_UnexposedExpr
+                    | CXCursor_UnaryOperator
+                    | CXCursor_ArraySubscriptExpr
+                    | CXCursor_BinaryOperator
+                    | CXCursor_ConditionalOperator
+                    | CXCursor_CStyleCastExpr
+                    | CXCursor_InitListExpr
+            );
+        let is_condition = own == CXCursor_UnexposedExpr && type_of(cursor).kind == CXType_Bool;
+        compares || is_test || to_nothing || passes_on || is_condition || own == CXCursor_InitListExpr
+    }
+
+    fn function(&mut self, cursor: CXCursor, below: &[CXCursor]) {
+        let name = name_of(cursor);
+        // SAFETY: see `facts`.
+        let is_defined = unsafe { clang_isCursorDefinition(cursor) } != 0;
+        if is_defined {
+            self.facts.push(Fact::Defined(name.clone()));
+        }
+        if sort(result(cursor)).is_some() {
+            self.types(&format!("{name}#r"), cursor);
+        }
+        let around = self.function.replace(cursor);
+        for child in below {
+            self.visit(*child, true);
+        }
+        self.function = around;
+    }
+
+    fn declaration(&mut self, cursor: CXCursor, is_ours: bool, below: &[CXCursor]) {
+        let own = kind(cursor);
+        if own == CXCursor_VarDecl {
+            let init = below.last().copied().filter(|last| is_expression(*last));
+            // A declaration's last child may be the bound of an array: an initialiser has the variable's type.
+            if is_ours && let Some(init) = init.filter(|init| sort(type_of(*init)).is_some()) {
+                let thing = self.thing(cursor);
+                self.initialised(&thing, init);
+                self.same(&thing, init);
+            }
+        }
+        if is_ours {
+            let thing = self.thing(cursor);
+            self.types(&thing, cursor);
+        }
+    }
+
+    /// An initialiser of a mutex, or of an array of them.
+    fn initialised(&mut self, thing: &str, init: CXCursor) {
+        if kind(init) != CXCursor_InitListExpr {
+            return;
+        }
+        if !is_object(type_of(init)) {
+            for child in children(init) {
+                self.initialised(thing, child);
+            }
+            return;
+        }
+        let at = self.place(init);
+        let text = (self.text)(&at.file).unwrap_or_default();
+        let rest = text.get(at.offset..).unwrap_or_default();
+        let fact = if INITIALISERS.iter().any(|name| rest.starts_with(*name)) {
+            Fact::Initialiser { thing: thing.to_owned(), at }
+        } else if rest.starts_with('{') && is_zero(rest) {
+            return;
+        } else {
+            Fact::Escapes {
+                origin: Origin::Of(thing.to_owned()),
+                at,
+                how: "its initialiser is not PTHREAD_MUTEX_INITIALIZER",
+            }
+        };
+        self.facts.push(fact);
+    }
+
+    /// Initialisers of a structure's fields.
+    fn list(&mut self, cursor: CXCursor, below: &[CXCursor]) {
+        // SAFETY: a type of a living unit.
+        let canonical = unsafe { clang_getCanonicalType(type_of(cursor)) };
+        if canonical.kind != CXType_Record || is_object(canonical) {
+            return;
+        }
+        // SAFETY: as above.
+        let fields: Vec<_> = children(unsafe { clang_getTypeDeclaration(canonical) })
+            .into_iter()
+            .filter(|child| kind(*child) == CXCursor_FieldDecl)
+            .collect();
+        let mut designated = None;
+        let mut at = 0;
+        for child in below {
+            if kind(*child) == CXCursor_MemberRef {
+                designated = Some(referenced(*child));
+                continue;
+            }
+            // A designator is a child of what it designates in some versions of libclang.
+            let inside = children(*child).first().copied().filter(|first| kind(*first) == CXCursor_MemberRef);
+            let field = designated.take().or(inside.map(referenced)).or(fields.get(at).copied());
+            at += 1;
+            let value = if inside.is_some() { children(*child).last().copied() } else { Some(*child) };
+            let (Some(field), Some(value)) = (field, value) else { continue };
+            if sort(type_of(value)).is_some() && sort(type_of(field)).is_some() {
+                let thing = self.thing(field);
+                self.initialised(&thing, value);
+                self.same(&thing, value);
+            } else if sort(type_of(value)).is_some() {
+                self.escapes(value, "it initialises a field that is not clear");
+            }
+        }
+    }
+
+    fn returned(&mut self, below: &[CXCursor]) {
+        let (Some(function), Some(value)) = (self.function, below.first()) else { return };
+        if sort(result(function)).is_some() {
+            let thing = format!("{}#r", name_of(function));
+            self.same(&thing, *value);
+        }
+    }
+
+    fn assigned(&mut self, below: &[CXCursor]) {
+        let [to, from] = below else { return };
+        match self.origin(*to) {
+            Origin::Of(thing) => self.same(&thing, *from),
+            _ => self.escapes(*from, "its address goes elsewhere"),
+        }
+    }
+
+    /// A cast to a mutex's type names that type; one between structures makes them alike.
+    fn cast(&mut self, cursor: CXCursor, is_ours: bool, below: &[CXCursor]) {
+        let Some(inner) = below.last() else { return };
+        if is_ours {
+            let at = self.place(cursor);
+            let thing = format!("cast {}:{}", at.file.display(), at.offset);
+            self.types(&thing, cursor);
+            let origin =
+                if sort(type_of(*inner)).is_some() { self.origin(*inner) } else { Self::fresh(*inner) };
+            if origin == Origin::Unknown {
+                self.mix(type_of(bare(*inner)), &thing);
+            }
+            self.facts.push(Fact::Same(thing, origin));
+            return;
+        }
+        let (to, from) = (pointee(type_of(cursor)), pointee(type_of(bare(*inner))));
+        let differ = match (to, from) {
+            // SAFETY: types of a living unit.
+            (Some(to), Some(from)) => unsafe { clang_equalTypes(to, from) == 0 },
+            _ => false,
+        };
+        if differ && let (Some(to), Some(from)) = (to, from) {
+            let at = self.place(cursor);
+            let thing = format!("cast {}:{}", at.file.display(), at.offset);
+            self.mix(to, &thing);
+            self.mix(from, &thing);
+        }
+    }
+
+    /// The mutexes of a structure, or of what a pointer to one points to, are of the class of a thing.
+    fn mix(&mut self, of: CXType, thing: &str) {
+        // SAFETY: a type of a living unit.
+        let canonical = pointee(of).unwrap_or(unsafe { clang_getCanonicalType(of) });
+        if canonical.kind != CXType_Record {
+            return;
+        }
+        // SAFETY: as above.
+        for field in children(unsafe { clang_getTypeDeclaration(canonical) }) {
+            if kind(field) == CXCursor_FieldDecl && sort(type_of(field)) == Some(0) {
+                let field = self.thing(field);
+                self.facts.push(Fact::Same(field, Origin::Of(thing.to_owned())));
+            }
+        }
+    }
+
+    /// A function that is named and not called may be called with any mutex.
+    fn function_passed(&mut self, cursor: CXCursor) {
+        let of = referenced(cursor);
+        if kind(of) != CXCursor_FunctionDecl {
+            return;
+        }
+        let at = self.place(cursor);
+        for parameter in arguments(of).into_iter().filter(|it| sort(type_of(*it)).is_some()) {
+            let origin = Origin::Of(self.thing(parameter));
+            self.facts.push(Fact::Escapes {
+                origin,
+                at: at.clone(),
+                how: "it comes by a function's address",
+            });
+        }
+        if sort(result(of)).is_some() {
+            let origin = Origin::Of(format!("{}#r", name_of(of)));
+            self.facts.push(Fact::Escapes { origin, at, how: "it comes by a function's address" });
+        }
+    }
+
+    fn call(&mut self, cursor: CXCursor, below: &[CXCursor]) {
+        let name = spelling(cursor);
+        let function = referenced(cursor);
+        let all = arguments(cursor);
+        let is_function = kind(function) == CXCursor_FunctionDecl;
+        // What is called is looked at only where it is no plain name.
+        if let Some(callee) = below.first().filter(|_| !is_function) {
+            self.visit(*callee, false);
+        }
+        if is_function && let Some(does) = posix(&name) {
+            self.posix_call(cursor, &name, does, &all);
+            for argument in all {
+                self.visit(argument, true);
+            }
+            return;
+        }
+        let is_program = is_function && !Self::is_of_system(function);
+        if is_program && let Some((action, number)) = self.vocabulary.wrapper(&name) {
+            self.wrapper_call(cursor, &name, action, all.get(number).copied());
+        }
+        let parameters = arguments(function);
+        for (number, argument) in all.iter().enumerate() {
+            let is_ours = sort(type_of(*argument)).is_some();
+            let parameter = parameters.get(number).filter(|it| is_program && sort(type_of(**it)).is_some());
+            if let (true, Some(_)) = (is_ours, parameter) {
+                let thing = format!("{}#{number}", name_of(function));
+                self.same(&thing, *argument);
+                let at = self.place(cursor);
+                self.facts.push(Fact::Parameter { function: name_of(function), thing, at });
+                self.visit(*argument, true);
+            } else {
+                let is_freed = matches!(name.as_str(), "free");
+                let inner = if is_freed { bare(*argument) } else { *argument };
+                self.visit(inner, is_freed);
+            }
+        }
+    }
+
+    fn wrapper_call(&mut self, cursor: CXCursor, name: &str, action: Action, of: Option<CXCursor>) {
+        let does = match action {
+            Action::Lock => Use::Lock,
+            Action::Unlock => Use::Unlock,
+            Action::Try | Action::Wait => Use::Foreign,
+        };
+        let of = match of {
+            Some(of) if sort(type_of(of)).is_some() => self.origin(of),
+            _ => Origin::Unknown,
+        };
+        let at = self.place(cursor);
+        let call = Call {
+            name: name.to_owned(),
+            does,
+            of,
+            condition: None,
+            at,
+            token: None,
+            is_wrapper: true,
+            argument: None,
+        };
+        self.facts.push(Fact::Call(call));
+    }
+
+    fn posix_call(&mut self, cursor: CXCursor, name: &str, mut does: Use, all: &[CXCursor]) {
+        let waits = does == Use::Wait;
+        let (of, condition) = if waits { (all.get(1), all.first()) } else { (all.first(), None) };
+        let Some(of) = of.copied() else { return };
+        let of = self.origin(of);
+        if is_timed(name)
+            && let Some(mutex) = all.get(1)
+        {
+            // The mutex's use as well as the condition's.
+            let of = self.origin(*mutex);
+            let at = self.place(cursor);
+            let call = Call {
+                name: name.to_owned(),
+                does,
+                of,
+                condition: None,
+                at,
+                token: None,
+                is_wrapper: false,
+                argument: None,
+            };
+            self.facts.push(Fact::Call(call));
+        }
+        let condition = condition.map(|condition| self.origin(*condition));
+        let mut argument = None;
+        if does == Use::Init
+            && let Some(attributes) = all.get(1)
+        {
+            let is_condition = name == "pthread_cond_init";
+            let is_plain = Self::fresh(*attributes) == Origin::Fresh;
+            if !is_plain && (is_condition || !self.are_harmless(*attributes)) {
+                does = Use::Foreign;
+            } else if is_condition || !is_plain {
+                argument = self.replaced(cursor, all[0], *attributes, is_condition);
+                does = if argument.is_some() { does } else { Use::Foreign };
+            }
+        }
+        let at = self.place(cursor);
+        let token = self.token(cursor, name);
+        let call =
+            Call { name: name.to_owned(), does, of, condition, at, token, is_wrapper: false, argument };
+        self.facts.push(Fact::Call(call));
+    }
+
+    /// The text of a call's last argument and what comes in its place: nothing, its comma with it, or null.
+    fn replaced(
+        &mut self,
+        call: CXCursor,
+        first: CXCursor,
+        last: CXCursor,
+        is_dropped: bool,
+    ) -> Option<(Place, usize, &'static str)> {
+        let end = |walker: &Self, cursor| {
+            // SAFETY: see `facts`.
+            let extent = unsafe { clang_getCursorExtent(cursor) };
+            // SAFETY: an extent of a living unit.
+            walker.located(unsafe { clang_getRangeEnd(extent) }, clang_getFileLocation as Locate)
+        };
+        // In a macro the text is another.
+        let at = self.place(call);
+        if self.token(call, &spelling(call)).as_ref() != Some(&at) {
+            return None;
+        }
+        let first_end = end(self, first)?.offset;
+        let last_start = self.place(last).offset;
+        let close = end(self, call)?.offset.checked_sub(1)?;
+        let start = if is_dropped { first_end } else { last_start };
+        let text = (self.text)(&at.file)?;
+        let is_whole =
+            text.get(start..close)?.contains(',') == is_dropped && text.get(close..)?.starts_with(')');
+        let length = close.checked_sub(start)?;
+        is_whole.then_some((
+            Place { file: at.file, offset: start },
+            length,
+            if is_dropped { "" } else { "0" },
+        ))
+    }
+
+    /// Whether attributes are a local variable that only ever is given a plain type.
+    fn are_harmless(&self, attributes: CXCursor) -> bool {
+        let named = |cursor: CXCursor| {
+            let address = bare(cursor);
+            let name = children(address).first().copied().map(bare)?;
+            (kind(address) == CXCursor_UnaryOperator && kind(name) == CXCursor_DeclRefExpr)
+                .then(|| referenced(name))
+        };
+        let (Some(variable), Some(function)) = (named(attributes), self.function) else { return false };
+        // SAFETY: cursors of a living unit, as below.
+        let is_it = |cursor: CXCursor| unsafe { clang_equalCursors(referenced(cursor), variable) } != 0;
+        // SAFETY: as above.
+        let is_local = unsafe { clang_getCursorLinkage(variable) } == CXLinkage_NoLinkage;
+        let (mut uses, mut harmless) = (0, 0);
+        let mut work = children(function);
+        while let Some(cursor) = work.pop() {
+            if kind(cursor) == CXCursor_DeclRefExpr && is_it(cursor) {
+                uses += 1;
+            }
+            if kind(cursor) == CXCursor_CallExpr {
+                let all = arguments(cursor);
+                let takes = |number: usize| {
+                    let of = all.get(number).copied().and_then(named);
+                    // SAFETY: as above.
+                    of.is_some_and(|of| unsafe { clang_equalCursors(of, variable) } != 0)
+                };
+                harmless += usize::from(match spelling(cursor).as_str() {
+                    "pthread_mutexattr_init" | "pthread_mutexattr_destroy" => takes(0),
+                    "pthread_mutex_init" => takes(1),
+                    // Normal (which is the default) and adaptive.
+                    "pthread_mutexattr_settype" => {
+                        takes(0)
+                            && all.get(1).is_some_and(|value| matches!(super::value(*value), Some(0 | 3)))
+                    }
+                    _ => false,
+                });
+            }
+            work.extend(children(cursor));
+        }
+        is_local && uses == harmless
+    }
+}
+
+/// The type of what a function returns.
+fn result(function: CXCursor) -> CXType {
+    // SAFETY: see `facts`.
+    unsafe { clang_getCursorResultType(function) }
+}
+
+/// What a pointer points to.
+fn pointee(of: CXType) -> Option<CXType> {
+    // SAFETY: a type of a living unit, as below.
+    let canonical = unsafe { clang_getCanonicalType(of) };
+    if canonical.kind != CXType_Pointer {
+        return None;
+    }
+    // SAFETY: as above.
+    let inner = unsafe { clang_getPointeeType(canonical) };
+    // SAFETY: as above.
+    let inner = unsafe { clang_getUnqualifiedType(inner) };
+    // SAFETY: as above.
+    Some(unsafe { clang_getCanonicalType(inner) })
+}
+
+/// Whether a text begins with braces that have nothing in them but zeros.
+fn is_zero(text: &str) -> bool {
+    let mut depth = 0_usize;
+    for next in text.chars() {
+        match next {
+            '{' => depth += 1,
+            '}' if depth == 1 => return true,
+            '}' => depth -= 1,
+            '0' | ',' | ' ' | '\n' | '\t' => {}
+            _ => return false,
+        }
+    }
+    false
+}

@@ -1,0 +1,72 @@
+//! The rules by which sections are refused, one by one: a test switches each off and must notice.
+
+/// A rule that a section is refused by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The lock is not taken while it is held.
+    TakenAgain,
+    /// The lock is released before its block ends.
+    Leaves,
+    /// Each step runs with the lock or without it.
+    Mixed,
+    /// Nothing jumps into a section.
+    EnteredElsewhere,
+    /// Locks nest.
+    Nested,
+    /// What follows a release stays outside.
+    TailReturns,
+    /// A wait has its own lock only.
+    Waits,
+    /// The lock's name means the same lock at the release.
+    LockChanges,
+    /// Nothing inside means the caller's frame, thread or process.
+    BoundToCaller,
+    /// There is no assembly and no computed goto.
+    Opaque,
+    /// Lock and release are two statements.
+    OneMacro,
+    /// A variable that a macro's body names can be copied.
+    Copied,
+    /// Types have names at the top of the file.
+    NamedTypes,
+    /// No array of variable size comes from around.
+    VariableArrays,
+    /// A declaration that is used behind can be an assignment.
+    Hoisted,
+    /// What is declared inside outlives a pause.
+    Survives,
+    /// `#if` and `#endif` stay together.
+    Directives,
+    /// No macro is defined in the function before.
+    Defined,
+    /// A mutex of which a use is not understood stays one.
+    Understood,
+    /// A section that is not converted holds the delegate only if that was asked for.
+    Holds,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::TakenAgain,
+        Self::Leaves,
+        Self::Mixed,
+        Self::EnteredElsewhere,
+        Self::Nested,
+        Self::TailReturns,
+        Self::Waits,
+        Self::LockChanges,
+        Self::BoundToCaller,
+        Self::Opaque,
+        Self::OneMacro,
+        Self::Copied,
+        Self::NamedTypes,
+        Self::VariableArrays,
+        Self::Hoisted,
+        Self::Survives,
+        Self::Directives,
+        Self::Defined,
+        Self::Understood,
+        Self::Holds,
+    ];
+}
