@@ -10,6 +10,7 @@ use crate::advise::AdviseArgs;
 use crate::calibrate::CalibrateArgs;
 use crate::profile::ProfileArgs;
 use crate::sim::SimArgs;
+use crate::sim::predict::PredictArgs;
 use crate::study::StudyCommand;
 use crate::top::TopArgs;
 use crate::transform::TransformArgs;
@@ -91,6 +92,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Simulate locks on a machine you do not have: NUMA, more threads than CPUs
     Sim(Box<SimArgs>),
+    /// Predict from a profile which locks would suit the program on another machine, by simulation
+    Predict(PredictArgs),
     /// Study locks on many applications and machines: campaigns, and the tables and figures of a published study
     #[command(
         subcommand,

@@ -62,6 +62,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Tune(args) => tune::main(&args),
         Command::Top(args) => top::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Predict(args) => sim::predict::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Study(command) => study::main(&command),
         Command::Transform(args) => transform::main(&args),

@@ -81,3 +81,29 @@ fn where_the_file_cannot_be_is_said_at_once() {
         assert!(stderr.contains(message) && stderr.lines().count() == 1, "{stderr}");
     }
 }
+
+#[test]
+fn locks_run_here_and_on_the_simulated_machine() {
+    let grid = ["--locks", "futex,mcs-stp", "--threads", "2", "--think", "300,5000"];
+    let (status, stdout, stderr) =
+        calibrate(&[&["--check", "--machine", "e7-4850", "--json"], &grid[..]].concat());
+    assert_eq!(status, 0, "{stderr}");
+    let check: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let cells = check["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        for side in ["native", "simulated"] {
+            assert!(cell[side].as_f64().is_some_and(|throughput| throughput > 0.0), "{cell}");
+        }
+    }
+    assert_eq!(check["summary"][2]["ratios"]["of"], 2);
+    for (options, mend) in [
+        (&["--locks", "futex"][..], "--check"),
+        (&["--check", "--machine", "e7-4850", "--locks", "rw-futex"], "no reader-writer lock"),
+        (&["--check", "--machine", "nowhere"], "unknown machine"),
+    ] {
+        let (status, _, stderr) = calibrate(options);
+        assert_eq!(status, 2, "{stderr}");
+        assert!(stderr.contains(mend), "{stderr}");
+    }
+}

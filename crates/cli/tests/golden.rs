@@ -5,7 +5,7 @@ mod common;
 
 use common::{bare_lockwork, lockwork, output, script};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "run",
     "compare",
     "profile",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 17] = [
     "top",
     "bench",
     "sim",
+    "predict",
     "study",
     "calibrate",
     "list",

@@ -1,5 +1,5 @@
-//! `lockwork tune` on a small program with one contended lock, under the real library: the release build of this workspace, or
-//! what `LOCKWORK_SO` names.
+//! `lockwork tune`, and `lockwork predict` from a profile, on a small program with one contended lock, under the real library: the
+//! release build of this workspace, or what `LOCKWORK_SO` names.
 
 mod common;
 
@@ -168,4 +168,40 @@ fn ctrl_c_keeps_what_is_known() {
     let found: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&found["verdict"], &found["interrupted"]), (&Value::from("interrupted"), &Value::from(true)));
     assert!(found["policy"].is_null() && !directory.path().join("lockwork.policy.toml").exists());
+}
+
+#[test]
+fn a_profile_is_simulated_at_home_and_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut record = lockwork();
+    record.env("LOCKWORK_SO", library()).current_dir(directory.path());
+    record.args(["profile", "-o", "run.profile", "--"]).arg(program()).args(["3", "50"]);
+    let (status, _, stderr) = output(&mut record);
+    assert_eq!(status, Some(0), "{stderr}");
+    let predict = |options: &[&str]| {
+        let mut command = lockwork();
+        command.current_dir(directory.path()).args(["predict"]).args(options);
+        output(&mut command)
+    };
+    let quick =
+        ["--host", "e7-4850", "--seeds", "1", "--time", "2", "--no-sensitivity", "--json", "run.profile"];
+    let options =
+        [&["--machine", "e7-8870-v2", "--threads", "2,4", "--locks", "futex,mcs-stp"], &quick[..]].concat();
+    let (status, stdout, stderr) = predict(&options);
+    assert_eq!(status, Some(0), "{stderr}");
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(found["host"]["off_by"].as_f64().is_some_and(|off| off > 0.0), "{found:#}");
+    assert_eq!(found["host"]["lock"], "futex");
+    let ranks = found["ranks"].as_array().unwrap();
+    let places: Vec<_> = ranks.iter().map(|rank| (&rank["threads"], &rank["rank"])).collect();
+    assert_eq!(serde_json::to_value(places).unwrap(), serde_json::json!([[2, 1], [2, 2], [4, 1], [4, 2]]));
+    for (options, mend) in [
+        (&["--machine", "nowhere", "run.profile"][..], "unknown machine `nowhere`"),
+        (&["--machine", "e7-4850", "absent.profile"], "check the path"),
+        (&["--machine", "e7-4850", "--locks", "pthread", "run.profile"], "`futex` has its algorithm"),
+    ] {
+        let (status, _, stderr) = predict(options);
+        assert_eq!(status, Some(2), "{stderr}");
+        assert!(stderr.contains(mend), "{stderr}");
+    }
 }

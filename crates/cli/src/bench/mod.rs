@@ -16,7 +16,7 @@ use crate::error::Failure;
 use crate::host::Host;
 use crate::terminal;
 pub(crate) use options::{Benchmark, Delay};
-pub(crate) use plan::command_line;
+pub(crate) use plan::{command_line, contention};
 
 /// All that was measured.
 #[derive(Debug, Serialize)]

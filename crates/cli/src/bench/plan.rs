@@ -1,10 +1,12 @@
 //! What `bench` is to run, checked before anything is started, in the form that `compare` runs.
 
+use std::time::Duration;
+
 use lockwork_locks::registry;
 use lockwork_locks::registry::{Choice, DelegateSpec};
 
 use super::measure::{LOCK_VARIABLE, closures};
-use super::options::Benchmark;
+use super::options::{Benchmark, Delay};
 use crate::args::BenchArgs;
 use crate::compare::plan::{OwnBenchmark, Plan, any_seed, split_locks};
 use crate::error::Failure;
@@ -122,6 +124,48 @@ fn plan(args: &BenchArgs, benchmark: Benchmark, locks: Vec<String>, seed: u64) -
         program,
         words: words.map(str::to_owned).to_vec(),
         commit: args.commit.clone(),
+    };
+    Plan::of_benchmark(request, LOCK_VARIABLE)
+}
+
+/// Threads that contend for one lock that guards one line, with a delay between sections; the first lock is the baseline.
+pub(crate) fn contention(
+    locks: Vec<String>,
+    threads: &[u32],
+    delay: Delay,
+    time: Duration,
+    runs: u32,
+) -> Result<Plan, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::with_status(1, format!("cannot find its own program: {error}")))?;
+    let (time_s, delay) = (time.as_secs_f64().to_string(), delay.to_string());
+    let words = [
+        "lockwork",
+        "bench",
+        "--measure",
+        "contend",
+        "--threads",
+        "{threads}",
+        "--time",
+        &time_s,
+        "--delay",
+        &delay,
+        "--lines",
+        "1",
+    ];
+    let request = OwnBenchmark {
+        name: Benchmark::Contend.name().to_owned(),
+        locks,
+        threads: threads.iter().copied().map(Some).collect(),
+        metrics: Benchmark::Contend.metrics(&[]),
+        runs,
+        warmup: 0,
+        timeout: time * 20 + Duration::from_secs(10),
+        seed: 1,
+        command: command_line(),
+        program,
+        words: words.map(str::to_owned).to_vec(),
+        commit: None,
     };
     Plan::of_benchmark(request, LOCK_VARIABLE)
 }

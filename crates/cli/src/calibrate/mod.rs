@@ -1,5 +1,6 @@
 //! `lockwork calibrate`: measures this machine, for `lockwork sim --machine FILE`.
 
+mod check;
 mod file;
 mod kernel;
 mod layout;
@@ -30,9 +31,12 @@ Examples:
   lockwork sim --machine my-server.toml --unpinned        and simulate locks on it
   taskset -c 0-15 lockwork calibrate > one-socket.toml    by these CPUs alone
   lockwork calibrate --quick --json | jq .pairs           what is between each two CPUs
+  lockwork calibrate --check                              measure, and say how far the simulator is off
+  lockwork calibrate --check --machine my-server.toml --locks futex,mcs-stp --threads 2,8
 
 Best on an idle machine. What cannot be measured is assumed: the file says of each figure which it
-is, with the spread. Times are in cycles of the time-stamp counter where there is one.")]
+is, with the spread. Times are in cycles of the time-stamp counter where there is one. The ratios
+of --check are to the first of its locks.")]
 pub(crate) struct CalibrateArgs {
     /// Where the machine's file goes; otherwise it is printed
     #[arg(long, short = 'o', value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -43,6 +47,12 @@ pub(crate) struct CalibrateArgs {
     /// A few rounds of each measurement: less exact
     #[arg(long)]
     quick: bool,
+    /// Run locks on this machine and simulate them on what was measured of it: a grid of locks, thread counts and think
+    /// times, both figures of each, and how many agree
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    grid: check::GridArgs,
     /// Print one JSON document on stdout, with what was measured between each two CPUs
     #[arg(long)]
     json: bool,
@@ -64,6 +74,9 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.machine_out {
         check_directory(path)?;
     }
+    if let (true, Some(name)) = (args.check, &args.grid.machine) {
+        return check::main(&crate::sim::grid::machine(name)?, &args.grid, args.quick, args.json);
+    }
     let host = Host::read();
     let system = Path::new("/sys/devices/system");
     let layout = Layout::read(system);
@@ -77,6 +90,9 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.machine_out {
         fs::write(path, &text).map_err(|error| cannot_write(path, &error))?;
     }
+    if args.check {
+        return check::main(&machine, &args.grid, args.quick, args.json);
+    }
     if args.json {
         let report =
             Report { host: &host, date, machine: &machine, figures: &entries, pairs: &measured.pairs };
@@ -88,6 +104,18 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
         terminal::print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// This machine, measured in a few rounds.
+pub(crate) fn this_host() -> Result<Machine, Failure> {
+    let host = Host::read();
+    let system = Path::new("/sys/devices/system");
+    let layout = Layout::read(system);
+    let measured = Measured::take(&layout, &measured::Effort::new(true, system, &host))?;
+    let title = file::Title { name: "this-host".to_owned(), host: &host, date: "" };
+    let text = file::render(&title, &layout, &measured, &file::entries(&layout, &measured));
+    Machine::parse("the machine's file", &text)
+        .map_err(|error| Failure::with_status(1, format!("this machine cannot be simulated: {error}")))
 }
 
 /// Measuring takes a while: what cannot be written is said before.

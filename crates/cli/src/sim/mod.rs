@@ -2,7 +2,9 @@
 
 mod args;
 mod explain;
+pub(crate) mod grid;
 mod machines;
+pub(crate) mod predict;
 mod sensitivity;
 mod sweep;
 mod validate;

@@ -16,7 +16,7 @@ use crate::terminal;
 
 /// What became of a verdict.
 #[derive(Debug, Serialize)]
-struct Band {
+pub(super) struct Band {
     machine: String,
     threads: Option<u32>,
     lock: String,
@@ -67,17 +67,9 @@ fn variants(machine: &Machine) -> Vec<(&'static str, Machine)> {
     all
 }
 
-/// Simulates the variants, and says which verdicts of the sweep hold on all of them.
+/// Simulates the variants, and prints which verdicts of the sweep hold on all of them.
 pub(super) fn main(sweep: &Sweep, documents: &[Document], json: bool) -> Result<(), Failure> {
-    let mut bands = Vec::new();
-    for (index, document) in documents.iter().enumerate() {
-        let machine = &sweep.machines[index];
-        let others: Vec<(&str, Document)> = variants(machine)
-            .into_iter()
-            .map(|(name, variant)| (name, sweep.run_on(&variant, &sweep.threads[index])))
-            .collect();
-        bands.extend(document.cells(&document.meta.metrics[0]).map(|cell| band(machine, cell, &others)));
-    }
+    let bands = bands(sweep, documents);
     if json {
         let parts = BTreeMap::from([
             ("sweeps", serde_json::to_value(documents)),
@@ -87,9 +79,28 @@ pub(super) fn main(sweep: &Sweep, documents: &[Document], json: bool) -> Result<
             parts.into_iter().map(|(name, part)| (name, part.unwrap_or_default())).collect();
         return terminal::print_json(&parts);
     }
+    terminal::print(&render(&bands))
+}
+
+/// Of each cell what became of its verdict on the variants.
+pub(super) fn bands(sweep: &Sweep, documents: &[Document]) -> Vec<Band> {
+    let mut bands = Vec::new();
+    for (index, document) in documents.iter().enumerate() {
+        let machine = &sweep.machines[index];
+        let others: Vec<(&str, Document)> = variants(machine)
+            .into_iter()
+            .map(|(name, variant)| (name, sweep.run_on(&variant, &sweep.threads[index])))
+            .collect();
+        bands.extend(document.cells(&document.meta.metrics[0]).map(|cell| band(machine, cell, &others)));
+    }
+    bands
+}
+
+/// As a table.
+pub(super) fn render(bands: &[Band]) -> String {
     let mut table = terminal::wrapping_table();
     table.set_header(["machine", "threads", "lock", "× baseline", "least to most", "verdict", "holds"]);
-    for band in &bands {
+    for band in bands {
         let number =
             |place: usize| band.ratio.map_or_else(|| "—".to_owned(), |ratio| format::ratio(ratio[place]));
         table.add_row([
@@ -102,7 +113,7 @@ pub(super) fn main(sweep: &Sweep, documents: &[Document], json: bool) -> Result<
             if band.holds { "yes".to_owned() } else { format!("no: {}", band.differs_with.join(", ")) },
         ]);
     }
-    terminal::print(&format!("\nThe same on variants of each machine\n{}", table.trim_fmt()))
+    format!("\nThe same on variants of each machine\n{}", table.trim_fmt())
 }
 
 fn band(machine: &Machine, cell: &Cell, others: &[(&str, Document)]) -> Band {

@@ -29,10 +29,10 @@ pub(super) struct Sweep {
     pub(super) seeds: u32,
     pub(super) options: Options,
     pub(super) workload: workload::Choice,
-    pinned: bool,
-    processes: usize,
-    time_ms: f64,
-    commit: Option<String>,
+    pub(super) pinned: bool,
+    pub(super) processes: usize,
+    pub(super) time_ms: f64,
+    pub(super) commit: Option<String>,
 }
 
 /// One run.
@@ -122,20 +122,15 @@ impl Sweep {
     /// How the workload runs on a machine. Where threads outnumber CPUs it takes some time slices at least: until the
     /// first of them is over, nobody is preempted.
     pub(super) fn frame(&self, machine: &Machine, threads: u32) -> Frame {
-        const SLICES: u64 = 8;
-        const SLICES_OF_WARM_UP: u64 = 2;
-        let cycles = |ms: f64| machine.cycles((ms * 1e6) as u64);
         let (threads, processes) = (threads as usize, self.processes);
         let crowded = threads * processes > machine.cpus() || self.options.background > 0;
-        let slice = if crowded { machine.cycles(machine.os.slice_us * 1000) } else { 0 };
-        let window = cycles(self.time_ms).max(SLICES * slice);
-        let warm_up = (window / 10).max(SLICES_OF_WARM_UP * slice);
+        let (warm_up, window) = times(machine, crowded, self.time_ms);
         let phases = self.workload.phases(machine);
         Frame { threads, processes, pinned: self.pinned, warm_up, window, phases, explain: false }
     }
 
     /// Simulates one of the machines.
-    fn run(&self, index: usize) -> Document {
+    pub(super) fn run(&self, index: usize) -> Document {
         self.run_on(&self.machines[index], &self.threads[index])
     }
 
@@ -187,6 +182,15 @@ impl Sweep {
         }
         Run::simulated(plan, (lock, threads, seed), outcome, reason, begun.elapsed(), values)
     }
+}
+
+/// Cycles of warm-up and of the measurement, for so many milliseconds at least.
+pub(super) fn times(machine: &Machine, crowded: bool, ms: f64) -> (u64, u64) {
+    const SLICES: u64 = 8;
+    const SLICES_OF_WARM_UP: u64 = 2;
+    let slice = if crowded { machine.cycles(machine.os.slice_us * 1000) } else { 0 };
+    let window = machine.cycles((ms * 1e6) as u64).max(SLICES * slice);
+    ((window / 10).max(SLICES_OF_WARM_UP * slice), window)
 }
 
 /// What is measured, the primary figure first; where there are several processes, the throughput of each, too.
@@ -243,7 +247,7 @@ fn figures(frame: &Frame, machine: &Machine, result: &RunResult) -> Vec<f64> {
 }
 
 /// What came of a run, and what is to be said of it: the state of every thread where some did not get on.
-fn judge(result: &RunResult) -> (Outcome, Option<String>) {
+pub(super) fn judge(result: &RunResult) -> (Outcome, Option<String>) {
     let with = |what: &str, states: &str| Some(format!("{what}: {}", states.trim_end().replace('\n', "; ")));
     if let Some(threads) = &result.deadlock {
         return (Outcome::Crashed, with("deadlock", threads));
@@ -289,7 +293,7 @@ fn protection(name: &str) -> Result<Protection, Failure> {
 }
 
 /// The locks, in the order in which they were named.
-fn locks(text: &str) -> Result<Vec<Protection>, Failure> {
+pub(super) fn locks(text: &str) -> Result<Vec<Protection>, Failure> {
     let mut locks: Vec<Protection> = Vec::new();
     let mut add = |name: &str| {
         let lock = protection(name)?;

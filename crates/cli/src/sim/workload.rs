@@ -250,6 +250,11 @@ impl WorkloadArgs {
 }
 
 impl Choice {
+    /// Sections that are described already.
+    pub(super) fn of_sections(sections: Sections) -> Self {
+        Choice { name: Name::Sections, kind: Load::Sections(sections), phases: None }
+    }
+
     /// The workload on a machine, for so many threads.
     pub(super) fn on(&self, threads: u32) -> Box<dyn Workload> {
         match &self.kind {
