@@ -192,6 +192,7 @@ Examples:
   lockwork compare --locks mcs-stp,ticket --libraries old=/tmp/liblockwork.so,new=target/release/liblockwork.so \\
       -- ./bench
   lockwork compare --report-from lockwork-report
+  lockwork compare --coverage results              how often each lock is among the best, over saved comparisons
 
 Runs are interleaved: every round runs each lock and thread count once, in an order shuffled by the seed.
 `pthread` runs without Lockwork; `passthrough` runs with it, but forwards everything to glibc.
@@ -206,7 +207,7 @@ pub(crate) struct CompareArgs {
         long,
         short,
         value_name = "A,B,…",
-        required_unless_present = "report_from",
+        required_unless_present_any = ["report_from", "coverage"],
         default_value = "",
         hide_default_value = true
     )]
@@ -256,8 +257,12 @@ pub(crate) struct CompareArgs {
     /// from meta.json and runs.csv
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["locks", "command", "out", "no_report", "json"])]
     pub(crate) report_from: Option<PathBuf>,
+    /// Measure nothing: say how often each lock is among the best, over these comparisons: files of --json or results.json, or
+    /// directories of comparisons; coverage.html and the like go to --out
+    #[arg(long, value_name = "FILE|DIR", num_args = 1.., value_hint = ValueHint::AnyPath, conflicts_with_all = ["locks", "command", "report_from"])]
+    pub(crate) coverage: Vec<PathBuf>,
     /// The command to measure
-    #[arg(required_unless_present = "report_from", trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present_any = ["report_from", "coverage"], trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<String>,
 }
 

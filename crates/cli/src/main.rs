@@ -6,6 +6,7 @@ mod bench;
 mod calibrate;
 mod calibration;
 mod compare;
+mod coverage;
 mod delegates;
 mod doctor;
 mod elf;

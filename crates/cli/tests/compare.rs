@@ -459,3 +459,32 @@ fn a_report_can_be_made_again_from_what_was_measured() {
     assert_eq!(status, Some(2));
     assert!(stderr.contains("line 2: ") && stderr.contains("no lock `mcs`"), "{stderr}");
 }
+
+/// The shares that a table by hand would have, over comparisons that are committed.
+#[test]
+fn coverage_of_saved_comparisons() {
+    let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-epyc-2cpu/blocking");
+    let (status, stdout, stderr) =
+        output(lockwork().args(["compare", "--no-report", "--json", "--coverage", results]));
+    assert_eq!(status, Some(0), "{stderr}");
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+    let cells = document["cells"].as_array().expect("an array");
+    assert!(
+        cells.iter().any(|cell| cell["group"] == "rocksdb")
+            && cells.iter().any(|cell| cell["group"] == "avl")
+    );
+    for lock in document["locks"].as_array().expect("an array") {
+        let name = lock["lock"].as_str().expect("a name");
+        let ratios = cells.iter().filter_map(|cell| cell["locks"][name]["ratio"].as_f64());
+        let (all, within) = ratios.fold((0.0, 0.0), |(all, within), ratio| {
+            (all + 1.0, within + f64::from(u8::from(ratio >= 0.95)))
+        });
+        let share = lock["within_5"].as_f64().expect("a share");
+        assert!((share - within / all).abs() < 1e-9, "{name}: {share}, {within} of {all}");
+    }
+    // A file of JSON says the same as the directory that it was made from.
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("avl.json");
+    let none = output(lockwork().args(["compare", "--no-report", "--coverage"]).arg(&file));
+    assert!(none.0 == Some(2) && none.2.contains("avl.json"), "{}", none.2);
+}

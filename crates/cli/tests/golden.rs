@@ -45,6 +45,7 @@ fn help_of_every_command() {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_study_report", transcript(&["study", "report", "--help"]));
+    insta::assert_snapshot!("help_sim_coverage", transcript(&["sim", "coverage", "--help"]));
     insta::assert_snapshot!("help_profile_report", transcript(&["profile", "report", "--help"]));
     insta::assert_snapshot!("help_study_run", transcript(&["study", "run", "--help"]));
     insta::assert_snapshot!("help_policy_check", transcript(&["policy", "check", "--help"]));
@@ -300,6 +301,7 @@ fn the_doctor_looks_at_machine_and_program() {
         "clock",
         "time slice",
         "perf",
+        "energy",
         "BPF",
     ] {
         let check = checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("{name}"));

@@ -300,3 +300,61 @@ fn published_claims_are_judged() {
     assert_eq!(status, 2);
     assert!(stderr.contains("name a part of a source"), "{stderr}");
 }
+
+/// A matrix of two cells.
+const COVERAGE: [&str; 14] = [
+    "coverage",
+    "--locks",
+    "futex,mcs-spin",
+    "--machine",
+    "i-20",
+    "--load",
+    "short",
+    "--threads",
+    "2,4",
+    "--placement",
+    "pinned",
+    "--time",
+    "0.2",
+    "--json",
+];
+
+#[test]
+fn a_coverage_matrix_goes_on_where_it_ended() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    let coverage = |more: &[&str]| sim(&[&COVERAGE[..], &["--out", out], more].concat());
+    let (status, stdout, stderr) = coverage(&["--seeds", "1"]);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stderr.contains("4 runs, 4 of them"), "{stderr}");
+    let document: Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(document["cells"].as_array().map(Vec::len), Some(2));
+    let best = &document["locks"][0];
+    assert!(best["within_5"].as_f64().is_some_and(|share| share > 0.0), "{best}");
+    for name in ["coverage.html", "coverage.csv", "coverage.txt", "coverage.json"] {
+        assert!(directory.path().join(name).exists(), "{name}");
+    }
+    // Another seed; and half of a line is as if its run had not been.
+    let runs = directory.path().join("runs.jsonl");
+    let text = fs::read_to_string(&runs).expect("the runs");
+    fs::write(&runs, &text[..text.len() - 9]).expect("half a line");
+    let (_, _, stderr) = coverage(&["--seeds", "2"]);
+    assert!(stderr.contains("8 runs, 5 of them"), "{stderr}");
+    let (_, _, stderr) = coverage(&["--seeds", "2", "--forget", "futex"]);
+    assert!(stderr.contains("8 runs, 4 of them"), "{stderr}");
+    assert!(coverage(&["--load", "none"]).2.contains("unknown workload `none`"));
+    assert!(coverage(&["--load", "own=--workload avl --lines 3"]).2.contains("`--lines` means nothing"));
+}
+
+#[test]
+fn parts_of_a_coverage_matrix_make_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    let coverage = |more: &[&str]| sim(&[&COVERAGE[..], &["--seeds", "1", "--out", out], more].concat());
+    for part in ["1/2", "2/2"] {
+        let (status, stdout, stderr) = coverage(&["--part", part]);
+        assert_eq!((status, stdout.as_str()), (0, ""), "{stderr}");
+        assert!(stderr.contains("4 runs, 2 of them"), "{stderr}");
+    }
+    assert!(coverage(&[]).2.contains("4 runs, 0 of them"));
+}

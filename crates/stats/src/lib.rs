@@ -18,6 +18,7 @@
 //! ```
 
 mod bootstrap;
+pub mod coverage;
 mod describe;
 pub mod fairness;
 mod hypothesis;

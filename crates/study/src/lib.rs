@@ -21,6 +21,7 @@ mod error;
 mod export;
 mod guidelines;
 mod measure;
+mod observations;
 mod render;
 mod report;
 mod runner;
@@ -40,6 +41,7 @@ pub use error::Error;
 pub use export::export;
 pub use guidelines::{Guidelines, Rule};
 pub use measure::{POWERCAP, Rapl};
+pub use observations::Observations;
 pub use report::Report;
 pub use runner::local::{
     Absence, Finish, Progress, Settings, Status, database, outcomes, preview, run, status, title,

@@ -2,6 +2,7 @@
 
 use crate::data::Study;
 use crate::error::Error;
+use crate::observations::Observations;
 use crate::render::{self, Shape};
 use crate::table::Table;
 use crate::tables;
@@ -36,7 +37,7 @@ impl Needs {
     }
 }
 
-const TABLES: [(&str, Needs); 18] = [
+const TABLES: [(&str, Needs); 19] = [
     ("3.1", Needs::Linked),
     ("3.2", Needs::Linked),
     ("3.3", Needs::Linked),
@@ -55,6 +56,7 @@ const TABLES: [(&str, Needs); 18] = [
     ("4.16", Needs::Throughput),
     ("guidelines", Needs::Throughput),
     ("tree", Needs::Throughput),
+    ("observations", Needs::Throughput),
 ];
 
 const FIGURES: [(&str, Needs); 6] = [
@@ -88,6 +90,8 @@ pub struct Report<'a> {
     pub baseline: &'a str,
     /// Tables of the campaign itself, before the thesis's: see [`campaign_tables`](crate::campaign_tables).
     pub campaign: &'a [Table],
+    /// What table `observations` holds the data against; `None` is the thesis's.
+    pub observations: Option<&'a Observations>,
 }
 
 impl Report<'_> {
@@ -95,7 +99,9 @@ impl Report<'_> {
     #[must_use]
     pub fn tables(&self) -> Vec<&str> {
         let campaign = self.campaign.iter().map(|table| table.id.as_str());
-        campaign.chain(self.allowed(&TABLES)).collect()
+        // Whatever was measured, the thesis's observations are about its own applications: they are shown when asked for.
+        let is_wanted = |id: &&str| *id != "observations" || self.observations.is_some();
+        campaign.chain(self.allowed(&TABLES)).filter(is_wanted).collect()
     }
 
     /// The numbers of the figures that the data allows.
@@ -161,6 +167,10 @@ impl Report<'_> {
             "4.14" => vec![tables::optimum_differences(self.studies)],
             "4.15" => vec![tables::correlations(self.studies)],
             "4.16" => each(tables::by_application),
+            "observations" => match self.observations {
+                Some(own) => vec![own.table(self.studies)],
+                None => vec![Observations::thesis().table(self.studies)],
+            },
             "guidelines" => views.iter().map(|view| tables::choices(view, self.baseline)).collect(),
             _ => {
                 let level = self.level.unwrap_or(Level::Max);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lockwork_stats::coverage::{AgainstBest, share_covered};
 use lockwork_stats::{Tolerance, mean, relative_deviation};
 
 use crate::data::{Run, Study, Variant};
@@ -200,9 +201,8 @@ impl<'a> View<'a> {
     /// The share of `applications` that a lock covers at a level: those where the best lock is not better than it.
     #[must_use]
     pub fn coverage(&self, applications: &[usize], level: Level, lock: usize) -> Option<f64> {
-        share(self.against_best(applications, level, lock), |(value, best)| {
-            !Tolerance::FIVE_PERCENT.exceeds(best, value)
-        })
+        let cells = self.against_best(applications, level, lock);
+        share_covered(cells.map(|(value, best)| AgainstBest { value, best }), Tolerance::FIVE_PERCENT)
     }
 
     /// The share of `applications` that a lock harms at a level.
@@ -214,7 +214,7 @@ impl<'a> View<'a> {
 
 /// The highest of the values.
 pub(crate) fn best(values: &[Option<f64>]) -> Option<f64> {
-    values.iter().copied().flatten().reduce(f64::max)
+    lockwork_stats::coverage::best(values.iter().copied())
 }
 
 /// The lowest of the values.

@@ -15,7 +15,14 @@ fn study() -> Study {
 }
 
 fn report(studies: &[Study]) -> Report<'_> {
-    Report { studies, metric: Metric::Throughput, level: None, baseline: "pthread", campaign: &[] }
+    Report {
+        studies,
+        metric: Metric::Throughput,
+        level: None,
+        baseline: "pthread",
+        campaign: &[],
+        observations: None,
+    }
 }
 
 fn table(studies: &[Study], id: &str) -> Table {
@@ -256,4 +263,21 @@ fn energy_by_its_meanings() {
     for other in [watts, efficiency, one_unit] {
         assert!((joules - other).abs() < 1e-12, "{joules} {watts} {efficiency} {one_unit}");
     }
+}
+
+/// What the thesis states in chapter 4 must hold of its own data, wherever that has the applications and locks: bounds that its own
+/// data does not keep could not be held against any other.
+#[test]
+fn the_thesiss_observations_hold_of_its_own_data() {
+    let studies = [study()];
+    let table = table(&studies, "observations");
+    let verdicts: BTreeMap<&str, (&str, &str)> = table
+        .rows
+        .iter()
+        .map(|row| (row.labels[0].as_str(), (row.labels[4].as_str(), row.labels[5].as_str())))
+        .collect();
+    let differing: Vec<_> = verdicts.iter().filter(|(_, (_, verdict))| *verdict == "differs").collect();
+    assert!(differing.is_empty(), "{differing:#?}");
+    let holding = verdicts.values().filter(|(_, verdict)| *verdict == "holds").count();
+    assert!(holding >= 15, "{verdicts:#?}");
 }

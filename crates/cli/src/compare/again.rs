@@ -18,6 +18,15 @@ use crate::terminal;
 
 /// Makes the files of every comparison in or under the directory again, and prints where.
 pub(crate) fn main(directory: &Path) -> Result<ExitCode, Failure> {
+    for (directory, document) in documents(directory)? {
+        let report = files::derive(&document, &directory)?;
+        terminal::print(&report.display().to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every comparison in or under a directory, with its own directory.
+pub(super) fn documents(directory: &Path) -> Result<Vec<(PathBuf, Document)>, Failure> {
     let mut found = Vec::new();
     find(directory, &mut found)?;
     if found.is_empty() {
@@ -26,12 +35,13 @@ pub(crate) fn main(directory: &Path) -> Result<ExitCode, Failure> {
             directory.display()
         )));
     }
+    let mut documents = Vec::new();
     for directory in found {
-        let Some(document) = read(&directory)? else { continue };
-        let report = files::derive(&document, &directory)?;
-        terminal::print(&report.display().to_string())?;
+        if let Some(document) = read(&directory)? {
+            documents.push((directory, document));
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(documents)
 }
 
 /// The directories that hold a comparison, in the order of their names.

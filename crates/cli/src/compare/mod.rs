@@ -2,6 +2,7 @@
 
 mod again;
 pub(crate) mod child;
+mod coverage;
 pub(crate) mod engine;
 pub(crate) mod files;
 pub(crate) mod format;
@@ -32,6 +33,9 @@ use results::Document;
 pub(crate) fn main(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if let Some(directory) = &args.report_from {
         return again::main(directory);
+    }
+    if !args.coverage.is_empty() {
+        return coverage::main(args);
     }
     let plan = Plan::new(args)?;
     if !args.no_report {

@@ -3,15 +3,17 @@
 use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::Path;
 
 use lockwork_platform::cpu_time::Allowed;
+use lockwork_study::{POWERCAP, Rapl};
 use perf_event_open_sys as perf;
 
 use super::Check;
 use crate::monitor::{self, Daemon};
 
 pub(super) fn checks(checks: &mut Vec<Check>) {
-    checks.extend([counters(), bpf(), cpu_clocks(), scheduler()]);
+    checks.extend([counters(), energy(), bpf(), cpu_clocks(), scheduler()]);
 }
 
 fn counters() -> Check {
@@ -32,6 +34,28 @@ fn counters() -> Check {
             "perf",
             format!("{level}; closed ({})", crate::program::describe(&error)),
             "nothing can be counted; lower kernel.perf_event_paranoid or grant CAP_PERFMON",
+        ),
+    }
+}
+
+fn energy() -> Check {
+    let zones = fs::read_dir(POWERCAP).into_iter().flatten().flatten();
+    let mut names = zones.filter_map(|zone| zone.file_name().into_string().ok());
+    match (Rapl::find(Path::new(POWERCAP)).is_there(), names.any(|name| name.starts_with("intel-rapl"))) {
+        (true, _) => Check::ok(
+            "energy",
+            "RAPL's counters can be read",
+            "`lockwork study` records joules and throughput per power",
+        ),
+        (false, true) => Check::warn(
+            "energy",
+            "RAPL's counters are closed to this user",
+            "`lockwork study` records no energy: let root run it, or make the files `energy_uj` readable",
+        ),
+        (false, false) => Check::warn(
+            "energy",
+            "no RAPL counters (usual in virtual machines)",
+            "`lockwork study` says `not measured` where energy would be",
         ),
     }
 }

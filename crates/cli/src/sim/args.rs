@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use lockwork_sim::machine::Arbitration;
 
+use super::coverage::CoverageArgs;
 use super::workload::{WorkloadArgs, milliseconds};
 
 /// `lockwork sim`
@@ -32,6 +33,7 @@ Examples:
   lockwork sim --explain --locks mcs-spin --threads 10    where the cycles of a hand-off go
   lockwork sim machines                                   which machines there are
   lockwork sim validate                                   published figures beside ours
+  lockwork sim coverage --quick                           how often each lock is among the best, over many cells
 
 All figures are simulated. The model is good for orderings, crossovers and collapses, not for cycle counts:
 the book's chapter on the simulator says what it leaves out. A run in which no section ends is `collapsed`;
@@ -76,6 +78,8 @@ pub(crate) enum SimCommand {
         #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
         out: Option<PathBuf>,
     },
+    /// How often each lock is among the best: machines × workloads × thread counts × pinned or not
+    Coverage(CoverageArgs),
 }
 
 /// A sweep over locks, machines and thread counts.

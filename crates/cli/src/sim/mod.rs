@@ -1,6 +1,7 @@
 //! `lockwork sim`: the locks on machines that one does not have at hand.
 
 mod args;
+mod coverage;
 mod explain;
 pub(crate) mod grid;
 mod machines;
@@ -24,6 +25,7 @@ pub(crate) fn main(args: &SimArgs) -> Result<ExitCode, Failure> {
         Some(SimCommand::Validate { source, seeds, json, out }) => {
             validate::main(source.as_deref(), *seeds, *json, out.as_deref())
         }
+        Some(SimCommand::Coverage(args)) => coverage::main(args),
         None if args.sweep.explain => explain::main(&args.sweep),
         None => sweep::main(&args.sweep),
     }

@@ -86,8 +86,10 @@ impl Sweep {
             machines.iter_mut().for_each(|machine| machine.memory.arbitration = arbitration);
         }
         let workload = args.workload.choose()?;
-        let threads =
-            machines.iter().map(|machine| threads(args, machine, workload.fewest_threads())).collect();
+        let threads = machines
+            .iter()
+            .map(|machine| threads(&args.threads, machine, workload.fewest_threads()))
+            .collect();
         let sweep = Self {
             locks: locks(&args.locks)?,
             machines,
@@ -119,8 +121,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// How the workload runs on a machine. Where threads outnumber CPUs it takes some time slices at least: until the
-    /// first of them is over, nobody is preempted.
+    /// How the workload runs on a machine.
     pub(super) fn frame(&self, machine: &Machine, threads: u32) -> Frame {
         let (threads, processes) = (threads as usize, self.processes);
         let crowded = threads * processes > machine.cpus() || self.options.background > 0;
@@ -184,7 +185,8 @@ impl Sweep {
     }
 }
 
-/// Cycles of warm-up and of the measurement, for so many milliseconds at least.
+/// Cycles of warm-up and of the measurement, for so many milliseconds at least. Where threads share CPUs (`crowded`) they take some
+/// time slices at least: until the first of them is over, nobody is preempted.
 pub(super) fn times(machine: &Machine, crowded: bool, ms: f64) -> (u64, u64) {
     const SLICES: u64 = 8;
     const SLICES_OF_WARM_UP: u64 = 2;
@@ -265,10 +267,10 @@ pub(super) fn judge(result: &RunResult) -> (Outcome, Option<String>) {
 }
 
 /// One thread or the fewest that the workload can have, a node's CPUs, all CPUs, twice as many; or what was asked for.
-fn threads(args: &SweepArgs, machine: &Machine, fewest: u32) -> Vec<u32> {
+pub(super) fn threads(asked: &[u32], machine: &Machine, fewest: u32) -> Vec<u32> {
     let cpus = machine.cpus() as u32;
     let default = [1, cpus / machine.nodes as u32, cpus, 2 * cpus].map(|threads| threads.max(fewest));
-    let asked = if args.threads.is_empty() { &default[..] } else { &args.threads };
+    let asked = if asked.is_empty() { &default[..] } else { asked };
     let mut threads: Vec<u32> = Vec::new();
     for count in asked {
         if !threads.contains(count) {

@@ -1,10 +1,10 @@
 //! `lockwork study report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum, ValueHint};
-use lockwork_study::{Energy, Level, Metric, Report, Store, Study, campaign_tables};
+use lockwork_study::{Energy, Level, Metric, Observations, Report, Store, Study, campaign_tables};
 
 use super::campaign_of;
 
@@ -21,6 +21,7 @@ Examples:
   lockwork study report --from A64.csv --from I48.csv --table 4.10  two machines in one table
   lockwork study report --from A64.csv --format html > study.html   all of it as a page
   lockwork study report --from A64.csv --figure 4.1 --format svg > scores.svg
+  lockwork study report --from lockwork-study/sim --observations    what the thesis states, and what these runs say
 
 Columns of a file: bench, node, strategy, throughput; and where measured rep, p99, energy, seconds, variant
 (interposed or linked). Files may be packed by gzip. Tables and figures have the numbers that they have in H. Guiroux's
@@ -39,6 +40,9 @@ pub(crate) struct ReportArgs {
     /// One figure
     #[arg(long, value_name = "NUMBER")]
     figure: Option<String>,
+    /// What the thesis states in chapter 4, beside what these runs say, with verdicts; or what this file states
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["table", "figure"], value_hint = ValueHint::FilePath)]
+    observations: Option<Option<PathBuf>>,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -108,6 +112,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
             None => studies.push(Study::read(path, energy).map_err(Failure::usage)?),
         }
     }
+    let observations = args.observations.as_ref().map(|file| observations(file.as_deref())).transpose()?;
     let report = Report {
         studies: &studies,
         metric: match args.metric {
@@ -122,15 +127,25 @@ pub(super) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
         }),
         baseline: &args.baseline,
         campaign: &campaign,
+        observations: observations.as_ref(),
     };
     let text = print(&report, args).map_err(Failure::usage)?;
     terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// The observations of a file, or the thesis's.
+fn observations(file: Option<&Path>) -> Result<Observations, Failure> {
+    let Some(file) = file else { return Ok(Observations::thesis()) };
+    let refuse = |why: String| Failure::usage(format!("`{}`: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| refuse(error.to_string()))?;
+    Observations::parse(&text).map_err(refuse)
+}
+
 fn print(report: &Report<'_>, args: &ReportArgs) -> Result<String, lockwork_study::Error> {
     // Everything that the data allows, unless one number is asked for. Tables and figures share numbers.
     let (tables, figures) = match (args.table.as_deref(), args.figure.as_deref()) {
+        _ if args.observations.is_some() => (vec!["observations"], vec![]),
         (Some(table), _) => (vec![table], vec![]),
         (None, Some(figure)) => (vec![], vec![figure]),
         (None, None) => (report.tables(), report.figures()),

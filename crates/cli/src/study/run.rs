@@ -299,6 +299,7 @@ fn finish_report(campaign: &Campaign, out: &Path, finish: Finish) -> Result<Exit
         level: None,
         baseline: &campaign.baseline,
         campaign: &own,
+        observations: None,
     };
     let write = |name: &str, text: &str| {
         let path = out.join(name);

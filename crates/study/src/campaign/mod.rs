@@ -361,7 +361,8 @@ fn json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
     })
 }
 
-fn object(table: &DeTable<'_>) -> Result<serde_json::Value, String> {
+/// The same of a table.
+pub(crate) fn object(table: &DeTable<'_>) -> Result<serde_json::Value, String> {
     let entries = table.iter().map(|(key, value)| Ok((key.get_ref().to_string(), json(value.get_ref())?)));
     Ok(serde_json::Value::Object(entries.collect::<Result<_, String>>()?))
 }

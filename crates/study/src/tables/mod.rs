@@ -15,7 +15,7 @@ pub(crate) use efficiency::{correlations, scatter};
 pub(crate) use gains::{best_over_worst, breakdown, optimum_over_max, sensitive};
 pub(crate) use interposition::{closeness, hierarchy, side_by_side, student};
 pub(crate) use latency::tail;
-pub(crate) use pairs::{changes, scores};
+pub(crate) use pairs::{Order, changes, changing, pairs_of, scores};
 pub(crate) use ranking::{coverage, coverage_statistics, gains_of_best, harm};
 
 pub(crate) use efficiency::{gain_differences, optimum_differences};

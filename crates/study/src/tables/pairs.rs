@@ -95,7 +95,7 @@ pub(crate) fn changes(view: &View<'_>) -> Table {
 }
 
 /// The share of the pairs of locks, measured on all of `nodes`, whose order is not the same on all of them.
-fn changing(view: &View<'_>, application: usize, nodes: &[u32]) -> Option<f64> {
+pub(crate) fn changing(view: &View<'_>, application: usize, nodes: &[u32]) -> Option<f64> {
     // By lock: its values on the nodes.
     let values: Vec<Vec<f64>> = (0..view.study.locks.len())
         .filter_map(|lock| nodes.iter().map(|&nodes| view.value(application, nodes, lock)).collect())

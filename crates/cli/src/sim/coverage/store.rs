@@ -1,0 +1,205 @@
+//! The runs that have been made: a line of JSON each, written as soon as a run is over. A process that is killed loses the runs
+//! under way; half a line at the end of a file is ignored, and ended before more is written.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::compare::results::Outcome;
+use crate::error::Failure;
+use crate::program::describe;
+
+/// What a run is of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Key {
+    /// Of the machine's file, the workload's options and the time.
+    pub(super) setting: String,
+    pub(super) threads: u32,
+    pub(super) pinned: bool,
+    pub(super) lock: String,
+    pub(super) seed: u32,
+}
+
+/// A run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Record {
+    #[serde(flatten)]
+    pub(super) key: Key,
+    /// For readers: the key's setting decides.
+    pub(super) machine: String,
+    pub(super) load: String,
+    pub(super) commit: String,
+    pub(super) outcome: Outcome,
+    pub(super) reason: Option<String>,
+    /// Sections a second.
+    pub(super) throughput: f64,
+    /// Of the time of a section.
+    pub(super) p99_ns: f64,
+    /// The longest section that ended.
+    pub(super) longest_ns: f64,
+    pub(super) window_ns: f64,
+    pub(super) jain: f64,
+    /// Threads that were in one section all the time.
+    pub(super) starving: usize,
+    /// The host's time.
+    pub(super) took_s: f64,
+}
+
+/// The runs of a directory.
+#[derive(Debug)]
+pub(super) struct Store {
+    path: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: File,
+    runs: HashMap<Key, Record>,
+}
+
+impl Store {
+    /// Reads all files of runs in a directory. New runs go into one of them, which is the part's own where the matrix is made in
+    /// parts, so that no two processes write one file.
+    pub(super) fn open(
+        directory: &Path,
+        part: Option<(u32, u32)>,
+        forget: &[String],
+    ) -> Result<Self, Failure> {
+        let name = match part {
+            None => "runs.jsonl".to_owned(),
+            Some((k, n)) => format!("runs-{k}-of-{n}.jsonl"),
+        };
+        let path = directory.join(name);
+        let failed = |path: &Path, error: &io::Error| {
+            Failure::with_status(1, format!("`{}`: {}", path.display(), describe(error)))
+        };
+        let mut runs = HashMap::new();
+        for path in files(directory).map_err(|error| failed(directory, &error))? {
+            if !forget.is_empty() {
+                drop_runs_of(&path, forget).map_err(|error| failed(&path, &error))?;
+            }
+            let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
+            let records = text.lines().filter_map(|line| serde_json::from_str::<Record>(line).ok());
+            runs.extend(records.map(|record| (record.key.clone(), record)));
+        }
+        let open = || {
+            let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+            if fs::read(&path)?.last().is_some_and(|last| *last != b'\n') {
+                file.write_all(b"\n")?;
+            }
+            Ok(file)
+        };
+        let file = open().map_err(|error: io::Error| failed(&path, &error))?;
+        Ok(Store { path, inner: Mutex::new(Inner { file, runs }) })
+    }
+
+    /// Whether a run has been made.
+    pub(super) fn has(&self, key: &Key) -> bool {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).runs.contains_key(key)
+    }
+
+    /// A run that has been made.
+    pub(super) fn get(&self, key: &Key) -> Option<Record> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).runs.get(key).cloned()
+    }
+
+    /// Keeps a run.
+    pub(super) fn add(&self, record: Record) -> Result<(), Failure> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = serde_json::to_string(&record)
+            .map_err(io::Error::from)
+            // In one piece: the file has whole lines whenever the process ends.
+            .and_then(|line| inner.file.write_all((line + "\n").as_bytes()));
+        written.map_err(|error| {
+            Failure::with_status(1, format!("`{}`: {}", self.path.display(), describe(&error)))
+        })?;
+        inner.runs.insert(record.key.clone(), record);
+        Ok(())
+    }
+}
+
+/// The files of runs of a directory, in the order of their names.
+fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("runs") && name.ends_with(".jsonl") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Writes a file of runs anew without those of some locks.
+fn drop_runs_of(path: &Path, locks: &[String]) -> io::Result<()> {
+    let text = fs::read_to_string(path)?;
+    let is_kept = |line: &&str| {
+        serde_json::from_str::<Record>(line).is_ok_and(|record| !locks.contains(&record.key.lock))
+    };
+    let kept: String = text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect();
+    let new = path.with_extension("jsonl.new");
+    fs::write(&new, kept)?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(lock: &str, seed: u32) -> Record {
+        let key = Key { setting: "0".to_owned(), threads: 2, pinned: true, lock: lock.to_owned(), seed };
+        Record {
+            key,
+            machine: "i-20".to_owned(),
+            load: "short".to_owned(),
+            commit: "1".to_owned(),
+            outcome: Outcome::Ok,
+            reason: None,
+            throughput: 1.5e6,
+            p99_ns: 10.25,
+            longest_ns: 20.0,
+            window_ns: 1e6,
+            jain: 1.0,
+            starving: 0,
+            took_s: 0.1,
+        }
+    }
+
+    #[test]
+    fn runs_survive_a_killed_process_and_half_a_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("runs.jsonl");
+        let store = Store::open(directory.path(), None, &[]).unwrap();
+        store.add(record("futex", 1)).unwrap();
+        store.add(record("ttas", 1)).unwrap();
+        drop(store);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 20]).unwrap();
+        let store = Store::open(directory.path(), None, &[]).unwrap();
+        assert!(store.has(&record("futex", 1).key) && !store.has(&record("ttas", 1).key));
+        store.add(record("ttas", 1)).unwrap();
+        drop(store);
+        let store = Store::open(directory.path(), None, &[]).unwrap();
+        assert_eq!(store.get(&record("ttas", 1).key).unwrap().p99_ns, 10.25);
+    }
+
+    #[test]
+    fn parts_are_read_together_and_a_lock_can_be_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        for part in [(1, 2), (2, 2)] {
+            let store = Store::open(directory.path(), Some(part), &[]).unwrap();
+            store.add(record("futex", part.0)).unwrap();
+            store.add(record("ttas", part.0)).unwrap();
+        }
+        let store = Store::open(directory.path(), None, &["ttas".to_owned()]).unwrap();
+        assert!(store.has(&record("futex", 1).key) && store.has(&record("futex", 2).key));
+        assert!(!store.has(&record("ttas", 1).key) && !store.has(&record("ttas", 2).key));
+    }
+}
