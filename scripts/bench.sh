@@ -6,8 +6,8 @@
 #   scripts/bench.sh against OLD.so [pairs|crowds|blocking]...
 #                                           this build of the library against another, each lock against itself
 #
-# NAME is one of: pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks sim, and monitor, which needs root and
-# is monitor_costs, monitor_helps and monitor_crowd.
+# NAME is one of: pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks sim, profile_costs, and monitor, which
+# needs root and is monitor_costs, monitor_helps and monitor_crowd.
 #
 # Each writes results/<date>-<host>/<name>/: table.txt, runs.csv and meta.json (host, commit, command, seed, date, rounds),
 # which are committed, and report.html and results.json, which are not: `lockwork compare --report-from results` makes them
@@ -398,6 +398,58 @@ against_blocking() {
         --timeout 20
 }
 
+# ---- The recorder: what it costs, switched off and switched on. About twenty minutes. ----
+
+profile_costs() {
+    local db=target/bench-db
+    recorded pairs 21 '^ns: ([0-9.]+)' "$BIN/lockwork-pairs"
+    recorded avl 15 '^ops\/sec: ([0-9]+)' "$BIN/lockwork-avl" --threads=2 --ops=500000
+    recorded kccachetest 15 '^time: ([0-9.]+)' kccachetest wicked -th 2 -it 1 100000
+    provide "$db" db_bench --compression_type=none
+    recorded rocksdb 15 '^readrandom .* ([0-9]+) ops\/sec' db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom \
+        --threads=2 "--num=$KEYS" --reads=100000 --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
+}
+
+# What the recorder does to a figure that a command prints, under glibc's locks behind the library and under the default one: the
+# same library without it, with it switched off, and with it switched on, in turns. The pattern has the figure in its first group.
+recorded() {
+    local name=$1 rounds pattern=$3 lock round case
+    rounds=$(rounds "$2")
+    shift 3
+    for lock in passthrough "$DEFAULT"; do
+        echo "bench: recorder, $name, $lock, $(date +%T)" >&2
+        local out=$RESULTS/profile_costs/$name-$lock
+        mkdir -p "$out"
+        describe "$name under $lock" "$rounds" "$*" >"$out/meta.json"
+        echo "round,case,figure,switches" >"$out/runs.csv"
+        for ((round = 1; round <= rounds; round++)); do
+            for case in $(printf '%s\n' none off on | shuf --random-source=<(yes "$round")); do
+                echo "$round,$case,$(figure_of "$case" "$lock" "$pattern" "$@")" >>"$out/runs.csv"
+            done
+        done
+        {
+            echo "$ $*, under $lock"
+            for case in none off on; do of_rounds "$out/runs.csv" "$case" "$rounds" 'without a recorder'; done
+        } | tee "$out/table.txt"
+    done
+}
+
+# Runs the command with the recorder in this state and prints the figure that it prints, and how many context switches the machine
+# made meanwhile.
+figure_of() {
+    local case=$1 lock=$2 pattern=$3 before value directory
+    shift 3
+    directory=$(mktemp -d)
+    local -a under=("LD_PRELOAD=$PWD/$BIN/liblockwork.so" "LOCKWORK_LOCK=$lock")
+    [[ $case == none ]] || under+=("LOCKWORK_PROFILE=$directory/profile")
+    [[ $case != off ]] || under+=(LOCKWORK_PROFILE_OFF=1)
+    before=$(switches)
+    value=$(env "${under[@]}" "$@" 2>&1 | sed -En "s/.*${pattern#^}.*/\1/p" | tail -n 1)
+    echo "$value,$(($(switches) - before))"
+    rm -r "$directory"
+    [[ $value =~ ^[0-9.]+$ ]] || { echo "bench: a figure was expected of: $*" >&2; return 1; }
+}
+
 # ---- The monitor: what it costs, and what it is good for. About half an hour, as root. ----
 
 monitor() {
@@ -504,9 +556,9 @@ timed() {
     echo "$value,$((after - before))"
 }
 
-# What so many rounds in a file say of a case.
+# What so many rounds in a file say of a case, against the case `none`, which is called by the last argument.
 of_rounds() {
-    local csv=$1 case=$2 rounds=$3 time ratio low high often cut
+    local csv=$1 case=$2 rounds=$3 none=${4-that are neither} time ratio low high often cut
     read -r time _ < <(sed -n "s/^[0-9]*,$case,\(.*\),.*/\1/p" "$csv" | spread 0)
     read -r often _ < <(sed -n "s/^[0-9]*,$case,.*,//p" "$csv" | spread 0)
     # So many of the rounds at either end are outside the 95% interval of their median.
@@ -519,8 +571,8 @@ of_rounds() {
         }
         END { for (round = 1; round <= rounds; round++) print median(round, which) / median(round, "none") }
     ' | spread "$cut")
-    printf '%-8s median %8.4g, of those of the same round that are neither %.4f (95%% interval %.4f to %.4f), %.0f switches\n' \
-        "$case" "$time" "$ratio" "$low" "$high" "$often"
+    printf '%-8s median %8.4g, of those of the same round %s %.4f (95%% interval %.4f to %.4f), %.0f switches\n' \
+        "$case" "$time" "$none" "$ratio" "$low" "$high" "$often"
 }
 
 # Context switches of the whole machine since it started.
@@ -578,7 +630,7 @@ case ${1-} in
         for name in "$@"; do
             case $name in
                 pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | sim | quick) "$name" ;;
-                monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
+                profile_costs | monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
                 *) echo "bench: no benchmark is called $name; see the head of scripts/bench.sh" >&2; exit 2 ;;
             esac
         done

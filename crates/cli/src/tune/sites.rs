@@ -50,10 +50,14 @@ impl Site {
 
     /// In a sentence, without its end.
     pub(crate) fn describe(&self) -> String {
+        // A lock that is called by the function that initialised it has that name in its place, too.
+        let called = if self.place.starts_with(&self.name) {
+            self.place.clone()
+        } else {
+            format!("{} ({})", self.name, self.place)
+        };
         format!(
-            "{} ({}): threads waited for it for {} of their time, {:.1} of them on average",
-            self.name,
-            self.place,
+            "{called}: threads waited for it for {} of their time, {:.1} of them on average",
             percent(self.waited),
             self.waiters
         )
@@ -151,6 +155,17 @@ mod tests {
             let policy = Policy::parse(&site.rule(lock)).unwrap();
             assert_eq!(policy.rules[0].lock.to_string(), lock);
         }
+    }
+
+    #[test]
+    fn a_name_is_said_once() {
+        assert_eq!(
+            site("symbol = \"hot\"", "mutex").describe(),
+            "hot (static in server): threads waited for it for 50.0% of their time, 1.0 of them on average"
+        );
+        let mut by_code = site("init = \"server+0x10\"", "mutex");
+        by_code.place = "hot (server+0x10)".to_owned();
+        assert!(by_code.describe().starts_with("hot (server+0x10): threads waited"));
     }
 
     #[test]
