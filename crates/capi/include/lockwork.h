@@ -105,7 +105,7 @@ int lockwork_cond_broadcast(lockwork_cond_t *condition);
 int lockwork_cond_destroy(lockwork_cond_t *condition);
 
 /* Delegates. A spec names one: "cc-synch" (the default), "dsm-synch", "h-synch", "oyama", "fc", "ffwd", "rcl(servers=2)",
- * "sanl", "sanl-numa", "sanl-plus", "locked(mcs-stp)".
+ * "sanl", "sanl-numa", "sanl-plus", "locked(mcs-stp)". The variable LOCKWORK_DELEGATE says what is meant by no spec.
  *
  * A section is a function. It may run in another thread: errno, thread-local variables and the thread's id are that thread's. It
  * must return: no longjmp out of it, no exception, no pthread_exit. It may use other delegates and locks, not its own

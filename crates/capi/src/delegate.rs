@@ -1,12 +1,13 @@
 //! `lockwork_delegate_*`.
 
 use core::cell::Cell;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use lockwork::delegates::{Delegate as _, DynDelegate, Section};
+use lockwork_config as config;
 use lockwork_locks::api::Held;
 use lockwork_locks::delegation::condition::{Condition, Seen};
 use lockwork_locks::delegation::posts::Posts;
@@ -135,7 +136,7 @@ impl Delegate {
     /// Gives a delegate that was initialised statically the default one. Threads that come at once agree on one.
     #[cold]
     fn settle(&self) -> &Inner {
-        let fresh = Box::into_raw(made(<DynDelegate as lockwork::delegates::Delegate<Native>>::new()));
+        let fresh = Box::into_raw(made(standard()));
         let inner = match self.inner.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
             Ok(_) => fresh,
             Err(there) => {
@@ -146,6 +147,23 @@ impl Delegate {
         };
         // SAFETY: as in `inner`.
         unsafe { &*inner }
+    }
+}
+
+/// A delegate of the kind that `LOCKWORK_DELEGATE` says, or of the default one. A value that names none ends the program: nothing
+/// that a static initialiser is for could tell of it.
+fn standard() -> DynDelegate {
+    const NAME: &CStr = c"LOCKWORK_DELEGATE";
+    // SAFETY: a C string. Programs with rights that their caller has not get null.
+    let value = unsafe { secure_getenv(NAME.as_ptr()) };
+    // SAFETY: null, or a string of the environment.
+    let value = (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy());
+    match config::text(value.as_deref()) {
+        None => <DynDelegate as lockwork::delegates::Delegate<Native>>::new(),
+        Some(spec) => DynDelegate::new(spec).unwrap_or_else(|error| {
+            eprintln!("lockwork: {}: {error}", config::DELEGATE.name);
+            std::process::exit(2)
+        }),
     }
 }
 
@@ -171,7 +189,7 @@ const REENTERED: &str = "a section requests another one of its own delegate, and
 pub unsafe extern "C" fn lockwork_delegate_init(delegate: *mut Delegate, spec: *const c_char) -> c_int {
     // SAFETY: the caller's contract.
     let Ok(built) = (unsafe { specs::parse(spec, DynDelegate::new) }) else { return EINVAL };
-    let built = built.unwrap_or_else(<DynDelegate as lockwork::delegates::Delegate<Native>>::new);
+    let built = built.unwrap_or_else(standard);
     let inner = AtomicPtr::new(Box::into_raw(made(built)));
     // SAFETY: the caller's contract.
     unsafe { delegate.write(Delegate { inner, held: Cell::new(0), spare: [0; 6] }) };
@@ -233,6 +251,7 @@ pub unsafe extern "C" fn lockwork_delegate_execute(
 
 unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
+    fn secure_getenv(name: *const c_char) -> *const c_char;
 }
 
 /// Runs a section, and returns what it returns; null and `errno` where it does not run.

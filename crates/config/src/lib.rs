@@ -17,6 +17,8 @@ pub use variables::*;
 pub enum Reader {
     /// `liblockwork.so`, and through it every program under it. The command sets it, or passes it on.
     Library,
+    /// The C and C++ library, in programs that are linked with it.
+    Linked,
     /// The command.
     Command,
     /// The tests and scripts of this repository, and what the command says to itself.

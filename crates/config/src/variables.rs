@@ -53,6 +53,10 @@ variables! {
         MONITOR = "LOCKWORK_MONITOR", "`0` or a path", "the usual socket", None,
             "the socket of `lockwork monitor`, which waiters of aware locks ask which threads run; `0` for none";
     }
+    Linked {
+        DELEGATE = "LOCKWORK_DELEGATE", "a delegate's spec, such as `rcl` or `locked(mcs-stp)`", "`cc-synch`", None,
+            "what the delegates are that are initialised statically or without a spec";
+    }
     Command {
         SO = "LOCKWORK_SO", "a path", "beside the command, or in `../lib`", None,
             "liblockwork.so";

@@ -107,6 +107,7 @@ fn the_books_tables_are_these() {
     let mut expected = HEAD.to_owned();
     let sections = [
         ("Programs under the library", Reader::Library),
+        ("Programs linked with the C library", Reader::Linked),
         ("The command", Reader::Command),
         ("Tests and scripts", Reader::Internal),
     ];

@@ -171,8 +171,8 @@ impl Writer<'_> {
             if self.waits().next().is_some() {
                 code += &format!("    int {WAITS};\n");
             }
-            for Capture { variable, type_name, by_value, .. } in &self.plan.captures {
-                let star = if *by_value { "" } else { "*" };
+            for Capture { variable, type_name, is_register, .. } in &self.plan.captures {
+                let star = if *is_register { "" } else { "*" };
                 let _ = writeln!(code, "    __typeof__({type_name}) {star}{};", variable.name);
             }
             code += "};\n\n";
@@ -185,8 +185,9 @@ impl Writer<'_> {
             code += &format!("    (void){argument};\n");
         }
         let copied = || self.plan.captures.iter().filter(|capture| capture.by_value);
-        for Capture { variable, type_name, .. } in copied() {
-            let _ = writeln!(code, "    __typeof__({type_name}) {0} = {CONTEXT}->{0};", variable.name);
+        for Capture { variable, type_name, is_register, .. } in copied() {
+            let star = if *is_register { "" } else { "*" };
+            let _ = writeln!(code, "    __typeof__({type_name}) {0} = {star}{CONTEXT}->{0};", variable.name);
         }
         let waits = self.waits().next().is_some();
         if waits {
@@ -205,7 +206,8 @@ impl Writer<'_> {
             code += &format!("{OUT}:\n");
         }
         for capture in copied().filter(|capture| !capture.is_const) {
-            let _ = writeln!(code, "    {CONTEXT}->{0} = {0};", capture.variable.name);
+            let star = if capture.is_register { "" } else { "*" };
+            let _ = writeln!(code, "    {star}{CONTEXT}->{0} = {0};", capture.variable.name);
         }
         code += if waits { "    return lockwork_result;\n}\n\n" } else { "    return 0;\n}\n\n" };
         code
@@ -237,8 +239,8 @@ impl Writer<'_> {
         }
         let begin = self.waits().next().map(|(entry, _)| format!(".{WAITS} = {entry}"));
         let entry = self.has_pauses().then(|| format!(".{ENTRY} = 0"));
-        let captured = self.plan.captures.iter().map(|Capture { variable, by_value, .. }| {
-            format!(".{0} = {1}{0}", variable.name, if *by_value { "" } else { "&" })
+        let captured = self.plan.captures.iter().map(|Capture { variable, is_register, .. }| {
+            format!(".{0} = {1}{0}", variable.name, if *is_register { "" } else { "&" })
         });
         let fields: Vec<String> = entry.into_iter().chain(begin).chain(captured).collect();
         let fields = if fields.is_empty() { "0".to_owned() } else { fields.join(", ") };
@@ -267,9 +269,9 @@ impl Writer<'_> {
         format!("{indent}lockwork_delegate_run({lock}, {name}_run, &{name});\n{}", self.copies_out(indent))
     }
 
-    /// The variables that the closure has copies of, and may write.
+    /// The variables that have no address: the call site copies them to the context and back.
     fn copied(&self) -> impl Iterator<Item = &Capture> {
-        self.plan.captures.iter().filter(|capture| capture.by_value && !capture.is_const)
+        self.plan.captures.iter().filter(|capture| capture.is_register && !capture.is_const)
     }
 
     /// What the closure's copies are becomes what the variables are.

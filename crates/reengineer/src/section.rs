@@ -99,6 +99,8 @@ pub(crate) struct Capture {
     pub uses: BTreeSet<usize>,
     /// A macro names it: the closure has a variable of the same name instead.
     pub by_value: bool,
+    /// It has no address.
+    pub is_register: bool,
     /// It cannot be written.
     pub is_const: bool,
     /// It is declared in the slice and used behind it: its declaration, and where its value begins.
@@ -930,6 +932,7 @@ impl<'a> Finder<'a> {
             |variable: &Variable| self.function.locals.get(variable).is_some_and(|local| local.is_register);
         let settled = |capture: Capture| Capture {
             by_value: capture.by_value || is_register(&capture.variable),
+            is_register: is_register(&capture.variable),
             ..capture
         };
         Ok(found.into_values().map(settled).collect())
@@ -976,6 +979,7 @@ impl<'a> Finder<'a> {
             type_name: local.type_name.clone(),
             uses: BTreeSet::new(),
             by_value: false,
+            is_register: local.is_register,
             is_const: local.is_const,
             hoisted,
         })

@@ -1,0 +1,200 @@
+#!/usr/bin/env bash
+# transform-programs.sh [memcached | check]: programs of Debian, converted by `lockwork transform`.
+#
+#   memcached   builds it before and after, runs its own tests under several delegates, and measures SET
+#   check       counts which sections of other programs can be converted
+#
+# Sources come from Debian's source packages into a temporary folder (KEEP=1 keeps it); a program whose sources or whose build
+# cannot be had is SKIPPED. DELEGATES, TESTS (files below t/) and SECONDS_EACH choose what runs. Needs target/release/liblockwork_c.a
+# and the command, which is $LOCKWORK or target/release/lockwork.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+top=$PWD
+lockwork=${LOCKWORK:-$top/target/release/lockwork}
+library=$top/target/release/liblockwork_c.a
+delegates=${DELEGATES:-locked cc-synch rcl sanl}
+work=${WORK:-$(mktemp -d)}
+mkdir -p "$work"
+[[ -n ${KEEP:-} ]] || trap 'rm -rf "$work"' EXIT
+
+skipped() { echo "SKIPPED $1: $2"; exit 0; }
+
+# apt with lists of its own, which name the sources as well.
+apt_own() {
+    local own=$work/apt
+    if [[ ! -d $own ]]; then
+        mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
+        local mirror=${MIRROR:-http://deb.debian.org/debian} suite
+        suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+        printf 'deb-src %s %s main\ndeb %s %s main\n' "$mirror" "$suite" "$mirror" "$suite" >"$own/sources.list"
+        timeout 300 apt-get -q -o Dir::Etc::sourcelist="$own/sources.list" -o Dir::Etc::sourceparts=- \
+            -o Dir::State::lists="$own/lists" -o Dir::Cache="$own/cache" update >/dev/null 2>&1 || return 1
+    fi
+    timeout 300 apt-get -q -o Dir::Etc::sourcelist="$own/sources.list" -o Dir::Etc::sourceparts=- \
+        -o Dir::State::lists="$own/lists" -o Dir::Cache="$own/cache" "$@" >/dev/null 2>&1
+}
+
+# source_of PACKAGE: its source is unpacked in $work/PACKAGE.
+source_of() {
+    local package=$1 archive
+    [[ -d $work/$package ]] && return 0
+    mkdir -p "$work/sources"
+    (cd "$work/sources" && apt_own source --download-only "$package") || return 1
+    mkdir "$work/$package"
+    for archive in "$work/sources/$package"_*.orig.tar.*; do
+        [[ $archive == *.asc ]] || tar -C "$work/$package" --strip-components=1 -xf "$archive" || return 1
+    done
+}
+
+# headers_of PACKAGE: its headers and libraries are unpacked in $work/root.
+headers_of() {
+    mkdir -p "$work/sources" "$work/root"
+    (cd "$work/sources" && apt_own download "$1" && dpkg -x "$1"_*.deb "$work/root")
+}
+
+# A compiler that notes how each file is compiled.
+recorder() {
+    cat >"$work/cc" <<'PYTHON'
+#!/usr/bin/env python3
+import json, os, sys
+arguments = sys.argv[1:]
+lines = os.environ.get("COMPILE_LINES")
+if lines and "-c" in arguments:
+    for name in arguments:
+        if name.endswith(".c"):
+            with open(lines, "a") as to:
+                to.write(json.dumps({"directory": os.getcwd(), "file": name, "arguments": ["cc", *arguments]}) + "\n")
+os.execvp("gcc", ["gcc", *arguments])
+PYTHON
+    chmod +x "$work/cc"
+}
+
+database() { (echo '['; paste -sd, "$1"; echo ']') >"$2"; }
+
+quiet_make() { timeout 900 make ACLOCAL=: AUTOCONF=: AUTOMAKE=: AUTOHEADER=: "$@"; }
+
+# memcached_tree NAME CFLAGS LIBS [OPTION...]: the tree NAME, converted with these options if there are any, built.
+memcached_tree() {
+    local name=$1 cflags=$2 libs=$3 tree=$work/memcached-$1
+    shift 3
+    [[ -x $tree/memcached ]] && return 0
+    [[ -d $tree ]] || cp -a "$work/memcached" "$tree"
+    (
+        cd "$tree"
+        ./configure CC="$work/cc" CFLAGS="-O2 -g -I$work/root/usr/include $cflags" \
+            LDFLAGS="-L$work/root/usr/lib/$(gcc -print-multiarch)" LIBS="$libs" >configure.log 2>&1
+        if (($#)); then
+            # What is compiled is known by having been compiled once.
+            COMPILE_LINES=$tree/lines quiet_make memcached testapp >first.log 2>&1
+            database lines compile_commands.json
+            rm -f ./*.o memcached testapp
+            /usr/bin/time -f "converted in %e s" "$lockwork" transform -p . --in-place "$@"
+        fi
+        # Its own flags say -Wall -Werror -pedantic: there is no new warning.
+        quiet_make memcached memcached-debug testapp sizes >build.log 2>&1 || { tail -20 build.log; exit 1; }
+    )
+}
+
+memcached_tests() {
+    local tree=$1 delegate=$2
+    local tests=${TESTS:-$(cd "$tree" && echo t/*.t)}
+    (
+        cd "$tree"
+        # Styles of sources and names of packages are no business of these tests.
+        LOCKWORK_DELEGATE=$delegate timeout 1500 prove -Q ${tests//t\/whitespace.t/} >"tests-$delegate.log" 2>&1 || true
+        echo "$(basename "$tree") $delegate: $(grep -E '^(Files=|Result:)' "tests-$delegate.log" | tr '\n' ' ')" \
+            "failed: $(grep -oE '^t/[^ ]+\.t' "tests-$delegate.log" | sort -u | tr '\n' ' ')"
+        LOCKWORK_DELEGATE=$delegate timeout 300 ./testapp >"testapp-$delegate.log" 2>&1 &&
+            echo "  testapp: $(grep -c '^ok' "testapp-$delegate.log") passed" || echo "  testapp: failed"
+    )
+}
+
+# SET by connections that each wait for their answers, in requests a second.
+memcached_sets() {
+    local tree=$1 delegate=$2 port=$((21000 + RANDOM % 9000)) server
+    LOCKWORK_DELEGATE=$delegate "$tree/memcached" -u root -l 127.0.0.1 -p "$port" -U 0 -t 4 -m 256 >/dev/null 2>&1 &
+    server=$!
+    sleep 1
+    timeout 120 python3 - "$port" "${SECONDS_EACH:-5}" <<'PYTHON' | sed "s|^|$(basename "$tree") $delegate: |"
+import os, socket, sys, time
+port, seconds = int(sys.argv[1]), float(sys.argv[2])
+pipes = []
+for client in range(4):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        connection = socket.create_connection(("127.0.0.1", port))
+        batch = b"".join(b"set k%d-%d 0 0 32\r\n%s\r\n" % (client, key, b"v" * 32) for key in range(50))
+        done, end = 0, time.monotonic() + seconds
+        while time.monotonic() < end:
+            connection.sendall(batch)
+            left = 50 * len(b"STORED\r\n")
+            while left:
+                answer = connection.recv(left)
+                if not answer:
+                    sys.exit("the server has gone")
+                left -= len(answer)
+            done += 50
+        os.write(write, b"%d" % done)
+        os._exit(0)
+    os.close(write)
+    pipes.append(read)
+total = sum(int(os.read(pipe, 32) or 0) for pipe in pipes)
+print(f"{total / seconds:.0f} SET/s")
+PYTHON
+    kill "$server" 2>/dev/null
+    wait "$server" 2>/dev/null || true
+}
+
+memcached() {
+    source_of memcached || skipped memcached "its source package cannot be fetched"
+    headers_of libevent-dev || skipped memcached "libevent-dev cannot be fetched"
+    local ours="-I$top/crates/capi/include"
+    memcached_tree plain "" ""
+    memcached_tree any "$ours" "$library -lm -ldl -pthread" --
+    memcached_tree hold "$ours" "$library -lm -ldl -pthread" --hold
+    memcached_tests "$work/memcached-plain" none
+    for delegate in $delegates; do
+        local trees="any hold"
+        # Combiners cannot be held.
+        [[ $delegate == *-synch || $delegate == fc || $delegate == oyama ]] && trees=any
+        for tree in $trees; do memcached_tests "$work/memcached-$tree" "$delegate"; done
+    done
+    for round in 1 2 3; do
+        memcached_sets "$work/memcached-plain" none
+        for delegate in $delegates; do
+            memcached_sets "$work/memcached-any" "$delegate"
+            [[ $delegate == *-synch ]] || memcached_sets "$work/memcached-hold" "$delegate"
+        done
+    done
+}
+
+# checked PACKAGE COMMAND: builds it by the command in its folder, and counts.
+checked() {
+    local package=$1
+    shift
+    if ! source_of "$package"; then echo "SKIPPED $package: its source package cannot be fetched"; return; fi
+    if ! (cd "$work/$package" && COMPILE_LINES=$work/$package/lines CC=$work/cc timeout 900 bash -c "$*" >build.log 2>&1); then
+        echo "note $package: the build did not finish; what was compiled counts"
+    fi
+    if [[ ! -s $work/$package/lines ]]; then echo "SKIPPED $package: nothing was compiled"; return; fi
+    database "$work/$package/lines" "$work/$package/compile_commands.json"
+    for hold in "" --hold; do
+        echo "$package $hold: $(timeout 600 "$lockwork" transform -p "$work/$package" --check $hold 2>/dev/null | tail -1)"
+    done
+}
+
+check() {
+    checked redis 'make -j2 -C src CC="$CC" MALLOC=libc redis-server'
+    checked unbound './configure --without-libexpat >/dev/null; make -j2 CC="$CC"'
+    checked libzstd 'make -j2 -C lib CC="$CC" libzstd.a-mt; make -j2 -C programs CC="$CC"'
+    checked sqlite3 './configure --disable-tcl >/dev/null && make sqlite3.c && "$CC" -c -DSQLITE_THREADSAFE=1 sqlite3.c -o /dev/null'
+    checked db5.3 'cd build_unix && ../dist/configure --disable-replication >/dev/null && make -j2'
+    checked fuse3 'touch config.h fuse_config.h; for file in lib/*.c; do "$CC" -c -D_GNU_SOURCE -DFUSE_USE_VERSION=314 -DHAVE_CONFIG_H -DPACKAGE_VERSION="\"3\"" -DFUSERMOUNT_DIR="\"/\"" -DLINUX -DHAVE_FORK -Iinclude -Ilib -I. "$file" -o /dev/null || true; done'
+}
+
+recorder
+case ${1:-memcached} in
+    memcached) [[ -f $library ]] || skipped memcached "there is no $library"; memcached ;;
+    check) check ;;
+    *) echo "usage: $0 [memcached | check]" >&2; exit 2 ;;
+esac
