@@ -84,10 +84,12 @@ memcached_tree() {
         ./configure CC="$work/cc" CFLAGS="-O2 -g -I$work/root/usr/include $cflags" \
             LDFLAGS="-L$work/root/usr/lib/$(gcc -print-multiarch)" LIBS="$libs" >configure.log 2>&1
         if (($#)); then
-            # What is compiled is known by having been compiled once.
-            COMPILE_LINES=$tree/lines quiet_make memcached testapp >first.log 2>&1
+            # What is compiled is known by having been compiled once: with assertions first, because a file counts once, and what
+            # only assertions name would not be seen without.
+            COMPILE_LINES=$tree/lines quiet_make memcached-debug >first.log 2>&1
+            COMPILE_LINES=$tree/lines quiet_make memcached testapp >>first.log 2>&1
             database lines compile_commands.json
-            rm -f ./*.o memcached testapp
+            rm -f ./*.o memcached memcached-debug testapp
             /usr/bin/time -f "converted in %e s" "$lockwork" transform -p . --in-place "$@"
         fi
         # Its own flags say -Wall -Werror -pedantic: there is no new warning.
