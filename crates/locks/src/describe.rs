@@ -106,7 +106,7 @@ pub enum Family {
     Combining,
     /// Threads of its own run the sections.
     Server,
-    /// Sections run in place or in another thread, as the contention asks.
+    /// How waiters compete, or where sections run, changes as the contention asks.
     Adaptive,
 }
 

@@ -51,6 +51,8 @@ pub struct Knobs {
     pub wait: Option<u32>,
     /// The share of its time, in percent, that a thread spends with a lock from which on it votes for delegation.
     pub contention: Option<u32>,
+    /// The way in which `auto` goes about it, if it is not to choose.
+    pub pin: Option<u32>,
 }
 
 impl Knobs {
@@ -70,6 +72,7 @@ impl Knobs {
         serve: None,
         wait: None,
         contention: None,
+        pin: None,
     };
 }
 
@@ -145,5 +148,19 @@ pub const ADAPTIVE: &[Knob] = &[
         meaning: "percent of its time in the lock from which on a thread votes for delegation (the paper's theta_l)",
         get: |knobs| knobs.contention,
         set: |knobs, value| knobs.contention = Some(value),
+    },
+];
+
+/// The knobs of `auto`.
+pub const PINNED: &[Knob] = &[
+    MAY_PASS_LOCAL,
+    Knob {
+        name: "pin",
+        low: 1,
+        high: 3,
+        default: "as measured",
+        meaning: "the way to go: 1 = a queue for each NUMA node, 2 = one queue, 3 = barging",
+        get: |knobs| knobs.pin,
+        set: |knobs, value| knobs.pin = Some(value),
     },
 ];

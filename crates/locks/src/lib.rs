@@ -6,6 +6,7 @@
 //! come from the platform's pool.
 #![no_std]
 
+pub mod adaptive;
 pub mod api;
 pub mod biased;
 pub mod blocking;

@@ -35,6 +35,7 @@ use lockwork_platform::{AtomicCell, AtomicInt, NODE_BYTES, Native, Platform, Poo
 
 use crate::api::{RawLock, Token};
 use crate::state::{Claimed, Lazy, State, take_back, take_free};
+use crate::wait::Wait;
 
 /// Nodes whose states the directory itself points to.
 const NEAR: usize = 4;
@@ -127,6 +128,25 @@ pub(crate) fn enter_part<P: Platform, W: Whole<P>>(lazy: &Lazy<P, W>, part: usiz
         whole.claim().leave(); // I2.
     }
     (whole, state)
+}
+
+/// As [`enter_part`], of a part without which the caller cannot wait: without memory for its state it waits for that, as it would
+/// for the lock. `None`: the deadline was first.
+pub(crate) fn enter_part_or_wait<'a, P: Platform, W: Whole<P>>(
+    lazy: &'a Lazy<P, W>,
+    part: usize,
+    wait: &Wait,
+) -> Option<(&'a W, &'a W::Part)> {
+    loop {
+        match enter_part(lazy, part) {
+            (whole, Some(state)) => return Some((whole, state)),
+            (whole, None) => whole.claim().leave(),
+        }
+        if wait.is_over::<P>() {
+            return None;
+        }
+        P::yield_now();
+    }
 }
 
 /// A lock that all nodes share, and where their states are.

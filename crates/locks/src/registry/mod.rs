@@ -19,6 +19,7 @@ pub use error::{SpecError, nearest};
 pub use spec::{Spec, Wrapper};
 pub use visit::Visitor;
 
+use crate::adaptive::auto;
 use crate::blocking::{adaptive, futex, linux, mutexee};
 use crate::competitive::{backoff, hbo, tas, ttas, two_phase};
 use crate::delegation::{cc_synch, dsm_synch, fc, ffwd, h_synch, oyama, rcl, sanl};
@@ -152,6 +153,7 @@ table! {
     mutex ShflSpin, "shfl-spin", Spin, shfl::DESCRIPTOR, shfl::Shfl<P, Spin>;
     mutex ShflStp, "shfl-stp", SpinThenPark, shfl::DESCRIPTOR, shfl::Shfl<P, SpinThenPark>;
     mutex CstMutex, "cst-mutex", SpinThenPark, cst::DESCRIPTOR, cst::Cst<P>;
+    mutex Auto, "auto", SpinThenPark, auto::DESCRIPTOR, auto::Auto<P>;
     mutex Glk, "glk", SpinThenPark, glk::DESCRIPTOR, glk::Glk<P>;
     mutex Lc, "lc", SpinThenPark, lc::DESCRIPTOR, lc::Lc<P>;
     mutex FlexGuard, "flexguard", Aware, flexguard::DESCRIPTOR, flexguard::FlexGuard<P>;

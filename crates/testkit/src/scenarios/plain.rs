@@ -1,6 +1,7 @@
 //! The scenarios of the locks themselves.
 
 use lockwork_locks::RawLock;
+use lockwork_locks::adaptive::auto::Auto;
 use lockwork_locks::describe::{Family, Keeps};
 use lockwork_locks::hierarchical::{ahmcs::Ahmcs, cst::Cst};
 use lockwork_locks::knobs::Knobs;
@@ -84,7 +85,7 @@ pub(super) fn adapted(lock: &Entry, scenarios: Vec<Scenario>) -> Vec<Scenario> {
         let kept = match scenario.name.starts_with("destroy") {
             // A thread may still be about to leave the state when the lock is destroyed. It then stays in the pool, with the
             // states of two nodes, where the next thread that needs a state finds it.
-            true if lock.id == LockId::CstMutex => 3,
+            true if [LockId::CstMutex, LockId::Auto].contains(&lock.id) => 3,
             true => 0,
             false => state_of(lock),
         };
@@ -92,7 +93,7 @@ pub(super) fn adapted(lock: &Entry, scenarios: Vec<Scenario>) -> Vec<Scenario> {
         if lock.id == LockId::LinuxMutex && scenario.threads > 2 {
             return scenario.within(0);
         }
-        if lock.descriptor.family != Family::Hierarchical {
+        if lock.descriptor.family != Family::Hierarchical && lock.id != LockId::Auto {
             let is_deep = lock.id == LockId::Glk || lock.id == LockId::Lc && scenario.name == "contended";
             return if is_deep { shallower(scenario) } else { scenario };
         }
@@ -101,7 +102,7 @@ pub(super) fn adapted(lock: &Entry, scenarios: Vec<Scenario>) -> Vec<Scenario> {
         }
         let scenario = shallower(scenario).on_two_nodes();
         // Its waiters are patient while there are CPUs to spare.
-        if lock.id == LockId::CstMutex { scenario.overloaded() } else { scenario }
+        if [LockId::CstMutex, LockId::Auto].contains(&lock.id) { scenario.overloaded() } else { scenario }
     };
     scenarios.into_iter().map(adapt).collect()
 }
@@ -192,6 +193,16 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     all.push(Subject {
         name: "cst-mutex, on one node".to_owned(),
         scenarios: passing_over(plain::<P, Cst<P, 1>>, large),
+    });
+    // With its own constants the lock goes another way after much longer only.
+    let restless = scenarios_of(plain::<P, Auto<P, 1, true>>, large);
+    all.push(Subject {
+        name: "auto, restless".to_owned(),
+        scenarios: adapted(LockId::Auto.info(), restless),
+    });
+    all.push(Subject {
+        name: "auto, restless, on one node".to_owned(),
+        scenarios: passing_over(plain::<P, Auto<P, 1, true>>, large),
     });
     // Without naps only a release wakes a sleeper.
     for (name, make) in [

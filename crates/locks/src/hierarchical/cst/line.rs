@@ -8,7 +8,7 @@ use lockwork_platform::{AtomicCell, FutexCell, NODE_BYTES, Native, Platform, Poo
 use crate::wait::{self, ABANDONED, PARKED, Patience, Returning, WAITING, Wait, spin_with_room};
 
 /// Of a waiter's word: what it waited for, and the lock of the whole machine, are the waiter's.
-pub(super) const OWNED: u32 = 4;
+pub(crate) const OWNED: u32 = 4;
 /// Of a sleeper's word: the thread that wrote this will wake it.
 pub(super) const CHOSEN: u32 = 5;
 /// Of a sleeper's word: it has been taken out of all queues, and is to line up again.
@@ -22,7 +22,7 @@ const MOST_HELD: usize = 2;
 
 /// A thread in a queue.
 #[repr(C)]
-pub(super) struct Waiter<P: Platform> {
+pub(crate) struct Waiter<P: Platform> {
     /// What became of its waiting: see `State` of the lock.
     pub(super) word: P::Futex,
     /// How often it was made to line up again; written before it does.
@@ -159,16 +159,16 @@ impl<P: Platform> Waiter<P> {
 
 /// A queue: MCS in the way of K42, whose holder is not in it.
 #[derive(Debug)]
-pub(super) struct Line<'a, P: Platform> {
+pub(crate) struct Line<'a, P: Platform> {
     /// Null: free. At most [`MOST_HELD`]: held, and nobody waits. Else: the last waiter.
-    pub(super) tail: &'a P::Ptr<Waiter<P>>,
+    pub(crate) tail: &'a P::Ptr<Waiter<P>>,
     /// The first waiter; written by it, or by the holder; read by the holder.
-    pub(super) first: &'a P::Ptr<Waiter<P>>,
+    pub(crate) first: &'a P::Ptr<Waiter<P>>,
 }
 
 /// The tail of a queue whose lock is held in way `way`, from 1 to [`MOST_HELD`].
 #[inline(always)]
-pub(super) const fn held<P: Platform>(way: usize) -> *mut Waiter<P> {
+pub(crate) const fn held<P: Platform>(way: usize) -> *mut Waiter<P> {
     debug_assert!(way > 0 && way <= MOST_HELD);
     ptr::without_provenance_mut(way)
 }

@@ -94,23 +94,25 @@
 //! - E8: the swap of `tail` (Release), after the state was made → the load of a holder who took the lock directly, and finds that
 //!   somebody waits (Acquire).
 
-mod line;
-mod node;
+pub(crate) mod leaders;
+pub(crate) mod line;
+pub(crate) mod node;
 
-use core::ptr::{self, NonNull};
+use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, PoolNode, PooledState};
 
+use self::leaders::Leaders;
 use self::line::{Line, OWNED, Waiter, held};
 use self::node::{Acquired, Attention, Chosen, NodeState};
-use super::directory::{Children, Users, Whole, enter_part};
+use super::directory::{Children, Users, Whole, enter_part_or_wait};
 use super::part::{LocalLock, Part};
 use crate::api::{RawLock, address};
 use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
 use crate::knobs::{self, Knobs};
 use crate::state::{Claimed, Lazy, State, take_back, take_free};
-use crate::wait::{self, GRANTED, Grant, Returning, Wait};
+use crate::wait::Wait;
 
 /// What is known of the CST-mutex.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -124,6 +126,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     timed: Timed::GivesUp("in the queue of its node, in that of the nodes, or asleep"),
     proofs: &[
         Proof::of(file!()),
+        Proof::of("hierarchical/cst/leaders.rs"),
         Proof::of("hierarchical/cst/line.rs"),
         Proof::of("hierarchical/cst/node.rs"),
     ],
@@ -266,8 +269,9 @@ impl Cst<Native> {
 }
 
 impl<P: Platform, const TURN: u32> Cst<P, TURN> {
-    fn line<'a>(&'a self, shared: &'a Shared<P>) -> Line<'a, P> {
-        Line { tail: &self.tail, first: &shared.first }
+    fn leaders<'a>(&'a self, shared: &'a Shared<P>) -> Leaders<'a, P> {
+        let line = Line { tail: &self.tail, first: &shared.first };
+        Leaders { line, address: address(shared), claim: &shared.claim }
     }
 
     /// Takes the lock, in way `way`, if it is free.
@@ -286,17 +290,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
 
     /// Lines up and waits. Whether the lock was acquired before the deadline.
     fn acquire(&self, wait: &Wait) -> bool {
-        // A waiter needs the state of its node: without memory it waits for that, as it would for the lock.
-        let (shared, state) = loop {
-            match enter_part(&self.state, P::node()) {
-                (shared, Some(state)) => break (shared, state),
-                (shared, None) => shared.claim.leave(),
-            }
-            if wait.is_over::<P>() {
-                return false;
-            }
-            P::yield_now();
-        };
+        let Some((shared, state)) = enter_part_or_wait(&self.state, P::node(), wait) else { return false };
         match state.acquire(wait) {
             None => {}
             Some(Acquired::Both) => return true,
@@ -318,54 +312,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
 
     /// Acquires the global lock, for the holder of the lock of the node `state`. Whether that was before the deadline.
     fn acquire_globally(&self, shared: &Shared<P>, state: &NodeState<P>, wait: &Wait) -> bool {
-        if self.acquire_fast(BY_NODE) {
-            return true;
-        }
-        let node = P::alloc_node::<Waiter<P>>();
-        if wait.deadline.is_none() {
-            return self.wait_globally(shared, node, wait);
-        }
-        let line_up = |wait: &Wait| {
-            // I8.
-            // SAFETY: ours, and in no queue yet.
-            unsafe { node.as_ref() }.of.store(ptr::from_ref(state).cast_mut(), Relaxed);
-            state.users().add_another();
-            self.wait_globally(shared, node, wait).then_some(())
-        };
-        let come_back = |left: NonNull<Waiter<P>>, returning: &mut Returning<_, _>, wait: &Wait| {
-            // SAFETY: I3: ours again, until we have given up.
-            let waiter = unsafe { left.as_ref() };
-            // ORDER: E4 where it has been granted.
-            let granted =
-                returning.take_up(&waiter.word, wait).is_none_or(|wait| waiter.wait(&wait) == GRANTED);
-            if granted {
-                self.settle_globally(shared, left);
-            }
-            granted.then_some(())
-        };
-        Returning::run(address(shared), wait, node, line_up, come_back).is_some()
-    }
-
-    /// Lines up in the global queue with `node`, which is fresh. Whether it was granted the lock.
-    fn wait_globally(&self, shared: &Shared<P>, node: NonNull<Waiter<P>>, wait: &Wait) -> bool {
-        // SAFETY: ours, until we have given up.
-        let waiter = unsafe { node.as_ref() };
-        let granted = self.line(shared).enter(node, || {}) || waiter.wait(wait) == GRANTED;
-        if granted {
-            self.settle_globally(shared, node);
-        }
-        granted
-    }
-
-    /// Takes the caller's `node` out of the global queue, who has been granted the lock.
-    fn settle_globally(&self, shared: &Shared<P>, node: NonNull<Waiter<P>>) {
-        // SAFETY: I3: the caller's. ORDER: Relaxed: its own.
-        let of = unsafe { node.as_ref() }.of.load(Relaxed);
-        self.line(shared).settle(node, BY_NODE);
-        // SAFETY: I8: null, or kept for the node.
-        if let Some(state) = unsafe { of.as_ref() } {
-            shared.leave(state);
-        }
+        self.acquire_fast(BY_NODE) || self.leaders(shared).line_up(state, BY_NODE, wait)
     }
 
     /// Hands the lock to a thread of the node that has it, or releases it.
@@ -393,7 +340,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         unsafe { shared.serving.set(Serving(ptr::null_mut())) };
         // SAFETY: as above. From here on the node's lock is not ours.
         let chosen = unsafe { state.let_go(chosen, attention) };
-        self.release_globally(shared, BY_NODE);
+        self.leaders(shared).release(BY_NODE);
         // I8. There may be no lock any more, but the state is there until we leave it, and whoever waits for it waits.
         shared.leave(state);
         chosen.wake();
@@ -428,32 +375,6 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         passed
     }
 
-    /// Hands the global lock, held in way `way`, to the next leader that has not given up, or frees it.
-    fn release_globally(&self, shared: &Shared<P>, way: usize) {
-        let line = self.line(shared);
-        let mut head = loop {
-            match line.head() {
-                None if line.free(way) => return,
-                None => {}
-                head => break head,
-            }
-        };
-        while let Some(node) = head {
-            // SAFETY: initialised (E3), and there until we have granted (I3). ORDER: E4. After that the lock is not ours
-            // to look at.
-            if wait::grant::<P>(&unsafe { node.as_ref() }.word) == Grant::Accepted {
-                return;
-            }
-            head = line.take_out(node, ptr::null_mut());
-            // SAFETY: I3: abandoned. ORDER: Relaxed: E3.
-            let of = unsafe { node.as_ref() }.of.load(Relaxed);
-            // SAFETY: I3: abandoned, and taken out.
-            unsafe { P::free_node(node) };
-            // SAFETY: I8: it kept the state of the node that its owner runs on.
-            shared.leave(unsafe { &*of });
-        }
-    }
-
     /// Releases a lock that others wait for, or that was not taken directly.
     #[cold]
     fn release_slow(&self) {
@@ -470,7 +391,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         match unsafe { serving.as_ref() } {
             // SAFETY: I1.
             Some(state) => unsafe { self.release(shared, state) },
-            None => self.release_globally(shared, DIRECTLY),
+            None => self.leaders(shared).release(DIRECTLY),
         }
     }
 }

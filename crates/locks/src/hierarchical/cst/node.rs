@@ -71,7 +71,7 @@ impl<P: Platform> PoolNode<P> for NodeState<P> {
 
 /// What a thread has acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Acquired {
+pub(crate) enum Acquired {
     /// The lock of its node.
     Node,
     /// The lock of its node, and that of the whole machine.
@@ -87,26 +87,26 @@ enum Told {
 
 /// How many of those who were passed over are woken, and when.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attention {
+pub(crate) struct Attention {
     /// At a time.
-    pub(super) most: u32,
+    pub(crate) most: u32,
     /// After this many hand-overs, if some were awake all the time.
-    pub(super) turn: u32,
+    pub(crate) turn: u32,
 }
 
 /// Sleepers who are to line up again, and do not know it yet.
 #[must_use = "nobody else wakes them"]
-pub(super) struct Chosen<P: Platform> {
+pub(crate) struct Chosen<P: Platform> {
     first: *mut Waiter<P>,
     last: *mut Waiter<P>,
 }
 
 impl<P: Platform> Chosen<P> {
-    pub(super) fn nobody() -> Self {
+    pub(crate) fn nobody() -> Self {
         Self { first: ptr::null_mut(), last: ptr::null_mut() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first.is_null()
     }
 
@@ -122,7 +122,7 @@ impl<P: Platform> Chosen<P> {
     }
 
     /// Wakes them. Touches nothing but their nodes, so the lock may have been released before.
-    pub(super) fn wake(self) {
+    pub(crate) fn wake(self) {
         let mut node = self.first;
         // SAFETY: I6: it waits until we say so.
         while let Some(waiter) = unsafe { node.as_ref() } {
@@ -143,12 +143,12 @@ impl<P: Platform> NodeState<P> {
 
     /// The count of threads that use it.
     #[inline(always)]
-    pub(super) fn users(&self) -> Users<'_, P> {
+    pub(crate) fn users(&self) -> Users<'_, P> {
         Users(&self.users)
     }
 
     /// Acquires the node's lock, and more if it is handed over. `None`: the deadline was first.
-    pub(super) fn acquire(&self, wait: &Wait) -> Option<Acquired> {
+    pub(crate) fn acquire(&self, wait: &Wait) -> Option<Acquired> {
         let node = P::alloc_node::<Waiter<P>>();
         if wait.deadline.is_none() {
             return self.line_up(node, 0, wait);
@@ -220,7 +220,7 @@ impl<P: Platform> NodeState<P> {
     /// # Safety
     ///
     /// The caller holds the node's lock.
-    pub(super) unsafe fn hand_over(&self, what: u32) -> bool {
+    pub(crate) unsafe fn hand_over(&self, what: u32) -> bool {
         let mut head = self.line().head();
         while let Some(node) = head {
             // SAFETY: initialised (E3), and there until we have dealt with it (I3).
@@ -285,7 +285,7 @@ impl<P: Platform> NodeState<P> {
     /// # Safety
     ///
     /// The caller holds the node's lock.
-    pub(super) unsafe fn choose(&self, most: u32) -> Chosen<P> {
+    pub(crate) unsafe fn choose(&self, most: u32) -> Chosen<P> {
         let mut chosen = Chosen::nobody();
         if self.woken.load(Relaxed) > 0 {
             return chosen;
@@ -315,7 +315,7 @@ impl<P: Platform> NodeState<P> {
     /// # Safety
     ///
     /// The caller holds the node's lock.
-    pub(super) unsafe fn attend(&self, attention: Attention) -> Chosen<P> {
+    pub(crate) unsafe fn attend(&self, attention: Attention) -> Chosen<P> {
         // SAFETY: I4, for all that follows.
         if unsafe { self.parked.get() }.0.is_null() {
             return Chosen::nobody();
@@ -339,7 +339,7 @@ impl<P: Platform> NodeState<P> {
     /// # Safety
     ///
     /// The caller holds the node's lock.
-    pub(super) unsafe fn let_go(&self, mut chosen: Chosen<P>, attention: Attention) -> Chosen<P> {
+    pub(crate) unsafe fn let_go(&self, mut chosen: Chosen<P>, attention: Attention) -> Chosen<P> {
         loop {
             // SAFETY: the caller's contract, here and below.
             if unsafe { self.hand_over(GRANTED) } {
@@ -360,7 +360,7 @@ impl<P: Platform> NodeState<P> {
     /// # Safety
     ///
     /// The caller holds the node's lock.
-    pub(super) unsafe fn begin(&self, passes: u32) {
+    pub(crate) unsafe fn begin(&self, passes: u32) {
         // SAFETY: I4.
         unsafe { self.passes.set(passes) };
     }
@@ -370,7 +370,7 @@ impl<P: Platform> NodeState<P> {
     /// # Safety
     ///
     /// The caller holds the node's lock.
-    pub(super) unsafe fn may_pass(&self) -> bool {
+    pub(crate) unsafe fn may_pass(&self) -> bool {
         // SAFETY: I4, here and below.
         let passes = unsafe { self.passes.get() };
         if passes > 0 {
@@ -380,12 +380,22 @@ impl<P: Platform> NodeState<P> {
         passes > 0
     }
 
+    /// Hand-overs that are left in the node's turn.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock.
+    pub(crate) unsafe fn passes_left(&self) -> u32 {
+        // SAFETY: I4.
+        unsafe { self.passes.get() }
+    }
+
     /// Drops all waiters, who are ghosts, after `fork`. The lock is as `holds` says.
     ///
     /// # Safety
     ///
     /// Nobody else runs.
-    pub(super) unsafe fn clear(&self, holds: bool) {
+    pub(crate) unsafe fn clear(&self, holds: bool) {
         self.tail.store(if holds { held::<P>(HELD) } else { ptr::null_mut() }, Relaxed);
         self.first.store(ptr::null_mut(), Relaxed);
         // SAFETY: the caller's contract.

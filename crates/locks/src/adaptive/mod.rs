@@ -1,0 +1,3 @@
+//! Locks that choose for themselves how they are acquired and handed on.
+
+pub mod auto;
