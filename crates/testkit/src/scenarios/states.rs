@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
 
+use lockwork_locks::adaptive::auto::Auto;
 use lockwork_locks::api::Token;
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::hierarchical::combinations::CTktMcs;
@@ -310,6 +311,7 @@ pub fn states<P: ModelPlatform>() -> Vec<Subject> {
     };
     // Its waiters are patient while there are CPUs to spare.
     let cst = scenarios_of(plain::<P, Cst<P>>).into_iter().map(Scenario::overloaded).collect();
+    let auto = scenarios_of(plain::<P, Auto<P, 1, true>>).into_iter().map(Scenario::overloaded).collect();
     // A state that was taken for a lock is looked at before it is given to that.
     let deeper = |scenarios: Vec<Scenario>| -> Vec<Scenario> {
         let deeper = |scenario: Scenario| match scenario.name {
@@ -320,6 +322,7 @@ pub fn states<P: ModelPlatform>() -> Vec<Subject> {
     };
     vec![
         of("cst-mutex", on_nodes(cst)),
+        of("auto, restless", on_nodes(auto)),
         of("gcr(futex)", scenarios_of(restricted::<P>)),
         // On one node its threads share the state of that.
         of("c-tkt-mcs-park", shallower(scenarios_of(plain::<P, CTktMcs<P, Park>>))),

@@ -84,11 +84,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     bytes_per_waiter: 64,
     keeps: Keeps::Parts,
     timed: Timed::GivesUp("in the queue of its node, in that of the leaders, or asleep"),
-    proofs: &[
-        Proof::of(file!()),
-        Proof::of("adaptive/auto/regime.rs"),
-        Proof::of("hierarchical/cst/leaders.rs"),
-    ],
+    proofs: &[Proof::of(file!())],
     citation: Citation {
         key: "kashyap17",
         text: "Kashyap, Min, Kim: Scalable NUMA-aware blocking synchronization primitives. USENIX ATC 2017",
@@ -431,8 +427,10 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             let shared = unsafe { self.state.used() };
             // SAFETY: I1: held by the caller.
             let Serving(serving) = unsafe { shared.serving.get() };
-            // SAFETY: I1: it is the caller's.
-            unsafe { self.release(shared, &*serving) };
+            // SAFETY: I1: it is the caller's, who uses it (I8).
+            let state = unsafe { &*serving };
+            // SAFETY: as above.
+            unsafe { self.release(shared, state) };
         } else if seen & LOCKED != 0 {
             // SAFETY: held by the caller.
             unsafe { self.count(1) };
@@ -469,7 +467,8 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // SAFETY: I1: the node's lock is the caller's, for all that follows.
         let mut chosen = unsafe { state.attend(attention) };
         // SAFETY: as above.
-        if hands_over && unsafe { self.may_pass(shared, state) } {
+        let in_turn = hands_over && unsafe { self.may_pass(shared, state) };
+        if in_turn {
             // SAFETY: as above. ORDER: E4 of CST.
             if unsafe { state.hand_over(OWNED) } {
                 shared.leave(state);
@@ -480,8 +479,9 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
                 chosen = unsafe { state.choose(attention.most) };
             }
         }
+        // This release, unless it has used up one of the turn.
         // SAFETY: as above.
-        unsafe { self.count_turn(state) };
+        unsafe { self.count_turn(state, u32::from(!in_turn)) };
         // SAFETY: as above.
         unsafe { shared.serving.set(Serving(ptr::null_mut())) };
         // I6: a fork is to find all of it or nothing.
@@ -515,26 +515,27 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         }
         // Where no other node waits the next turn begins.
         // SAFETY: as above.
-        unsafe { self.count_turn(state) };
+        unsafe { self.count_turn(state, 0) };
         // SAFETY: as above.
         unsafe { state.begin(self.state.pass_limit()) };
         // SAFETY: as above.
         unsafe { self.take_stock(shared) };
-        true
+        // SAFETY: as above.
+        unsafe { state.may_pass() }
     }
 
-    /// Counts the hand-overs of a turn, and the release that ends it.
+    /// Counts the hand-overs of a turn, and `more` releases.
     ///
     /// # Safety
     ///
     /// The caller holds the lock, by way of `state`.
-    unsafe fn count_turn(&self, state: &NodeState<P>) {
+    unsafe fn count_turn(&self, state: &NodeState<P>, more: u32) {
         // SAFETY: the caller's contract.
         let left = unsafe { state.passes_left() };
         // The limit may have changed meanwhile.
         let passed = self.state.pass_limit().saturating_sub(left);
         // SAFETY: as above.
-        unsafe { self.count(passed + 1) };
+        unsafe { self.count(passed + more) };
     }
 }
 

@@ -118,7 +118,9 @@ fn a_lock_that_changes_its_way_all_the_time_excludes() {
                 for _ in 0..SECTIONS {
                     let () = lock.lock();
                     // SAFETY: locked.
-                    unsafe { count.set(count.get() + 1) };
+                    let before = unsafe { count.get() };
+                    // SAFETY: as above.
+                    unsafe { count.set(before + 1) };
                     // SAFETY: locked above.
                     unsafe { lock.unlock(()) };
                 }

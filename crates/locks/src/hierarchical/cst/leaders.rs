@@ -77,15 +77,33 @@ impl<P: Platform> Leaders<'_, P> {
     }
 
     /// Hands what is queued for, which the caller holds in way `way`, to the next that has not given up. Whether there was one.
-    /// After that it is not the caller's to look at.
+    /// After that it is not the caller's to look at. The caller is counted as a user of the state (I8).
     pub(crate) fn hand_on(&self, way: usize) -> bool {
-        let mut head = self.line.head();
+        self.grant_first(self.line.head(), held::<P>(way))
+    }
+
+    /// Hands what is queued for, which the caller holds in way `way`, to the next that has not given up, or frees it.
+    pub(crate) fn release(&self, way: usize) {
+        let head = loop {
+            match self.line.head() {
+                None if self.line.free(way) => return,
+                None => {}
+                head => break head,
+            }
+        };
+        // Where all have given up it is free with the last of them: the state may be another lock's after that (I8).
+        self.grant_first(head, ptr::null_mut());
+    }
+
+    /// Hands what is queued for to the first from `head` on that has not given up. Whether there was one; if not, what is queued
+    /// for is `then` as soon as the last is taken out.
+    fn grant_first(&self, mut head: Option<NonNull<Waiter<P>>>, then: *mut Waiter<P>) -> bool {
         while let Some(node) = head {
             // SAFETY: initialised (E3), and there until we have granted (I3). ORDER: E4.
             if wait::grant::<P>(&unsafe { node.as_ref() }.word) == Grant::Accepted {
                 return true;
             }
-            head = self.line.take_out(node, held::<P>(way));
+            head = self.line.take_out(node, then);
             // SAFETY: I3: abandoned. ORDER: Relaxed: E3.
             let of = unsafe { node.as_ref() }.of.load(Relaxed);
             // SAFETY: I3: abandoned, and taken out.
@@ -93,10 +111,5 @@ impl<P: Platform> Leaders<'_, P> {
             self.leave(of);
         }
         false
-    }
-
-    /// Hands what is queued for, which the caller holds in way `way`, on, or frees it.
-    pub(crate) fn release(&self, way: usize) {
-        while !self.hand_on(way) && !self.line.free(way) {}
     }
 }

@@ -126,7 +126,6 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     timed: Timed::GivesUp("in the queue of its node, in that of the nodes, or asleep"),
     proofs: &[
         Proof::of(file!()),
-        Proof::of("hierarchical/cst/leaders.rs"),
         Proof::of("hierarchical/cst/line.rs"),
         Proof::of("hierarchical/cst/node.rs"),
     ],
