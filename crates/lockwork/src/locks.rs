@@ -2,6 +2,7 @@
 //!
 //! Their properties and publications: `lockwork info NAME`, or the modules of the crate `lockwork-locks`.
 
+use lockwork_locks::adaptive::auto;
 use lockwork_locks::blocking::futex::FutexLock;
 use lockwork_locks::competitive::{backoff, tas, ttas};
 use lockwork_locks::hierarchical::cst;
@@ -56,6 +57,9 @@ pub type RwPreferWriters = RwFutexWriters<Native>;
 
 /// `cst-mutex`: a queue for each NUMA node, in which a release passes over waiters that sleep.
 pub type CstMutex = cst::Cst<Native>;
+
+/// `auto`: measures which way does best, by NUMA node, in one queue or barging, and goes that way.
+pub type Auto = auto::Auto<Native>;
 
 /// The lock that [`Mutex`](crate::Mutex) uses unless another is named: `cst-mutex`, the default of `lockwork run`.
 pub type DefaultLock = CstMutex;

@@ -85,7 +85,9 @@ pub(super) fn adapted(lock: &Entry, scenarios: Vec<Scenario>) -> Vec<Scenario> {
         let kept = match scenario.name.starts_with("destroy") {
             // A thread may still be about to leave the state when the lock is destroyed. It then stays in the pool, with the
             // states of two nodes, where the next thread that needs a state finds it.
-            true if [LockId::CstMutex, LockId::Auto].contains(&lock.id) => 3,
+            true if lock.id == LockId::CstMutex => 3,
+            // The second of them is found by way of a block.
+            true if lock.id == LockId::Auto => 4,
             true => 0,
             false => state_of(lock),
         };
