@@ -313,7 +313,7 @@ pub fn states<P: ModelPlatform>() -> Vec<Subject> {
     let cst = scenarios_of(plain::<P, Cst<P>>).into_iter().map(Scenario::overloaded).collect();
     // Each state of a lock finds that of the second node by way of a block.
     let blocks = |scenario: Scenario| scenario.keeping(3).overloaded();
-    let auto = scenarios_of(plain::<P, Auto<P, 1, true>>).into_iter().map(blocks).collect();
+    let auto = shallower(scenarios_of(plain::<P, Auto<P, 1, true>>)).into_iter().map(blocks).collect();
     // A state that was taken for a lock is looked at before it is given to that.
     let deeper = |scenarios: Vec<Scenario>| -> Vec<Scenario> {
         let deeper = |scenario: Scenario| match scenario.name {

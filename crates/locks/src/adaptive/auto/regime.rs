@@ -2,9 +2,8 @@
 //! those of the lock.
 //!
 //! Holders count releases and look at the clock now and then. The way that was best so far has its period, then another is
-//! tried for a small part of that; it stays if it released more often by a sixteenth, and is undone if not. With every trial that
-//! does not pay the period doubles, up to [`LONGEST`]. It begins anew with a trial that pays, after which the loser is tried
-//! again soon, and when the rate changes to its double or half: then so has the load.
+//! tried for a sixteenth of that; it stays if it released more often by an eighth, and is undone if not. With every trial the
+//! period doubles, up to [`LONGEST`], and it begins anew when the rate changes to its double or half: then so has the load.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -30,14 +29,12 @@ impl Way {
     }
 }
 
-/// The first period is 2 to the power of this many of the shortest trials long, or 640 us.
+/// The first period is 2 to the power of this many trials long.
 const SHORTEST: u32 = 4;
-/// The longest, or 20 ms. A change of the load ends it.
-const LONGEST: u32 = 9;
-/// The shortest trial, in ns: some tens of hand-overs.
-const TRIAL_NS: u32 = 40_000;
-/// The longest is 2 to the power of this as long.
-const LONGER: u32 = 2;
+/// The longest is.
+const LONGEST: u32 = 8;
+/// What a trial takes at least, in ns.
+const TRIAL_NS: u32 = 20_000;
 
 /// What is known of the ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +47,6 @@ struct Plan {
     next: Way,
     /// How long the period is: see [`SHORTEST`].
     length: u32,
-}
-
-/// Whether a rate that was `before`, 0 = not known, is its double or half now.
-fn has_changed(rate: u32, before: u32) -> bool {
-    before != 0 && (rate > before.saturating_mul(2) || rate < before / 2)
 }
 
 impl Plan {
@@ -73,27 +65,26 @@ impl Plan {
 
     /// How long the way that is gone now is gone for, in ns.
     fn duration(self) -> u32 {
-        let doubled = if self.is_trial() { (self.length - SHORTEST).min(LONGER) } else { self.length };
-        TRIAL_NS << doubled
+        let trial = TRIAL_NS << (self.length - SHORTEST);
+        if self.is_trial() { trial } else { trial << 4 }
     }
 
     /// What is done after a period with `rate`, where the best so far had `best`. Also, the rate of what is the best now.
     fn after(self, rate: u32, best: u32, nodes: usize) -> (Self, u32) {
         if !self.is_trial() {
-            let length = if has_changed(rate, best) { SHORTEST } else { self.length };
+            let changed = best != 0 && (rate > best.saturating_mul(2) || rate < best / 2);
+            let length = if changed { SHORTEST } else { self.length };
             return (Self { now: self.next, length, ..self }, rate);
         }
-        if rate > best.saturating_add(best / 16) {
-            let won = Self { best: self.now, next: self.best, length: SHORTEST, ..self };
-            return (won, rate);
-        }
+        let pays = rate > best.saturating_add(best / 8);
+        let winner = if pays { self.now } else { self.best };
         let mut next = Way::of(self.now as u32 + 1);
         // On one node there is but one queue.
-        while next == self.best || nodes == 1 && next == Way::OneQueue {
+        while next == winner || nodes == 1 && next == Way::OneQueue {
             next = Way::of(next as u32 + 1);
         }
         let length = (self.length + 1).min(LONGEST);
-        (Self { now: self.best, next, length, ..self }, best)
+        (Self { now: winner, best: winner, next, length }, if pays { rate } else { best })
     }
 }
 
@@ -155,11 +146,7 @@ impl<P: Platform> Regime<P> {
         let period = unsafe { self.period.get() };
         let now = P::now(Clock::Monotonic) as u32;
         let spent = now.wrapping_sub(period.since);
-        let rate = (u64::from(releases.wrapping_sub(period.releases)) << 20) / u64::from(spent.max(1));
-        let rate = rate.min(u64::from(u32::MAX)) as u32;
-        let is_over = spent >= plan.duration()
-            || !plan.is_trial() && spent >= TRIAL_NS << SHORTEST && has_changed(rate, period.rate);
-        if !is_over {
+        if spent < plan.duration() {
             return;
         }
         let begins = Period { since: now, releases, rate: period.rate };
@@ -168,7 +155,8 @@ impl<P: Platform> Regime<P> {
             // SAFETY: as above.
             return unsafe { self.period.set(begins) };
         }
-        let (plan, rate) = plan.after(rate, period.rate, P::nodes());
+        let rate = (u64::from(releases.wrapping_sub(period.releases)) << 20) / u64::from(spent);
+        let (plan, rate) = plan.after(rate.min(u64::from(u32::MAX)) as u32, period.rate, P::nodes());
         self.go(plan);
         // SAFETY: as above.
         unsafe { self.period.set(Period { rate, ..begins }) };
@@ -210,7 +198,7 @@ mod tests {
     fn a_trial_that_does_not_pay_is_undone_and_the_next_comes_later() {
         let (trial, rate) = FIRST.after(100, 0, 2);
         assert_eq!((trial.now, trial.best, rate), (Way::Barging, Way::ByNode, 100));
-        let (back, rate) = trial.after(106, 100, 2);
+        let (back, rate) = trial.after(112, 100, 2);
         assert_eq!((back.now, back.best, back.next, rate), (Way::ByNode, Way::ByNode, Way::OneQueue, 100));
         assert!(back.duration() > FIRST.duration());
     }
@@ -218,9 +206,8 @@ mod tests {
     #[test]
     fn a_trial_that_pays_stays() {
         let (trial, _) = FIRST.after(100, 0, 2);
-        let (on, rate) = Plan { length: LONGEST, ..trial }.after(113, 100, 2);
+        let (on, rate) = trial.after(113, 100, 2);
         assert_eq!((on.now, on.best, on.next, rate), (Way::Barging, Way::Barging, Way::ByNode, 113));
-        assert_eq!(on.length, SHORTEST);
     }
 
     #[test]
