@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 top=$PWD
 lockwork=${LOCKWORK:-$top/target/release/lockwork}
 library=$top/target/release/liblockwork_c.a
-delegates=${DELEGATES:-locked cc-synch rcl sanl}
+delegates=${DELEGATES:-locked(mcs-stp) cc-synch rcl sanl}
 work=${WORK:-$(mktemp -d)}
 mkdir -p "$work"
 [[ -n ${KEEP:-} ]] || trap 'rm -rf "$work"' EXIT
