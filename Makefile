@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test build install miri lint generate bench clean
+.PHONY: demo test build install deb miri lint generate bench clean
 
 ## demo: compare locks on RocksDB, print a table and the path of the report
 demo: build
@@ -16,7 +16,13 @@ build:
 ## install: the command, the libraries, headers, manual pages and completions below PREFIX (/usr/local), or DESTDIR and that
 install: build
 	$(CARGO) build --release -p lockwork-capi
-	PREFIX=$(or $(PREFIX),/usr/local) DESTDIR=$(DESTDIR) scripts/install.sh
+	PREFIX=$(or $(PREFIX),/usr/local) LIBDIR=$(or $(LIBDIR),lib) DESTDIR=$(DESTDIR) scripts/install.sh
+
+## deb: the same as Debian packages in target/deb, looked over by lintian
+deb: build
+	scripts/setup.sh deb
+	$(CARGO) build --release -p lockwork-capi
+	scripts/deb.sh
 
 ## test: everything that can be checked, in about 25 minutes on 2 cores
 test:

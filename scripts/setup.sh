@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what `make demo`, `make test`, `make miri` or `make bench` needs on Debian, and nothing that is already there.
+# Installs what `make demo`, `make test`, `make miri`, `make bench` or `make deb` needs on Debian, and nothing that is already there.
 #
-#   scripts/setup.sh demo|test|miri|bench
+#   scripts/setup.sh demo|test|miri|bench|deb
 #
 # Exit status: 0 all there; 2 something is missing that this script may not or cannot install
 # (one line says which command mends it).
@@ -12,6 +12,7 @@ readonly AARCH64=aarch64-unknown-linux-gnu
 # `package` or `package:command`; a command found on PATH counts, wherever it came from.
 demo_packages=(rocksdb-tools:db_bench)
 bench_packages=("${demo_packages[@]}" kyotocabinet-utils:kccachetest x265:x265 g++:g++ libgmock-dev)
+deb_packages=(dpkg-dev:dpkg-shlibdeps binutils:strip lintian:lintian)
 test_packages=(
     gcc:gcc g++:g++ make:make cmake:cmake pkg-config:pkg-config git:git xz-utils:xz zstd:zstd
     rocksdb-tools:db_bench kyotocabinet-utils:kccachetest x265:x265
@@ -105,6 +106,11 @@ setup_bench() {
     "$(dirname "$0")/leveldb.sh" || echo "setup: going on without LevelDB's benchmark" >&2
 }
 
+setup_deb() {
+    find_missing "${deb_packages[@]}"
+    [[ ${#missing[@]} -eq 0 ]] || install_missing || exit 2
+}
+
 setup_miri() {
     cargo +nightly miri --version >/dev/null 2>&1 && return
     type -P rustup >/dev/null || die "rustup not found; install Rust by rustup, Miri comes with its nightly toolchain"
@@ -117,5 +123,6 @@ case "${1-}" in
     test) setup_test ;;
     miri) setup_miri ;;
     bench) setup_bench ;;
-    *) die "usage: scripts/setup.sh demo|test|miri|bench" ;;
+    deb) setup_deb ;;
+    *) die "usage: scripts/setup.sh demo|test|miri|bench|deb" ;;
 esac

@@ -54,7 +54,7 @@ typedef struct lockwork_delegate_cond {
 #define LOCKWORK_RWLOCK_INITIALIZER {{0}}
 #define LOCKWORK_COND_INITIALIZER {{0}}
 
-/* Why the calling thread's last EINVAL, in one line; empty if there was none. Valid until its next call of a function that
+/* Why the calling thread's last EINVAL, or the last error of a delegate, in one line; empty if there was none. Valid until its next call of a function that
  * fails. */
 const char *lockwork_error(void);
 
@@ -104,7 +104,7 @@ int lockwork_cond_broadcast(lockwork_cond_t *condition);
 /* EBUSY: a thread waits on it. */
 int lockwork_cond_destroy(lockwork_cond_t *condition);
 
-/* Delegates. A spec names one: "cc-synch" (the default), "dsm-synch", "h-synch", "oyama", "fc", "ffwd", "rcl(servers=2)",
+/* Delegates. A spec names one: "cc-synch" (the default), "dsm-synch", "h-synch", "oyama", "fc", "p-sim", "ffwd", "rcl(servers=2)",
  * "sanl", "sanl-numa", "sanl-plus", "locked(mcs-stp)". The variable LOCKWORK_DELEGATE says what is meant by no spec.
  *
  * A section is a function. It may run in another thread: errno, thread-local variables and the thread's id are that thread's. It
@@ -120,10 +120,13 @@ int lockwork_delegate_execute(lockwork_delegate_t *delegate, void *(*section)(vo
 /* Leaves a section to be run, now by this thread or soon by another. *posted must stay until it has been waited for. */
 int lockwork_delegate_post(lockwork_delegate_t *delegate, void *(*section)(void *), void *argument,
                            lockwork_posted_t *posted);
-/* Waits for a section that was posted, and returns what it returned. Not inside a section of the same delegate. */
+/* Waits for a section that was posted, and returns what it returned. Null with errno EDEADLK: inside a section of the same
+ * delegate, behind which the posted one runs; it can be waited for afterwards. */
 void *lockwork_delegate_wait(lockwork_posted_t *posted);
-/* Holds the delegate as a lock. ENOTSUP: it cannot be held, as those in which requesters run each other's sections. */
+/* Holds the delegate as a lock, until the same thread releases it. ENOTSUP: it cannot be held, as those in which requesters run
+ * each other's sections. EDEADLK: the thread holds it, as for sections that it requests meanwhile. */
 int lockwork_delegate_acquire(lockwork_delegate_t *delegate);
+/* EPERM: the calling thread does not hold it. */
 int lockwork_delegate_release(lockwork_delegate_t *delegate);
 /* Runs a section until it returns something other than null, which is then in *result, and waits for a signal in between: in
  * the calling thread, so that no other section is held up. */

@@ -3,18 +3,18 @@
 use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
-use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU32};
 
 use lockwork::delegates::{Delegate as _, DynDelegate, Section};
 use lockwork_config as config;
 use lockwork_locks::api::Held;
 use lockwork_locks::delegation::condition::{Condition, Seen};
 use lockwork_locks::delegation::posts::Posts;
-use lockwork_platform::{AtomicCell, Deadline, FutexCell, Native, NativeFutex};
+use lockwork_platform::{AtomicCell, Deadline, FutexCell, Native, NativeFutex, Sched};
 
 use crate::time::{self, REALTIME, Timespec};
-use crate::{EBUSY, EDEADLK, EINVAL, ENOTSUP, ETIMEDOUT, error, specs};
+use crate::{EBUSY, EDEADLK, EINVAL, ENOTSUP, EPERM, ETIMEDOUT, error, specs};
 
 /// A function of the program that runs as a section.
 pub type Function = Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>;
@@ -34,7 +34,9 @@ pub struct Delegate {
     inner: AtomicPtr<Inner>,
     /// The word of the acquisition, while it is held.
     held: Cell<usize>,
-    spare: [usize; 6],
+    /// The number of the thread that holds it by an acquisition; 0 = none. Written by that thread.
+    holder: AtomicU32,
+    spare: [usize; 5],
 }
 
 /// `lockwork_posted_t`: a section on its way.
@@ -125,6 +127,20 @@ unsafe fn run_posted(data: *mut ()) {
 }
 
 impl Delegate {
+    /// Whether the calling thread holds it by an acquisition, or runs a section of it: the reason why another section would
+    /// wait for itself.
+    fn is_own(&self, inner: *const Inner) -> Option<&'static str> {
+        // ORDER: a thread sees what it has written itself, and no other writes its number.
+        let holder = self.holder.load(Relaxed);
+        if holder != 0 && holder == Native::thread_id() {
+            return Some(
+                "the calling thread holds the delegate: it can call the function itself, or release first",
+            );
+        }
+        runs_on(inner)
+            .then_some("a section requests another one of its own delegate, and would wait for itself")
+    }
+
     fn inner(&self) -> &Inner {
         // SAFETY: null, or a box that `lockwork_delegate_destroy` frees. ORDER: published below.
         match unsafe { self.inner.load(Acquire).as_ref() } {
@@ -178,8 +194,6 @@ fn refuse(number: c_int, reason: &str) -> c_int {
     number
 }
 
-const REENTERED: &str = "a section requests another one of its own delegate, and would wait for itself";
-
 /// Initialises a delegate as `spec` describes, with the default one where it is null.
 ///
 /// # Safety
@@ -192,7 +206,9 @@ pub unsafe extern "C" fn lockwork_delegate_init(delegate: *mut Delegate, spec: *
     let built = built.unwrap_or_else(standard);
     let inner = AtomicPtr::new(Box::into_raw(made(built)));
     // SAFETY: the caller's contract.
-    unsafe { delegate.write(Delegate { inner, held: Cell::new(0), spare: [0; 6] }) };
+    unsafe {
+        delegate.write(Delegate { inner, held: Cell::new(0), holder: AtomicU32::new(0), spare: [0; 5] })
+    };
     0
 }
 
@@ -203,12 +219,13 @@ unsafe fn execute(
     condition: Option<&Condition<Native>>,
 ) -> Result<(*mut c_void, Option<Seen>), c_int> {
     // SAFETY: the caller's contract.
-    let inner = unsafe { &*delegate }.inner();
+    let delegate = unsafe { &*delegate };
+    let inner = delegate.inner();
     if section.is_none() {
         return Err(refuse(EINVAL, "the section is null"));
     }
-    if runs_on(inner) {
-        return Err(refuse(EDEADLK, REENTERED));
+    if let Some(reason) = delegate.is_own(inner) {
+        return Err(refuse(EDEADLK, reason));
     }
     let mut request = Call { inner, section, argument, condition, result: ptr::null_mut(), seen: None };
     // SAFETY: called once, with this request, which outlives it. The program's functions do not unwind (the header).
@@ -254,6 +271,13 @@ unsafe extern "C" {
     fn secure_getenv(name: *const c_char) -> *const c_char;
 }
 
+fn set_errno(number: c_int) {
+    // SAFETY: this thread's.
+    let errno = unsafe { __errno_location() };
+    // SAFETY: as above.
+    unsafe { errno.write(number) };
+}
+
 /// Runs a section, and returns what it returns; null and `errno` where it does not run.
 ///
 /// # Safety
@@ -269,10 +293,7 @@ pub unsafe extern "C" fn lockwork_delegate_run(
     match unsafe { execute(delegate, section, argument, None) } {
         Ok((value, _)) => value,
         Err(number) => {
-            // SAFETY: this thread's.
-            let errno = unsafe { __errno_location() };
-            // SAFETY: as above.
-            unsafe { errno.write(number) };
+            set_errno(number);
             ptr::null_mut()
         }
     }
@@ -320,6 +341,13 @@ pub unsafe extern "C" fn lockwork_delegate_post(
 pub unsafe extern "C" fn lockwork_delegate_wait(posted: *mut Posted) -> *mut c_void {
     // SAFETY: the caller's contract.
     let posted = unsafe { &*posted };
+    if runs_on(posted.delegate.get()) && posted.word.load(Relaxed) != DONE {
+        set_errno(refuse(
+            EDEADLK,
+            "a section waits for another one of its own delegate, which runs after it",
+        ));
+        return ptr::null_mut();
+    }
     // ORDER: with the swap of `run_posted`.
     while posted.word.load(Acquire) != DONE {
         let _ = posted.word.wait(POSTED, None);
@@ -337,12 +365,13 @@ pub unsafe extern "C" fn lockwork_delegate_acquire(delegate: *mut Delegate) -> c
     // SAFETY: the caller's contract.
     let delegate = unsafe { &*delegate };
     let inner = delegate.inner();
-    if runs_on(inner) {
-        return refuse(EDEADLK, REENTERED);
+    if let Some(reason) = delegate.is_own(inner) {
+        return refuse(EDEADLK, reason);
     }
     match inner.delegate.acquire() {
         Some(Held(word)) => {
             delegate.held.set(word);
+            delegate.holder.store(Native::thread_id(), Relaxed); // ORDER: read by this thread.
             0
         }
         None => refuse(
@@ -365,7 +394,12 @@ pub unsafe extern "C" fn lockwork_delegate_release(delegate: *mut Delegate) -> c
     // SAFETY: the caller's contract.
     let delegate = unsafe { &*delegate };
     let inner = delegate.inner();
-    // SAFETY: the caller holds it.
+    // ORDER: a number of another thread's is not this one's, whichever it is.
+    if delegate.holder.load(Relaxed) != Native::thread_id() {
+        return refuse(EPERM, "the calling thread does not hold the delegate");
+    }
+    delegate.holder.store(0, Relaxed); // ORDER: as above.
+    // SAFETY: this thread holds it.
     unsafe { inner.delegate.release(Held(delegate.held.get())) };
     inner.posts.settle(&inner.delegate);
     0
@@ -501,7 +535,7 @@ pub unsafe extern "C" fn lockwork_delegate_destroy(delegate: *mut Delegate) -> c
     // SAFETY: as in `Delegate::inner`.
     let Some(inner) = (unsafe { at.as_ref() }) else { return 0 };
     if inner.delegate.is_busy() {
-        return EBUSY;
+        return refuse(EBUSY, "a section of the delegate runs, or a thread holds it");
     }
     delegate.inner.store(ptr::null_mut(), Relaxed); // ORDER: nobody else uses it.
     // SAFETY: made by `Box::into_raw`, and nobody uses it.

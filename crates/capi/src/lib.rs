@@ -21,6 +21,8 @@ pub mod time;
 
 use core::ffi::c_int;
 
+/// The object is not the calling thread's.
+const EPERM: c_int = 1;
 /// Not permitted now: the object is in use.
 const EBUSY: c_int = 16;
 /// A null pointer, a spec that names no such lock, a time out of range.

@@ -17,12 +17,13 @@ const SPECS: [(&str, &str); 8] = [
 ];
 
 /// Every delegate by name, and locks under which sections run.
-const DELEGATES: [&str; 13] = [
+const DELEGATES: [&str; 14] = [
     "oyama",
     "fc",
     "cc-synch",
     "dsm-synch",
     "h-synch",
+    "p-sim",
     "ffwd",
     "rcl",
     "rcl(servers=1)",

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lockwork::delegates::{
-    CcSynch, Delegate, DsmSynch, Fc, Ffwd, HSynch, Locked, Oyama, Rcl, Sanl, SanlNuma, SanlPlus,
+    CcSynch, Delegate, DsmSynch, Fc, Ffwd, HSynch, Locked, Oyama, PSim, Rcl, Sanl, SanlNuma, SanlPlus,
 };
 use lockwork::locks::CstMutex;
 use lockwork::{Condition, Delegated, Native, RunError};
@@ -144,6 +144,35 @@ fn posts_run<D: Delegate<Native>>() {
     for thread in 0..4 {
         assert!(log.iter().filter(|number| **number / 1_000 == thread).is_sorted());
     }
+}
+
+/// A section cannot wait for a post that runs after it.
+#[test]
+fn a_post_is_not_waited_for_in_a_section_of_its_value() {
+    in_time(|| {
+        let value = Arc::new(Delegated::<u64, Fc>::with_delegate(0));
+        let (begun, posted) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+        thread::scope(|scope| {
+            let (give, take) = mpsc::channel::<lockwork::Posted<'_, u64>>();
+            let (here, started, left) = (&value, &begun, &posted);
+            scope.spawn(move || {
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    here.run(move |_| {
+                        started.wait();
+                        left.wait();
+                        take.recv().expect("a post").wait()
+                    })
+                }));
+                let panic = outcome.expect_err("it would wait for itself");
+                assert!(panic.downcast_ref::<&str>().expect("a message").contains("runs after it"));
+            });
+            begun.wait();
+            give.send(value.post(|value| *value)).expect("a taker");
+            posted.wait();
+        });
+        value.clear_poison();
+        assert_eq!(value.run(|value| *value), 0);
+    });
 }
 
 /// The smallest executor.
@@ -320,15 +349,22 @@ fn in_time(test: fn()) {
 }
 
 under_every_delegate! {
-    oyama: Oyama, fc: Fc, cc_synch: CcSynch, dsm_synch: DsmSynch, h_synch: HSynch, ffwd: Ffwd, rcl: Rcl, sanl: Sanl,
+    oyama: Oyama, fc: Fc, cc_synch: CcSynch, dsm_synch: DsmSynch, h_synch: HSynch, p_sim: PSim, ffwd: Ffwd, rcl: Rcl, sanl: Sanl,
     sanl_numa: SanlNuma, sanl_plus: SanlPlus, locked: Locked<CstMutex>,
 }
 
 #[test]
 fn specs_name_delegates() {
-    for spec in
-        ["fc", "oyama", "rcl(servers=1)", "ffwd", "sanl(serve=10, wait=0)", "locked(gcr(mcs-stp))", "h-synch"]
-    {
+    for spec in [
+        "fc",
+        "oyama",
+        "rcl(servers=1)",
+        "ffwd",
+        "sanl(serve=10, wait=0)",
+        "locked(gcr(mcs-stp))",
+        "h-synch",
+        "p-sim",
+    ] {
         let value = Delegated::with_spec(spec, 0).expect(spec);
         thread::scope(|scope| {
             for _ in 0..4 {

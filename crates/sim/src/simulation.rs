@@ -216,6 +216,12 @@ pub fn note(what: &str) {
     });
 }
 
+/// In a simulated thread: its number. Costs nothing.
+#[must_use]
+pub(crate) fn thread() -> u32 {
+    with(|engine| engine.my_id())
+}
+
 /// In a simulated thread: when it had a CPU. Costs nothing.
 #[must_use]
 pub(crate) fn seat() -> Seat {

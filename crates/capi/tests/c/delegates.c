@@ -59,6 +59,11 @@ static void *work(void *number) {
     return NULL;
 }
 
+static void *add_once(void *addition) { return lockwork_delegate_run(&delegate, add, addition); }
+
+static lockwork_posted_t behind;
+static struct addition from_within = {5, -1};
+
 static void *again(void *unused) {
     void *result;
     (void)unused;
@@ -67,7 +72,32 @@ static void *again(void *unused) {
     CHECK(strstr(lockwork_error(), "wait for itself"));
     CHECK(lockwork_delegate_execute(&delegate, again, NULL, &result) == EDEADLK);
     CHECK(lockwork_delegate_acquire(&delegate) == EDEADLK);
+
+    /* What is posted from here runs afterwards. */
+    CHECK(lockwork_delegate_post(&delegate, add, &from_within, &behind) == 0);
+    errno = 0;
+    CHECK(lockwork_delegate_wait(&behind) == NULL && errno == EDEADLK && strstr(lockwork_error(), "runs after it"));
     return NULL;
+}
+
+/* While this thread holds the delegate, its own sections are refused, and those of others wait. */
+static void hold(void) {
+    struct addition mine = {1, -1};
+    errno = 0;
+    CHECK(lockwork_delegate_run(&delegate, add, &mine) == NULL && errno == EDEADLK);
+    CHECK(strstr(lockwork_error(), "release first") && mine.before == -1);
+    CHECK(lockwork_delegate_acquire(&delegate) == EDEADLK);
+    CHECK(lockwork_delegate_destroy(&delegate) == EBUSY && strstr(lockwork_error(), "holds it"));
+    pthread_t other;
+    struct addition theirs = {2, -1};
+    CHECK(pthread_create(&other, NULL, add_once, &theirs) == 0);
+    long seen = total;
+    usleep(2000);
+    CHECK(total == seen);
+    CHECK(lockwork_delegate_release(&delegate) == 0);
+    pthread_join(other, NULL);
+    CHECK(theirs.before == seen && total == seen + 2);
+    CHECK(lockwork_delegate_release(&delegate) == EPERM);
 }
 
 static void *is_large(void *limit) { return total >= *(long *)limit ? &total : NULL; }
@@ -102,6 +132,13 @@ int main(int count, char **arguments) {
     CHECK(total == expected);
     CHECK(inner_total == (expected - 3 * THREADS) / 2);
     CHECK(lockwork_delegate_run(&delegate, again, NULL) == NULL);
+    CHECK(lockwork_delegate_wait(&behind) == &from_within && from_within.before == expected);
+    expected += 5;
+    void *result;
+    errno = 0;
+    CHECK(lockwork_delegate_run(&delegate, NULL, NULL) == NULL && errno == EINVAL);
+    CHECK(lockwork_delegate_execute(&delegate, NULL, NULL, &result) == EINVAL && strstr(lockwork_error(), "null"));
+    CHECK(lockwork_delegate_post(&delegate, NULL, NULL, &behind) == EINVAL);
 
     struct timespec soon;
     limit = expected + 1000;
@@ -109,13 +146,18 @@ int main(int count, char **arguments) {
     soon.tv_nsec += 5000000;
     if (soon.tv_nsec >= 1000000000) soon.tv_sec++, soon.tv_nsec -= 1000000000;
     CHECK(lockwork_delegate_cond_timedwait(&delegate, &grown, &soon, is_large, &limit, NULL) == ETIMEDOUT);
+    soon.tv_nsec = 1000000000;
+    CHECK(lockwork_delegate_cond_timedwait(&delegate, &grown, &soon, is_large, &limit, NULL) == EINVAL);
+    CHECK(strstr(lockwork_error(), "tv_nsec"));
+    CHECK(lockwork_delegate_cond_timedwait(&delegate, &grown, NULL, is_large, &limit, NULL) == EINVAL);
 
     int held = lockwork_delegate_acquire(&delegate);
     if (held == 0) {
-        CHECK(lockwork_delegate_destroy(&delegate) == EBUSY);
-        CHECK(lockwork_delegate_release(&delegate) == 0);
+        hold();
+        expected += 2;
     } else {
         CHECK(held == ENOTSUP && strstr(lockwork_error(), "cannot be held"));
+        CHECK(lockwork_delegate_release(&delegate) == EPERM);
     }
 
     /* A child has no servers, and runs sections all the same. */

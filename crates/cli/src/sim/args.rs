@@ -15,7 +15,8 @@ use super::workload::{WorkloadArgs, milliseconds};
     after_help = "\
 Workloads:
   micro     the papers' micro-benchmark: a delay, then a section that updates some cache lines
-  trylock   the same, with threads that try until they succeed, instead of waiting in the lock
+  closures  the same, by its name in `lockwork bench`: for delegates, which are handed the sections
+  trylock   the same as micro, with threads that try until they succeed, instead of waiting in the lock
   phases    the same, with two delays by turns, as --phase gives them to every workload
   sections  sections of varying length and size, on several locks, as a profile of a program describes them
   avl       a key-value map behind one lock, as an AVL tree: GCR's micro-benchmark
@@ -31,6 +32,7 @@ Examples:
   lockwork sim --workload avl --locks 'mcs-spin,gcr(mcs-spin)' --unpinned
   lockwork sim --sections profile.toml                    sections as a profile of a program describes them
   lockwork sim --explain --locks mcs-spin --threads 10    where the cycles of a hand-off go
+  lockwork sim --locks 'rcl,fc,locked(mcs-spin)' --threads 47 --machine opteron-6172      delegates beside a lock
   lockwork sim machines                                   which machines there are
   lockwork sim validate                                   published figures beside ours
   lockwork sim coverage --quick                           how often each lock is among the best, over many cells

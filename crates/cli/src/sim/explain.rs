@@ -1,4 +1,5 @@
-//! `lockwork sim --explain`: where the cycles of one hand-off go, and the time of the locks.
+//! `lockwork sim --explain`: where the cycles of one hand-off go, or of one request to a delegate and its answer, and the time of
+//! the locks.
 
 use std::process::ExitCode;
 
@@ -11,7 +12,8 @@ use super::sweep::Sweep;
 use crate::error::Failure;
 use crate::terminal;
 
-/// Shows the first hand-off of every lock after the warm-up, and where the time of the locks goes.
+/// Shows the first hand-off of every lock after the warm-up, or the first request that another thread runs, and where the time of
+/// the locks goes.
 pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let sweep = Sweep::new(args)?;
     for (machine, threads) in sweep.machines.iter().zip(&sweep.threads) {
@@ -36,7 +38,9 @@ fn render(title: &str, machine: &Machine, steps: &[Step]) -> String {
     };
     let mut table = terminal::table();
     table.set_header(["cycle", "thread", "CPU", "node", "what"]);
-    let involved = [first.thread, steps.last().map_or(first.thread, |last| last.thread)];
+    // Those of a hand-off; of a request, its thread and the one that runs the section.
+    let mut involved = vec![first.thread, steps.last().map_or(first.thread, |last| last.thread)];
+    involved.extend(steps.iter().find(|step| step.what.starts_with("begins to run")).map(|step| step.thread));
     for step in steps.iter().filter(|step| involved.contains(&step.thread)) {
         table.add_row([
             format!("+{}", step.time - first.time),

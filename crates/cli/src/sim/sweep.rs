@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lockwork_locks::registry::Choice;
-use lockwork_locks::registry::mutexes;
+use lockwork_locks::registry::{Choice, DelegateSpec, delegates, mutexes};
 use lockwork_sim::workload::{Frame, Protection, RunResult};
 use lockwork_sim::{Machine, Options};
 use lockwork_stats::fairness::{jain_index, unfairness_factor};
@@ -282,6 +281,9 @@ pub(super) fn threads(asked: &[u32], machine: &Machine, fewest: u32) -> Vec<u32>
 
 /// What guards the data, by its name.
 fn protection(name: &str) -> Result<Protection, Failure> {
+    if let Ok(delegate) = DelegateSpec::parse(name) {
+        return Ok(Protection::Delegate(delegate));
+    }
     match crate::specs::parse(name)? {
         Choice::Lock(spec) => Ok(Protection::Lock(spec)),
         Choice::Rw(spec) => Ok(Protection::Rw(spec)),
@@ -312,6 +314,7 @@ pub(super) fn locks(text: &str) -> Result<Vec<Protection>, Failure> {
                 ));
             }
             "all" => mutexes().try_for_each(|lock| add(lock.name))?,
+            "delegates" => delegates().try_for_each(|delegate| add(delegate.name))?,
             part => add(part)?,
         }
     }

@@ -74,6 +74,8 @@ pub(crate) struct WorkloadArgs {
 enum Name {
     /// The papers' micro-benchmark: a delay, then a section that updates some cache lines
     Micro,
+    /// The same, by its name in `lockwork bench`, for delegates and for `locked(LOCK)`
+    Closures,
     /// The same, with threads that try until they succeed, instead of waiting in the lock
     Trylock,
     /// The same, with contention that changes: two delays by turns, as with --phase
@@ -91,8 +93,9 @@ enum Name {
 }
 
 impl Name {
-    const LINES: [Self; 5] = [Self::Micro, Self::Trylock, Self::Phases, Self::Sections, Self::Rw];
-    const LOCKS: [Self; 4] = [Self::Micro, Self::Trylock, Self::Phases, Self::Sections];
+    const LINES: [Self; 6] =
+        [Self::Micro, Self::Closures, Self::Trylock, Self::Phases, Self::Sections, Self::Rw];
+    const LOCKS: [Self; 5] = [Self::Micro, Self::Closures, Self::Trylock, Self::Phases, Self::Sections];
     const MAPS: [Self; 2] = [Self::Avl, Self::Hash];
     const WRITERS: [Self; 3] = [Self::Avl, Self::Hash, Self::Rw];
 }
@@ -144,7 +147,7 @@ impl WorkloadArgs {
         let name = self.workload;
         let delay = self.delay.unwrap_or(Distribution::About(2000));
         let kind = match name {
-            Name::Micro | Name::Trylock | Name::Phases => Load::Micro(self.micro(delay)?),
+            Name::Micro | Name::Closures | Name::Trylock | Name::Phases => Load::Micro(self.micro(delay)?),
             Name::Sections => Load::Sections(self.sections(delay)?),
             Name::Avl | Name::Hash => Load::Map(self.map(delay)),
             Name::Rw => Load::Mix(Mix {

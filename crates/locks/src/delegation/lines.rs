@@ -352,7 +352,7 @@ impl<P: Platform> PoolNode<P> for Root<P> {
 
 /// What `link` points to, made if there is nothing yet.
 #[inline(always)]
-fn found_or_made<P: Platform, T: PoolNode<P>>(link: &P::Ptr<T>) -> &T {
+pub(super) fn found_or_made<P: Platform, T: PoolNode<P>>(link: &P::Ptr<T>) -> &T {
     // SAFETY: L3: published, and not removed.
     match unsafe { link.load(Acquire).as_ref() } {
         Some(there) => there, // ORDER: L-E3.

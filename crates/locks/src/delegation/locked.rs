@@ -9,6 +9,7 @@ use lockwork_platform::Platform;
 use super::{Delegate, Section, lock_inside};
 use crate::api::{Held, RawLock, Token};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Timed};
+use crate::knobs::Knobs;
 
 /// What is known of it.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -44,6 +45,10 @@ impl<P, L> Locked<P, L> {
 unsafe impl<P: Platform, L: RawLock<P>> Delegate<P> for Locked<P, L> {
     fn new() -> Self {
         Self { lock: L::new(), platform: PhantomData }
+    }
+
+    fn configure(&self, knobs: &Knobs) {
+        self.lock.configure(knobs);
     }
 
     unsafe fn execute(&self, section: Section) {

@@ -21,6 +21,7 @@ pub mod h_synch;
 mod lines;
 pub mod locked;
 pub mod oyama;
+pub mod p_sim;
 pub mod posts;
 pub mod rcl;
 mod request;

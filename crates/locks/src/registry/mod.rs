@@ -22,7 +22,7 @@ pub use visit::Visitor;
 use crate::adaptive::auto;
 use crate::blocking::{adaptive, futex, linux, mutexee};
 use crate::competitive::{backoff, hbo, tas, ttas, two_phase};
-use crate::delegation::{cc_synch, dsm_synch, fc, ffwd, h_synch, oyama, rcl, sanl};
+use crate::delegation::{cc_synch, dsm_synch, fc, ffwd, h_synch, oyama, p_sim, rcl, sanl};
 use crate::describe::{Descriptor, Kind, Waiting};
 use crate::hierarchical::{ahmcs, cna, combinations, cst, fc_mcs, hclh, hmcs, hticket, shfl};
 use crate::load::{flexguard, glk, lc, malth};
@@ -205,6 +205,7 @@ table! {
     delegate CcSynch, "cc-synch", SpinThenPark, cc_synch::DESCRIPTOR, cc_synch::CcSynch<P, SpinThenPark>;
     delegate DsmSynch, "dsm-synch", SpinThenPark, dsm_synch::DESCRIPTOR, dsm_synch::DsmSynch<P, SpinThenPark>;
     delegate HSynch, "h-synch", SpinThenPark, h_synch::DESCRIPTOR, h_synch::HSynch<P, SpinThenPark>;
+    delegate PSim, "p-sim", SpinThenPark, p_sim::DESCRIPTOR, p_sim::PSim<P>;
     delegate Ffwd, "ffwd", SpinThenPark, ffwd::DESCRIPTOR, ffwd::Ffwd<P>;
     delegate Rcl, "rcl", SpinThenPark, rcl::DESCRIPTOR, rcl::Rcl<P>;
     delegate Sanl, "sanl", SpinThenPark, sanl::DESCRIPTOR, sanl::Sanl<P>;

@@ -155,6 +155,12 @@ impl<T: Send, F: FnOnce(&mut T) -> R + Send, R: Send> Pending<R> for Call<T, F, 
     }
 
     fn wait(&self) -> Outcome<R> {
+        // SAFETY: alive, as the value is.
+        let runs_inside = runs_on(unsafe { &*self.poisoned });
+        assert!(
+            !runs_inside || self.is_done(),
+            "a section waits for a post on its own value, which runs after it"
+        );
         match Call::wait(self, None) {
             Some(outcome) => outcome,
             None => unreachable!("a wait without a deadline ends with an outcome"),
@@ -190,7 +196,8 @@ impl<R> Posted<'_, R> {
     ///
     /// # Panics
     ///
-    /// With what the section panicked with; if an earlier section had panicked.
+    /// With what the section panicked with; if an earlier section had panicked; and in a section on the same value, which the
+    /// post would have to wait for.
     pub fn wait(self) -> R {
         self.call.wait().unwrap_or_else(|panic| resume_unwind(panic))
     }

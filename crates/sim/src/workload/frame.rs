@@ -5,12 +5,15 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::distribution::Distribution;
-use super::locks::{Access, Guard, Held, Protection};
+use super::locks::{Access, Guard, Held, Protection, Servers};
 use super::observed::{Observed, RunResult};
 use crate::engine::{End, ProcessId};
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::simulation::{Options, Simulation, delay, now};
+
+/// Between two attempts, in cycles.
+const AGAIN: u64 = 100;
 
 /// How a workload is run. Times in cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +80,7 @@ pub(super) trait Load: 'static {
 /// What the host keeps of a process beside the load.
 struct Shared {
     guards: Vec<Guard>,
+    servers: Servers,
     protection: Protection,
     /// What is seen of all processes, in which this one's threads and locks have the numbers from these on.
     observed: Rc<RefCell<Observed>>,
@@ -112,6 +116,7 @@ pub(super) fn run<L: Load>(
             let process = if number == 0 { ProcessId::FIRST } else { run.add_process() };
             let shared = Rc::new(Shared {
                 guards: (0..locks).map(|_| Guard::build(&mut run, protection)).collect(),
+                servers: Servers::build(&mut run, protection),
                 protection: protection.clone(),
                 observed: Rc::clone(&observed),
                 first_thread: number * frame.threads,
@@ -128,6 +133,11 @@ pub(super) fn run<L: Load>(
                 let random = Random::split(options.seed, number as u64 + 1);
                 let body = move || Thread { me, random, shared }.run(&*load);
                 run.spawn_in(process, number, frame.pinned, body);
+            }
+            // On CPUs of their own, behind those of all clients, where there are so many.
+            let first = threads + number * protection.servers();
+            for (place, body) in shared.servers.threads().enumerate() {
+                run.spawn_in(process, first + place, frame.pinned, body);
             }
             (shared, load)
         })
@@ -196,7 +206,8 @@ pub(super) struct Holding {
 impl Thread {
     fn run(mut self, load: &impl Load) {
         if self.me == 0 {
-            self.shared.guards.iter().for_each(|guard| guard.configure(&self.shared.protection));
+            let Shared { guards, servers, protection, .. } = &*self.shared;
+            guards.iter().enumerate().for_each(|(turn, guard)| guard.configure(protection, servers, turn));
         }
         delay(self.random.below(load.stagger()));
         while !self.is_stopping() {
@@ -223,13 +234,40 @@ impl Thread {
         delay(cycles);
     }
 
-    /// A whole section: acquires the lock, does the work, releases.
+    /// A whole section: acquires the lock, does the work, releases; or hands the work to the delegate.
     pub(super) fn section(&mut self, lock: usize, access: Access, work: impl FnOnce(&mut Self)) {
         self.begins();
-        let holding = self.acquire(lock, access);
-        self.change(access, work);
-        self.release(holding);
+        if self.is_delegate(lock) {
+            self.delegate(lock, false, |thread| thread.change(access, work));
+        } else {
+            let holding = self.acquire(lock, access);
+            self.change(access, work);
+            self.release(holding);
+        }
         self.ends();
+    }
+
+    /// Whether sections are handed to this lock.
+    pub(super) fn is_delegate(&self, lock: usize) -> bool {
+        self.shared.guards[lock].is_delegate()
+    }
+
+    /// Hands work to a delegate, and waits until it has been done, by this thread or another; `tries`: until it can do it
+    /// itself.
+    pub(super) fn delegate(&mut self, lock: usize, tries: bool, work: impl FnOnce(&mut Self)) {
+        let shared = Rc::clone(&self.shared);
+        let (guard, me, its) = (shared.guards[lock], self.number(), shared.first_lock + lock);
+        shared.observed.borrow_mut().hands_over(me, its);
+        let mut section = Some(|| {
+            shared.observed.borrow_mut().runs(me, its);
+            work(self);
+            shared.observed.borrow_mut().has_run(me, its);
+        });
+        while !guard.execute(tries, &mut section) {
+            shared.observed.borrow_mut().failed();
+            delay(AGAIN);
+        }
+        shared.observed.borrow_mut().answered(me);
     }
 
     /// The time of a section begins.
@@ -252,8 +290,6 @@ impl Thread {
 
     /// Acquires a lock for writing by trying until that succeeds.
     pub(super) fn acquire_by_trying(&self, lock: usize) -> Holding {
-        /// Between two attempts, in cycles.
-        const AGAIN: u64 = 100;
         self.shared.observed.borrow_mut().asks(self.shared.first_lock + lock);
         let held = loop {
             match self.shared.guards[lock].try_acquire() {

@@ -71,15 +71,25 @@ impl Load for Loop {
     fn turn(&self, thread: &mut Thread) {
         let Self { micro, data } = self;
         let lock = if data.len() > 1 { thread.random.below(data.len() as u64) as usize } else { 0 };
+        let section = |thread: &mut Thread| {
+            data[lock].update(micro.lines.max(1));
+            let work = micro.work.draw(&mut thread.random);
+            if work > 0 {
+                delay(work);
+            }
+        };
         thread.begins();
-        let holding =
-            if micro.tries { thread.acquire_by_trying(lock) } else { thread.acquire(lock, Access::Write) };
-        data[lock].update(micro.lines.max(1));
-        let work = micro.work.draw(&mut thread.random);
-        if work > 0 {
-            delay(work);
+        if thread.is_delegate(lock) {
+            thread.delegate(lock, micro.tries, section);
+        } else {
+            let holding = if micro.tries {
+                thread.acquire_by_trying(lock)
+            } else {
+                thread.acquire(lock, Access::Write)
+            };
+            section(thread);
+            thread.release(holding);
         }
-        thread.release(holding);
         thread.ends();
         thread.think(|random| micro.delay.draw(random));
     }

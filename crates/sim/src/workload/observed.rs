@@ -4,7 +4,7 @@ use super::lock_time::{LockTime, Watched};
 use crate::engine::End;
 use crate::engine::stats::{Counts, Transfers};
 use crate::engine::trace::Step;
-use crate::simulation::{Outcome, begin_trace, end_trace, note, now, seat};
+use crate::simulation::{Outcome, begin_trace, end_trace, note, now, seat, thread};
 
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +78,10 @@ pub(super) struct Observed {
     watching: bool,
     /// The thread whose release is looked at, and what came of it.
     explained: Option<(usize, Vec<Step>)>,
+    /// Of delegates, the thread whose request is looked at instead, and which thread has run it.
+    request: Option<(usize, Option<u32>)>,
+    /// Whether sections are handed over.
+    is_handed_over: bool,
     /// Whether the window is over, and nothing counts any more.
     closed: bool,
 }
@@ -171,10 +175,55 @@ impl Observed {
         if is_free && let Some(lock) = self.watched(number) {
             lock.releases(me, now(), seat());
         }
-        if self.explain && self.explained.is_none() && now() >= self.window.0 {
+        if self.explain && !self.is_handed_over && self.explained.is_none() && now() >= self.window.0 {
             begin_trace();
             note("begins to release the lock");
             self.explained = Some((me, Vec::new()));
+        }
+    }
+
+    /// A thread is about to hand a section over.
+    pub(super) fn hands_over(&mut self, me: usize, lock: usize) {
+        self.is_handed_over = true;
+        self.asks(lock);
+        if self.explain && self.request.is_none() && self.explained.is_none() && now() >= self.window.0 {
+            begin_trace();
+            note("hands its section over");
+            self.request = Some((me, None));
+        }
+    }
+
+    /// The calling thread, which need not be the requester, begins to run the section of the thread `me`.
+    pub(super) fn runs(&mut self, me: usize, lock: usize) {
+        if let Some((requester, by)) = &mut self.request
+            && *requester == me
+        {
+            note(&format!("begins to run the section of thread {me}"));
+            *by = Some(thread());
+        }
+        self.acquired(me, lock);
+    }
+
+    /// The calling thread has run the section of the thread `me`.
+    pub(super) fn has_run(&mut self, me: usize, lock: usize) {
+        if self.request.is_some_and(|(requester, _)| requester == me) {
+            note(&format!("has run the section of thread {me}"));
+        }
+        self.releases(me, lock);
+    }
+
+    /// The thread's section has run, and it knows it. A request that it has run itself shows little: another one is looked at.
+    pub(super) fn answered(&mut self, me: usize) {
+        match self.request {
+            Some((requester, by)) if requester == me => {
+                note("has its answer");
+                let steps = end_trace();
+                if by.is_some_and(|by| by != thread()) {
+                    self.explained = Some((me, steps));
+                }
+                self.request = None;
+            }
+            _ => {}
         }
     }
 

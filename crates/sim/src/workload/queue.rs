@@ -7,6 +7,7 @@
 use std::cell::Cell;
 
 use lockwork_locks::cond::Cond;
+use lockwork_locks::delegation::condition::Condition;
 use lockwork_platform::DataCell;
 
 use super::Workload;
@@ -49,6 +50,9 @@ struct Buffer {
     slots: &'static [Plain<u64>],
     not_full: &'static Cond<Sim>,
     not_empty: &'static Cond<Sim>,
+    /// The same, for sections that are handed over.
+    room: &'static Condition<Sim>,
+    items: &'static Condition<Sim>,
     /// Items produced and consumed, as the host sees it.
     produced: Cell<u64>,
     consumed: Cell<u64>,
@@ -73,6 +77,8 @@ impl Buffer {
             slots: run.place_all("the buffer", slots),
             not_full: run.place_named("the condition `not full`", Cond::new()),
             not_empty: run.place_named("the condition `not empty`", Cond::new()),
+            room: run.place_named("the condition `not full`", Condition::new()),
+            items: run.place_named("the condition `not empty`", Condition::new()),
             produced: Cell::new(0),
             consumed: Cell::new(0),
         }
@@ -139,17 +145,9 @@ fn mark(item: u64) -> u64 {
     !item
 }
 
-impl Load for Buffer {
-    fn stagger(&self) -> u64 {
-        self.queue.produce.mean().max(100)
-    }
-
-    fn turn(&self, thread: &mut Thread) {
-        let produces = thread.me < self.queue.producers;
-        if produces {
-            thread.think(|random| self.queue.produce.draw(random));
-        }
-        thread.begins();
+impl Buffer {
+    /// Puts an item in or takes one out, with the lock held.
+    fn by_lock(&self, thread: &mut Thread, produces: bool) {
         let holding = thread.acquire(0, Access::Write);
         if produces {
             let holding = self.wait_while(|| self.is_full(), self.not_full, thread, holding);
@@ -161,6 +159,45 @@ impl Load for Buffer {
             thread.change(Access::Write, |thread| self.take(thread));
             thread.release(holding);
             self.not_full.signal();
+        }
+    }
+
+    /// The same by sections that are handed over: one that has to wait ends, and is handed over again after a signal.
+    fn by_delegate(&self, thread: &mut Thread, produces: bool) {
+        let (own, others) = if produces { (self.room, self.items) } else { (self.items, self.room) };
+        while !thread.is_stopping() {
+            let mut seen = None;
+            thread.delegate(0, false, |thread| match produces {
+                true if self.is_full() => seen = Some(own.seen()),
+                false if self.is_empty() => seen = Some(own.seen()),
+                true => thread.change(Access::Write, |thread| self.put(thread)),
+                false => thread.change(Access::Write, |thread| self.take(thread)),
+            });
+            let Some(seen) = seen else {
+                others.signal();
+                return;
+            };
+            // Without a deadline that cannot fail.
+            let _ = own.wait(seen, None);
+        }
+    }
+}
+
+impl Load for Buffer {
+    fn stagger(&self) -> u64 {
+        self.queue.produce.mean().max(100)
+    }
+
+    fn turn(&self, thread: &mut Thread) {
+        let produces = thread.me < self.queue.producers;
+        if produces {
+            thread.think(|random| self.queue.produce.draw(random));
+        }
+        thread.begins();
+        if thread.is_delegate(0) {
+            self.by_delegate(thread, produces);
+        } else {
+            self.by_lock(thread, produces);
         }
         thread.ends();
         if !produces {

@@ -11,6 +11,7 @@ use lockwork_locks::delegation::fc::Fc;
 use lockwork_locks::delegation::h_synch::HSynch;
 use lockwork_locks::delegation::locked::Locked;
 use lockwork_locks::delegation::oyama::Oyama;
+use lockwork_locks::delegation::p_sim::PSim;
 use lockwork_locks::delegation::posts::Posts;
 use lockwork_locks::delegation::sanl::{Mode, Sanl};
 use lockwork_locks::delegation::served::{Manner, Served};
@@ -361,6 +362,8 @@ pub fn delegates<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         subject::<P, Oyama<P, SpinThenPark>>("oyama-stp", large),
         subject::<P, Oyama<P, SpinThenPark, 2>>("oyama-stp, two", large),
         subject::<P, Locked<P, Mcs<P, SpinThenPark>>>("locked(mcs-stp)", large),
+        made::<P>("p-sim", large, 1, || Box::new(PSim::<P>::new())),
+        made::<P>("p-sim, one a group", large, 8, || Box::new(PSim::<P, 1>::new())),
         made::<P>("fc", large, 2, || Box::new(Fc::<P>::new())),
         on_two_nodes(made::<P>("h-synch-stp", large, 1, || Box::new(HSynch::<P, SpinThenPark>::new()))),
         made::<P>("sanl", large, 2, || Box::new(Sanl::<P>::in_mode(Mode::Mixed))),
