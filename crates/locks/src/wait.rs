@@ -84,6 +84,13 @@ impl Patience {
     }
 }
 
+/// Pauses that a waiter of a delegate makes before it sleeps: a context switch's worth, or, where waits are to be as
+/// published, as many as it takes.
+#[inline(always)]
+pub(crate) fn pauses_before_sleep<P: Platform>() -> u32 {
+    if P::strict_spin() { u32::MAX } else { P::spin_budget() }
+}
+
 /// Whether the deadline has passed.
 #[must_use]
 pub fn expired<P: Platform>(deadline: Deadline) -> bool {

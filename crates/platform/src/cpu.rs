@@ -57,6 +57,13 @@ pub trait Cpu: Sized {
         let _ = address;
     }
 
+    /// Says which cache lines are about to be read, one after the other, with nothing in between that depends on them. A
+    /// processor that executes out of order finds that out itself; a simulated one does not.
+    #[inline(always)]
+    fn look_ahead<T>(addresses: impl Iterator<Item = *const T>) {
+        let _ = addresses;
+    }
+
     /// Gives the rest of the time slice to another runnable thread.
     fn yield_now();
 

@@ -349,6 +349,13 @@ impl Cpu for Sim {
         until(|engine| engine.prefetch(address as usize));
     }
 
+    fn look_ahead<T>(addresses: impl Iterator<Item = *const T>) {
+        let most = with(|engine| engine.machine.core.loads);
+        if most > 1 {
+            addresses.take(most).for_each(|address| until(|engine| engine.look_ahead(address as usize)));
+        }
+    }
+
     fn yield_now() {
         enter_kernel();
         if with(Engine::offer_cpu) {

@@ -302,7 +302,7 @@ pub(super) fn render(title: &Title<'_>, layout: &Layout, measured: &Measured, en
         );
     }
     text.push_str(
-        "# Not measured, and as assumed for every machine: request-share, invalidate, arbitration, store-buffer,\n\
+        "# Not measured, and as assumed for every machine: request-share, invalidate, arbitration, store-buffer, loads,\n\
          # smt-slowdown, slice-jitter, migration, process-switch, wakeup-granularity-us. `lockwork sim --sensitivity` varies some.\n",
     );
     let cpu = &title.host.cpu;

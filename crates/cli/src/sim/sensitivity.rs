@@ -59,6 +59,7 @@ fn variants(machine: &Machine) -> Vec<(&'static str, Machine)> {
         ("dear invalidations", with(&|m| m.memory.invalidate = m.memory.invalidate.max(1) * 5)),
         ("long pauses", with(&|m| m.core.pause *= 4)),
         ("one store at a time", with(&|m| m.core.store_buffer = 1)),
+        ("one load at a time", with(&|m| m.core.loads = 1)),
         ("fast kernel", with(&|m| os(m, 0.5))),
         ("slow kernel", with(&|m| os(m, 2.0))),
     ];

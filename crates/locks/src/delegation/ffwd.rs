@@ -20,7 +20,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     family: Family::Server,
     order: Order::LongTerm,
     order_note: "every scan of a server serves everybody who has a request there",
-    bytes: 16,
+    bytes: 128,
     bytes_per_waiter: 64,
     timed: Timed::GivesUp("while its section has not begun"),
     knobs: knobs::SERVED,

@@ -39,7 +39,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, PoolNode};
 
 use super::Section;
-use crate::wait::Patience;
+use crate::wait::{Patience, pauses_before_sleep};
 
 const IDLE: u32 = 0;
 const REQUESTED: u32 = 1;
@@ -216,7 +216,7 @@ impl<P: Platform> Line<P> {
     /// Waits until a server has run the section. After every `interval` nanoseconds asleep with nobody having begun to run it,
     /// `looks_lost` is called; if it says so, the request is taken back. `false`: it was, and the section has not run.
     pub(super) fn wait_for_server(&self, interval: u64, mut looks_lost: impl FnMut() -> bool) -> bool {
-        let mut left = P::spin_budget();
+        let mut left = pauses_before_sleep::<P>();
         while !self.is_done() {
             if left > 0 {
                 left = left.saturating_sub(P::pause_within(left));
@@ -264,7 +264,7 @@ impl<P: Platform> Parked<P> {
         is_busy: impl Fn() -> bool,
         begin: impl Fn() -> Option<T>,
     ) -> Outcome<T> {
-        let mut left = P::spin_budget();
+        let mut left = pauses_before_sleep::<P>();
         let mut pauses = Patience::new::<P>();
         loop {
             if line.is_done() {
@@ -425,6 +425,7 @@ impl<P: Platform> Lines<P> {
             for page in &root.pages {
                 // SAFETY: L3. ORDER: L-E3.
                 if let Some(page) = unsafe { page.load(Acquire).as_ref() } {
+                    P::look_ahead(page.lines.iter().map(ptr::from_ref));
                     f(&page.lines);
                 }
             }

@@ -148,6 +148,11 @@ pub unsafe trait Delegate<P: Platform>: Send + Sync {
 /// bound `h` of Fatourou and Kallimanis, PPoPP 2012, who choose a multiple of the number of threads.
 pub const COMBINED: u32 = 128;
 
+/// On cache lines of its own: what some threads write, apart from what others read.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Apart<T>(pub(crate) T);
+
 /// Acquires a lock that a delegate is made of: nobody takes the waiting thread for a waiter of a lock of the program.
 #[inline(always)]
 pub(crate) fn lock_inside<P: Platform, L: RawLock<P>>(lock: &L) -> L::Token {

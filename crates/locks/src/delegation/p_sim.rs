@@ -50,9 +50,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, FutexCell, Platform, PoolNode};
 
 use super::lines::found_or_made;
-use super::{Delegate, Section, known_by};
+use super::{Apart, Delegate, Section, known_by};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
-use crate::wait::{Patience, Wait};
+use crate::wait::{Patience, Wait, pauses_before_sleep};
 
 /// What is known of it.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -80,29 +80,25 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 /// Rounds that a combiner makes at most: in the paper a thread tries to publish twice, and has then been served.
 const ROUNDS: u32 = 2;
 
-/// Its own cache line.
-#[repr(align(64))]
-struct Alone<T>(T);
-
 /// The requests of some threads.
 #[repr(C)]
 struct Group<P: Platform, const THREADS: usize> {
-    announced: Alone<P::U32>,
-    applied: Alone<P::U32>,
+    announced: Apart<P::U32>,
+    applied: Apart<P::U32>,
     signal: P::Futex,
     /// The threads with higher numbers.
     next: P::Ptr<Group<P, THREADS>>,
-    sections: Alone<[P::Data<Option<Section>>; THREADS]>,
+    sections: Apart<[P::Data<Option<Section>>; THREADS]>,
 }
 
 impl<P: Platform, const THREADS: usize> PoolNode<P> for Group<P, THREADS> {
     fn new() -> Self {
         Self {
-            announced: Alone(P::U32::new(0)),
-            applied: Alone(P::U32::new(0)),
+            announced: Apart(P::U32::new(0)),
+            applied: Apart(P::U32::new(0)),
             signal: P::Futex::new(0),
             next: P::Ptr::new(ptr::null_mut()),
-            sections: Alone(core::array::from_fn(|_| P::Data::new(None))),
+            sections: Apart(core::array::from_fn(|_| P::Data::new(None))),
         }
     }
 }
@@ -140,15 +136,12 @@ impl<P: Platform, const THREADS: usize> Group<P, THREADS> {
     unsafe fn announce(&self, index: usize, section: Section) -> u32 {
         // SAFETY: I2.
         unsafe { self.sections.0[index].set(Some(section)) };
-        let bit = 1 << index;
+        let bit: u32 = 1 << index;
         // ORDER: the thread's own bit.
         let turned = !self.announced.0.load(Relaxed) & bit;
-        // Each addition turns one bit, and carries into none.
-        if turned == 0 {
-            self.announced.0.fetch_sub(bit, Release); // ORDER: E2.
-        } else {
-            self.announced.0.fetch_add(bit, Release); // ORDER: E2.
-        }
+        // Adds the bit where it was 0, and else takes it away: that turns one bit, and carries into none.
+        let turn = if turned == 0 { bit.wrapping_neg() } else { bit };
+        self.announced.0.fetch_add(turn, Release); // ORDER: E2.
         turned
     }
 }
@@ -252,7 +245,7 @@ impl<P: Platform, const THREADS: usize> PSim<P, THREADS> {
 
     /// Waits until the section has run (`false`), or until this thread is the combiner (`true`).
     fn wait(&self, signal: &P::Futex, is_served: impl Fn() -> bool) -> bool {
-        let mut left = P::spin_budget();
+        let mut left = pauses_before_sleep::<P>();
         let mut pauses = Patience::new::<P>();
         loop {
             if is_served() {

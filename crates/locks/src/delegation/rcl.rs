@@ -6,7 +6,7 @@
 //! that sleep look whether their server makes progress ([`served`](super::served), I4); an idle server sleeps; lines are
 //! found by the numbers of threads and are as many as threads, instead of 256 Ki; a section inside a section runs in place.
 //!
-//! Properties: no order among requesters, but each scan serves everybody; 16 bytes a delegate, and 64 for each thread at each
+//! Properties: no order among requesters, but each scan serves everybody; 128 bytes a delegate, and 64 for each thread at each
 //! server. A requester's request and answer are one line transfer each; no atomic operation of the requester in between.
 
 use super::served::Served;
@@ -21,7 +21,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     family: Family::Server,
     order: Order::LongTerm,
     order_note: "every scan of a server serves everybody who has a request there and whose delegate is free",
-    bytes: 16,
+    bytes: 128,
     bytes_per_waiter: 64,
     timed: Timed::GivesUp("while its section has not begun"),
     knobs: knobs::SERVED,

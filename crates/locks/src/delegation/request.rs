@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::{AtomicCell, DataCell, Platform, PoolNode};
 
 use super::Section;
-use crate::wait::{self, WAITING_ON_DELEGATE, Wait, WaitPolicy, endless};
+use crate::wait::{self, Spin, WAITING_ON_DELEGATE, Wait, WaitPolicy, endless};
 
 /// A place for one request: a queue node.
 #[repr(C)]
@@ -108,7 +108,13 @@ impl<P: Platform> Request<P> {
     #[inline(always)]
     pub(super) fn wait<W: WaitPolicy<P>>(&self, delegate: usize) -> Granted {
         Wait::run::<P, _>(delegate | WAITING_ON_DELEGATE, None, |wait| {
-            endless(W::wait(&self.word, wait).ok())
+            // As published, nobody sleeps.
+            let granted = if P::strict_spin() {
+                <Spin as WaitPolicy<P>>::wait(&self.word, wait)
+            } else {
+                W::wait(&self.word, wait)
+            };
+            endless(granted.ok())
         }); // ORDER: R-E1.
         // SAFETY: R2: the combiner wrote it before the grant.
         if unsafe { self.served.get() } { Granted::Served } else { Granted::Combine }

@@ -34,11 +34,11 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::{AtomicCell, AtomicInt, FutexCell, Platform};
 
 use super::lines::{Line, Lines};
-use super::{Delegate, Section, known_by, lock_inside};
+use super::{Apart, Delegate, Section, known_by, lock_inside};
 use crate::api::{Held, RawLock};
 use crate::blocking::futex::FutexLock;
 use crate::knobs::Knobs;
-use crate::wait::{Patience, Wait};
+use crate::wait::{Patience, Wait, pauses_before_sleep};
 
 const STOPPED: u32 = 0;
 const AWAKE: u32 = 1;
@@ -73,8 +73,9 @@ pub struct Server<P: Platform> {
     lines: Lines<P>,
     manner: Manner,
     hire: Hire<P>,
-    /// What has been counted. Written by the thread that has the turn, nearly always.
-    counts: [P::Usize; 3],
+    /// What has been counted. Written by the thread that has the turn, nearly always, at every request: apart from what requesters
+    /// read.
+    counts: Apart<[P::Usize; 3]>,
 }
 
 /// What a server has done.
@@ -102,7 +103,7 @@ impl<P: Platform> Server<P> {
             lines: Lines::none(),
             manner,
             hire,
-            counts: core::array::from_fn(|_| P::Usize::new(0)),
+            counts: Apart(core::array::from_fn(|_| P::Usize::new(0))),
         }
     }
 
@@ -164,13 +165,13 @@ impl<P: Platform> Server<P> {
     /// What it has done so far.
     #[must_use]
     pub fn measures(&self) -> Measures {
-        let count = |which: usize| self.counts[which].load(Relaxed);
+        let count = |which: usize| self.counts.0[which].load(Relaxed);
         Measures { scans: count(SCANS), served: count(SERVED), mixed: count(MIXED) }
     }
 
     fn count(&self, which: usize, more: usize) {
         // ORDER: a hint, and a statistic: two threads that count at once may lose one.
-        self.counts[which].store(self.counts[which].load(Relaxed).wrapping_add(more), Relaxed);
+        self.counts.0[which].store(self.counts.0[which].load(Relaxed).wrapping_add(more), Relaxed);
     }
 
     /// Serves until the server stops, or another thread takes the turn.
@@ -201,7 +202,7 @@ impl<P: Platform> Server<P> {
     }
 
     fn idle_budget() -> u32 {
-        P::spin_budget().saturating_mul(IDLE_BUDGETS)
+        pauses_before_sleep::<P>().saturating_mul(IDLE_BUDGETS)
     }
 
     #[cold]
@@ -313,9 +314,9 @@ impl<P: Platform> Server<P> {
 pub struct Served<P: Platform, const FFWD: bool> {
     /// Held while a section runs (I1). First: servers know the delegate by its address.
     lock: FutexLock<P>,
-    /// Servers that the delegate is to be distributed over, as its spec says; 0 = 1.
-    servers: P::U32,
-    server: P::Ptr<Server<P>>,
+    /// Servers that the delegate is to be distributed over, as its spec says, 0 = 1; and its server. Requesters read this: it is apart
+    /// from the lock, which the server writes at every request.
+    place: Apart<(P::U32, P::Ptr<Server<P>>)>,
 }
 
 /// The place of a server in a delegate that needs one.
@@ -349,7 +350,7 @@ impl<P: Platform, const FFWD: bool> Served<P, FFWD> {
 
     fn server(&self) -> Option<&'static Server<P>> {
         // SAFETY: null, or given by `Seat::give`, before the delegate was shared.
-        unsafe { self.server.load(Relaxed).as_ref() }
+        unsafe { self.place.0.1.load(Relaxed).as_ref() }
     }
 
     /// Leaves a request with the server, and waits for the answer.
@@ -360,7 +361,7 @@ impl<P: Platform, const FFWD: bool> Served<P, FFWD> {
         let is_served = (server.rouse() || !line.withdraw()) && {
             let mut before = None;
             line.wait_for_server(LOOK_NS, || {
-                let now = (server.turn(), server.counts[SERVED].load(Relaxed));
+                let now = (server.turn(), server.counts.0[SERVED].load(Relaxed));
                 let is_stuck = before.replace(now) == Some(now);
                 !server.is_running() || is_stuck && !server.is_relieved(now.0)
             })
@@ -375,16 +376,17 @@ impl<P: Platform, const FFWD: bool> Served<P, FFWD> {
 // SAFETY: I1: sections run under `lock`, each by the one thread that took it or whose it is; E1 and the lines' edges.
 unsafe impl<P: Platform, const FFWD: bool> Delegate<P> for Served<P, FFWD> {
     fn new() -> Self {
-        Self { lock: FutexLock::new(), servers: P::U32::new(0), server: P::Ptr::new(ptr::null_mut()) }
+        let place = (P::U32::new(0), P::Ptr::new(ptr::null_mut()));
+        Self { lock: FutexLock::new(), place: Apart(place) }
     }
 
     fn configure(&self, knobs: &Knobs) {
-        self.servers.store(knobs.servers.unwrap_or(0), Relaxed); // ORDER: before the first use.
+        self.place.0.0.store(knobs.servers.unwrap_or(0), Relaxed); // ORDER: before the first use.
     }
 
     fn seat(&self) -> Option<Seat<'_, P>> {
-        let servers = self.servers.load(Relaxed).max(1);
-        Some(Seat { server: &self.server, manner: Self::MANNER, servers })
+        let servers = self.place.0.0.load(Relaxed).max(1);
+        Some(Seat { server: &self.place.0.1, manner: Self::MANNER, servers })
     }
 
     unsafe fn execute(&self, section: Section) {

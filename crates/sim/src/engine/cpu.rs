@@ -308,6 +308,24 @@ impl Engine {
         Some(())
     }
 
+    /// Begins to load a line that the thread is about to look at.
+    pub(crate) fn look_ahead(&mut self, address: usize) -> Option<()> {
+        let Some(line) = self.memory.line_of(address) else { return Some(()) };
+        let core = self.my_cpu().core;
+        if self.directory.hits(core, line, Access::Load) {
+            return Some(());
+        }
+        if self.is_ahead(Outlook::default()) {
+            return None;
+        }
+        if !self.directory.hits(core, line, Access::Load) {
+            self.ask(core, line, Access::Load);
+        }
+        // The next look at the line is another one.
+        self.me().round.idle = false;
+        Some(())
+    }
+
     /// The thread has done something of this many cycles that others may notice.
     #[inline]
     fn worked(&mut self, cycles: u64) {

@@ -38,6 +38,7 @@ impl Machine {
             ("cores-per-llc", self.cores_per_llc),
             ("threads-per-core", self.threads_per_core),
             ("store-buffer", self.core.store_buffer),
+            ("loads", self.core.loads),
         ];
         for (key, value) in at_least_one {
             if value == 0 {

@@ -120,6 +120,9 @@ pub enum Order {
 pub struct Core {
     /// Stores on their way at a time.
     pub store_buffer: usize,
+    /// Loads on their way at a time, where a thread reads several lines that do not depend on each other: 1 = one after the
+    /// other. Of the processors here, the older ones have 8 to 10 misses under way at a time.
+    pub loads: usize,
     /// In which order they become visible.
     pub order: Order,
     /// The pause instruction.
@@ -132,7 +135,7 @@ pub struct Core {
 
 impl Default for Core {
     fn default() -> Self {
-        Self { store_buffer: 8, order: Order::Tso, pause: 10, atomic: 20, smt_slowdown: 1.5 }
+        Self { store_buffer: 8, loads: 8, order: Order::Tso, pause: 10, atomic: 20, smt_slowdown: 1.5 }
     }
 }
 

@@ -39,6 +39,8 @@ enum Test {
     AtMost { factor: f64, figure: Figure, this: Point, that: Point },
     /// It is so many times that of another, to be met within this factor.
     Ratio { value: f64, within: f64, figure: Figure, this: Point, that: Point },
+    /// It is greater than that of another by so much, to be met within this factor.
+    Difference { value: f64, within: f64, figure: Figure, this: Point, that: Point },
     /// A lock takes at least and at most so many times less memory than another.
     Memory { memory: Memory, least: f64, most: f64 },
     /// Out of reach, for this reason.
@@ -102,7 +104,9 @@ impl Claim {
         match &self.test {
             Test::Figure { point, .. } => vec![point],
             Test::AtLeast { more, less, .. } => vec![more, less],
-            Test::AtMost { this, that, .. } | Test::Ratio { this, that, .. } => vec![this, that],
+            Test::AtMost { this, that, .. }
+            | Test::Ratio { this, that, .. }
+            | Test::Difference { this, that, .. } => vec![this, that],
             Test::Memory { .. } | Test::NotModelled(_) => Vec::new(),
         }
     }
@@ -132,6 +136,12 @@ impl Claim {
             }
             Test::Ratio { value, within, figure, this, that } => {
                 (by_seed(this, that, *figure), "x".to_owned(), Some(*value), near(*value, *within))
+            }
+            Test::Difference { value, within, figure, this, that } => {
+                let that = of(that, *figure);
+                let differences =
+                    of(this, *figure).iter().zip(that).map(|(this, that)| this - that).collect();
+                (differences, format!(" {}", figure.unit()), Some(*value), near(*value, *within))
             }
             Test::Memory { memory, least, most } => return self.weigh(*memory, (*least, *most)),
             Test::NotModelled(reason) => {
@@ -167,7 +177,9 @@ impl Claim {
     /// When a figure agrees.
     fn rule(&self) -> String {
         match &self.test {
-            Test::Figure { within, .. } | Test::Ratio { within, .. } => format!("within {within}x"),
+            Test::Figure { within, .. } | Test::Ratio { within, .. } | Test::Difference { within, .. } => {
+                format!("within {within}x")
+            }
             Test::AtLeast { factor, .. } => format!("at least {factor}x"),
             Test::AtMost { factor, .. } => format!("at most {factor}x"),
             Test::Memory { least, most, .. } if most.is_finite() => {

@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use lockwork_locks::registry::Choice;
+use lockwork_locks::registry::{Choice, DelegateSpec};
 
 use crate::machine::{self, Machine};
 use crate::simulation::Options;
@@ -12,7 +12,7 @@ use crate::workload::{Frame, Map, Micro, Mix, Protection, RunResult, Workload};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     pub(super) machine: &'static str,
-    /// A mutex or a reader-writer lock.
+    /// A mutex, a reader-writer lock or a delegate.
     pub(super) lock: &'static str,
     pub(super) frame: Frame,
     pub(super) load: Load,
@@ -101,6 +101,9 @@ impl Point {
     }
 
     pub(super) fn protection(&self) -> Protection {
+        if let Ok(delegate) = DelegateSpec::parse(self.lock) {
+            return Protection::Delegate(delegate);
+        }
         match Choice::parse(self.lock) {
             Ok(Choice::Lock(spec)) => Protection::Lock(spec),
             Ok(Choice::Rw(spec)) => Protection::Rw(spec),

@@ -1,13 +1,9 @@
 //! What RCL's, SANL's and Guiroux's papers say of locks that stay where they are: their micro-benchmark, and threads
 //! that outnumber CPUs.
 
-use super::{
-    Claim, Figure, SOME_SLICES, Test, WITHIN, at_least, at_most, cycles, every, not_modelled, point, ratio,
-};
+use super::{Claim, Figure, SOME_SLICES, Test, WITHIN, at_least, at_most, cycles, every, point, ratio};
 use crate::workload::Distribution::{About, Fixed};
 use crate::workload::{Frame, Micro};
-
-const DELEGATION: &str = "delegation locks are not here yet";
 
 pub(super) fn rcl() -> Vec<Claim> {
     const SOURCE: &str = "RCL, figure 7c";
@@ -27,25 +23,11 @@ pub(super) fn rcl() -> Vec<Claim> {
             claims.push(cycles(claim, SOURCE, f64::from(value), contended(lock, delay)));
         }
     }
-    for (name, high, low) in [("flat combining", "50447", "15060"), ("RCL", "16682", "1494")] {
-        claims.push(not_modelled(
-            &format!("{name} at high contention"),
-            SOURCE,
-            &format!("{high} cycles"),
-            DELEGATION,
-        ));
-        claims.push(not_modelled(
-            &format!("{name} at low contention"),
-            SOURCE,
-            &format!("{low} cycles"),
-            DELEGATION,
-        ));
-    }
     claims
 }
 
 /// C-TKT-MCS without a pass limit, as SANL ran it.
-const COHORT: &str = "c-tkt-mcs-spin(may-pass-local=65535)";
+pub(super) const COHORT: &str = "c-tkt-mcs-spin(may-pass-local=65535)";
 
 pub(super) fn sanl() -> Vec<Claim> {
     const SOURCE: &str = "SANL, figure 6 and section 4.1";
@@ -107,12 +89,6 @@ pub(super) fn sanl() -> Vec<Claim> {
     claims.push(cycles(claim, source, 803.0, low("e7-4850", "mcs-spin", 39)));
     let claim = "AMD: MCS under low contention: a section, one line".to_owned();
     claims.push(cycles(claim, source, 2368.0, low("opteron-6274", "mcs-spin", 63)));
-    claims.push(not_modelled(
-        "SANL against MCS under high contention",
-        source,
-        "4.6x on Intel, 3.8x on AMD",
-        DELEGATION,
-    ));
     claims
 }
 

@@ -3,6 +3,7 @@
 //! The locks spin as they were published: without the yields that Lockwork adds after a while.
 
 mod cst;
+mod delegation;
 mod gcr;
 mod in_place;
 
@@ -23,10 +24,18 @@ const SOME_SLICES: Frame = Frame { warm_up: 20_000_000, window: 80_000_000, pinn
 /// All claims.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
-    [in_place::rcl(), in_place::sanl(), in_place::thesis(), gcr::claims(), cst::claims()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        in_place::rcl(),
+        delegation::rcl(),
+        in_place::sanl(),
+        delegation::sanl(),
+        in_place::thesis(),
+        gcr::claims(),
+        cst::claims(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn point(machine: &'static str, lock: &'static str, frame: Frame, load: impl Into<Load>) -> Point {
