@@ -216,8 +216,12 @@ impl Observed {
     pub(super) fn answered(&mut self, me: usize) {
         match self.request {
             Some((requester, by)) if requester == me => {
-                note("has its answer");
-                let steps = end_trace();
+                const END: &str = "has its answer";
+                note(END);
+                let mut steps = end_trace();
+                // Others may be ahead of it.
+                let end = steps.iter().position(|step| step.what == END);
+                steps.truncate(end.map_or(steps.len(), |end| end + 1));
                 if by.is_some_and(|by| by != thread()) {
                     self.explained = Some((me, steps));
                 }
