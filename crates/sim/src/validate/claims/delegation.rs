@@ -193,6 +193,8 @@ pub(super) fn sanl() -> Vec<Claim> {
         let claim = format!("AMD: {name} against SANL with 63 threads, a delay of 1,000: at least {factor}x");
         claims.push(at_least(&claim, FEW, Figure::Section, factor, amd(other, 1_000), amd("sanl", 1_000)));
     }
+    // What "poor" and "hurts" are at least, which is ours.
+    const HURTS: f64 = 1.1;
     const LIMITS: &str = "SANL, figure 9";
     for (limit, lock) in [("1", "sanl(serve=1)"), ("10", "sanl(serve=10)")] {
         let claim = format!("AMD: a serving limit of {limit} is worse than one of 100, a delay of 1,000");
@@ -200,7 +202,7 @@ pub(super) fn sanl() -> Vec<Claim> {
             &claim,
             LIMITS,
             Figure::Section,
-            1.0,
+            HURTS,
             amd(lock, 1_000),
             amd("sanl(serve=100)", 1_000),
         ));
@@ -220,7 +222,7 @@ pub(super) fn sanl() -> Vec<Claim> {
         claim,
         CLIENTS,
         Figure::Section,
-        1.0,
+        HURTS,
         amd("sanl(wait=100)", 1_000),
         amd("sanl(wait=10000)", 1_000),
     ));
