@@ -123,10 +123,10 @@ int lockwork_delegate_post(lockwork_delegate_t *delegate, void *(*section)(void 
 /* Waits for a section that was posted, and returns what it returned. Null with errno EDEADLK: inside a section of the same
  * delegate, behind which the posted one runs; it can be waited for afterwards. */
 void *lockwork_delegate_wait(lockwork_posted_t *posted);
-/* Holds the delegate as a lock, until the same thread releases it. ENOTSUP: it cannot be held, as those in which requesters run
+/* Holds the delegate as a lock, until it is released. ENOTSUP: it cannot be held, as those in which requesters run
  * each other's sections. EDEADLK: the thread holds it, as for sections that it requests meanwhile. */
 int lockwork_delegate_acquire(lockwork_delegate_t *delegate);
-/* EPERM: the calling thread does not hold it. */
+/* By the thread that holds it, or by another on its behalf. EPERM: nobody holds it. */
 int lockwork_delegate_release(lockwork_delegate_t *delegate);
 /* Runs a section until it returns something other than null, which is then in *result, and waits for a signal in between: in
  * the calling thread, so that no other section is held up. */

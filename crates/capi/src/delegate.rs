@@ -371,7 +371,7 @@ pub unsafe extern "C" fn lockwork_delegate_acquire(delegate: *mut Delegate) -> c
     match inner.delegate.acquire() {
         Some(Held(word)) => {
             delegate.held.set(word);
-            delegate.holder.store(Native::thread_id(), Relaxed); // ORDER: read by this thread.
+            delegate.holder.store(Native::thread_id().max(1), Relaxed); // ORDER: read by this thread.
             0
         }
         None => refuse(
@@ -394,12 +394,12 @@ pub unsafe extern "C" fn lockwork_delegate_release(delegate: *mut Delegate) -> c
     // SAFETY: the caller's contract.
     let delegate = unsafe { &*delegate };
     let inner = delegate.inner();
-    // ORDER: a number of another thread's is not this one's, whichever it is.
-    if delegate.holder.load(Relaxed) != Native::thread_id() {
-        return refuse(EPERM, "the calling thread does not hold the delegate");
+    // ORDER: the thread that holds it has written it, or has handed the release to this one.
+    if delegate.holder.load(Relaxed) == 0 {
+        return refuse(EPERM, "nobody holds the delegate");
     }
     delegate.holder.store(0, Relaxed); // ORDER: as above.
-    // SAFETY: this thread holds it.
+    // SAFETY: it is held, and released once.
     unsafe { inner.delegate.release(Held(delegate.held.get())) };
     inner.posts.settle(&inner.delegate);
     0
