@@ -150,8 +150,10 @@ mod tests {
     use super::*;
 
     fn region() -> Box<Region> {
+        // SAFETY: the size is not 0.
+        let zeroes = unsafe { alloc_zeroed(Layout::new::<Region>()) };
         // SAFETY: the layout is that of the box, and zero is a valid region: a file that was just made.
-        unsafe { Box::from_raw(alloc_zeroed(Layout::new::<Region>()).cast()) }
+        unsafe { Box::from_raw(zeroes.cast()) }
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn a_request_is_explained() {
         let begun = format!("begins to run the section of thread {}", first.thread);
         let runner = steps.iter().find(|step| step.what == begun).expect("it has run").thread;
         assert_ne!(runner, first.thread, "{text}");
-        runner as usize
+        runner
     };
     // The server's thread is behind those of the workload.
     assert_eq!(explained("rcl"), 8);

@@ -28,8 +28,8 @@
 //!
 //! - E1: the delegate's lock orders its sections. The lines' edges order requester and executor.
 
-use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
+use core::{fmt, ptr};
 
 use lockwork_platform::{AtomicCell, AtomicInt, FutexCell, Platform};
 
@@ -314,9 +314,21 @@ impl<P: Platform> Server<P> {
 pub struct Served<P: Platform, const FFWD: bool> {
     /// Held while a section runs (I1). First: servers know the delegate by its address.
     lock: FutexLock<P>,
-    /// Servers that the delegate is to be distributed over, as its spec says, 0 = 1; and its server. Requesters read this: it is apart
-    /// from the lock, which the server writes at every request.
-    place: Apart<(P::U32, P::Ptr<Server<P>>)>,
+    /// Requesters read this: it is apart from the lock, which the server writes at every request.
+    place: Apart<Place<P>>,
+}
+
+/// Where the sections of a delegate run.
+struct Place<P: Platform> {
+    /// Servers that the delegate is to be distributed over, as its spec says; 0 = 1.
+    servers: P::U32,
+    server: P::Ptr<Server<P>>,
+}
+
+impl<P: Platform> fmt::Debug for Place<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("server", &self.server.load(Relaxed)).finish_non_exhaustive()
+    }
 }
 
 /// The place of a server in a delegate that needs one.
@@ -350,7 +362,7 @@ impl<P: Platform, const FFWD: bool> Served<P, FFWD> {
 
     fn server(&self) -> Option<&'static Server<P>> {
         // SAFETY: null, or given by `Seat::give`, before the delegate was shared.
-        unsafe { self.place.0.1.load(Relaxed).as_ref() }
+        unsafe { self.place.0.server.load(Relaxed).as_ref() }
     }
 
     /// Leaves a request with the server, and waits for the answer.
@@ -376,17 +388,17 @@ impl<P: Platform, const FFWD: bool> Served<P, FFWD> {
 // SAFETY: I1: sections run under `lock`, each by the one thread that took it or whose it is; E1 and the lines' edges.
 unsafe impl<P: Platform, const FFWD: bool> Delegate<P> for Served<P, FFWD> {
     fn new() -> Self {
-        let place = (P::U32::new(0), P::Ptr::new(ptr::null_mut()));
+        let place = Place { servers: P::U32::new(0), server: P::Ptr::new(ptr::null_mut()) };
         Self { lock: FutexLock::new(), place: Apart(place) }
     }
 
     fn configure(&self, knobs: &Knobs) {
-        self.place.0.0.store(knobs.servers.unwrap_or(0), Relaxed); // ORDER: before the first use.
+        self.place.0.servers.store(knobs.servers.unwrap_or(0), Relaxed); // ORDER: before the first use.
     }
 
     fn seat(&self) -> Option<Seat<'_, P>> {
-        let servers = self.place.0.0.load(Relaxed).max(1);
-        Some(Seat { server: &self.place.0.1, manner: Self::MANNER, servers })
+        let servers = self.place.0.servers.load(Relaxed).max(1);
+        Some(Seat { server: &self.place.0.server, manner: Self::MANNER, servers })
     }
 
     unsafe fn execute(&self, section: Section) {
