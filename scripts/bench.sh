@@ -311,15 +311,15 @@ memory() {
     {
         echo "commit $COMMIT"
         for lock in glibc "$DEFAULT" c-bo-mcs-stp c-tkt-tkt c-ptl-tkt c-mcs-mcs-stp hticket-ls hmcs-stp ahmcs-stp fc-mcs-stp \
-            hclh-stp 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' glk alock ptl; do
+            hclh-stp 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' glk auto alock ptl; do
             memory_of "$program" mutex 100000 "$lock"
         done
-        for lock in glibc mcs-stp+{cst-rwsem,c-rw-np,c-rw-wp,c-rw-rp,pf-q-stp}; do
+        for lock in glibc mcs-stp+{cst-rwsem,cst-rwsem-neutral,c-rw-np,c-rw-wp,c-rw-rp,pf-q-stp}; do
             memory_of "$program" shared 100000 "$lock"
         done
         for lock in glibc "$DEFAULT" mcs-stp mcs-spin mcs-aware clh-stp k42-stp hemlock-stp reciprocating-stp malth-stp cna-stp \
             shfl-stp mcs-try-stp mcs-timepub flexguard c-mcs-mcs-stp c-bo-mcs-stp c-tkt-mcs-stp hmcs-stp ahmcs-stp hclh-stp \
-            fc-mcs-stp glk linux-mutex mutexee 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' "gcr($DEFAULT)" 'biased(mcs-stp)' ticket \
+            fc-mcs-stp glk auto linux-mutex mutexee 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' "gcr($DEFAULT)" 'biased(mcs-stp)' ticket \
             alock ptl futex; do
             memory_of "$program" timeouts 200000 "$lock"
         done

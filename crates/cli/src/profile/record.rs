@@ -182,7 +182,12 @@ impl Place {
                 Ok(region) if region.header.locks.load(Relaxed) != 0 => {
                     found.push((business(&region), region, path))
                 }
-                _ => _ = fs::remove_file(&path),
+                Ok(_) => _ = fs::remove_file(&path),
+                Err(error) => {
+                    let why = describe(&error);
+                    eprintln!("lockwork: `{}` was recorded and cannot be read: {why}", path.display());
+                    eprintln!("lockwork: the preload library and this command may be of different builds");
+                }
             }
         }
         found.sort_by_key(|(business, ..)| std::cmp::Reverse(*business));
