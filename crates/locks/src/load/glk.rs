@@ -456,16 +456,23 @@ impl<P: Platform, const EAGER: bool> Glk<P, EAGER> {
             return Some((word, state));
         }
         // In another mode than TICKET the holder holds a lock of the state, which thus is the lock's.
-        let fresh = if is_needed { try_take_for::<P, GlkState<P>>(self.owner()) } else { None };
-        if let Some(fresh) = fresh {
-            // ORDER: Relaxed: later holders only, until the mode changes (I4).
-            self.word.store(fresh.as_ptr(), Relaxed);
-        }
+        let fresh = if is_needed { self.take_state() } else { None };
         if let Some(there) = there {
             there.claim.leave();
         }
         // SAFETY: the lock's, as long as the caller is a user of it.
         fresh.map(|fresh| (fresh.as_ptr(), unsafe { &*fresh.as_ptr() }))
+    }
+
+    /// Gives the lock another state than it has, for the holder, who becomes a user of it. `None`: there is no memory. A fork waits
+    /// meanwhile: only then states may be taken back from idle locks.
+    fn take_state(&self) -> Option<NonNull<GlkState<P>>> {
+        P::in_steps(|| {
+            let fresh = try_take_for::<P, GlkState<P>>(self.owner())?;
+            // ORDER: Relaxed: later holders only, until the mode changes (I4).
+            self.word.store(fresh.as_ptr(), Relaxed);
+            Some(fresh)
+        })
     }
 
     /// Changes the mode to MCS, as where many wait, for models. The caller is the holder.
