@@ -4,10 +4,10 @@ mod common;
 
 use std::path::Path;
 
-/// Locks in a run; what was kept for each, at least 128 bytes, would be twice the bound.
+/// Locks in a run; 64 bytes kept for each would be more than the bound.
 const LOCKS: u32 = 10_000;
 /// KiB that a run may grow: what the pool has before anything is taken back, and as much again.
-const BOUND: u64 = 640;
+const BOUND: u64 = 512;
 
 /// How many KiB a run of the program grew, in a process with this environment.
 fn grown(program: &Path, mode: &str, number: u32, environment: &[(&str, &str)]) -> u64 {
