@@ -22,7 +22,7 @@ pub enum Kind {
 /// What is known of a reader-writer lock besides. Every one can be tried, timed and downgraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RwFacts {
-    /// Who passes whom.
+    /// Which threads pass which.
     pub favour: Favour,
     /// How a thread can read again while a writer waits for it, as POSIX promises.
     pub recursion: &'static str,
@@ -36,7 +36,7 @@ impl RwFacts {
     }
 }
 
-/// Who passes whom while both readers and writers wait.
+/// Which side passes the other while both readers and writers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Favour {
     /// Readers pass waiting writers, who may starve.

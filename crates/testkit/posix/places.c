@@ -143,7 +143,7 @@ CASE(vanishing_rwlock, 60) {
 }
 
 /* Memory that was a contended mutex, and was not destroyed, becomes plain data, a reader-writer lock, plain data, a condition and a
-   mutex again. Whoever is late with an access of its first life is seen in the data, or in the locks. */
+   mutex again. A thread that is late with an access of its first life is seen in the data, or in the locks. */
 static union {
     struct {
         pthread_mutex_t mutex;

@@ -121,7 +121,7 @@ use slow::Patron;
 
 /// What distinguishes the locks of this kind.
 pub trait Rule: core::fmt::Debug + Send + Sync + 'static {
-    /// Who passes whom.
+    /// Which threads pass which.
     const FAVOUR: Favour;
     /// Whether waiters sleep after a while, or spin.
     const PARKS: bool;

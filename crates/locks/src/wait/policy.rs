@@ -99,13 +99,13 @@ impl<P: Platform> Owner<P> {
         self.0.store(other, Relaxed); // ORDER: a hint.
     }
 
-    /// Who it is, where those who wait by `W` want to know, else 0.
+    /// The thread that it is, where waiters by `W` want to know, else 0.
     #[inline(always)]
     pub(crate) fn get<W: WaitPolicy<P>>(&self) -> u32 {
         if W::LOOKS_AHEAD { self.who() } else { 0 }
     }
 
-    /// Who it is, if anybody has noted that.
+    /// The thread that it is, if that has been noted.
     pub(crate) fn who(&self) -> u32 {
         self.0.load(Relaxed)
     }
