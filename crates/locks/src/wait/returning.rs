@@ -9,7 +9,7 @@ use lockwork_platform::bookmarks::{Bookmark, End, Queue};
 use lockwork_platform::{Platform, PoolNode};
 
 use super::word::{self, WAITING};
-use super::{GRANTED, Wait};
+use super::{Behind, GRANTED, Owner, Wait, WaitPolicy};
 
 /// A wait in a queue of nodes `N`, by a thread that finds its node again if it gives up.
 #[derive(Debug)]
@@ -62,6 +62,21 @@ impl<P: Platform, N: PoolNode<P>> Returning<P, N> {
                 let wait = self.was_met(wait);
                 (said != GRANTED).then_some(wait)
             }
+        }
+    }
+
+    /// Takes up the word and goes on waiting for it by `W`, as the thread of the node that `owner` is of. The thread ahead may be
+    /// another one by now, and is nobody known. `None`: the deadline passed.
+    pub(crate) fn go_on<W: WaitPolicy<P>>(
+        &mut self,
+        word: &P::Futex,
+        owner: &Owner<P>,
+        wait: &Wait,
+    ) -> Option<()> {
+        owner.note::<W>();
+        match self.take_up(word, wait) {
+            Some(wait) => W::wait_at(word, &Behind::new(0, owner), &wait).ok(),
+            None => Some(()),
         }
     }
 

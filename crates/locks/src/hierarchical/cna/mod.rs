@@ -269,11 +269,8 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> NodeLock for Cna<P, W> {
     ) -> Option<NonNull<Self::Node>> {
         // SAFETY: I3: ours again, until it is granted or abandoned.
         let ours = unsafe { node.as_ref() };
-        ours.owner.note::<W>();
-        // The thread ahead may be another one by now. ORDER: E4 where it has been granted.
-        if let Some(wait) = returning.take_up(&ours.word, wait) {
-            W::wait_at(&ours.word, &Behind::new(0, &ours.owner), &wait).ok()?;
-        }
+        // ORDER: E4 where it has been granted.
+        returning.go_on::<W>(&ours.word, &ours.owner, wait)?;
         Some(node)
     }
 
