@@ -90,11 +90,27 @@ lint() {
     cargo clippy --quiet --workspace --all-targets -- --deny warnings
 }
 
+# Harnesses that ended without a result, as by a watchdog, each with the last that was heard of it.
+died() {
+    awk '
+        /^(     Running|   Doc-tests) / { tell(); name = $0; lines = 0; next }
+        /^test result: / { name = "" }
+        name { last[lines++ % 60] = $0 }
+        function tell(   i) {
+            if (!name) return
+            print "test: no result:" name
+            for (i = lines > 60 ? lines - 60 : 0; i < lines; i++) print last[i % 60]
+        }
+        /^test: / { tell(); name = "" }' "$LOG" >&2
+    grep -E '^error: (test|doctest) failed|^  process didn.t exit successfully' "$LOG" >&2 || true
+}
+
 # What failed, once more, and one line of how many tests passed, failed and were skipped, with the reasons.
 summary() {
     # Each harness says why first, then lists the names of what failed.
     awk '/^failures:$/ { inside = 1; lines = 0 } inside && lines++ < 100 { print } /^test result/ { inside = 0 }' "$LOG" >&2
     grep -E '^test .* FAILED$' "$LOG" >&2 || true
+    died
     awk '
         /^test result: / { passed += $4; failed += $6; inside += $8 }
         match($0, /SKIPPED: /) {
