@@ -46,6 +46,22 @@ impl Witness {
         &self.subject
     }
 
+    /// The scenario.
+    #[must_use]
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Explores the scenario, unless that has been done; returns the number of executions.
+    ///
+    /// # Panics
+    ///
+    /// If an execution fails.
+    #[must_use]
+    pub fn explore(&self) -> u64 {
+        self.seen().executions
+    }
+
     /// The places in a source that some execution passes and that ask for an ordering.
     #[must_use]
     pub fn sites_in(&self, source: &str) -> Vec<Site> {

@@ -2,6 +2,7 @@
 //! plays) one; every ordering edge weakened and caught. `LOCKWORK_BOUNDS=1` prints how many executions there were.
 
 use std::cmp::Reverse;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -125,25 +126,38 @@ fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenar
 }
 
 /// Plays as scenarios, without spinning.
-fn scenarios(subject: RwSubject, plays: &[&[&'static str]]) -> Subject {
-    let scenarios = plays.iter().copied().flatten().map(|parts| scenario(subject, 0, parts));
-    Subject { name: subject.to_string(), scenarios: scenarios.chain(deep(subject)).collect() }
+fn scenarios<'a>(subject: RwSubject, plays: &'a [&'static str]) -> impl Iterator<Item = Scenario> + 'a {
+    plays.iter().map(move |parts| scenario(subject, 0, parts))
 }
 
-/// All plays of a lock.
-fn check(subject: RwSubject) {
-    // The bias adds nothing to plays in which nobody is visible: those of three threads are the inner lock's own.
-    let is_wrapped = subject.knows_nodes() && subject.to_string().starts_with("bravo");
-    let plays: &[&[&str]] = if is_wrapped { &[PAIRS] } else { &[PAIRS, TRIOS, LARGE_TRIOS] };
-    let Subject { name, mut scenarios } = scenarios(subject, plays);
-    scenarios.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
+/// The plays that mutants are shown to, of every lock.
+static WITNESSES: LazyLock<Vec<Witness>> = LazyLock::new(|| {
+    let of_lock = |subject: RwSubject| {
+        let plays = scenarios(subject, PAIRS).chain(scenarios(subject, TRIOS)).chain(deep(subject));
+        Subject { name: subject.to_string(), scenarios: plays.collect() }
+    };
+    let states = states_of_rwlocks::<LoomPlatform>();
+    RwSubject::all().map(of_lock).chain(states).flat_map(Witness::all_of).collect()
+});
+
+/// Whether a bias around another lock adds nothing to plays in which nobody is visible: those of three threads are the inner
+/// lock's own.
+fn is_wrapped(subject: RwSubject) -> bool {
+    subject.knows_nodes() && subject.to_string().starts_with("bravo")
+}
+
+/// The plays of a lock that no mutant is shown to.
+fn others(subject: RwSubject) -> Vec<Scenario> {
+    let mut plays: Vec<Scenario> =
+        if is_wrapped(subject) { Vec::new() } else { scenarios(subject, LARGE_TRIOS).collect() };
+    plays.extend(["w w", "r w", "wr w", "wc T", "wc t"].map(|parts| scenario(subject, 1, parts)));
     // With CPUs to spare writers that may sleep spin for as long as readers, which give way.
     if subject.knows_nodes() && !subject.spins() {
         let mut play = scenario(subject, 1, "r w");
         play.config.runnable = 1;
-        scenarios.push(play);
+        plays.push(play);
     }
-    scenarios.extend([("destroy", 2, 3), ("destroy-of-three", 3, 1)].map(|(name, threads, preemptions)| {
+    plays.extend([("destroy", 2, 3), ("destroy-of-three", 3, 1)].map(|(name, threads, preemptions)| {
         let config = crowded();
         let preemptions = match (subject.knows_nodes() || is_linux(subject), threads) {
             (true, 2) => 1,
@@ -153,27 +167,51 @@ fn check(subject: RwSubject) {
         let scenario = Scenario::new(name, threads, move || destroy::<LoomPlatform>(subject, threads));
         Scenario { config, preemptions, resident: KEPT, ..scenario }
     }));
-    for scenario in &scenarios {
+    plays
+}
+
+/// A test that explores a scenario by `explore`, which returns the number of executions.
+fn trial(lock: &str, scenario: Scenario, explore: impl Fn() -> u64 + Send + 'static) -> Trial {
+    let name = format!("{lock}::{} (spin {})", scenario.name, scenario.config.spin_budget);
+    Trial::test(name.clone(), move || {
         let start = Instant::now();
-        let what = || format!("{name}::{} (spin {})", scenario.name, scenario.config.spin_budget);
-        let executions = watchdog(LIMIT, what, || run(scenario));
-        report(&what(), scenario, executions, start.elapsed());
+        let executions = watchdog(LIMIT, || name.clone(), explore);
+        report(&name, &scenario, executions, start.elapsed());
+        Ok(())
+    })
+}
+
+/// One test for each lock and play.
+fn plays() -> Vec<Trial> {
+    let wrapped: Vec<String> =
+        RwSubject::all().filter(|subject| is_wrapped(*subject)).map(|it| it.to_string()).collect();
+    let is_left_out = |witness: &&Witness| {
+        wrapped.iter().any(|name| name == witness.subject()) && TRIOS.contains(&witness.scenario().name)
+    };
+    let shown = WITNESSES.iter().filter(|witness| !is_left_out(witness));
+    let mut trials: Vec<Trial> = shown
+        .map(|witness| trial(witness.subject(), witness.scenario().clone(), || witness.explore()))
+        .collect();
+    for subject in RwSubject::all() {
+        let lock = subject.to_string();
+        trials.extend(others(subject).into_iter().map(|play| {
+            let played = play.clone();
+            trial(&lock, play, move || run(&played))
+        }));
     }
+    trials
 }
 
 /// Weakens every ordering of a source.
 fn mutate(source: &Source) -> Result<(), Failed> {
-    let subjects = RwSubject::all().filter(|subject| proves(&subject.to_string(), &source.path));
-    let states = states_of_rwlocks::<LoomPlatform>().into_iter().filter(|subject| {
-        let part = if subject.name.ends_with("pf-q") { "rw/pf_q" } else { "rw/by_node" };
-        source.path.contains(part)
-    });
-    let witnesses: Vec<Witness> = subjects
-        .map(|subject| scenarios(subject, &[PAIRS, TRIOS]))
-        .chain(states)
-        .flat_map(Witness::all_of)
-        .collect();
-    judge_source(source, &witnesses.iter().collect::<Vec<_>>()).map_err(Failed::from)
+    let is_state = |subject: &str| match subject.strip_prefix("state of ") {
+        Some("pf-q") => source.path.contains("rw/pf_q"),
+        Some(_) => source.path.contains("rw/by_node"),
+        None => false,
+    };
+    let is_witness = |subject: &str| proves(subject, &source.path) || is_state(subject);
+    let witnesses: Vec<&Witness> = WITNESSES.iter().filter(|witness| is_witness(witness.subject())).collect();
+    judge_source(source, &witnesses).map_err(Failed::from)
 }
 
 fn main() {
@@ -185,11 +223,6 @@ fn main() {
     let mutants = sources
         .into_iter()
         .map(|source| Trial::test(format!("mutants of {}", source.path), move || mutate(&source)));
-    let locks = RwSubject::all().map(|subject| {
-        Trial::test(subject.to_string(), move || {
-            check(subject);
-            Ok(())
-        })
-    });
-    libtest_mimic::run(&arguments, mutants.chain(locks).collect()).exit();
+    // Mutants need what the others have explored.
+    libtest_mimic::run(&arguments, plays().into_iter().chain(mutants).collect()).exit();
 }

@@ -5,11 +5,12 @@
 use std::cmp::Reverse;
 use std::sync::LazyLock;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use lockwork_testkit::exceptions::{EXCEPTIONS, Exception};
 use lockwork_testkit::mutation::{Witness, judge_source};
-use lockwork_testkit::scenarios;
 use lockwork_testkit::sources::{self, Source, proves};
+
+use crate::WITNESSES;
 
 /// The plays in which states are taken back from idle locks.
 const STATES: &[&str] = &["state of cst-mutex", "state of gcr(futex)"];
@@ -33,17 +34,30 @@ const PARTS: &[(&str, &[&str])] = &[
     ("delegation/posts.rs", &["posts"]),
 ];
 
-fn main() {
-    let arguments = Arguments::from_args();
+/// The sources whose orderings are judged here.
+static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(|| {
     let is_here = |source: &Source| !source.path.starts_with("crates/locks/src/rw/");
-    let trial = |source: Source| Trial::test(source.path.clone(), move || check(&source));
-    let mut sources: Vec<Source> = sources::all().into_iter().filter(is_here).collect();
+    sources::all().into_iter().filter(is_here).collect()
+});
+
+/// One test for each source, and one of the exceptions.
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut sources: Vec<&'static Source> = SOURCES.iter().collect();
     // What takes longest comes first, so that all CPUs have work until the end.
     sources.sort_by_cached_key(|source| Reverse(source.lines.len() * witnesses_of(&source.path).len()));
-    let mut trials: Vec<Trial> = sources.into_iter().map(trial).collect();
-    trials
-        .push(Trial::test("exceptions are of lines that there are", exceptions_are_of_lines_that_there_are));
-    libtest_mimic::run(&arguments, trials).exit();
+    let trial = |source: &'static Source| {
+        Trial::test(format!("mutants of {}", source.path), move || {
+            judge_source(source, &witnesses_of(&source.path)).map_err(Failed::from)
+        })
+    };
+    let exceptions = exceptions_are_of_lines_that_there_are;
+    let exceptions = Trial::test("exceptions are of lines that there are", exceptions);
+    sources.into_iter().map(trial).chain([exceptions]).collect()
+}
+
+/// Whether some source's mutants are shown to a scenario.
+pub(crate) fn are_shown_to(witness: &Witness) -> bool {
+    SOURCES.iter().any(|source| is_witness(witness, &source.path))
 }
 
 /// An exception outlives its line in a source of which nothing is left to prove.
@@ -65,15 +79,13 @@ fn exceptions_are_of_lines_that_there_are() -> Result<(), Failed> {
     Ok(())
 }
 
-fn check(source: &Source) -> Result<(), Failed> {
-    judge_source(source, &witnesses_of(&source.path)).map_err(Failed::from)
-}
-
 /// The scenarios that prove a source. Files that share some explore them once.
 fn witnesses_of(source: &str) -> Vec<&'static Witness> {
-    static ALL: LazyLock<Vec<Witness>> =
-        LazyLock::new(|| scenarios::for_loom().into_iter().flat_map(Witness::all_of).collect());
-    let by_part =
-        |subject| PARTS.iter().any(|(part, subjects)| source.ends_with(part) && subjects.contains(&subject));
-    ALL.iter().filter(|witness| proves(witness.subject(), source) || by_part(witness.subject())).collect()
+    WITNESSES.iter().filter(|witness| is_witness(witness, source)).collect()
+}
+
+fn is_witness(witness: &Witness, source: &str) -> bool {
+    let subject = witness.subject();
+    proves(subject, source)
+        || PARTS.iter().any(|(part, subjects)| source.ends_with(part) && subjects.contains(&subject))
 }
