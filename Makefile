@@ -4,7 +4,7 @@ CARGO ?= cargo
 
 .PHONY: demo test build install deb miri lint generate bench clean
 
-## demo: compare locks on RocksDB, print a table and the path of the report
+## demo: which lock of two programs hurts, which would help, and proof of it; a report of eight locks
 demo: build
 	scripts/setup.sh demo
 	scripts/demo.sh

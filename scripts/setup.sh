@@ -10,8 +10,8 @@ set -euo pipefail
 readonly AARCH64=aarch64-unknown-linux-gnu
 
 # `package` or `package:command`; a command found on PATH counts, wherever it came from.
-demo_packages=(rocksdb-tools:db_bench)
-bench_packages=("${demo_packages[@]}" kyotocabinet-utils:kccachetest x265:x265 g++:g++ libgmock-dev)
+demo_packages=(rocksdb-tools:db_bench kyotocabinet-utils:kccachetest)
+bench_packages=("${demo_packages[@]}" x265:x265 g++:g++ libgmock-dev)
 deb_packages=(dpkg-dev:dpkg-shlibdeps binutils:strip lintian:lintian)
 test_packages=(
     gcc:gcc g++:g++ make:make cmake:cmake pkg-config:pkg-config git:git xz-utils:xz zstd:zstd
@@ -81,7 +81,7 @@ install_missing() {
 setup_demo() {
     find_missing "${demo_packages[@]}"
     [[ ${#missing[@]} -eq 0 ]] && return
-    install_missing || echo "setup: going on without ${missing[*]}: the demo uses the built-in AVL-tree workload"
+    install_missing || echo "setup: going on without ${missing[*]}: the demo leaves out what it does not find, and shows the built-in AVL-tree workload for RocksDB"
 }
 
 # Where the target cannot be had, the other tests run all the same.
