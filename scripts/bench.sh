@@ -6,8 +6,8 @@
 #   scripts/bench.sh against OLD.so [pairs|crowds|blocking]...
 #                                           this build of the library against another, each lock against itself
 #
-# NAME is one of: pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks sim, profile_costs, and monitor, which
-# needs root and is monitor_costs, monitor_helps and monitor_crowd.
+# NAME is one of: pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks closures sim, profile_costs, and
+# monitor, which needs root and is monitor_costs, monitor_helps and monitor_crowd.
 #
 # Each writes results/<date>-<host>/<name>/: table.txt, runs.csv and meta.json (host, commit, command, seed, date, rounds),
 # which are committed, and report.html and results.json, which are not: `lockwork compare --report-from results` makes them
@@ -343,6 +343,19 @@ locks() {
     strictly "$BIN/lockwork" bench contend "${options[@]}" --threads 2 --instances 64 --out "$RESULTS/locks/instances"
 }
 
+# Sections of five lines handed to delegates, by the time that threads think between two, beside std::sync::Mutex, parking_lot and
+# lamlock.
+closures() {
+    local think
+    local -a delegates=(cc-synch dsm-synch fc h-synch oyama p-sim ffwd rcl sanl sanl-plus 'locked(mcs-stp)' 'locked(cst-mutex)'
+        parking_lot lamlock)
+    for think in 0 100ns 1us; do
+        echo "bench: closures, $think, $(date +%T)" >&2
+        "$BIN/lockwork" bench closures --locks "$(joined "${delegates[@]}")" --threads 1,2,8,32 --delay "$think" --lines 5 \
+            --time 0.2 --timeout 5 --runs "$(rounds 7)" --seed 1 --commit "$COMMIT" --out "$RESULTS/closures/think-$think"
+    done
+}
+
 # Published results beside simulated ones, and how fast the simulation is.
 sim() {
     local out=$RESULTS/sim
@@ -626,10 +639,10 @@ case ${1-} in
         against "$@"
         ;;
     *)
-        [[ $# -gt 0 ]] || set -- pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks sim
+        [[ $# -gt 0 ]] || set -- pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks closures sim
         for name in "$@"; do
             case $name in
-                pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | sim | quick) "$name" ;;
+                pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | closures | sim | quick) "$name" ;;
                 profile_costs | monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
                 *) echo "bench: no benchmark is called $name; see the head of scripts/bench.sh" >&2; exit 2 ;;
             esac

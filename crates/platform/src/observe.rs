@@ -12,6 +12,8 @@ pub struct Observer {
     /// The calling thread is about to wait for this address (see [`Waiters::set_waiting_on`](crate::Waiters::set_waiting_on)),
     /// and is not in a queue yet.
     pub wait_begins: fn(usize),
+    /// The calling thread waits no more: it has what it waited for, or has given up, and is in no queue.
+    pub wait_ends: fn(),
     /// The calling thread ends. It may still use locks.
     pub thread_ends: fn(),
 }
@@ -34,6 +36,14 @@ fn observer() -> Option<&'static Observer> {
 pub(crate) fn wait_begins(address: usize) {
     if let Some(observer) = observer() {
         (observer.wait_begins)(address);
+    }
+}
+
+/// Tells the observer.
+#[inline(always)]
+pub(crate) fn wait_ends() {
+    if let Some(observer) = observer() {
+        (observer.wait_ends)();
     }
 }
 

@@ -300,7 +300,9 @@ pub trait Waiters: Sized {
 impl Waiters for Native {
     #[inline]
     fn set_waiting_on(address: usize) -> usize {
-        if address != 0 {
+        if address == 0 {
+            observe::wait_ends();
+        } else {
             observe::wait_begins(address);
         }
         current().map_or(0, |slot| {

@@ -13,7 +13,8 @@ use std::path::Path;
 use lockwork_platform::{Clock, sys};
 
 use lockwork_profile::format::{
-    EDGES, EVENTS, FREE, HELD, LOCKS, MAGIC, RETIRED, Region, SERVERS, STACKS, THREADS, Thread, VERSION,
+    EDGES, EVENTS, FREE, HELD, Held, LOCKS, MAGIC, RETIRED, Region, SERVERS, STACKS, Stage, THREADS, Thread,
+    VERSION,
 };
 pub use lockwork_profile::format::{Kind, Mode};
 use lockwork_profile::histogram::{BUCKETS, Histogram, lower_bound};
@@ -551,7 +552,11 @@ fn activity(thread: &Thread, end: u64) -> Activity {
         lock: thread.waiting_lock.load(Relaxed) % LOCKS as u32,
     });
     let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
-    let held = thread.held[..count].iter().filter(|held| held.has.load(Relaxed) != 0);
+    // What it waits for is the last of the list, and it has not got that yet.
+    let is_awaited = |place, held: &Held| place + 1 == count && held.address.load(Relaxed) == address;
+    let held = thread.held[..count].iter().enumerate();
+    let held = held.filter(|&(place, held)| held.stage() != Stage::About && !is_awaited(place, held));
+    let held = held.map(|(_, held)| held);
     let holds = held.map(|held| (held.address.load(Relaxed), held.caller.load(Relaxed))).collect();
     Activity { thread: thread.tid.load(Relaxed), waits_for, holds }
 }

@@ -3,6 +3,7 @@
 //! Everything in it is an atomic: readers look while threads write. A figure may be a moment older than its neighbour. Zero
 //! is a valid state of everything, so that a fresh file needs no initialisation but the header's.
 
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use crate::histogram::Histogram;
@@ -10,7 +11,7 @@ use crate::histogram::Histogram;
 /// The first 8 bytes of a file whose header is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockprof");
 /// The version of the layout. A reader knows one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Threads at a time.
 pub const THREADS: usize = 4096;
@@ -191,8 +192,8 @@ pub struct Thread {
     pub held: [Held; HELD],
 }
 
-/// A lock that a thread has, or is about to have.
-#[repr(C)]
+/// A lock that a thread has, or is about to have: one cache line.
+#[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Held {
     /// Its address.
@@ -211,12 +212,48 @@ pub struct Held {
     pub lock: AtomicU32,
     /// What this acquisition stands for; 0 = it is not a sample.
     pub weight: AtomicU32,
-    /// How it is held: see [`Mode`].
-    pub mode: AtomicU32,
-    /// How often (recursive mutexes).
-    pub depth: AtomicU32,
-    /// 1 = it has it; 0 = it is about to.
-    pub has: AtomicU32,
+    /// How it is held, and whether it is: a [`Mode`] and a [`Stage`], see [`Held::how`].
+    pub how: AtomicU32,
+    /// How often it was acquired again (recursive mutexes).
+    pub again: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Held>() == 64);
+
+/// Where a thread is with a lock of its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Stage {
+    /// It is about to acquire it, and will say what came of that.
+    About = 0,
+    /// It has it.
+    Has = 1,
+    /// It has it, or waits for it: nothing was noted but the call.
+    Passed = 2,
+}
+
+impl Held {
+    /// A mode and a stage as one word, so that one store writes both.
+    #[must_use]
+    pub const fn how(mode: Mode, stage: Stage) -> u32 {
+        mode as u32 | (stage as u32) << 8
+    }
+
+    /// How it is held.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        Mode::of(self.how.load(Relaxed) & 0xff)
+    }
+
+    /// Whether the thread has it.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self.how.load(Relaxed) >> 8 {
+            0 => Stage::About,
+            1 => Stage::Has,
+            _ => Stage::Passed,
+        }
+    }
 }
 
 /// How a lock is held or waited for.
@@ -451,6 +488,20 @@ impl Region {
     /// How many threads wait for locks with this address's hash.
     #[inline(always)]
     pub(crate) fn watchers(&self, address: u64) -> &AtomicU32 {
-        &self.watched[(hash(address >> 3) >> 8) as usize % WATCHED]
+        // Every release looks here: the high bits of a product are hash enough.
+        let hash = (address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.watched[(hash >> (64 - WATCHED.ilog2())) as usize]
+    }
+}
+
+#[cfg(test)]
+impl Region {
+    /// A region without a file.
+    pub(crate) fn in_memory() -> std::boxed::Box<Self> {
+        let layout = std::alloc::Layout::new::<Self>();
+        // SAFETY: the size is not 0.
+        let zeroes = unsafe { std::alloc::alloc_zeroed(layout) };
+        // SAFETY: the layout is that of the box, and zero is a valid region: a file that was just made.
+        unsafe { std::boxed::Box::from_raw(zeroes.cast()) }
     }
 }

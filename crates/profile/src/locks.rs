@@ -142,23 +142,14 @@ impl Region {
 
 #[cfg(test)]
 mod tests {
-    use std::alloc::{Layout, alloc_zeroed};
-    use std::boxed::Box;
     use std::sync::Barrier;
     use std::vec::Vec;
 
     use super::*;
 
-    fn region() -> Box<Region> {
-        // SAFETY: the size is not 0.
-        let zeroes = unsafe { alloc_zeroed(Layout::new::<Region>()) };
-        // SAFETY: the layout is that of the box, and zero is a valid region: a file that was just made.
-        unsafe { Box::from_raw(zeroes.cast()) }
-    }
-
     #[test]
     fn threads_that_come_at_once_use_one_record() {
-        let region = region();
+        let region = Region::in_memory();
         let barrier = Barrier::new(4);
         let record_all = || -> Vec<u32> {
             let one = |address| {
@@ -178,7 +169,7 @@ mod tests {
 
     #[test]
     fn kinds_and_generations_have_records_of_their_own() {
-        let region = region();
+        let region = Region::in_memory();
         let mutex = region.record(Kind::Mutex, 64, 0, 0);
         let rwlock = region.record(Kind::RwLock, 64, 0, 0);
         assert_ne!(mutex, rwlock);

@@ -2,24 +2,28 @@
 //!
 //! ```text
 //! about_to ─ (the lock's own operation; wait_begins, if it has to wait) ─ acquired | refused
+//! passes   ─ (the same; wait_begins and wait_ends, if it has to wait)
 //! before_release ─ (the lock's own operation) ─ after_release
+//! forgets        ─ (the same)
 //! ```
 //!
 //! An acquisition that does not wait and is not a sample costs no clock, no walk of the stack and no write to memory that is
-//! shared. Of a release, one that nobody waits for: one look at a counter ([`Region::watchers`]) that waiters write to.
+//! shared. Of a release, one that nobody waits for: one look at a counter ([`Region::watchers`]) that waiters write to. Most
+//! acquisitions of mutexes are of this sort: [`Region::passes`] and [`Region::forgets`] note them before the lock's own
+//! operation, which can then be jumped to.
 //!
 //! Within the section a thread reads the clock if it waited or is a sample, and once more before it releases a lock that
 //! others wait for, and notes the time in the lock's ring. Everything else is done while it waits anyway, or after the
 //! release.
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release as Released};
-use core::sync::atomic::{AtomicU8, AtomicU64, fence};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release as Released, SeqCst};
+use core::sync::atomic::{AtomicU8, AtomicU64, compiler_fence, fence};
 
 use lockwork_platform::{Clock, Native, Placement, sys};
 
 use crate::format::{
-    EVENTS, HELD, Held, Kind, Lock, MAGIC, Mode, NAME, RING, Region, THREADS, Thread, VERSION, WaitEvent,
-    hash,
+    EVENTS, HELD, Held, Kind, Lock, MAGIC, Mode, NAME, RING, Region, Stage, THREADS, Thread, VERSION,
+    WaitEvent, hash,
 };
 use crate::stacks::Frames;
 
@@ -69,6 +73,9 @@ pub struct Releasing {
     /// The place in the lock's ring, if somebody waits.
     turn: Option<u32>,
 }
+
+/// A mutex of which nothing was noted but the call.
+const PASSED: u32 = Held::how(Mode::Mutex, Stage::Passed);
 
 fn now() -> u64 {
     sys::now(Clock::Monotonic)
@@ -219,7 +226,7 @@ impl Region {
     #[inline(always)]
     pub fn acquired(&self, thread: &Thread) {
         let Some(held) = thread.top() else { return };
-        held.has.store(1, Relaxed);
+        held.has_it();
         let left = thread.countdown.load(Relaxed).wrapping_sub(1);
         thread.countdown.store(left, Relaxed);
         if left == 0 || held.waited_since.load(Relaxed) != 0 {
@@ -240,7 +247,7 @@ impl Region {
 
     /// The thread has not got the lock: it was held, or the time passed.
     pub fn refused(&self, thread: &Thread, target: Target) {
-        let Some(held) = thread.top().filter(|held| held.has.load(Relaxed) == 0) else { return };
+        let Some(held) = thread.top().filter(|held| held.stage() != Stage::Has) else { return };
         thread.busy.store(1, Relaxed);
         let since = held.waited_since.load(Relaxed);
         let (stack, index) = (held.stack.load(Relaxed), held.lock.load(Relaxed));
@@ -277,7 +284,7 @@ impl Region {
             && let held = &thread.held[top]
             && held.address.load(Relaxed) == address as u64
             && held.since.load(Relaxed) == 0
-            && held.depth.load(Relaxed) == 1
+            && held.again.load(Relaxed) == 0
             && !is_watched
         {
             thread.held_count.store(top as u32, Relaxed);
@@ -299,12 +306,12 @@ impl Region {
         }
         let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
         let is_it =
-            |held: &&Held| held.address.load(Relaxed) == address as u64 && held.has.load(Relaxed) != 0;
+            |held: &&Held| held.address.load(Relaxed) == address as u64 && held.stage() != Stage::About;
         let place = (0..count).rev().find(|place| is_it(&&thread.held[*place]))?;
         let held = &thread.held[place];
-        let depth = held.depth.load(Relaxed);
-        if depth > 1 {
-            held.depth.store(depth - 1, Relaxed);
+        let again = held.again.load(Relaxed);
+        if again != 0 {
+            held.again.store(again - 1, Relaxed);
             return None;
         }
         let since = held.since.load(Relaxed);
@@ -312,7 +319,7 @@ impl Region {
             thread.remove(place);
             return None;
         }
-        let mode = Mode::of(held.mode.load(Relaxed));
+        let mode = held.mode();
         let mut releasing = Releasing {
             target: Target { address, mode, server },
             at: now(),
@@ -580,21 +587,58 @@ impl Region {
             && let Some(held) =
                 thread.held[..count].iter().find(|held| held.address.load(Relaxed) == address as u64)
         {
-            held.depth.store(held.depth.load(Relaxed) + 1, Relaxed);
+            held.again.store(held.again.load(Relaxed) + 1, Relaxed);
             return Begun::Again;
         }
         let Some(held) = thread.held.get(count) else {
             self.header.dropped.held.fetch_add(1, Relaxed);
             return Begun::Ignored;
         };
-        held.address.store(address as u64, Relaxed);
-        held.caller.store(call.caller as u64, Relaxed);
-        held.frame.store(call.frame as u64, Relaxed);
-        held.mode.store(mode as u32, Relaxed);
-        held.depth.store(1, Relaxed);
-        held.has.store(0, Relaxed);
-        thread.held_count.store(count as u32 + 1, Relaxed);
+        thread.push(held, count, address, call, Held::how(mode, Stage::About));
         Begun::Followed
+    }
+
+    /// The thread is about to acquire a mutex, and has not got it. `true`: there is nothing to note of that but the call, which
+    /// has been done; what follows is the lock's own operation, which waits until the thread has it, and no more. `false`: it
+    /// is a matter for [`about_to`](Self::about_to).
+    #[inline(always)]
+    pub fn passes(&self, thread: &Thread, address: usize, call: Call) -> bool {
+        let left = thread.countdown.load(Relaxed).wrapping_sub(1);
+        let count = thread.held_count.load(Relaxed) as usize;
+        let Some(held) = thread.held.get(count) else { return false };
+        if left == 0
+            || thread.think_of.load(Relaxed) == address as u64
+            || thread.epoch.load(Relaxed) != self.header.epoch.load(Relaxed)
+        {
+            return false;
+        }
+        thread.countdown.store(left, Relaxed);
+        thread.push(held, count, address, call, PASSED);
+        true
+    }
+
+    /// The thread is about to release a mutex. `true`: there is nothing to note of that, and it is off the list; `false`: it
+    /// is a matter for [`before_release`](Self::before_release).
+    #[inline(always)]
+    pub fn forgets(&self, thread: &Thread, address: usize) -> bool {
+        let top = (thread.held_count.load(Relaxed) as usize).wrapping_sub(1);
+        let Some(held) = thread.held.get(top) else { return false };
+        let is_plain = held.address.load(Relaxed) == address as u64 && held.how.load(Relaxed) == PASSED;
+        if !is_plain || self.watchers(address as u64).load(Relaxed) != 0 {
+            return false;
+        }
+        thread.held_count.store(top as u32, Relaxed);
+        true
+    }
+
+    /// The thread waits for no lock any more. If it did for one that [`passes`](Self::passes), it has it now.
+    #[cold]
+    pub fn wait_ends(&self, thread: &Thread) {
+        let Some(held) = thread.top() else { return };
+        if held.stage() == Stage::Passed && held.waited_since.load(Relaxed) != 0 {
+            held.has_it();
+            self.acquired_noteworthy(thread, held, false);
+        }
     }
 
     /// An acquisition that was [`Begun::Again`] failed.
@@ -603,7 +647,7 @@ impl Region {
         if let Some(held) =
             thread.held[..count].iter().find(|held| held.address.load(Relaxed) == address as u64)
         {
-            held.depth.store(held.depth.load(Relaxed).saturating_sub(1).max(1), Relaxed);
+            held.again.store(held.again.load(Relaxed).saturating_sub(1), Relaxed);
         }
     }
 }
@@ -625,7 +669,7 @@ impl Thread {
     /// How the thread is about to acquire what it acquires.
     #[must_use]
     pub fn last_mode(&self) -> Mode {
-        self.top().map_or(Mode::Mutex, |held| Mode::of(held.mode.load(Relaxed)))
+        self.top().map_or(Mode::Mutex, Held::mode)
     }
 
     /// Keeps a call for [`Thread::kept_call`].
@@ -647,7 +691,19 @@ impl Thread {
         self.held.get(count.checked_sub(1)?)
     }
 
-    /// Removes a lock from the list. A place behind the list is as [`Held::clear`] leaves it, but for what `about_to` writes.
+    /// Adds a lock to the list, at the place behind it. The list is longer from the first store on: a signal handler that
+    /// acquires locks in the middle of this does so behind that place.
+    #[inline(always)]
+    fn push(&self, held: &Held, count: usize, address: usize, call: Call, how: u32) {
+        self.held_count.store(count as u32 + 1, Relaxed);
+        compiler_fence(SeqCst);
+        held.how.store(how, Relaxed);
+        held.address.store(address as u64, Relaxed);
+        held.caller.store(call.caller as u64, Relaxed);
+        held.frame.store(call.frame as u64, Relaxed);
+    }
+
+    /// Removes a lock from the list. A place behind the list is as [`Held::clear`] leaves it, but for what `push` writes.
     fn remove(&self, place: usize) {
         let count = (self.held_count.load(Relaxed) as usize).min(HELD);
         for place in place..count - 1 {
@@ -678,7 +734,7 @@ impl Thread {
 
 impl Held {
     fn is_awaited(&self, target: Target) -> bool {
-        self.has.load(Relaxed) == 0
+        self.stage() != Stage::Has
             && self.waited_since.load(Relaxed) == 0
             && self.address.load(Relaxed) == target.address as u64
     }
@@ -687,12 +743,18 @@ impl Held {
         Call { caller: self.caller.load(Relaxed) as usize, frame: self.frame.load(Relaxed) as usize }
     }
 
+    /// The thread has it.
+    fn has_it(&self) {
+        self.how.store(Self::how(self.mode(), Stage::Has), Relaxed);
+    }
+
     fn clear(&self) {
         self.since.store(0, Relaxed);
         self.waited_since.store(0, Relaxed);
         self.stack.store(0, Relaxed);
         self.lock.store(0, Relaxed);
         self.weight.store(0, Relaxed);
+        self.again.store(0, Relaxed);
     }
 
     fn copy(&self, from: &Self) {
@@ -709,9 +771,8 @@ impl Held {
             (&self.stack, &from.stack),
             (&self.lock, &from.lock),
             (&self.weight, &from.weight),
-            (&self.mode, &from.mode),
-            (&self.depth, &from.depth),
-            (&self.has, &from.has),
+            (&self.how, &from.how),
+            (&self.again, &from.again),
         ] {
             to.store(from.load(Relaxed), Relaxed);
         }
@@ -746,5 +807,121 @@ impl WaitEvent {
         self.weight.store((weight * 1e3) as u64, Relaxed);
         self.mode.store(mode as u32, Relaxed);
         self.until.store(until, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::boxed::Box;
+
+    use super::*;
+
+    const CALL: Call = Call { caller: 1, frame: 0 };
+
+    /// A region that records, and where its only thread does so: a thread none of whose next acquisitions is a sample.
+    fn started() -> (Box<Region>, usize) {
+        let region = Region::in_memory();
+        region.start(1, b"test", 50_000, 1024, true);
+        let thread = region.enter_thread(7, |_| true).unwrap();
+        thread.countdown.store(1000, Relaxed);
+        let place = region.threads.iter().position(|other| core::ptr::eq(other, thread)).unwrap();
+        (region, place)
+    }
+
+    fn mutex(address: usize) -> Target {
+        Target { address, mode: Mode::Mutex, server: 0 }
+    }
+
+    fn release(region: &Region, thread: &Thread, address: usize) {
+        if !region.forgets(thread, address)
+            && let Some(releasing) = region.before_release(thread, address, || 0)
+        {
+            region.after_release(thread, &releasing, CALL);
+        }
+    }
+
+    #[test]
+    fn what_passes_is_held_until_it_is_forgotten() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        for address in [64, 128, 192] {
+            assert!(region.passes(thread, address, CALL));
+        }
+        // The one in the middle first, which is not the latest.
+        assert!(!region.forgets(thread, 128));
+        release(&region, thread, 128);
+        let held = |place: usize| thread.held[place].address.load(Relaxed);
+        assert_eq!((thread.held_count.load(Relaxed), held(0), held(1)), (2, 64, 192));
+        assert!(region.forgets(thread, 192) && region.forgets(thread, 64));
+        assert!(!region.forgets(thread, 64));
+        assert_eq!(thread.countdown.load(Relaxed), 997);
+        assert_eq!(region.header.locks.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_sample_does_not_pass() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        thread.countdown.store(1, Relaxed);
+        assert!(!region.passes(thread, 64, CALL));
+        assert_eq!(thread.held_count.load(Relaxed), 0);
+        assert_eq!(region.about_to(thread, 64, Mode::Mutex, CALL, false), Begun::Followed);
+        region.acquired(thread);
+        assert!(!region.forgets(thread, 64));
+        release(&region, thread, 64);
+        let index = region.look_up(Kind::Mutex, 64) as usize;
+        assert_eq!(region.locks[index].uncontended.load(Relaxed), 1);
+        thread.countdown.store(1000, Relaxed);
+        // The next acquisition ends a think time.
+        assert!(!region.passes(thread, 64, CALL));
+        assert!(region.passes(thread, 128, CALL));
+    }
+
+    #[test]
+    fn a_wait_of_what_passes_is_noted() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        assert!(region.passes(thread, 64, CALL));
+        region.wait_begins(thread, mutex(64));
+        assert_eq!((thread.waiting_for.load(Relaxed), region.watchers(64).load(Relaxed)), (64, 1));
+        region.wait_ends(thread);
+        assert_eq!((thread.waiting_for.load(Relaxed), region.watchers(64).load(Relaxed)), (0, 0));
+        // A second end is none: that of a wait on a condition, say.
+        let since = thread.held[0].since.load(Relaxed);
+        region.wait_ends(thread);
+        assert_eq!(thread.held[0].since.load(Relaxed), since);
+        assert!(!region.forgets(thread, 64));
+        release(&region, thread, 64);
+        let index = region.look_up(Kind::Mutex, 64) as usize;
+        assert_eq!(region.locks[index].contended.load(Relaxed), 1);
+        assert_eq!(thread.held_count.load(Relaxed), 0);
+        // The place is as new.
+        assert!(region.passes(thread, 128, CALL) && region.forgets(thread, 128));
+    }
+
+    #[test]
+    fn a_release_that_somebody_waits_for_is_noted() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        assert!(region.passes(thread, 64, CALL));
+        region.watchers(64).store(1, Relaxed);
+        assert!(!region.forgets(thread, 64));
+        // Nobody noted that lock yet, so that there is no ring for it.
+        release(&region, thread, 64);
+        assert_eq!(thread.held_count.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn nothing_passes_when_the_list_is_full_or_out_of_date() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        for number in 0..HELD {
+            assert!(region.passes(thread, 64 + 64 * number, CALL));
+        }
+        assert!(!region.passes(thread, 8, CALL));
+        region.header.epoch.store(2, Relaxed);
+        thread.held_count.store(0, Relaxed);
+        assert!(!region.passes(thread, 8, CALL));
+        assert_eq!(region.about_to(thread, 8, Mode::Mutex, CALL, false), Begun::Followed);
     }
 }

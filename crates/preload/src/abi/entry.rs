@@ -124,8 +124,8 @@ macro_rules! with_call {
 }
 
 /// A function for an entry point's column: while the profile is switched off it jumps on through `$column`, as the entry point
-/// does without a profile; else it appends its return address and the caller's frame pointer to its argument and jumps to
-/// `$target`.
+/// does without a profile; else it appends its return address, the caller's frame pointer and what it would have jumped to to
+/// its argument, and jumps to `$target`. The tag is where `mutex_entry` leaves it, in rax or x9.
 macro_rules! with_call_if_enabled {
     ($(#[$doc:meta])* $name:ident, $column:path, $target:path) => {
         $(#[$doc])*
@@ -135,42 +135,36 @@ macro_rules! with_call_if_enabled {
             core::arch::naked_asm!(
                 "mov rcx, qword ptr [rip + {enabled}]",
                 "cmp dword ptr [rcx], 0",
+                "lea rcx, [rip + {column}]",
                 "je 2f",
                 "mov rsi, qword ptr [rsp]",
                 "mov rdx, rbp",
+                "mov rcx, qword ptr [rcx + 8 * rax]",
                 "jmp {target}",
                 "2:",
-                "mov rax, qword ptr [rdi + 16]",
-                "shr rax, 32",
-                "and eax, {mask}",
-                "lea rcx, [rip + {column}]",
                 "jmp qword ptr [rcx + 8 * rax]",
+                ".p2align 6",
                 enabled = sym $crate::layers::profile::ENABLED,
                 target = sym $target,
                 column = sym $column,
-                mask = const $crate::serve::mutex::table::TAGS - 1,
             );
             #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
-                "adrp x9, {enabled}",
-                "ldr x9, [x9, :lo12:{enabled}]",
-                "ldr w9, [x9]",
-                "cbz w9, 2f",
+                "adrp x10, {enabled}",
+                "ldr x10, [x10, :lo12:{enabled}]",
+                "ldr w11, [x10]",
+                "adrp x3, {column}",
+                "add x3, x3, :lo12:{column}",
+                "ldr x3, [x3, x9, lsl #3]",
+                "cbnz w11, 2f",
+                "br x3",
+                "2:",
                 "mov x1, x30",
                 "mov x2, x29",
                 "b {target}",
-                "2:",
-                "ldr x9, [x0, #16]",
-                "lsr x9, x9, #32",
-                "and x9, x9, #{mask}",
-                "adrp x10, {column}",
-                "add x10, x10, :lo12:{column}",
-                "ldr x10, [x10, x9, lsl #3]",
-                "br x10",
                 enabled = sym $crate::layers::profile::ENABLED,
                 target = sym $target,
                 column = sym $column,
-                mask = const $crate::serve::mutex::table::TAGS - 1,
             );
         }
     };

@@ -42,7 +42,7 @@ static PATH: AtomicPtr<core::ffi::c_char> = AtomicPtr::new(ptr::null_mut());
 /// In the place of a thread that is not recorded.
 const NOT_RECORDED: *const () = ptr::without_provenance(1);
 
-static OBSERVER: Observer = Observer { wait_begins, thread_ends };
+static OBSERVER: Observer = Observer { wait_begins, wait_ends, thread_ends };
 
 /// The mean time between sampled points of waiting.
 const WAIT_PERIOD_NS: u64 = 50_000;
@@ -191,6 +191,17 @@ fn region() -> Option<&'static Region> {
     unsafe { REGION.load(Relaxed).as_ref() }
 }
 
+/// Where the calling thread records, if it has done so before.
+#[inline(always)]
+fn known() -> Option<(&'static Region, &'static Thread)> {
+    let place = observe::place();
+    if place.addr() <= NOT_RECORDED.addr() {
+        return None;
+    }
+    // SAFETY: set by `new_thread`, in the region.
+    Some((region()?, unsafe { &*place.cast::<Thread>() }))
+}
+
 /// Where the calling thread records; `None` while nothing is recorded.
 #[inline(always)]
 fn recording() -> Option<(&'static Region, &'static Thread)> {
@@ -250,6 +261,13 @@ fn wait_begins(waiting_on: usize) {
         _ => rwlock::target(address, thread.last_mode()),
     };
     region.wait_begins(thread, target);
+}
+
+/// The observer of waits' ends: for locks of ours.
+fn wait_ends() {
+    if let Some((region, thread)) = known() {
+        region.wait_ends(thread);
+    }
 }
 
 /// A lock was initialised by the code before `caller`, or (0) destroyed.

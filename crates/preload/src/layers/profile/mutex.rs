@@ -1,16 +1,18 @@
 //! Mutexes. Every function here is called with the arguments of the entry point, the return address of the program's call and
-//! the frame pointer there.
+//! the frame pointer there; some also with the leaf function that the entry point jumps to without a profile.
 
 use core::ffi::c_int;
 
+use lockwork_profile::format::{Region, Thread};
 use lockwork_profile::recorder::{Begun, Target};
 
-use super::{MUTEX, call, recording, settle};
+use super::{MUTEX, call, known, recording, settle};
 use crate::abi::entry::with_call_if_enabled;
 use crate::abi::errno::{EBUSY, EOWNERDEAD};
 use crate::abi::layout::Mutex;
+use crate::abi::real;
 use crate::life::start;
-use crate::serve::mutex::table::{LOCK, PASSTHROUGH_TAG, TRYLOCK, UNLOCK};
+use crate::serve::mutex::table::{LOCK, Leaf, PASSTHROUGH_TAG, TRYLOCK, UNLOCK};
 use crate::serve::mutex::{lock_unprofiled, trylock_unprofiled, unlock_unprofiled};
 
 with_call_if_enabled! {
@@ -18,12 +20,20 @@ with_call_if_enabled! {
     enter_lock, LOCK, lock
 }
 with_call_if_enabled! {
+    /// The same, where the lock is one of ours.
+    enter_our_lock, LOCK, our_lock
+}
+with_call_if_enabled! {
+    /// The same, where it is glibc's.
+    enter_glibcs_lock, LOCK, glibcs_lock
+}
+with_call_if_enabled! {
     /// `pthread_mutex_trylock` of a mutex without bookkeeping.
     enter_trylock, TRYLOCK, trylock
 }
 with_call_if_enabled! {
     /// `pthread_mutex_unlock` of a mutex without bookkeeping.
-    enter_unlock, UNLOCK, unlock
+    enter_unlock, UNLOCK, plain_unlock
 }
 
 /// Whether glibc serves it, as far as that is decided.
@@ -43,6 +53,60 @@ pub(super) fn target(address: usize) -> Target {
 
 fn is_success(result: c_int) -> bool {
     matches!(result, 0 | EOWNERDEAD)
+}
+
+/// Notes an acquisition of a mutex without bookkeeping of which there is nothing to note but the call, as most are.
+#[inline(always)]
+fn passing(mutex: *mut Mutex, caller: usize, frame: usize) -> Option<(&'static Region, &'static Thread)> {
+    let (region, thread) = known()?;
+    region.passes(thread, mutex as usize, call(caller, frame)).then_some((region, thread))
+}
+
+/// Nothing follows the lock's own operation, which is jumped to. It says itself when it waits.
+unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
+    if passing(mutex, caller, frame).is_none() {
+        // SAFETY: the entry point's contract.
+        return unsafe { lock(mutex, caller, frame) };
+    }
+    // SAFETY: as above.
+    unsafe { leaf(mutex) }
+}
+
+unsafe extern "C" fn glibcs_lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
+    let Some((region, thread)) = passing(mutex, caller, frame) else {
+        // SAFETY: the entry point's contract.
+        return unsafe { lock(mutex, caller, frame) };
+    };
+    // SAFETY: as above.
+    match unsafe { real::pthread_mutex_trylock(mutex) } {
+        0 => 0,
+        // SAFETY: as above.
+        _ => unsafe { wait_for_glibcs(region, thread, mutex) },
+    }
+}
+
+#[cold]
+unsafe fn wait_for_glibcs(region: &Region, thread: &Thread, mutex: *mut Mutex) -> c_int {
+    let target = target(mutex as usize);
+    region.wait_begins(thread, target);
+    // SAFETY: the entry point's contract.
+    let result = unsafe { real::pthread_mutex_lock(mutex) };
+    if is_success(result) {
+        region.wait_ends(thread);
+    } else {
+        region.refused(thread, target);
+    }
+    result
+}
+
+/// A release of which there is nothing to note, as most are, jumps to the lock's own operation.
+unsafe extern "C" fn plain_unlock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
+    if known().is_some_and(|(region, thread)| region.forgets(thread, mutex as usize)) {
+        // SAFETY: the entry point's contract.
+        return unsafe { leaf(mutex) };
+    }
+    // SAFETY: the entry point's contract.
+    unsafe { unlock(mutex, caller, frame) }
 }
 
 pub(crate) unsafe extern "C" fn lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {

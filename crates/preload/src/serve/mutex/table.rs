@@ -16,13 +16,13 @@ use super::{first_use_lock, first_use_trylock, first_use_unlock};
 use crate::abi::layout::Mutex;
 use crate::abi::real;
 use crate::layers::{self, Access, Event, How, profile};
-use crate::life::counters;
+use crate::life::{counters, start};
 
 /// Number of tags. A tag is masked to this range, so that garbage does not become a wild jump.
 pub(crate) const TAGS: usize = 64;
 
 /// An operation on a decided mutex.
-type Leaf = mutex::Leaf<Mutex>;
+pub(crate) type Leaf = mutex::Leaf<Mutex>;
 
 /// The code of one choice.
 pub(crate) type Ops = Operations<Mutex>;
@@ -56,8 +56,17 @@ static PROFILED: AtomicBool = AtomicBool::new(false);
 /// The profile's functions stand at the entry points from here on.
 pub(crate) fn enter_profile() {
     PROFILED.store(true, Ordering::Relaxed);
+    for (tag, cell) in (0..).zip(&ENTER_LOCK.0) {
+        let function = if ops(tag).is_some() {
+            profile::mutex::enter_our_lock as *const ()
+        } else if tag == PASSTHROUGH_TAG || start::forwards_everything() {
+            profile::mutex::enter_glibcs_lock as *const ()
+        } else {
+            profile::mutex::enter_lock as *const ()
+        };
+        cell.store(function.cast_mut(), Ordering::Relaxed);
+    }
     for (column, function) in [
-        (&ENTER_LOCK, profile::mutex::enter_lock as *const ()),
         (&ENTER_TRYLOCK, profile::mutex::enter_trylock as *const ()),
         (&ENTER_UNLOCK, profile::mutex::enter_unlock as *const ()),
     ] {
