@@ -12,6 +12,7 @@ use lockwork_study::Guidelines;
 use serde::Serialize;
 
 use crate::error::Failure;
+use crate::profile::delegation;
 use crate::profile::table::{duration, percent};
 use crate::profile::view::{Row, View};
 use crate::{profile, terminal};
@@ -50,25 +51,25 @@ struct Rule {
 const ANY: f64 = f64::INFINITY;
 
 /// Part of the threads' time below which a lock is not worth changing.
-const WORTH: f64 = 0.01;
+pub(crate) const WORTH: f64 = 0.01;
 
 const RULES: &[Rule] = &[
     Rule {
         name: "delegation",
-        when: &[("time in sections under POSIX", 0.20, ANY)],
+        when: &[("time in sections under POSIX", delegation::UNDER_POSIX, ANY)],
         of_process: true,
         advice: "the program spends much of its time in critical sections: sections that run on one core, as with delegation, \
                  may be faster",
-        effect: "shorter sections, whose data stay in one cache; the code has to be changed (lockwork::Delegated)",
+        effect: "shorter sections, whose data stay in one cache; the code has to be changed (lockwork transform)",
         source: "Lozi et al., \"Remote Core Locking\" (USENIX ATC 2012), section 4: 20% under POSIX locks",
         candidates: &[],
     },
     Rule {
         name: "delegation, certainly",
-        when: &[("time in sections under MCS", 0.70, ANY)],
+        when: &[("time in sections under MCS", delegation::UNDER_MCS, ANY)],
         of_process: true,
         advice: "even under MCS the program spends most of its time in critical sections: delegation is the way",
-        effect: "shorter sections, whose data stay in one cache; the code has to be changed (lockwork::Delegated)",
+        effect: "shorter sections, whose data stay in one cache; the code has to be changed (lockwork transform)",
         source: "Lozi et al., \"Remote Core Locking\" (USENIX ATC 2012), section 4: 70% under MCS",
         candidates: &[],
     },
@@ -153,8 +154,7 @@ pub(crate) struct Advice {
 
 /// The named figures of the program.
 fn process_figures(view: &View) -> Vec<(&'static str, f64)> {
-    // The lower end of the interval: long sections that are rarely sampled make the estimate a wide one.
-    let sections = view.of_threads(view.sections_ns().saturating_sub(view.sections_error_ns()));
+    let sections = delegation::in_sections(view).at_least();
     let under = |wanted: &str| view.locks.iter().all(|row| row.sum.served_by.starts_with(wanted));
     let mut figures = Vec::new();
     if under("pthread") {

@@ -5,7 +5,7 @@ mod common;
 
 use common::{bare_lockwork, lockwork, output, script};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "run",
     "compare",
     "profile",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 18] = [
     "bench",
     "sim",
     "predict",
+    "transform",
     "study",
     "calibrate",
     "list",
@@ -325,7 +326,10 @@ fn bad_profiles() {
             "profile report /nonexistent",
             "profile `/nonexistent` cannot be read: no such file or directory; check the path",
         ),
-        ("profile report /dev/null", "profile `/dev/null` cannot be read: it is no profile of lockwork's"),
+        (
+            "profile report /dev/null",
+            "profile `/dev/null` cannot be read: it is no profile of lockwork's; record it with `lockwork profile -o FILE -- CMD`",
+        ),
         ("profile report /", "profile `/` cannot be read: is a directory"),
         (
             "advise /nonexistent",

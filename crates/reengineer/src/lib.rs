@@ -5,6 +5,7 @@
 //! exits and the variables that it shares with the function around it, or why it must stay as it is, and [`rewrite`] writes the
 //! closure. What stays takes and releases the delegate as a lock.
 
+mod call;
 mod clang;
 mod database;
 mod edit;
@@ -18,6 +19,7 @@ mod section;
 mod tree;
 mod vocabulary;
 
+pub use call::{Frame, Seen};
 pub use error::Error;
 pub use project::{Change, Choice, Finding, Mutex, Project};
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::call::{self, Frame, Seen};
 use crate::clang::{self, Asked, Unit, Unsaved};
 use crate::database::{self, Command};
 use crate::edit::{Edit, edited};
@@ -22,6 +23,8 @@ pub struct Choice {
     pub locks: Vec<String>,
     /// Only the sections that begin at these places (the end of a path, a line); empty: all.
     pub sites: Vec<(PathBuf, usize)>,
+    /// Only sections of the mutexes that these calls take, each the frames of a stack, the innermost first; `None`: all.
+    pub calls: Option<Vec<Vec<Frame>>>,
     /// Sections that stay as they are may hold the delegate. Not every delegate can be held.
     pub may_hold: bool,
     /// A rule to leave out: a test sees that something notices.
@@ -51,6 +54,8 @@ pub struct Mutex {
     pub sections: usize,
     /// Of those, how many become closures.
     pub converted: usize,
+    /// Whether the choice names a section of it.
+    pub is_chosen: bool,
     /// Why it stays a mutex; `None` if it becomes a delegate.
     pub kept: Option<String>,
 }
@@ -77,6 +82,8 @@ pub struct Project {
     pub findings: Vec<Finding>,
     /// What the compiler says of files that it finds errors in: their sections may be incomplete.
     pub errors: Vec<String>,
+    /// What the calls of the choice are, in their order.
+    pub seen: Vec<Seen>,
     locks: Locks,
 }
 
@@ -107,6 +114,7 @@ impl Project {
             texts: BTreeMap::new(),
             findings: Vec::new(),
             errors: Vec::new(),
+            seen: Vec::new(),
             locks: Locks::default(),
         };
         let mut facts = BTreeMap::new();
@@ -185,6 +193,7 @@ impl Project {
                 classes.entry(class).or_default().push(number);
             }
         }
+        self.seen = self.seen();
         // All calls count, also those outside of sections.
         let mut covered: BTreeSet<(&Path, usize)> = BTreeSet::new();
         for found in &self.findings {
@@ -196,7 +205,7 @@ impl Project {
         for class in self.locks.classes() {
             let sections = classes.get(&class).map(Vec::as_slice).unwrap_or_default();
             let of = |number: &&usize| &self.findings[**number];
-            let is_chosen = |found: &&Finding| self.is_chosen(&found.file, found.line, &found.section.lock);
+            let is_chosen = |found: &&Finding| self.is_chosen(found);
             if !sections.iter().map(|number| of(&number)).any(|found| is_chosen(&found)) {
                 if !sections.is_empty() {
                     kept.push((class, "it was not chosen".to_owned()));
@@ -252,35 +261,71 @@ impl Project {
     /// The program's mutexes that sections take.
     #[must_use]
     pub fn mutexes(&self) -> Vec<Mutex> {
-        let mut all: BTreeMap<usize, (BTreeMap<&str, usize>, usize, usize)> = BTreeMap::new();
+        let mut all: BTreeMap<usize, Vec<&Finding>> = BTreeMap::new();
         for found in &self.findings {
-            let Some(class) = found.mutex else { continue };
-            let (names, sections, converted) = all.entry(class).or_default();
-            *names.entry(found.section.lock.as_str()).or_default() += 1;
-            *sections += 1;
-            *converted += usize::from(found.refusal().is_none());
+            if let Some(class) = found.mutex {
+                all.entry(class).or_default().push(found);
+            }
         }
-        let mutex =
-            |(class, (names, sections, converted)): (usize, (BTreeMap<&str, usize>, usize, usize))| {
-                let mut names: Vec<_> = names.into_iter().collect();
-                names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-                Mutex {
-                    names: names.into_iter().map(|(name, _)| name.to_owned()).collect(),
-                    sections,
-                    converted,
-                    kept: self.locks.kept(class).map(str::to_owned),
-                }
-            };
+        let mutex = |(class, sections): (usize, Vec<&Finding>)| {
+            let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+            for found in &sections {
+                *names.entry(found.section.lock.as_str()).or_default() += 1;
+            }
+            let mut names: Vec<_> = names.into_iter().collect();
+            names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            Mutex {
+                names: names.into_iter().map(|(name, _)| name.to_owned()).collect(),
+                sections: sections.len(),
+                converted: sections.iter().filter(|found| found.refusal().is_none()).count(),
+                is_chosen: sections.iter().any(|found| self.is_chosen(found)),
+                kept: self.locks.kept(class).map(str::to_owned),
+            }
+        };
         let mut found: Vec<Mutex> = all.into_iter().map(mutex).collect();
         found.sort_by_key(|mutex| std::cmp::Reverse(mutex.sections));
         found
     }
 
-    fn is_chosen(&self, file: &Path, line: usize, lock: &str) -> bool {
-        let by_lock = self.choice.locks.is_empty() || self.choice.locks.iter().any(|name| is_of(lock, name));
-        let by_site = self.choice.sites.is_empty()
-            || self.choice.sites.iter().any(|(end, at)| file.ends_with(end) && *at == line);
-        by_lock && by_site
+    /// What the calls of the choice are in the text.
+    fn seen(&self) -> Vec<Seen> {
+        let Some(calls) = &self.choice.calls else { return Vec::new() };
+        let places: Vec<call::Place<'_>> = self.findings.iter().map(|found| self.place(found)).collect();
+        let files: BTreeSet<&Path> = self.commands.iter().map(|command| command.file.as_path()).collect();
+        calls.iter().map(|call| call::seen(call, &places, &files)).collect()
+    }
+
+    fn place<'a>(&self, found: &'a Finding) -> call::Place<'a> {
+        let line =
+            |offset: usize| self.texts.get(&found.file).map_or(found.line, |text| line_of(text, offset));
+        let plan = found.section.plan.as_ref().ok();
+        let again = plan.into_iter().flat_map(|plan| &plan.covered).map(|call| line(*call));
+        let statement = found.line..=line(found.section.call).max(found.line);
+        call::Place {
+            file: &found.file,
+            function: &found.section.function,
+            lines: statement.chain(again).collect(),
+            line: found.line,
+            mutex: found.mutex,
+            is_whole: plan.is_some(),
+        }
+    }
+
+    /// Whether the choice names a section, or the mutex that it takes.
+    #[must_use]
+    pub fn is_chosen(&self, found: &Finding) -> bool {
+        let (locks, sites) = (&self.choice.locks, &self.choice.sites);
+        let by_lock = locks.is_empty() || locks.iter().any(|name| is_of(&found.section.lock, name));
+        let by_site =
+            sites.is_empty() || sites.iter().any(|(end, at)| found.file.ends_with(end) && *at == found.line);
+        by_lock && by_site && (self.choice.calls.is_none() || self.was_seen(found.mutex))
+    }
+
+    /// Whether a call of the choice takes a mutex.
+    fn was_seen(&self, wanted: Option<usize>) -> bool {
+        let takes =
+            |seen: &Seen| matches!(seen, Seen::Section { mutex: Some(mutex), .. } if Some(*mutex) == wanted);
+        self.seen.iter().any(takes)
     }
 
     /// The files as they would be after conversion.
@@ -335,11 +380,7 @@ impl Project {
         let chosen: BTreeSet<(&str, &str)> = self
             .findings
             .iter()
-            .filter(|found| {
-                found.file == command.file
-                    && found.refusal().is_none()
-                    && self.is_chosen(&found.file, found.line, &found.section.lock)
-            })
+            .filter(|found| found.file == command.file && found.refusal().is_none() && self.is_chosen(found))
             .map(|found| (found.section.function.as_str(), found.section.lock.as_str()))
             .collect();
         loop {

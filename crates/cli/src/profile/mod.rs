@@ -1,10 +1,11 @@
 //! `lockwork profile`: runs a program with the recorder on, and says which of its locks hurt.
 
+pub(crate) mod delegation;
 mod html;
 mod json;
 pub(crate) mod record;
 mod stacks;
-mod symbols;
+pub(crate) mod symbols;
 pub(crate) mod table;
 mod timeline;
 pub(crate) mod view;
@@ -149,7 +150,11 @@ pub(crate) fn main(args: &ProfileArgs) -> Result<ExitCode, Failure> {
 /// Reads a profile.
 pub(crate) fn open(path: &Path) -> Result<View, Failure> {
     let profile = Profile::read(path).map_err(|error| {
-        let mend = if error.kind() == std::io::ErrorKind::NotFound { "; check the path" } else { "" };
+        let mend = match error.kind() {
+            std::io::ErrorKind::NotFound => "; check the path",
+            std::io::ErrorKind::InvalidData => "; record it with `lockwork profile -o FILE -- CMD`",
+            _ => "",
+        };
         Failure::usage(format!("profile `{}` cannot be read: {}{mend}", path.display(), describe(&error)))
     })?;
     Ok(View::new(profile))

@@ -43,7 +43,7 @@ pub(crate) fn samples(view: &View, side: Side) -> Vec<Sample> {
         sum.0 += edge.ns;
         sum.1 += edge.count;
     }
-    let unknown = || Frame { function: "unknown".to_owned(), line: None, module: String::new() };
+    let unknown = || Frame { function: "unknown".to_owned(), ..Frame::default() };
     let sample = |((lock, stack), (ns, count)): ((String, u32), (u64, u64))| {
         let mut frames = view.stack(stack);
         if frames.is_empty() {

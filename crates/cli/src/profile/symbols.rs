@@ -9,12 +9,14 @@ use object::read::elf::ElfFile64;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 /// A function in a stack.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
     /// Its name, or `module+0x1234` where it has none.
     pub(crate) function: String,
     /// `file.c:12`, where the file says so.
     pub(crate) line: Option<String>,
+    /// The same as the compiler was told the file, with the directory that it ran in.
+    pub(crate) source: Option<(PathBuf, u32)>,
     /// The file's name.
     pub(crate) module: String,
 }
@@ -94,7 +96,8 @@ impl Symbols {
         // The return address may be the first one of the next function.
         let call = address.wrapping_sub(1);
         let unknown = |module: &str, offset: u64| {
-            vec![Frame { function: format!("{module}+{offset:#x}"), line: None, module: module.to_owned() }]
+            let function = format!("{module}+{offset:#x}");
+            vec![Frame { function, module: module.to_owned(), ..Frame::default() }]
         };
         let Some(mapping) = self.mapping(call) else {
             return unknown("[unmapped]", address);
@@ -107,12 +110,18 @@ impl Symbols {
             }
             match module.symbol(place, false) {
                 Some(symbol) => {
-                    vec![Frame { function: demangle(&symbol.name), line: None, module: module.name.clone() }]
+                    let function = demangle(&symbol.name);
+                    vec![Frame { function, module: module.name.clone(), ..Frame::default() }]
                 }
                 None => unknown(&module.name, address.wrapping_sub(module.bias)),
             }
         });
         found.unwrap_or_else(|| unknown(&file_name(&mapping.path), address - mapping.start + mapping.offset))
+    }
+
+    /// The file that the call that returns to `address` is in.
+    pub(crate) fn file(&self, address: u64) -> Option<&Path> {
+        self.mapping(address.wrapping_sub(1)).map(|mapping| mapping.path.as_path())
     }
 
     /// `module+0x1234` for a return address, as policies name calls.
@@ -202,12 +211,12 @@ impl Module {
         let mut frames = Vec::new();
         while let Ok(Some(frame)) = found.next() {
             let Some(function) = frame.function else { continue };
-            let line = frame.location.and_then(|location| {
-                let file = location.file?.rsplit('/').next()?.to_owned();
-                Some(format!("{file}:{}", location.line.unwrap_or(0)))
-            });
+            let source = frame
+                .location
+                .and_then(|location| Some((PathBuf::from(location.file?), location.line.unwrap_or(0))));
+            let line = source.as_ref().map(|(file, line)| format!("{}:{line}", file_name(file)));
             let name = function.raw_name().map(|name| demangle(&name)).unwrap_or_default();
-            frames.push(Frame { function: name, line, module: self.name.clone() });
+            frames.push(Frame { function: name, line, source, module: self.name.clone() });
         }
         frames
     }

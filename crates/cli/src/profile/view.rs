@@ -78,7 +78,7 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// Where the library's own functions are: a call from there has no place in the program.
-const OWN_LIBRARY: &str = "liblockwork.so";
+pub(crate) const OWN_LIBRARY: &str = "liblockwork.so";
 
 impl View {
     pub(crate) fn new(profile: Profile) -> Self {

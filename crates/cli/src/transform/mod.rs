@@ -1,16 +1,19 @@
 //! `lockwork transform`: critical sections of a C program as closures.
 
+mod chosen;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lockwork_reengineer::{Change, Choice, Mutex, Project, Vocabulary};
+use lockwork_reengineer::{Change, Choice, Finding, Mutex, Project, Vocabulary};
 use serde_json::{Value, json};
 
 use crate::error::Failure;
 use crate::terminal;
+use chosen::Chosen;
 
 /// `lockwork transform`
 #[derive(Debug, Args)]
@@ -20,10 +23,13 @@ Examples:
   lockwork transform -p build --diff > delegates.patch    the same as a patch
   lockwork transform -p build --in-place                  write it
   lockwork transform -p build --check --lock '&cache.lock' --json
+  lockwork profile -o run.profile -- ./server && lockwork transform --from run.profile -p build --check
 
 A compilation database is made by `bear -- make`, by cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON or by meson. Converted files
 include lockwork.h and are linked with `pkg-config --cflags --libs lockwork`. Each mutex becomes a delegate or stays a mutex by
-itself. With --hold, sections that cannot be closures take and release the delegate as a lock; without, their mutex stays one.")]
+itself. With --hold, sections that cannot be closures take and release the delegate as a lock; without, their mutex stays one.
+--from converts the mutexes in whose sections a program compiled with -g spent much of its time: RCL's criterion. Its lock calls
+are found by their lines; then all sections of those mutexes are converted. `lockwork compare --delegates` measures the result.")]
 pub(crate) struct TransformArgs {
     /// The compilation database, or the directory that it is in
     #[arg(short = 'p', long = "database", value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
@@ -43,6 +49,8 @@ pub(crate) struct TransformArgs {
     /// Only the section that begins here; may be repeated
     #[arg(long, value_name = "FILE:LINE", value_parser = site)]
     site: Vec<(PathBuf, usize)>,
+    #[command(flatten)]
+    profile: chosen::FromArgs,
     /// Let sections that stay as they are hold the delegate, which `locked(L)`, `sanl` and `rcl` can, and combiners cannot
     #[arg(long)]
     hold: bool,
@@ -67,7 +75,13 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.macros {
         vocabulary.add_from(path).map_err(Failure::usage)?;
     }
+    let from = args.profile.from.as_deref();
+    let mut chosen = from.map(|file| Chosen::read(file, &args.profile)).transpose()?;
+    if let Some(nothing) = chosen.as_ref().filter(|chosen| chosen.is_empty()) {
+        return print_nothing(args, nothing);
+    }
     let choice = Choice {
+        calls: chosen.as_ref().map(Chosen::calls),
         files: args.files.clone(),
         locks: args.lock.clone(),
         sites: args.site.clone(),
@@ -83,10 +97,17 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     for error in project.errors.iter().take(5) {
         eprintln!("lockwork: the compiler says: {error}");
     }
+    if let Some(chosen) = &mut chosen {
+        chosen.place(&project)?;
+    }
     if !args.diff && !args.in_place {
-        let text = if args.json { as_json(&project) } else { as_text(&project) };
+        let text =
+            if args.json { as_json(&project, chosen.as_ref()) } else { as_text(&project, chosen.as_ref()) };
         terminal::print(&text)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(chosen) = &chosen {
+        eprint!("{}", chosen.text());
     }
     let bar = Bar::new();
     let changes = project
@@ -115,9 +136,23 @@ fn write(change: &Change) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_text(project: &Project) -> String {
-    let mut text = String::new();
-    for found in &project.findings {
+/// Says that a profile has nothing worth delegating. A patch is empty then.
+fn print_nothing(args: &TransformArgs, chosen: &Chosen) -> Result<ExitCode, Failure> {
+    if args.json {
+        let document = json!({ "profile": chosen.json(), "sections": [], "mutexes": [] });
+        terminal::print(&format!("{document:#}\n"))?;
+    } else if args.diff {
+        eprint!("{}", chosen.nothing());
+    } else {
+        terminal::print(&chosen.nothing())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_text(project: &Project, chosen: Option<&Chosen>) -> String {
+    let mut text = chosen.map_or_else(String::new, Chosen::text);
+    let is_shown = |found: &&Finding| chosen.is_none() || project.is_chosen(found);
+    for found in project.findings.iter().filter(is_shown) {
         let place = format!(
             "{}:{}: {}: {}",
             found.file.display(),
@@ -134,7 +169,8 @@ fn as_text(project: &Project) -> String {
         }
     }
     text += "\n";
-    for mutex in project.mutexes() {
+    let is_shown = |mutex: &Mutex| chosen.is_none() || mutex.is_chosen;
+    for mutex in project.mutexes().into_iter().filter(is_shown) {
         text += &match &mutex.kept {
             None => format!(
                 "{}: becomes a delegate: {} of {} sections are closures\n",
@@ -165,7 +201,7 @@ fn summary(project: &Project) -> String {
     )
 }
 
-fn as_json(project: &Project) -> String {
+fn as_json(project: &Project, chosen: Option<&Chosen>) -> String {
     let sections: Vec<Value> = project
         .findings
         .iter()
@@ -175,6 +211,7 @@ fn as_json(project: &Project) -> String {
                 "line": found.line,
                 "function": found.section.function,
                 "lock": found.section.lock,
+                "chosen": project.is_chosen(found),
                 "converted": found.refusal().is_none(),
                 "reason": found.refusal().map(ToString::to_string),
                 "warnings": found.section.warnings,
@@ -185,13 +222,18 @@ fn as_json(project: &Project) -> String {
         json!({
             "names": mutex.names,
             "sections": mutex.sections,
+            "chosen": mutex.is_chosen,
             "converted": mutex.converted,
             "becomes_delegate": mutex.kept.is_none(),
             "reason": mutex.kept,
         })
     };
     let mutexes: Vec<Value> = project.mutexes().iter().map(mutex).collect();
-    format!("{:#}\n", json!({ "sections": sections, "mutexes": mutexes }))
+    let mut document = json!({ "sections": sections, "mutexes": mutexes });
+    if let Some(chosen) = chosen {
+        document["profile"] = chosen.json();
+    }
+    format!("{document:#}\n")
 }
 
 /// Files read and written; on a terminal only.
