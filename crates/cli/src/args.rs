@@ -191,6 +191,8 @@ Examples:
       --metric '+throughput=([\\d.]+) ops/sec' --metric '-p99=P99: ([\\d.]+)' -- ./bench {threads}
   lockwork compare --locks mcs-stp,ticket --libraries old=/tmp/liblockwork.so,new=target/release/liblockwork.so \\
       -- ./bench
+  lockwork compare --delegates 'locked(mcs-stp),cc-synch,rcl' --original './bench ./server.before' \\
+      --metric '+rate=([\\d.]+) requests/s' -- ./bench ./server
   lockwork compare --report-from lockwork-report
   lockwork compare --coverage results              how often each lock is among the best, over saved comparisons
 
@@ -207,11 +209,25 @@ pub(crate) struct CompareArgs {
         long,
         short,
         value_name = "A,B,…",
-        required_unless_present_any = ["report_from", "coverage"],
+        required_unless_present_any = ["report_from", "coverage", "delegates"],
         default_value = "",
         hide_default_value = true
     )]
     pub(crate) locks: String,
+    /// Delegates, separated by commas, for a program of delegates such as `lockwork transform` makes: CMD runs once for
+    /// each, which LOCKWORK_DELEGATE names, without the library; `all` means every delegate of `lockwork list`
+    #[arg(
+        long,
+        value_name = "A,B,…",
+        default_value = "",
+        hide_default_value = true,
+        conflicts_with = "libraries"
+    )]
+    pub(crate) delegates: String,
+    /// With --delegates: the command of the program as it was before, in one word, quoted as for a shell; the locks of
+    /// --locks run it [default of --locks: pthread]
+    #[arg(long, value_name = "CMD", requires = "delegates")]
+    pub(crate) original: Option<String>,
     /// Builds of the library, as NAME=PATH: every lock runs with each, in the same rounds, and is compared with itself
     /// under the first of them
     #[arg(long, value_name = "OLD,NEW,…", value_delimiter = ',', conflicts_with = "baseline")]
@@ -255,11 +271,11 @@ pub(crate) struct CompareArgs {
     pub(crate) json: bool,
     /// Measure nothing: make table.txt, report.html and results.json of the comparisons in and under this directory again,
     /// from meta.json and runs.csv
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["locks", "command", "out", "no_report", "json"])]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["locks", "delegates", "command", "out", "no_report", "json"])]
     pub(crate) report_from: Option<PathBuf>,
     /// Measure nothing: say how often each lock is among the best, over these comparisons: files of --json or results.json, or
     /// directories of comparisons; coverage.html and the like go to --out
-    #[arg(long, value_name = "FILE|DIR", num_args = 1.., value_hint = ValueHint::AnyPath, conflicts_with_all = ["locks", "command", "report_from"])]
+    #[arg(long, value_name = "FILE|DIR", num_args = 1.., value_hint = ValueHint::AnyPath, conflicts_with_all = ["locks", "delegates", "command", "report_from"])]
     pub(crate) coverage: Vec<PathBuf>,
     /// The command to measure
     #[arg(required_unless_present_any = ["report_from", "coverage"], trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]

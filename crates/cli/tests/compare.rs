@@ -347,6 +347,71 @@ fn a_drifting_host_hides_no_difference() {
 }
 
 /// Every lock is compared with itself under the first build.
+/// Scores by the delegate that it is told, or, under locks, as it was before it had delegates.
+const CONVERTED: &str = r#"#!/bin/sh
+echo "$1 $2 under ${LOCKWORK_DELEGATE-no delegate} preload ${LD_PRELOAD:+yes}" >> "$(dirname "$0")/seen"
+case "$1 $LOCKWORK_DELEGATE" in
+before*) score=100 ;;
+*cc-synch) score=200 ;;
+*) score=100 ;;
+esac
+echo "score: $score ops/sec"
+"#;
+
+#[test]
+fn delegates_are_compared_with_the_program_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = script(directory.path(), "program", CONVERTED);
+    let out = directory.path().join("report");
+    let original = format!("'{}' before {{threads}}", program.display());
+    let compare = |options: &[&str]| {
+        let mut command = lockwork();
+        command.env("LOCKWORK_DELEGATE", "leftover").args(["compare", "--json", "--out"]).arg(&out);
+        command.args(["--runs", "6", "--warmup", "0", "--metric", SCORE]).args(options);
+        output(command.arg("--").arg(&program).args(["after", "{threads}"]))
+    };
+    let delegates = ["--delegates", "cc-synch,locked(mcs-stp)", "--threads", "2"];
+    let (status, stdout, stderr) = compare(&[&delegates[..], &["--original", &original]].concat());
+    assert_eq!(status, Some(0), "{stderr}");
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(document["locks"], serde_json::json!(["pthread", "cc-synch", "locked(mcs-stp)"]));
+    assert_eq!(document["baseline"], "pthread");
+    let [fast, same] = ["cc-synch", "locked(mcs-stp)"].map(|name| cell(&document, name, 2, "score"));
+    assert_eq!([&fast["ratio"]["value"], &same["ratio"]["value"]], [2.0, 1.0], "{document:#}");
+    assert_eq!([&fast["verdict"], &same["verdict"]], ["faster", "no_difference"], "{document:#}");
+    let seen = std::fs::read_to_string(directory.path().join("seen")).unwrap();
+    let mut lines: Vec<&str> = seen.lines().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let expected = [
+        "after 2 under cc-synch preload ",
+        "after 2 under locked(mcs-stp) preload ",
+        "before 2 under leftover preload ",
+    ];
+    assert_eq!(lines, expected);
+    let table = std::fs::read_to_string(out.join("table.txt")).unwrap();
+    assert!(table.contains("before {threads}  (under locks, before conversion)"), "{table}");
+
+    // Without the program as it was, delegates are compared with one of them; locks need it.
+    let (status, stdout, _) = compare(&[&delegates[..], &["--baseline", "locked(mcs-stp)"]].concat());
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((status, &document["baseline"]), (Some(0), &Value::from("locked(mcs-stp)")));
+    for (options, mend) in [
+        (&["--locks", "mcs-stp"][..], "by --original, or leave --locks out"),
+        (&["--original", "'"], "is no command; quote it as for a shell"),
+        (
+            &["--baseline", "rcl"],
+            "baseline `rcl` is not among those compared, cc-synch,locked(mcs-stp); add it there",
+        ),
+    ] {
+        let (status, _, stderr) = compare(&[&delegates[..], options].concat());
+        assert_eq!(status, Some(2), "{stderr}");
+        assert!(stderr.contains(mend) && stderr.lines().count() == 1, "{stderr}");
+    }
+    let (status, _, stderr) = compare(&["--delegates", "mcs-stp"]);
+    assert_eq!(status, Some(2), "{stderr}");
+}
+
 #[test]
 fn builds_of_the_library_are_compared_lock_by_lock() {
     let bench = Bench::new();

@@ -114,6 +114,10 @@ pub(crate) fn served(document: &Document) -> Vec<(String, String)> {
     let line = |said: &ServedBy| {
         let what = match &said.served {
             Some(served) => served.to_string(),
+            None if document.meta.delegates.contains(&said.lock) => {
+                "the program's delegates, which LOCKWORK_DELEGATE names; its other locks are glibc's"
+                    .to_owned()
+            }
             None if said.lock == NO_PRELOAD => "every lock is glibc's, without the library".to_owned(),
             None => "the library said nothing: no lock was used, or the program ended by a signal or _exit"
                 .to_owned(),

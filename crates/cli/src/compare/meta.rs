@@ -50,6 +50,9 @@ pub(crate) struct Meta {
     pub(crate) title: Option<String>,
     /// As given, before {threads} is replaced.
     pub(crate) command: Vec<String>,
+    /// The command for locks, as given, where the other one is of delegates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) original: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) library: Option<String>,
     /// The builds that were compared; empty unless there are several.
@@ -66,6 +69,9 @@ pub(crate) struct Meta {
     /// What the others are compared with; a label where builds of the library are compared.
     pub(crate) baseline: String,
     pub(crate) locks: Vec<String>,
+    /// Those of the locks that are delegates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) delegates: Vec<String>,
     pub(crate) threads: Vec<Option<u32>>,
     pub(crate) metrics: Vec<MetricInfo>,
 }
@@ -98,6 +104,7 @@ impl Meta {
             simulated: plan.simulated.clone(),
             title: plan.title.clone(),
             command: plan.command.clone(),
+            original: plan.original().map(<[String]>::to_vec),
             library: single.map(|(_, library)| from_here(library.path())),
             baseline: match plan.libraries.first() {
                 Some((label, _)) if compared => label.clone(),
@@ -111,6 +118,7 @@ impl Meta {
             interrupted: measured.interrupted,
             hopeless: measured.hopeless,
             locks: plan.locks.iter().map(|lock| lock.name.clone()).collect(),
+            delegates: plan.delegates.clone(),
             threads: plan.threads.clone(),
             metrics,
         }

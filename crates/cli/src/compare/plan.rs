@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockwork_locks::registry;
+use lockwork_locks::registry::{self, DelegateSpec};
 
 use super::meta::at_library;
 use super::metric::Metric;
@@ -33,8 +33,11 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// The command as given.
     pub(crate) command: Vec<String>,
-    program: PathBuf,
-    words: Vec<Template>,
+    invocation: Invocation,
+    /// The command for locks, where the other one is of delegates.
+    original: Option<Original>,
+    /// Those of `locks` that are delegates.
+    pub(crate) delegates: Vec<String>,
     /// The builds of the library, each with its label; one unless they are compared, none if no lock needs it.
     pub(crate) libraries: Vec<(String, Library)>,
     /// The version of what is measured, as the user gives it.
@@ -43,6 +46,21 @@ pub(crate) struct Plan {
     pub(crate) simulated: Option<String>,
     /// Of the one table that shows all metrics; without it each metric has a table.
     pub(crate) title: Option<String>,
+}
+
+/// A program and its words, the first of which is its name.
+#[derive(Debug, Default)]
+struct Invocation {
+    program: PathBuf,
+    words: Vec<Template>,
+}
+
+/// The command of a program before its locks became delegates.
+#[derive(Debug)]
+struct Original {
+    /// As given.
+    command: Vec<String>,
+    invocation: Invocation,
 }
 
 /// What [`Plan::of_benchmark`] is to measure.
@@ -91,24 +109,35 @@ pub(crate) struct Lock {
     environment: preload::Changes,
     /// Whether the library runs with it.
     is_ours: bool,
+    /// Whether it is a delegate, which the program has and the library does not bring.
+    is_delegate: bool,
 }
 
 impl Plan {
     /// Checks every part of the request.
     pub(crate) fn new(args: &CompareArgs) -> Result<Self, Failure> {
-        let names = parse_locks(&args.locks)?;
-        let baseline = choose_baseline(&names, args.baseline.as_deref())?;
+        let (names, delegates) = candidates(args)?;
+        let all = [names.as_slice(), delegates.as_slice()].concat();
+        let baseline = choose_baseline(&all, args.baseline.as_deref())?;
         let needs_library = names.iter().any(|name| name != NO_PRELOAD);
         let libraries = if needs_library { libraries(args)? } else { Vec::new() };
         let metrics = parse_metrics(&args.metric, args.higher_is_better)?;
         let words = templates(&args.command)?;
-        let threads = choose_threads(&args.threads, &words)?;
-        let program = expand(&words, &threads)?;
+        let before = args.original.as_deref().map(split_words).transpose()?.unwrap_or_default();
+        let before_words = templates(&before)?;
+        let threads = choose_threads(&args.threads, &[words.as_slice(), before_words.as_slice()].concat())?;
+        let invocation = Invocation::new(words, &threads)?;
+        let original = match before.is_empty() {
+            true => None,
+            false => Some(Original { command: before, invocation: Invocation::new(before_words, &threads)? }),
+        };
         if needs_library {
             crate::environment::check()?;
-            program::check_preloadable(&program)?;
+            let of_locks = original.as_ref().map_or(&invocation, |original| &original.invocation);
+            program::check_preloadable(&of_locks.program)?;
         }
-        let locks = names.iter().flat_map(|name| variants(name, &libraries)).collect();
+        let of_locks = names.iter().flat_map(|name| variants(name, &libraries));
+        let locks = of_locks.chain(delegates.iter().map(|name| delegate(name))).collect();
         Ok(Plan {
             locks,
             baseline,
@@ -120,8 +149,9 @@ impl Plan {
             timeout: args.timeout,
             seed: args.seed.unwrap_or_else(any_seed),
             command: args.command.clone(),
-            program,
-            words,
+            invocation,
+            original,
+            delegates,
             libraries,
             commit: args.commit.clone(),
             simulated: None,
@@ -152,7 +182,7 @@ impl Plan {
             .map(|name| {
                 let mut environment = preload::without_library(None);
                 environment.push((lock_variable, Some((&name).into())));
-                Lock { name, environment, is_ours: false }
+                Lock { name, environment, is_ours: false, is_delegate: false }
             })
             .collect();
         let metric_names = metrics.iter().map(|metric| metric.name.clone()).collect();
@@ -167,8 +197,9 @@ impl Plan {
             timeout,
             seed,
             command,
-            program,
-            words,
+            invocation: Invocation { program, words },
+            original: None,
+            delegates: Vec::new(),
             libraries: Vec::new(),
             commit,
             simulated: None,
@@ -179,7 +210,8 @@ impl Plan {
     /// Runs that are simulated in this process. The first lock is the baseline.
     pub(crate) fn of_simulation(request: Simulated) -> Self {
         let Simulated { machine, locks, threads, metrics, runs, command, commit } = request;
-        let of = |name| Lock { name, environment: preload::Changes::new(), is_ours: false };
+        let of =
+            |name| Lock { name, environment: preload::Changes::new(), is_ours: false, is_delegate: false };
         let locks = locks.into_iter().map(of).collect();
         Plan {
             locks,
@@ -192,8 +224,9 @@ impl Plan {
             timeout: Duration::ZERO,
             seed: 1,
             command,
-            program: PathBuf::new(),
-            words: Vec::new(),
+            invocation: Invocation::default(),
+            original: None,
+            delegates: Vec::new(),
             libraries: Vec::new(),
             commit,
             title: Some(format!("Simulated {machine}")),
@@ -201,18 +234,27 @@ impl Plan {
         }
     }
 
+    /// The command of the program before its locks became delegates, as given.
+    pub(crate) fn original(&self) -> Option<&[String]> {
+        self.original.as_ref().map(|original| original.command.as_slice())
+    }
+
     /// The command for a lock (an index into `locks`) and a thread count (an index into `threads`). If `asked`, the
     /// library says at the end what it served.
     pub(crate) fn command(&self, lock: usize, threads: usize, asked: bool) -> Command {
-        let mut words = self.words.iter().map(|word| {
+        let lock = &self.locks[lock];
+        let invocation = match &self.original {
+            Some(original) if !lock.is_delegate => &original.invocation,
+            _ => &self.invocation,
+        };
+        let mut words = invocation.words.iter().map(|word| {
             // Every combination was expanded when the plan was made.
             word.expand(self.threads[threads]).unwrap_or_default()
         });
         let name = words.next().unwrap_or_default();
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(&invocation.program);
         std::os::unix::process::CommandExt::arg0(&mut command, name);
         command.args(words);
-        let lock = &self.locks[lock];
         preload::apply(&lock.environment, &mut command);
         if asked && lock.is_ours {
             command.env(lockwork_config::VERBOSE.name, "1");
@@ -221,18 +263,58 @@ impl Plan {
     }
 }
 
+impl Invocation {
+    /// Of words that have a value at every thread count.
+    fn new(words: Vec<Template>, threads: &[Option<u32>]) -> Result<Self, Failure> {
+        Ok(Self { program: expand(&words, threads)?, words })
+    }
+}
+
+/// The locks and the delegates that are asked for, in canonical spelling.
+fn candidates(args: &CompareArgs) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let delegates = parse_delegates(&args.delegates)?;
+    if delegates.is_empty() {
+        return Ok((parse_locks(&args.locks)?, delegates));
+    }
+    match (args.locks.is_empty(), &args.original) {
+        (true, None) => Ok((Vec::new(), delegates)),
+        (true, Some(_)) => Ok((vec![NO_PRELOAD.to_owned()], delegates)),
+        (false, Some(_)) => Ok((parse_locks(&args.locks)?, delegates)),
+        (false, None) => Err(Failure::usage(
+            "--locks beside --delegates need a program that has locks: name the command of the program before its conversion by \
+             --original, or leave --locks out",
+        )),
+    }
+}
+
+/// The words of a command that is given in one, as a shell splits them.
+fn split_words(command: &str) -> Result<Vec<String>, Failure> {
+    match shlex::split(command) {
+        Some(words) if !words.is_empty() => Ok(words),
+        _ => Err(Failure::usage(format!("--original `{command}` is no command; quote it as for a shell"))),
+    }
+}
+
+/// A delegate: the program has it, and asks a variable which one it is.
+fn delegate(name: &str) -> Lock {
+    let mut environment = preload::without_library(None);
+    environment.push((lockwork_config::DELEGATE.name, Some(name.into())));
+    Lock { name: name.to_owned(), environment, is_ours: false, is_delegate: true }
+}
+
 /// A lock as each of the builds of the library serves it.
 fn variants(name: &str, libraries: &[(String, Library)]) -> Vec<Lock> {
     if name == NO_PRELOAD || libraries.is_empty() {
         let first = libraries.first().map(|(_, library)| library);
         let environment = preload::without_library(first);
-        return vec![Lock { name: name.to_owned(), environment, is_ours: false }];
+        return vec![Lock { name: name.to_owned(), environment, is_ours: false, is_delegate: false }];
     }
     let request = Request { lock: Some(name.to_owned()), ..Request::default() };
     let of = |(label, library): &(String, Library)| Lock {
         name: if libraries.len() > 1 { at_library(name, label) } else { name.to_owned() },
         environment: preload::with_library(library, &request),
         is_ours: true,
+        is_delegate: false,
     };
     libraries.iter().map(of).collect()
 }
@@ -287,11 +369,34 @@ fn parse_locks(text: &str) -> Result<Vec<String>, Failure> {
             part => names.push(canonical(part)?),
         }
     }
-    let twice = names.iter().enumerate().find(|&(index, name)| names[..index].contains(name));
-    if let Some((_, name)) = twice {
-        return Err(Failure::usage(format!("lock `{name}` is named twice in --locks; leave one out")));
-    }
+    once(&names, "lock", "--locks")?;
     Ok(names)
+}
+
+/// The same for delegates; there may be none.
+fn parse_delegates(text: &str) -> Result<Vec<String>, Failure> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut names: Vec<String> = Vec::new();
+    for part in split_list("--delegates", text, "cc-synch,rcl")? {
+        match part {
+            "all" => names.extend(registry::delegates().map(|delegate| delegate.name.to_owned())),
+            part => names.push(DelegateSpec::parse(part).map_err(Failure::usage)?.to_string()),
+        }
+    }
+    once(&names, "delegate", "--delegates")?;
+    Ok(names)
+}
+
+/// Refuses a name that is there twice.
+fn once(names: &[String], what: &str, option: &str) -> Result<(), Failure> {
+    match names.iter().enumerate().find(|&(index, name)| names[..index].contains(name)) {
+        Some((_, name)) => {
+            Err(Failure::usage(format!("{what} `{name}` is named twice in {option}; leave one out")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn canonical(spec: &str) -> Result<String, Failure> {
@@ -303,10 +408,14 @@ fn canonical(spec: &str) -> Result<String, Failure> {
 
 /// The specs of a list, one of which would be `example`.
 pub(crate) fn split_locks<'a>(text: &'a str, example: &str) -> Result<Vec<&'a str>, Failure> {
+    split_list("--locks", text, example)
+}
+
+fn split_list<'a>(option: &str, text: &'a str, example: &str) -> Result<Vec<&'a str>, Failure> {
     let parts: Vec<&str> = split_outside_parentheses(text).into_iter().map(str::trim).collect();
     if parts.contains(&"") {
         return Err(Failure::usage(format!(
-            "--locks `{text}` has an empty name; separate locks by single commas, such as {example}"
+            "{option} `{text}` has an empty name; separate names by single commas, such as {example}"
         )));
     }
     Ok(parts)
@@ -330,9 +439,15 @@ fn choose_baseline(names: &[String], asked: Option<&str>) -> Result<usize, Failu
     let Some(asked) = asked else {
         return Ok(names.iter().position(|name| name == NO_PRELOAD).unwrap_or(0));
     };
-    let asked = canonical(asked)?;
+    let asked = match DelegateSpec::parse(asked) {
+        Ok(delegate) => delegate.to_string(),
+        Err(_) => canonical(asked)?,
+    };
     names.iter().position(|name| *name == asked).ok_or_else(|| {
-        Failure::usage(format!("baseline `{asked}` is not among --locks {}; add it there", names.join(",")))
+        Failure::usage(format!(
+            "baseline `{asked}` is not among those compared, {}; add it there",
+            names.join(",")
+        ))
     })
 }
 

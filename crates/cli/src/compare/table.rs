@@ -35,6 +35,9 @@ pub(crate) fn heading(document: &Document) -> String {
         )
     };
     let _ = writeln!(text, "$ {}", format::command(&meta.command));
+    if let Some(original) = &meta.original {
+        let _ = writeln!(text, "$ {}  (under locks, before conversion)", format::command(original));
+    }
     for library in &meta.libraries {
         let _ = writeln!(text, "@{} is {}", library.label, library.path);
     }

@@ -72,6 +72,9 @@ fn header(document: &Document) -> Markup {
                 h1 { "How " (document.meta.locks.len()) " locks did under one command" }
             }
             pre.command tabindex="0" aria-label="The command" { code { (format::command(&document.meta.command)) } }
+            @if let Some(original) = &document.meta.original {
+                pre.command tabindex="0" aria-label="The command under locks" { code { (format::command(original)) } }
+            }
             dl.facts {
                 (fact("Date", &document.meta.date))
                 @if let Some(machine) = &document.meta.simulated {
