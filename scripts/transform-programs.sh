@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# transform-programs.sh [memcached | check]: programs of Debian, converted by `lockwork transform`.
+# transform-programs.sh [memcached | from | check]: programs of Debian, converted by `lockwork transform`.
 #
 #   memcached   builds it before and after, runs its own tests under several delegates, and measures SET
+#   from        profiles it under SET, converts what the profile says is worth it (SHARE percent of the threads' time, WAITED
+#               percent of waiting), and compares delegates (RUNS rounds, results in OUT)
+#   sets CMD    starts memcached by this command, and measures SET: what `from` has compared
 #   check       counts which sections of other programs can be converted
 #
 # Sources come from Debian's source packages into a temporary folder (KEEP=1 keeps it); a program whose sources or whose build
-# cannot be had is SKIPPED. DELEGATES, TESTS (files below t/) and SECONDS_EACH choose what runs. Needs target/release/liblockwork_c.a
-# and the command, which is $LOCKWORK or target/release/lockwork.
+# cannot be had is SKIPPED. DELEGATES, TESTS (files below t/; `none`), SECONDS_EACH, THREADS and CLIENTS choose what runs. Needs
+# target/release/liblockwork_c.a and the command, which is $LOCKWORK or target/release/lockwork.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$PWD
@@ -15,6 +18,7 @@ library=$top/target/release/liblockwork_c.a
 delegates=${DELEGATES:-locked(mcs-stp) cc-synch rcl sanl}
 work=${WORK:-$(mktemp -d)}
 mkdir -p "$work"
+work=$(realpath "$work")
 [[ -n ${KEEP:-} ]] || trap 'rm -rf "$work"' EXIT
 
 skipped() { echo "SKIPPED $1: $2"; exit 0; }
@@ -93,7 +97,7 @@ memcached_tree() {
             /usr/bin/time -f "converted in %e s" "$lockwork" transform -p . --in-place "$@"
         fi
         # Its own flags say -Wall -Werror -pedantic: there is no new warning.
-        quiet_make memcached memcached-debug testapp sizes >build.log 2>&1 || { tail -20 build.log; exit 1; }
+        quiet_make memcached memcached-debug testapp sizes timedrun >build.log 2>&1 || { tail -20 build.log; exit 1; }
     )
 }
 
@@ -111,17 +115,22 @@ memcached_tests() {
     )
 }
 
-# SET by connections that each wait for their answers, in requests a second.
-memcached_sets() {
-    local tree=$1 delegate=$2 port=$((21000 + RANDOM % 9000)) server
-    LOCKWORK_DELEGATE=$delegate "$tree/memcached" -u root -l 127.0.0.1 -p "$port" -U 0 -t 4 -m 256 >/dev/null 2>&1 &
+# sets CMD...: SET by connections that each wait for their answers, in requests a second. CMD starts the server with options to come.
+sets() {
+    local port=$((21000 + RANDOM % 9000)) pid=$work/pid.$$ log=$work/server.$$ server up=
+    rm -f "$pid"
+    "$@" -u root -l 127.0.0.1 -p "$port" -U 0 -t "${THREADS:-4}" -m 256 -P "$pid" >"$log" 2>&1 &
     server=$!
-    sleep 1
-    timeout 120 python3 - "$port" "${SECONDS_EACH:-5}" <<'PYTHON' | sed "s|^|$(basename "$tree") $delegate: |"
+    for _ in $(seq 100); do
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && [[ -s $pid ]] && up=1 && break
+        sleep 0.05
+    done
+    [[ -n $up ]] || { cat "$log" >&2; kill "$server" 2>/dev/null; return 1; }
+    timeout 120 python3 - "$port" "${SECONDS_EACH:-5}" "${CLIENTS:-4}" <<'PYTHON' || true
 import os, socket, sys, time
-port, seconds = int(sys.argv[1]), float(sys.argv[2])
+port, seconds, clients = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
 pipes = []
-for client in range(4):
+for client in range(clients):
     read, write = os.pipe()
     if os.fork() == 0:
         connection = socket.create_connection(("127.0.0.1", port))
@@ -143,8 +152,16 @@ for client in range(4):
 total = sum(int(os.read(pipe, 32) or 0) for pipe in pipes)
 print(f"{total / seconds:.0f} SET/s")
 PYTHON
-    kill "$server" 2>/dev/null
+    kill "$(cat "$pid")" 2>/dev/null || true
     wait "$server" 2>/dev/null || true
+    # What was said by the server, or by what it was started with, such as a profiler.
+    cat "$log"
+    rm -f "$pid" "$log"
+}
+
+memcached_sets() {
+    local tree=$1 delegate=$2
+    LOCKWORK_DELEGATE=$delegate sets "$tree/memcached" | sed "s|^|$(basename "$tree") $delegate: |"
 }
 
 memcached() {
@@ -168,6 +185,49 @@ memcached() {
             [[ $delegate == *-synch ]] || memcached_sets "$work/memcached-hold" "$delegate"
         done
     done
+}
+
+# RCL's workflow: profile, convert what is worth it, build, compare.
+from() {
+    source_of memcached || skipped memcached "its source package cannot be fetched"
+    headers_of libevent-dev || skipped memcached "libevent-dev cannot be fetched"
+    local tree=$work/memcached-from profile=$work/memcached.profile list delegate
+    export THREADS=${THREADS:-16} CLIENTS=${CLIENTS:-16}
+    # Some of its sections stay locks, so that the delegates have to be ones that can be held.
+    delegates=${DELEGATES:-locked(futex) locked(mcs-stp) rcl sanl}
+    if [[ ! -x $tree/memcached.before ]]; then
+        rm -rf "$tree"
+        cp -a "$work/memcached" "$tree"
+        cd "$tree"
+        ./configure CC="$work/cc" CFLAGS="-O2 -g -fno-omit-frame-pointer -I$work/root/usr/include -I$top/crates/capi/include" \
+            LDFLAGS="-L$work/root/usr/lib/$(gcc -print-multiarch)" LIBS="$library -lm -ldl -pthread" >configure.log 2>&1
+        COMPILE_LINES=$tree/lines quiet_make memcached-debug >first.log 2>&1
+        COMPILE_LINES=$tree/lines quiet_make memcached testapp >>first.log 2>&1
+        database lines compile_commands.json
+        sets "$lockwork" profile -o "$profile" -- "$tree/memcached"
+        echo "By RCL's threshold:"
+        "$lockwork" transform --from "$profile" -p . --hold | head -20
+        echo "From ${SHARE:-1}% of the time on, with ${WAITED:-0.5}% of waiting:"
+        local choice=(--from "$profile" -p . --hold --share "${SHARE:-1}" --waited "${WAITED:-0.5}")
+        "$lockwork" transform "${choice[@]}" | tee chosen.txt
+        grep -q 'becomes a delegate' chosen.txt || { echo "no mutex becomes a delegate"; exit 0; }
+        /usr/bin/time -f "converted in %e s" \
+            "$lockwork" transform "${choice[@]}" --in-place 2>&1 | tail -2
+        mv memcached memcached.before
+        rm -f ./*.o memcached-debug testapp
+        quiet_make memcached memcached-debug testapp sizes timedrun >build.log 2>&1 || { tail -20 build.log; exit 1; }
+        cd "$top"
+    fi
+    for delegate in $delegates; do
+        [[ ${TESTS:-} == none ]] || TESTS=${TESTS:-t/cas.t t/evictions.t t/getset.t t/lru.t t/lru-crawler.t t/slabs_reassign.t t/slabs-reassign2.t t/stats.t} memcached_tests "$tree" "$delegate"
+    done
+    list=$(tr ' ' , <<<"$delegates")
+    # Results name no place of this machine, as long as the programs lie below this directory.
+    tree=${tree#"$top/"}
+    WORK=$work KEEP=1 "$lockwork" compare --original "scripts/transform-programs.sh sets $tree/memcached.before" \
+        --locks "${LOCKS:-pthread}" --delegates "$list" --metric '+SET=(\d+) SET/s' --runs "${RUNS:-6}" \
+        --commit "$(git describe --always --dirty)" \
+        --out "${OUT:-$work/report}" -- scripts/transform-programs.sh sets "$tree/memcached"
 }
 
 # checked PACKAGE COMMAND: builds it by the command in its folder, and counts.
@@ -194,9 +254,10 @@ check() {
     checked fuse3 'touch config.h fuse_config.h; for file in lib/*.c; do "$CC" -c -D_GNU_SOURCE -DFUSE_USE_VERSION=314 -DHAVE_CONFIG_H -DPACKAGE_VERSION="\"3\"" -DFUSERMOUNT_DIR="\"/\"" -DLINUX -DHAVE_FORK -Iinclude -Ilib -I. "$file" -o /dev/null || true; done'
 }
 
-recorder
 case ${1:-memcached} in
-    memcached) [[ -f $library ]] || skipped memcached "there is no $library"; memcached ;;
-    check) check ;;
-    *) echo "usage: $0 [memcached | check]" >&2; exit 2 ;;
+    memcached) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; memcached ;;
+    from) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; from ;;
+    sets) shift; sets "$@" ;;
+    check) recorder; check ;;
+    *) echo "usage: $0 [memcached | from | sets CMD... | check]" >&2; exit 2 ;;
 esac
