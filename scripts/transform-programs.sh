@@ -3,7 +3,7 @@
 #
 #   memcached   builds it before and after, runs its own tests under several delegates, and measures SET
 #   from        profiles it under SET, converts what the profile says is worth it (SHARE percent of the threads' time, WAITED
-#               percent of waiting), and compares delegates (RUNS rounds, results in OUT)
+#               percent of waiting) but for the section at EXCEPT, and compares delegates (RUNS rounds, results in OUT)
 #   sets CMD    starts memcached by this command, and measures SET: what `from` has compared
 #   check       counts which sections of other programs can be converted
 #
@@ -208,7 +208,8 @@ from() {
         echo "By RCL's threshold:"
         "$lockwork" transform --from "$profile" -p . --hold | head -20
         echo "From ${SHARE:-1}% of the time on, with ${WAITED:-0.5}% of waiting:"
-        local choice=(--from "$profile" -p . --hold --share "${SHARE:-1}" --waited "${WAITED:-0.5}")
+        local choice=(--from "$profile" -p . --hold --share "${SHARE:-1}" --waited "${WAITED:-0.5}"
+            ${EXCEPT:+--except "$EXCEPT"})
         "$lockwork" transform "${choice[@]}" | tee chosen.txt
         grep -q 'becomes a delegate' chosen.txt || { echo "no mutex becomes a delegate"; exit 0; }
         /usr/bin/time -f "converted in %e s" \
@@ -218,8 +219,9 @@ from() {
         quiet_make memcached memcached-debug testapp sizes timedrun >build.log 2>&1 || { tail -20 build.log; exit 1; }
         cd "$top"
     fi
+    local tests=${TESTS:-t/cas.t t/evictions.t t/getset.t t/lru.t t/lru-crawler.t t/slabs_reassign.t t/slabs-reassign2.t t/stats.t}
     for delegate in $delegates; do
-        [[ ${TESTS:-} == none ]] || TESTS=${TESTS:-t/cas.t t/evictions.t t/getset.t t/lru.t t/lru-crawler.t t/slabs_reassign.t t/slabs-reassign2.t t/stats.t} memcached_tests "$tree" "$delegate"
+        [[ $tests == none ]] || TESTS=$tests memcached_tests "$tree" "$delegate"
     done
     list=$(tr ' ' , <<<"$delegates")
     # Results name no place of this machine, as long as the programs lie below this directory.

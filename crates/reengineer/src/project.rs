@@ -25,6 +25,8 @@ pub struct Choice {
     pub sites: Vec<(PathBuf, usize)>,
     /// Only sections of the mutexes that these calls take, each the frames of a stack, the innermost first; `None`: all.
     pub calls: Option<Vec<Vec<Frame>>>,
+    /// The sections that begin at these places stay as they are, with the others of their lock in their function.
+    pub except: Vec<(PathBuf, usize)>,
     /// Sections that stay as they are may hold the delegate. Not every delegate can be held.
     pub may_hold: bool,
     /// A rule to leave out: a test sees that something notices.
@@ -154,7 +156,18 @@ impl Project {
         self.errors.extend(unit.errors.iter().cloned());
         facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
         for function in &unit.functions {
-            for section in sections(function, &text, &self.vocabulary, self.choice.without) {
+            let mut all = sections(function, &text, &self.vocabulary, self.choice.without);
+            // Conversion knows a section by its function and its lock.
+            let excepted: BTreeSet<String> = all
+                .iter()
+                .filter(|section| is_at(&self.choice.except, &command.file, line_of(&text, section.offset)))
+                .map(|section| section.lock.clone())
+                .collect();
+            for section in all.iter_mut().filter(|section| excepted.contains(&section.lock)) {
+                section.plan = section.plan.clone().and(Err(Refusal::Excepted));
+                section.warnings.clear();
+            }
+            for section in all {
                 let line = line_of(&text, section.offset);
                 self.findings.push(Finding { file: command.file.clone(), line, section, mutex: None });
             }
@@ -316,9 +329,17 @@ impl Project {
     pub fn is_chosen(&self, found: &Finding) -> bool {
         let (locks, sites) = (&self.choice.locks, &self.choice.sites);
         let by_lock = locks.is_empty() || locks.iter().any(|name| is_of(&found.section.lock, name));
-        let by_site =
-            sites.is_empty() || sites.iter().any(|(end, at)| found.file.ends_with(end) && *at == found.line);
+        let by_site = sites.is_empty() || is_at(sites, &found.file, found.line);
         by_lock && by_site && (self.choice.calls.is_none() || self.was_seen(found.mutex))
+    }
+
+    /// A place of the choice's exceptions where no section begins.
+    #[must_use]
+    pub fn needless_exception(&self) -> Option<&(PathBuf, usize)> {
+        let is_there = |place: &(PathBuf, usize)| {
+            self.findings.iter().any(|found| is_at(std::slice::from_ref(place), &found.file, found.line))
+        };
+        self.choice.except.iter().find(|place| !is_there(place))
     }
 
     /// Whether a call of the choice takes a mutex.
@@ -436,6 +457,11 @@ impl Finding {
 fn is_of(lock: &str, name: &str) -> bool {
     let bare = |text: &str| text.replace(['(', ')', '&', ' '], "");
     bare(lock) == bare(name)
+}
+
+/// Whether one of the places, each the end of a path and a line, is this one.
+fn is_at(places: &[(PathBuf, usize)], file: &Path, line: usize) -> bool {
+    places.iter().any(|(end, at)| file.ends_with(end) && *at == line)
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

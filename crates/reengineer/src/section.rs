@@ -152,6 +152,8 @@ pub enum Refusal {
     Preprocessor,
     /// There are too many combinations of locks that may be held.
     Exploded,
+    /// The user wants it so.
+    Excepted,
 }
 
 impl fmt::Display for Refusal {
@@ -192,6 +194,7 @@ impl fmt::Display for Refusal {
                 f.write_str("has a #if that is not whole in it, or follows a #define in its function")
             }
             Self::Exploded => f.write_str("too many combinations of locks may be held"),
+            Self::Excepted => f.write_str("it, or another one of its lock in this function, is excepted"),
         }
     }
 }

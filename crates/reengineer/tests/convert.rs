@@ -3,6 +3,7 @@
 mod program;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use lockwork_reengineer::{Choice, Project, Refusal};
 use program::Program;
@@ -140,4 +141,36 @@ fn locks_and_places_can_be_chosen() {
     let text = &changes[0].after;
     assert!(text.contains("lockwork_delegate_run((&other)"), "{text}");
     assert!(!text.contains("lockwork_delegate_run((&lock)"), "{text}");
+}
+
+#[test]
+fn excepted_sections_stay_locks() {
+    let program = Program::new(SECTIONS);
+    let line = |function: &str| {
+        let lines = || SECTIONS.lines().enumerate();
+        let (begin, _) =
+            lines().find(|(_, line)| line.contains(&format!(" {function}("))).expect("it is there");
+        let (lock, _) =
+            lines().skip(begin).find(|(_, line)| line.contains("mutex_lock(&lock)")).expect("it locks");
+        lock + 1
+    };
+    let except = ["straight", "twice"].map(|function| (PathBuf::from("program.c"), line(function)));
+    let choice = Choice { except: except.to_vec(), ..all() };
+    let Some(project) = program.project(choice) else { return };
+    assert_eq!(project.needless_exception(), None);
+    let stay = project.findings.iter().filter(|found| found.refusal() == Some(&Refusal::Excepted));
+    let stay: Vec<&str> = stay.map(|found| found.section.function.as_str()).collect();
+    assert_eq!(stay, ["straight", "twice", "twice"], "the others of the lock in the function stay, too");
+    let before = program.run();
+    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+    let after = program.run();
+    let text = std::fs::read_to_string(program.file()).expect("written");
+    assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
+    assert!(text.contains("lockwork_exits_1_run") && !text.contains("lockwork_straight_1_run"), "{text}");
+    assert!(!text.contains("lockwork_twice_1_run"), "{text}");
+
+    let nowhere = (PathBuf::from("program.c"), 1);
+    let project =
+        program.project(Choice { except: vec![nowhere.clone()], ..all() }).expect("there is libclang");
+    assert_eq!(project.needless_exception(), Some(&nowhere));
 }

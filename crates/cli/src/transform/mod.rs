@@ -49,6 +49,9 @@ pub(crate) struct TransformArgs {
     /// Only the section that begins here; may be repeated
     #[arg(long, value_name = "FILE:LINE", value_parser = site)]
     site: Vec<(PathBuf, usize)>,
+    /// Leave the section that begins here a lock, and the others of its lock in its function; may be repeated
+    #[arg(long, value_name = "FILE:LINE", value_parser = site)]
+    except: Vec<(PathBuf, usize)>,
     #[command(flatten)]
     profile: chosen::FromArgs,
     /// Let sections that stay as they are hold the delegate, which `locked(L)`, `sanl` and `rcl` can, and combiners cannot
@@ -85,6 +88,7 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
         files: args.files.clone(),
         locks: args.lock.clone(),
         sites: args.site.clone(),
+        except: args.except.clone(),
         may_hold: args.hold,
         ..Choice::default()
     };
@@ -96,6 +100,12 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     bar.0.finish_and_clear();
     for error in project.errors.iter().take(5) {
         eprintln!("lockwork: the compiler says: {error}");
+    }
+    if let Some((file, line)) = project.needless_exception() {
+        return Err(Failure::usage(format!(
+            "no section begins at {}:{line}, which --except names; --check lists where sections begin",
+            file.display()
+        )));
     }
     if let Some(chosen) = &mut chosen {
         chosen.place(&project)?;
