@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lockwork_locks::RawLock;
-use lockwork_locks::delegation::sanl::{self, BY_NODE, SOONER};
+use lockwork_locks::delegation::sanl::{self, BY_NODE};
 use lockwork_locks::delegation::{Seat, cc_synch, dsm_synch, fc, ffwd, h_synch, locked, oyama, p_sim, rcl};
 use lockwork_locks::registry::erased::{ErasedLock, Held};
 use lockwork_locks::registry::{DelegateSpec, Visitor};
@@ -34,8 +34,8 @@ pub type Rcl = rcl::Rcl<Native>;
 pub type Sanl = sanl::Sanl<Native>;
 /// `sanl-numa`: [`Sanl`], where threads far from the server wait for one of their node.
 pub type SanlNuma = sanl::Sanl<Native, BY_NODE>;
-/// `sanl-plus`: [`Sanl`] with shorter waits.
-pub type SanlPlus = sanl::Sanl<Native, SOONER>;
+/// `sanl-plus`: [`Sanl`] with shorter waits, and in place where delegation cannot pay.
+pub type SanlPlus = sanl::SanlPlus<Native>;
 /// `locked(…)`: the requester runs its section itself, with the lock `L` held.
 pub type Locked<L> = locked::Locked<Native, L>;
 

@@ -10,7 +10,9 @@
 //!
 //! Three delegates: `sanl` has the paper's limits and no NUMA policy; `sanl-numa` has its serving-first policy (remote threads
 //! with much contention wait for a server of their node, and one of each node queues to become that); `sanl-plus` waits less
-//! before a requester serves, and serves on through pauses in the requests.
+//! before a requester serves, serves on through pauses in the requests, has cst-mutex in place of mcs-stp, and delegates only
+//! where it can pay: three threads or more use it, and no more than there are CPUs. A server and one requester exchange as many
+//! lines as two holders of a lock do; and where threads wait for CPUs, a server that waits for one holds up all.
 //!
 //! Properties: FIFO in place; delegated, each round of a server serves everybody. 48 bytes a delegate, and 64 for each thread.
 //!
@@ -44,6 +46,7 @@ use super::lines::{Line, Lines, Outcome, Own, Parked};
 use super::{Delegate, Section, known_by, lock_inside};
 use crate::api::{Held, RawLock, Token as _};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
+use crate::hierarchical::cst::Cst;
 use crate::knobs::{self, Knobs};
 use crate::queue::mcs::Mcs;
 use crate::wait::{Patience, SpinThenPark, Wait};
@@ -86,7 +89,12 @@ pub const NUMA: Descriptor = Descriptor {
 pub const PLUS: Descriptor = Descriptor {
     name: "sanl-plus",
     proofs: &[],
-    summary: "sanl, where a requester that nobody serves becomes the server sooner, and a server stays through short pauses",
+    order_note: "as cst-mutex in place; delegated, each round serves everybody",
+    bytes: 56,
+    summary: "sanl, where a requester that nobody serves becomes the server sooner, and a server stays through short pauses; in \
+              place under cst-mutex, and always so where more threads use it than there are CPUs, or only two",
+    properties: "near cst-mutex while there is little contention, or more threads than CPUs; near flat combining while there \
+                 is much",
     deviations: "sanl's, and its limits: a requester tries to serve after 100 pauses; a server stays for 8 empty rounds more",
     ..DESCRIPTOR
 };
@@ -120,11 +128,11 @@ pub enum Mode {
     Mixed,
 }
 
-/// The SANL delegate.
+/// The SANL delegate, with the lock `L` in place.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Sanl<P: Platform, const KIND: u8 = PUBLISHED> {
-    lock: Mcs<P, SpinThenPark>,
+pub struct Sanl<P: Platform, const KIND: u8 = PUBLISHED, L = Mcs<P, SpinThenPark>> {
+    lock: L,
     /// Written by a holder of the lock that begins or ends to serve.
     server: P::U32,
     parked: Parked<P>,
@@ -145,7 +153,8 @@ const CONTENTION: u32 = 17;
 const ALL_DELEGATE: u32 = 101;
 const ODD_DELEGATE: u32 = 102;
 
-type Token<P> = <Mcs<P, SpinThenPark> as RawLock<P>>::Token;
+/// `sanl-plus`.
+pub type SanlPlus<P> = Sanl<P, SOONER, Cst<P>>;
 
 /// What a thread knows of its own use of a lock: the packed form is in its line.
 #[derive(Clone, Copy, Default)]
@@ -187,7 +196,7 @@ impl Profile {
     }
 }
 
-impl<P: Platform, const KIND: u8> Sanl<P, KIND> {
+impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
     /// A delegate in a fixed mode, whose requesters try to serve at once.
     #[must_use]
     pub fn in_mode(mode: Mode) -> Self {
@@ -247,7 +256,7 @@ impl<P: Platform, const KIND: u8> Sanl<P, KIND> {
             0 => CONTENTION,
             percent => percent,
         };
-        let wants = profile.share * 100 >= u64::from(percent) * 1024;
+        let wants = profile.share * 100 >= u64::from(percent) * 1024 && self.may_pay();
         if wants == profile.vote {
             profile.against = profile.against.saturating_sub(1);
             return;
@@ -262,6 +271,12 @@ impl<P: Platform, const KIND: u8> Sanl<P, KIND> {
                 self.votes.fetch_sub(1, Relaxed);
             }
         }
+    }
+
+    /// Whether delegation can be worth its while, whatever the contention.
+    fn may_pay(&self) -> bool {
+        let members = self.members.load(Relaxed) as usize;
+        KIND != SOONER || members > 2 && members <= P::parallelism() && !P::is_overloaded()
     }
 
     #[inline(always)]
@@ -300,7 +315,7 @@ impl<P: Platform, const KIND: u8> Sanl<P, KIND> {
         }
     }
 
-    fn wait(&self, line: &Line<P>) -> Outcome<Token<P>> {
+    fn wait(&self, line: &Line<P>) -> Outcome<L::Token> {
         let patience = match self.wait.load(Relaxed) {
             0 if KIND == SOONER => 100,
             0 => 10_000,
@@ -317,7 +332,7 @@ impl<P: Platform, const KIND: u8> Sanl<P, KIND> {
 
     /// Under much contention, a thread of another node than the server's waits before it leaves a request: until the server is of
     /// its node, or gone, or the wait was long. Then one thread of the node queues for the lock, which this returns.
-    fn nominated(&self, share: u64) -> Option<Token<P>> {
+    fn nominated(&self, share: u64) -> Option<L::Token> {
         if KIND != BY_NODE || P::nodes() < 2 || share * 100 < RESTRICTED * 1024 {
             return None;
         }
@@ -347,7 +362,7 @@ impl<P: Platform, const KIND: u8> Sanl<P, KIND> {
     }
 
     /// The paper's algorithm 2: runs what others request, and releases the lock.
-    fn serve(&self, token: Token<P>, share: u64) {
+    fn serve(&self, token: L::Token, share: u64) {
         let rounds = match self.serve.load(Relaxed) {
             0 => SERVE,
             given => given,
@@ -377,11 +392,11 @@ impl<P: Platform, const KIND: u8> Sanl<P, KIND> {
 }
 
 // SAFETY: I1, I2: the holder of the lock runs sections, each once; the lock and the lines' edges order them and their requesters.
-unsafe impl<P: Platform, const KIND: u8> Delegate<P> for Sanl<P, KIND> {
+unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, KIND, L> {
     fn new() -> Self {
         let zero = || P::U32::new(0);
         Self {
-            lock: Mcs::new(),
+            lock: L::new(),
             server: zero(),
             parked: Parked::none(),
             votes: zero(),
@@ -437,7 +452,7 @@ unsafe impl<P: Platform, const KIND: u8> Delegate<P> for Sanl<P, KIND> {
 
     unsafe fn release(&self, held: Held) {
         // SAFETY: the caller's contract: the word of a token of this lock.
-        let token = unsafe { Token::<P>::from_word(held.0) };
+        let token = unsafe { L::Token::from_word(held.0) };
         // SAFETY: the caller's contract.
         unsafe { self.lock.unlock(token) };
     }
@@ -449,6 +464,8 @@ unsafe impl<P: Platform, const KIND: u8> Delegate<P> for Sanl<P, KIND> {
     unsafe fn dispose(&self) {
         // SAFETY: the caller's contract.
         unsafe { self.lines.dispose() };
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.dispose() };
         // The lines remember who is counted.
         self.votes.store(0, Relaxed);
         self.members.store(0, Relaxed);

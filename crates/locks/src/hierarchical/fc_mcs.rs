@@ -60,7 +60,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     holder_node: true,
     keeps: Keeps::Parts,
     timed: Timed::GivesUp("in the queue"),
-    proofs: &[Proof::of(file!())],
+    proofs: &[Proof { source: file!(), by: &["fc-mcs-stp", "fc-mcs-stp, splicing"] }],
     citation: Citation {
         key: "dice11fc",
         text: "Dice, Marathe, Shavit: Flat-combining NUMA locks. SPAA 2011",

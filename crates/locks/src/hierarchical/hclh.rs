@@ -61,7 +61,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     holder_node: true,
     keeps: Keeps::Parts,
     timed: Timed::GivesUp("in the queue"),
-    proofs: &[Proof::of(file!())],
+    proofs: &[Proof { source: file!(), by: &["hclh-stp", "hclh-stp, splicing"] }],
     citation: Citation {
         key: "luchangco06",
         text: "Luchangco, Nussbaum, Shavit: A hierarchical CLH queue lock. Euro-Par 2006",

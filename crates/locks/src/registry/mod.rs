@@ -210,7 +210,7 @@ table! {
     delegate Rcl, "rcl", SpinThenPark, rcl::DESCRIPTOR, rcl::Rcl<P>;
     delegate Sanl, "sanl", SpinThenPark, sanl::DESCRIPTOR, sanl::Sanl<P>;
     delegate SanlNuma, "sanl-numa", SpinThenPark, sanl::NUMA, sanl::Sanl<P, { sanl::BY_NODE }>;
-    delegate SanlPlus, "sanl-plus", SpinThenPark, sanl::PLUS, sanl::Sanl<P, { sanl::SOONER }>;
+    delegate SanlPlus, "sanl-plus", SpinThenPark, sanl::PLUS, sanl::SanlPlus<P>;
 }
 
 /// A wrapper, by the name used as in `gcr(mcs-stp)`.

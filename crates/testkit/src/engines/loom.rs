@@ -49,16 +49,32 @@ struct Stage {
     /// The end of the execution that runs or ran last.
     end: RefCell<Option<Role>>,
     executions: Cell<u64>,
+    /// Where the stack of each thread began to be used, 0 = the thread has not begun.
+    stacks: [Cell<usize>; loom::MAX_THREADS],
 }
 
 thread_local! {
     static STAGE: Stage = const {
-        Stage { machine: RefCell::new(Machine::new()), end: RefCell::new(None), executions: Cell::new(0) }
+        Stage {
+            machine: RefCell::new(Machine::new()),
+            end: RefCell::new(None),
+            executions: Cell::new(0),
+            stacks: [const { Cell::new(0) }; loom::MAX_THREADS],
+        }
     };
 }
 
-loom::thread_local! {
-    static THREAD: Cell<usize> = Cell::new(0);
+/// An address in the stack of the calling thread.
+#[inline(always)]
+fn here() -> usize {
+    let mark = 0_u8;
+    std::hint::black_box(&raw const mark).addr()
+}
+
+/// Thread `number` begins on the stack at hand. In the caller's frame, so that all that it calls is further down.
+#[inline(always)]
+fn begins(number: usize) {
+    STAGE.with(|stage| stage.stacks[number].set(here()));
 }
 
 /// Checks the end of the last execution, if there was one.
@@ -98,6 +114,8 @@ pub fn explore(
         builder.checkpoint_interval = most + 1;
     }
     let execution = move || {
+        STAGE.with(|stage| stage.stacks.iter().for_each(|stack| stack.set(0)));
+        begins(0);
         conclude(resident);
         STAGE.with(|stage| {
             stage.executions.set(stage.executions.get() + 1);
@@ -109,7 +127,7 @@ pub fn explore(
         let first = roles.next();
         for (number, role) in roles {
             loom::thread::spawn(move || {
-                THREAD.with(|thread| thread.set(number));
+                begins(number);
                 role();
             });
         }
@@ -136,7 +154,13 @@ impl Engine for Loom {
     }
 
     fn thread() -> usize {
-        THREAD.with(Cell::get)
+        // Asked at every step: loom's thread-locals are in a hash table. Stacks grow downwards and do not overlap, so that the
+        // nearest beginning above is that of the thread's own.
+        let here = here();
+        STAGE.with(|stage| {
+            let above = |number: &usize| stage.stacks[*number].get().wrapping_sub(here);
+            (0..stage.stacks.len()).min_by_key(above).expect("loom has threads")
+        })
     }
 
     fn switch() {}

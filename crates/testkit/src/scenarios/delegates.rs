@@ -13,7 +13,7 @@ use lockwork_locks::delegation::locked::Locked;
 use lockwork_locks::delegation::oyama::Oyama;
 use lockwork_locks::delegation::p_sim::PSim;
 use lockwork_locks::delegation::posts::Posts;
-use lockwork_locks::delegation::sanl::{Mode, Sanl};
+use lockwork_locks::delegation::sanl::{Mode, Sanl, SanlPlus};
 use lockwork_locks::delegation::served::{Manner, Served};
 use lockwork_locks::delegation::{Delegate, Section, Server};
 use lockwork_locks::queue::mcs::Mcs;
@@ -374,6 +374,10 @@ pub fn delegates<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         of_server("ffwd", served_scenarios::<P, true>(large)),
     ];
     all.extend(beside::<P>(large));
+    if large {
+        let make = || -> AnyDelegate<P> { Box::new(SanlPlus::<P>::in_mode(Mode::Mixed)) };
+        all.push(made::<P>("sanl-plus", large, 4, make));
+    }
     all
 }
 

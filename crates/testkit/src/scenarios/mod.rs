@@ -148,7 +148,6 @@ pub struct Subject {
 pub fn small<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     vec![
         Scenario::new("exclusion", 2, move || locks::exclusion(make(), 2, 2)),
-        Scenario::new("exclusion-of-three", 3, move || locks::exclusion(make(), 3, 1)),
         Scenario::new("contended", 3, move || locks::contended(make())),
         Scenario::new("attempt", 2, move || locks::attempt(make())),
         Scenario::new("attempts", 2, move || locks::attempts(make())),
@@ -161,6 +160,7 @@ pub fn small<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
         Scenario::new("release-elsewhere", 3, move || locks::release_elsewhere(make())),
         Scenario::new("two-locks", 2, move || locks::two_locks(make(), make())),
         Scenario::new("destroy", 2, move || locks::destroy(make(), 2)),
+        // The same as an exclusion of three, up to the end.
         Scenario::new("destroy-of-three", 3, move || locks::destroy(make(), 3)),
         Scenario::new("observed", 2, move || locks::observed(make())),
     ]
