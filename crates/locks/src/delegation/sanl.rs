@@ -11,8 +11,9 @@
 //! Three delegates: `sanl` has the paper's limits and no NUMA policy; `sanl-numa` has its serving-first policy (remote threads
 //! with much contention wait for a server of their node, and one of each node queues to become that); `sanl-plus` waits less
 //! before a requester serves, serves on through pauses in the requests, has cst-mutex in place of mcs-stp, and delegates only
-//! where it can pay: three threads or more use it, and no more than there are CPUs. A server and one requester exchange as many
-//! lines as two holders of a lock do; and where threads wait for CPUs, a server that waits for one holds up all.
+//! where it can pay: with three CPUs or more, and no more threads than CPUs. On two a server has one requester at a time, with whom
+//! it exchanges as many lines as two holders of a lock do; and where threads wait for CPUs, a server that waits for one holds up
+//! all.
 //!
 //! Properties: FIFO in place; delegated, each round of a server serves everybody. 48 bytes a delegate, and 64 for each thread.
 //!
@@ -92,7 +93,7 @@ pub const PLUS: Descriptor = Descriptor {
     order_note: "as cst-mutex in place; delegated, each round serves everybody",
     bytes: 56,
     summary: "sanl, where a requester that nobody serves becomes the server sooner, and a server stays through short pauses; in \
-              place under cst-mutex, and always so where more threads use it than there are CPUs, or only two",
+              place under cst-mutex, and always so where more threads use it than there are CPUs, or on two CPUs",
     properties: "near cst-mutex while there is little contention, or more threads than CPUs; near flat combining while there \
                  is much",
     deviations: "sanl's, and its limits: a requester tries to serve after 100 pauses; a server stays for 8 empty rounds more",
@@ -275,8 +276,8 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
 
     /// Whether delegation can be worth its while, whatever the contention.
     fn may_pay(&self) -> bool {
-        let members = self.members.load(Relaxed) as usize;
-        KIND != SOONER || members > 2 && members <= P::parallelism() && !P::is_overloaded()
+        let (members, cpus) = (self.members.load(Relaxed) as usize, P::parallelism());
+        KIND != SOONER || cpus > 2 && members <= cpus && !P::is_overloaded()
     }
 
     #[inline(always)]
