@@ -96,7 +96,7 @@ impl<P: Platform> Fc<P> {
         for _ in 0..PASSES {
             let mut served = 0;
             // SAFETY: I1.
-            self.lines.each(|line| served += u32::from(unsafe { line.serve() }));
+            self.lines.each(|line| served += u32::from(unsafe { self.parked.serve(line) }));
             left = left.saturating_sub(served);
             if served == 0 || left == 0 {
                 return;

@@ -71,6 +71,14 @@ impl<P: Platform> core::fmt::Debug for Line<P> {
     }
 }
 
+/// What ended a sleep.
+struct Woken {
+    /// The deadline has not passed.
+    in_time: bool,
+    /// Another thread took `PARKED` away.
+    by_another: bool,
+}
+
 /// What ended a wait in which the requester may also become the executor.
 #[derive(Debug)]
 pub(super) enum Outcome<T> {
@@ -106,21 +114,10 @@ impl<P: Platform> Line<P> {
         self.word.store(REQUESTED, Release); // ORDER: L-E1.
     }
 
-    /// Runs the request, if there is one. Returns whether there was.
-    ///
-    /// # Safety
-    ///
-    /// The caller excludes all other executors (L2).
+    /// Whether there is a request. By an executor.
     #[inline(always)]
-    pub(super) unsafe fn serve(&self) -> bool {
-        // ORDER: L-E1.
-        if self.word.load(Acquire) & !PARKED != REQUESTED {
-            return false;
-        }
-        // SAFETY: the caller's contract.
-        unsafe { self.run() };
-        self.finish();
-        true
+    fn is_requested(&self) -> bool {
+        self.word.load(Acquire) & !PARKED == REQUESTED // ORDER: L-E1.
     }
 
     /// Runs the section.
@@ -148,15 +145,17 @@ impl<P: Platform> Line<P> {
         unsafe { self.target.get() }
     }
 
-    /// Tells the owner that its section has run. Nothing of the request may be touched afterwards (L4).
+    /// Tells the owner that its section has run, and says whether it slept. Nothing of the request may be touched afterwards (L4).
     #[inline(always)]
-    pub(super) fn finish(&self) {
+    pub(super) fn finish(&self) -> bool {
         let address = ptr::from_ref(&self.word);
         // ORDER: L-E2.
-        if self.word.swap(IDLE, Release) & PARKED != 0 {
+        let has_slept = self.word.swap(IDLE, Release) & PARKED != 0;
+        if has_slept {
             // SAFETY: L4; lines outlive all requests (L3).
             unsafe { FutexCell::wake(address, 1) };
         }
+        has_slept
     }
 
     /// Takes a request, so that no other server runs it.
@@ -199,9 +198,8 @@ impl<P: Platform> Line<P> {
         self.word.load(Relaxed) & !PARKED == REQUESTED
     }
 
-    /// Sleeps, unless the section has run or `is_needless` says so after the line says that the owner sleeps. `false`: the
-    /// deadline has passed.
-    fn sleep(&self, is_needless: impl FnOnce() -> bool, deadline: Option<Deadline>) -> bool {
+    /// Sleeps, unless the section has run or `is_needless` says so after the line says that the owner sleeps.
+    fn sleep(&self, is_needless: impl FnOnce() -> bool, deadline: Option<Deadline>) -> Woken {
         // ORDER: the owner reads what the section did by `is_done`.
         let seen = self.word.fetch_or(PARKED, Relaxed) | PARKED;
         let mut in_time = true;
@@ -209,8 +207,8 @@ impl<P: Platform> Line<P> {
             in_time = self.word.wait(seen, deadline).is_ok();
         }
         // ORDER: as above. `IDLE` may have been there before this thread added `PARKED` to it.
-        self.word.fetch_and(!PARKED, Relaxed);
-        in_time
+        let by_another = self.word.fetch_and(!PARKED, Relaxed) & PARKED == 0;
+        Woken { in_time, by_another }
     }
 
     /// Waits until a server has run the section. After every `interval` nanoseconds asleep with nobody having begun to run it,
@@ -224,7 +222,11 @@ impl<P: Platform> Line<P> {
             }
             let clock = lockwork_platform::Clock::Monotonic;
             let deadline = Deadline::after(clock, P::now(clock), interval);
-            if !self.sleep(|| false, Some(deadline)) && self.is_open() && looks_lost() && self.withdraw() {
+            if !self.sleep(|| false, Some(deadline)).in_time
+                && self.is_open()
+                && looks_lost()
+                && self.withdraw()
+            {
                 return false;
             }
         }
@@ -246,6 +248,8 @@ impl<P: Platform> Line<P> {
 /// - L5: while a request is parked and nothing excludes executors, some thread is awake that will begin or wake one: a
 ///   thread that parks looks at `is_busy` after it has said so (and a barrier); one that ends to execute looks for parked
 ///   requests after it has (and a barrier). See [`Parked::nominate`].
+/// - L6: the word counts the lines that say `PARKED`, each from before it does; whoever takes that away counts it off. So
+///   threads that have been woken, and wait for a CPU, are not looked for.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct Parked<P: Platform>(P::U32);
@@ -253,6 +257,29 @@ pub(super) struct Parked<P: Platform>(P::U32);
 impl<P: Platform> Parked<P> {
     pub(super) fn none() -> Self {
         Self(P::U32::new(0))
+    }
+
+    /// Runs the request of `line`, if there is one. Returns whether there was.
+    ///
+    /// # Safety
+    ///
+    /// The caller excludes all other executors (L2).
+    #[inline(always)]
+    pub(super) unsafe fn serve(&self, line: &Line<P>) -> bool {
+        if !line.is_requested() {
+            return false;
+        }
+        // SAFETY: the caller's contract.
+        unsafe { line.run() };
+        if line.finish() {
+            self.counts_off();
+        }
+        true
+    }
+
+    #[cold]
+    fn counts_off(&self) {
+        self.0.fetch_sub(1, Relaxed); // ORDER: a hint that is too high does no harm.
     }
 
     /// Waits for the request of `line`, or to execute: tries to `begin` after `patience` pauses, and again whenever it is woken
@@ -292,8 +319,9 @@ impl<P: Platform> Parked<P> {
                 P::heavy_barrier(); // ORDER: L5.
                 !is_busy()
             };
-            line.sleep(is_needless, None);
-            self.0.fetch_sub(1, Relaxed); // ORDER: a hint that is too high does no harm.
+            if !line.sleep(is_needless, None).by_another {
+                self.counts_off();
+            }
         }
     }
 
@@ -302,17 +330,20 @@ impl<P: Platform> Parked<P> {
     pub(super) fn nominate(&self, lines: &Lines<P>) {
         P::light_barrier(); // ORDER: L5.
         if self.0.load(Relaxed) != 0 {
-            Self::wake_one(lines);
+            self.wake_one(lines);
         }
     }
 
     #[cold]
-    fn wake_one(lines: &Lines<P>) {
+    fn wake_one(&self, lines: &Lines<P>) {
         let mut is_woken = false;
         lines.each(|line| {
             let parked = REQUESTED | PARKED;
             // ORDER: the request stays where it is; L5's barriers order the rest.
-            if !is_woken && line.word.compare_exchange(parked, REQUESTED, Relaxed, Relaxed).is_ok() {
+            let is_parked = !is_woken && line.word.load(Relaxed) == parked;
+            // ORDER: as above.
+            if is_parked && line.word.compare_exchange(parked, REQUESTED, Relaxed, Relaxed).is_ok() {
+                self.counts_off();
                 let address = ptr::from_ref(&line.word);
                 // SAFETY: L3.
                 unsafe { FutexCell::wake(address, 1) };

@@ -376,7 +376,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         for _ in 0..rounds {
             let mut served = false;
             // SAFETY: I1.
-            self.lines.each(|line| served |= unsafe { line.serve() });
+            self.lines.each(|line| served |= unsafe { self.parked.serve(line) });
             low = if served { low.saturating_sub(1) } else { low + 1 };
             if low > patient {
                 break;
