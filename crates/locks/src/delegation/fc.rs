@@ -32,7 +32,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Platform};
 
-use super::lines::{Lines, Outcome, Parked};
+use super::lines::{Lines, Outcome, Parked, Sleepers};
 use super::{COMBINED, Delegate, Section, known_by};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::wait::{Patience, Wait};
@@ -85,18 +85,26 @@ impl<P: Platform> Fc<P> {
     #[inline(always)]
     fn combine(&self) {
         if self.lines.is_used() {
-            self.look_over();
+            return self.combine_others();
         }
         self.busy.store(0, Release); // ORDER: E1.
         self.parked.nominate(&self.lines);
     }
 
-    fn look_over(&self) {
+    fn combine_others(&self) {
+        let mut sleepers = Sleepers::none();
+        self.look_over(&mut sleepers);
+        self.busy.store(0, Release); // ORDER: E1.
+        self.parked.nominate(&self.lines);
+        sleepers.wake();
+    }
+
+    fn look_over(&self, sleepers: &mut Sleepers<P>) {
         let mut left = COMBINED;
         for _ in 0..PASSES {
             let mut served = 0;
             // SAFETY: I1.
-            self.lines.each(|line| served += u32::from(unsafe { self.parked.serve(line) }));
+            self.lines.each(|line| served += u32::from(unsafe { self.parked.serve(line, sleepers) }));
             left = left.saturating_sub(served);
             if served == 0 || left == 0 {
                 return;

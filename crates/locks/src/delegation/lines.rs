@@ -48,6 +48,8 @@ const PARKED: u32 = 4;
 
 /// Lines of a page.
 const LINES: usize = 8;
+/// Sleepers that an executor wakes at once.
+const SLEEPERS: usize = 32;
 /// Pages of a root.
 const PAGES: usize = 14;
 
@@ -145,17 +147,21 @@ impl<P: Platform> Line<P> {
         unsafe { self.target.get() }
     }
 
-    /// Tells the owner that its section has run, and says whether it slept. Nothing of the request may be touched afterwards (L4).
+    /// Tells the owner that its section has run. Nothing of the request may be touched afterwards (L4).
     #[inline(always)]
-    pub(super) fn finish(&self) -> bool {
-        let address = ptr::from_ref(&self.word);
-        // ORDER: L-E2.
-        let has_slept = self.word.swap(IDLE, Release) & PARKED != 0;
-        if has_slept {
+    pub(super) fn finish(&self) {
+        if let Some(word) = self.answer() {
             // SAFETY: L4; lines outlive all requests (L3).
-            unsafe { FutexCell::wake(address, 1) };
+            unsafe { FutexCell::wake(word, 1) };
         }
-        has_slept
+    }
+
+    /// The same for an owner that is awake; the word that it sleeps at, if it does.
+    #[inline(always)]
+    fn answer(&self) -> Option<*const P::Futex> {
+        let word = ptr::from_ref(&self.word);
+        // ORDER: L-E2.
+        (self.word.swap(IDLE, Release) & PARKED != 0).then_some(word)
     }
 
     /// Takes a request, so that no other server runs it.
@@ -259,20 +265,21 @@ impl<P: Platform> Parked<P> {
         Self(P::U32::new(0))
     }
 
-    /// Runs the request of `line`, if there is one. Returns whether there was.
+    /// Runs the request of `line`, if there is one. Returns whether there was. If its owner sleeps it is one of `sleepers`.
     ///
     /// # Safety
     ///
     /// The caller excludes all other executors (L2).
     #[inline(always)]
-    pub(super) unsafe fn serve(&self, line: &Line<P>) -> bool {
+    pub(super) unsafe fn serve(&self, line: &Line<P>, sleepers: &mut Sleepers<P>) -> bool {
         if !line.is_requested() {
             return false;
         }
         // SAFETY: the caller's contract.
         unsafe { line.run() };
-        if line.finish() {
+        if let Some(word) = line.answer() {
             self.counts_off();
+            sleepers.add(word);
         }
         true
     }
@@ -350,6 +357,45 @@ impl<P: Platform> Parked<P> {
                 is_woken = true;
             }
         });
+    }
+}
+
+/// Owners of lines that sleep although their sections have run. The executor wakes them when it is none any more: a thread that
+/// wakes may take the CPU of the one that woke it, and would next wait for what that one holds.
+pub(super) struct Sleepers<P: Platform> {
+    words: [*const P::Futex; SLEEPERS],
+    count: usize,
+}
+
+impl<P: Platform> Sleepers<P> {
+    pub(super) const fn none() -> Self {
+        Self { words: [ptr::null(); SLEEPERS], count: 0 }
+    }
+
+    #[cold]
+    fn add(&mut self, word: *const P::Futex) {
+        if self.count == SLEEPERS {
+            self.wake();
+        }
+        self.words[self.count] = word;
+        self.count += 1;
+    }
+
+    /// Wakes them. The lines must be there.
+    #[inline(always)]
+    pub(super) fn wake(&mut self) {
+        if self.count != 0 {
+            self.wake_all();
+        }
+    }
+
+    #[cold]
+    fn wake_all(&mut self) {
+        for word in &self.words[..self.count] {
+            // SAFETY: L4; lines outlive all requests (L3), and the executor's own call is one.
+            unsafe { FutexCell::wake(*word, 1) };
+        }
+        self.count = 0;
     }
 }
 

@@ -43,7 +43,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Platform};
 
-use super::lines::{Line, Lines, Outcome, Own, Parked};
+use super::lines::{Line, Lines, Outcome, Own, Parked, Sleepers};
 use super::{Delegate, Section, known_by, lock_inside};
 use crate::api::{Held, RawLock, Token as _};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
@@ -371,12 +371,13 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         // L_s: the more of its time the thread spends here, the longer it pays to stay.
         let patient = (share / 256) as u32 + if KIND == SOONER { 8 } else { 0 };
         let mut low: u32 = 0;
+        let mut sleepers = Sleepers::none();
         let node = if KIND == BY_NODE { P::node() as u32 % 31 } else { 0 };
         self.server.store(1 + node, Relaxed); // ORDER: a hint; and L5, at its end.
         for _ in 0..rounds {
             let mut served = false;
             // SAFETY: I1.
-            self.lines.each(|line| served |= unsafe { self.parked.serve(line) });
+            self.lines.each(|line| served |= unsafe { self.parked.serve(line, &mut sleepers) });
             low = if served { low.saturating_sub(1) } else { low + 1 };
             if low > patient {
                 break;
@@ -389,6 +390,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         // SAFETY: the caller's.
         unsafe { self.lock.unlock(token) };
         self.parked.nominate(&self.lines);
+        sleepers.wake();
     }
 }
 

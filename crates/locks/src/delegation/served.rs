@@ -261,7 +261,7 @@ impl<P: Platform> Server<P> {
                 served += 1;
                 match self.manner {
                     Manner::Ffwd => unanswered |= 1 << index,
-                    Manner::Rcl => _ = line.finish(),
+                    Manner::Rcl => line.finish(),
                 }
             }
             for (index, line) in lines.iter().enumerate() {
