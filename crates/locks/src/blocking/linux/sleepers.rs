@@ -30,7 +30,7 @@ use lockwork_platform::{
 };
 
 use crate::api::RawLock;
-use crate::queue::mcs::Mcs;
+use crate::queue::mcs_try::McsTry;
 use crate::queue::node_lock::NodeLock;
 use crate::wait::{GRANTED, PARKED, Patience, Wait, WaitPolicy, abandon, poll_within, spin_with_room};
 
@@ -221,20 +221,21 @@ impl<P: Platform> WaitPolicy<P> for Optimist {
     }
 }
 
-/// The queue for the right to spin (OSQ).
+/// The queue for the right to spin (OSQ). Those that give up unlink themselves, as in Linux: while the one that spins is preempted
+/// others come and give up by the thousand.
 #[repr(transparent)]
-pub(crate) struct Spinners<P: Platform>(Mcs<P, Optimist>);
+pub(crate) struct Spinners<P: Platform>(McsTry<P, Optimist>);
 
 impl Spinners<Native> {
     /// For statics.
     pub(crate) const fn unlocked() -> Self {
-        Self(Mcs::unlocked())
+        Self(McsTry::unlocked())
     }
 }
 
 impl<P: Platform> Spinners<P> {
     pub(crate) fn new() -> Self {
-        Self(Mcs::new())
+        Self(McsTry::new())
     }
 
     /// Spins, one thread at a time, not beyond the deadline and until `attempt` says whether it succeeded or is to be given
@@ -243,7 +244,6 @@ impl<P: Platform> Spinners<P> {
         /// A thread that waits for the right to spin gives up, by its policy.
         const NOT_FOR_EVER: Deadline = Deadline { clock: Clock::Monotonic, ns: u64::MAX };
         let wait = Wait { deadline: wait.deadline.or(Some(NOT_FOR_EVER)), ..*wait };
-        // Nobody has that right for long: of those who gave up, a release takes the nodes soon.
         let place = P::alloc_node();
         if !self.0.acquire_fast(place) && !self.0.queue_up(place, &wait) {
             return false;
