@@ -42,6 +42,12 @@ impl Patience {
         Self::of::<P>(if others == 0 { Self::ROUND_TRIPS } else { 1 })
     }
 
+    /// Of a requester that waits for a server, or a server for requests: on a busy machine the other one is likely to be without a
+    /// CPU, so it yields early. Yields cost less than sleeps do, of which a server would have to end each by a system call.
+    pub(crate) fn brief<P: Platform>() -> Self {
+        Self { left: pauses_before_sleep::<P>() / 4 }
+    }
+
     fn of<P: Platform>(round_trips: u32) -> Self {
         let left = if P::strict_spin() { u32::MAX } else { P::spin_budget().saturating_mul(round_trips) };
         Self { left }

@@ -221,9 +221,10 @@ impl<P: Platform> Line<P> {
     /// `looks_lost` is called; if it says so, the request is taken back. `false`: it was, and the section has not run.
     pub(super) fn wait_for_server(&self, interval: u64, mut looks_lost: impl FnMut() -> bool) -> bool {
         let mut left = pauses_before_sleep::<P>();
+        let mut patience = Patience::brief::<P>();
         while !self.is_done() {
             if left > 0 {
-                left = left.saturating_sub(P::pause_within(left));
+                left = left.saturating_sub(patience.pause_within::<P>(left));
                 continue;
             }
             let clock = lockwork_platform::Clock::Monotonic;

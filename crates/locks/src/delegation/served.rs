@@ -177,7 +177,7 @@ impl<P: Platform> Server<P> {
     /// Serves until the server stops, or another thread takes the turn.
     pub fn serve(&self, turn: u32) {
         let mut left = Self::idle_budget();
-        let mut patience = Patience::new::<P>();
+        let mut patience = Patience::brief::<P>();
         loop {
             if self.state.load(Relaxed) == STOPPED {
                 P::heavy_barrier(); // ORDER: I3.
@@ -189,7 +189,7 @@ impl<P: Platform> Server<P> {
             }
             if self.scan(turn) {
                 left = Self::idle_budget();
-                patience = Patience::new::<P>();
+                patience = Patience::brief::<P>();
                 continue;
             }
             if left > 0 {
