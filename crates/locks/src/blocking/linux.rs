@@ -12,6 +12,8 @@
 //! - The word has no owner, as any thread may release; a thread that is handed the lock is told so in its own word, in
 //!   place of PICKUP.
 //! - The flags, the guard and the list are one word, so a release is one step, after which the lock may be gone.
+//! - The spinners' queue is MCS whose waiters give up after their spinning, and are skipped, where they unlink
+//!   themselves in OSQ.
 //!
 //! Properties: no fairness up to the first vain wake-up, then FIFO; 16 bytes a lock; 64 for each waiter, none for the
 //! holder. Waiting: spin, then park. `try_lock` succeeds on a free lock, even if other threads are on the way to it.
@@ -41,7 +43,7 @@
 //! - E2: the guard's (E1 in [`sleepers`]): the list.
 //! - E3: the swap to `GRANTED` (Release) → the owner's load of its word (Acquire): the critical section, and accesses
 //!   to the node.
-//! - E4: the edges of [`mcs-try`](crate::queue::mcs_try): the spinners' nodes.
+//! - E4: the edges of MCS: the spinners' nodes.
 
 pub(crate) mod sleepers;
 

@@ -264,13 +264,6 @@ impl<P: Platform, W: WaitPolicy<P>> McsTry<P, W> {
     }
 }
 
-impl<P: Platform, W> McsTry<P, W> {
-    /// Empties the queue of a lock that no living thread holds or waits for, after `fork`.
-    pub(crate) fn clear(&self) {
-        self.tail.store(ptr::null_mut(), Relaxed);
-    }
-}
-
 // SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.
 unsafe impl<P: Platform, W: WaitPolicy<P>> NodeLock for McsTry<P, W> {
     type Platform = P;

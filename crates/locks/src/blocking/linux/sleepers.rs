@@ -30,7 +30,7 @@ use lockwork_platform::{
 };
 
 use crate::api::RawLock;
-use crate::queue::mcs_try::McsTry;
+use crate::queue::mcs::Mcs;
 use crate::queue::node_lock::NodeLock;
 use crate::wait::{GRANTED, PARKED, Patience, Wait, WaitPolicy, abandon, poll_within, spin_with_room};
 
@@ -221,21 +221,20 @@ impl<P: Platform> WaitPolicy<P> for Optimist {
     }
 }
 
-/// The queue for the right to spin (OSQ). Those that give up unlink themselves, as in Linux: while the one that spins is preempted
-/// others come and give up by the thousand.
+/// The queue for the right to spin (OSQ).
 #[repr(transparent)]
-pub(crate) struct Spinners<P: Platform>(McsTry<P, Optimist>);
+pub(crate) struct Spinners<P: Platform>(Mcs<P, Optimist>);
 
 impl Spinners<Native> {
     /// For statics.
     pub(crate) const fn unlocked() -> Self {
-        Self(McsTry::unlocked())
+        Self(Mcs::unlocked())
     }
 }
 
 impl<P: Platform> Spinners<P> {
     pub(crate) fn new() -> Self {
-        Self(McsTry::new())
+        Self(Mcs::new())
     }
 
     /// Spins, one thread at a time, not beyond the deadline and until `attempt` says whether it succeeded or is to be given
@@ -244,10 +243,11 @@ impl<P: Platform> Spinners<P> {
         /// A thread that waits for the right to spin gives up, by its policy.
         const NOT_FOR_EVER: Deadline = Deadline { clock: Clock::Monotonic, ns: u64::MAX };
         let wait = Wait { deadline: wait.deadline.or(Some(NOT_FOR_EVER)), ..*wait };
-        let place = P::alloc_node();
-        if !self.0.acquire_fast(place) && !self.0.queue_up(place, &wait) {
-            return false;
-        }
+        let fresh = P::alloc_node();
+        // One that gave up before goes on in its old place: while the spinner is preempted, others come and give up by the thousand.
+        let lined_up =
+            if self.0.acquire_fast(fresh) { Some(fresh) } else { self.0.queue_up_again(fresh, &wait) };
+        let Some(place) = lined_up else { return false };
         let acquired = spin_with_room::<P, _>(0, wait.deadline, attempt, || ());
         // SAFETY: acquired above.
         unsafe { self.0.unlock(place) };
