@@ -170,9 +170,11 @@ impl Place {
         self.directory.join(&self.name).into_os_string()
     }
 
-    /// Gives the files their names: the busiest process's, and the others'.
+    /// Gives the files their names: the busiest process's, and the others'. Fails where something was recorded and none of it can
+    /// be read: that no lock was used would be a verdict on what nobody has seen.
     fn collect(&self) -> Result<(Option<PathBuf>, Vec<PathBuf>), Failure> {
         let mut found = Vec::new();
+        let mut unreadable = Vec::new();
         for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             if !entry.file_name().to_string_lossy().starts_with(&*self.name.to_string_lossy()) {
                 continue;
@@ -183,12 +185,12 @@ impl Place {
                     found.push((business(&region), region, path))
                 }
                 Ok(_) => _ = fs::remove_file(&path),
-                Err(error) => {
-                    let why = describe(&error);
-                    eprintln!("lockwork: `{}` was recorded and cannot be read: {why}", path.display());
-                    eprintln!("lockwork: the preload library and this command may be of different builds");
-                }
+                Err(error) => unreadable.push(complaint(&path, &error)),
             }
+        }
+        match &unreadable[..] {
+            [first, ..] if found.is_empty() => return Err(Failure::with_status(1, first)),
+            others => others.iter().for_each(|why| eprintln!("lockwork: {why}")),
         }
         found.sort_by_key(|(business, ..)| std::cmp::Reverse(*business));
         let mut kept = Vec::new();
@@ -226,6 +228,16 @@ impl Place {
     }
 }
 
+/// That a recording cannot be read, and what to do.
+fn complaint(path: &Path, error: &std::io::Error) -> String {
+    let why = describe(error);
+    format!(
+        "`{}` was recorded and cannot be read: {why}; if the preload library and this command are of different builds, \
+         install both anew, else record again",
+        path.display()
+    )
+}
+
 fn numbered(path: &Path, number: usize) -> PathBuf {
     let mut name = path.file_name().unwrap_or(OsStr::new("")).to_owned();
     name.push(format!(".{number}"));
@@ -239,4 +251,32 @@ fn business(region: &Region) -> (u64, u64) {
     let acquired =
         locks.iter().map(|lock| lock.contended.load(Relaxed) + lock.uncontended.load(Relaxed)).sum();
     (acquired, waited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> (tempfile::TempDir, Place) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = Place::prepare(&directory.path().join("profile")).expect("room for a recording");
+        (directory, place)
+    }
+
+    #[test]
+    fn a_program_that_used_no_lock_recorded_nothing() {
+        let (_directory, place) = place();
+        assert_eq!(place.collect().expect("nothing to read"), (None, Vec::new()));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_verdict() {
+        let (_directory, place) = place();
+        let mut recording = place.prefix();
+        recording.push(".1");
+        fs::write(&recording, "of another build").expect("written");
+        let failure = place.collect().expect_err("unreadable").to_string();
+        assert!(failure.contains("cannot be read") && failure.contains("install both anew"), "{failure}");
+        assert!(Path::new(&recording).exists());
+    }
 }

@@ -151,7 +151,7 @@ impl Subject {
             Ok(ran) => engine::complaint(&ran.finished, self.timeout).map(|(_, why)| why.unwrap_or_default()),
             Err(why) => Some(why.clone().unwrap_or_default()),
         };
-        let (profile, _) = recording.collect()?;
+        let collected = recording.collect();
         match failed {
             _ if interrupt::requested() => {
                 Err(Failure::with_status(interrupt::EXIT_STATUS, "interrupted before anything was known"))
@@ -159,7 +159,7 @@ impl Subject {
             Some(why) => {
                 Err(Failure::with_status(1, format!("the program failed with the recorder on: {why}")))
             }
-            None => Ok(profile),
+            None => collected.map(|(profile, _)| profile),
         }
     }
 }
