@@ -187,8 +187,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mark = directory.path().join("mark");
         let ready = Ready::Command(format!("test -e {}", mark.display()));
+        // It may be asked to end as soon as the mark is there.
         let script = format!(
-            "echo up; touch {}; trap 'echo bye; exit' TERM; while :; do sleep 0.02; done",
+            "echo up; trap 'echo bye; exit' TERM; touch {}; while :; do sleep 0.02; done",
             mark.display()
         );
         let log = directory.path().join("log");
