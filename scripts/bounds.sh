@@ -61,7 +61,7 @@ if (($# > 0)); then cat "$1"; else explore; fi | LC_ALL=C sort | awk '
         for (t = 1; t <= tables; t++) {
             title = titles[t]
             printf "\n### %s\n\n", title
-        if (title in list) printf "%d subject%s: %s.\n\n", subjects[title], subjects[title] == 1 ? "" : "s", list[title]
+            if (title in list) printf "%d subject%s: %s.\n\n", subjects[title], subjects[title] == 1 ? "" : "s", list[title]
             printf "| %s | threads | models | involuntary switches | executions |\n|---|---|---|---|---|\n",
                 title in list ? "scenario" : "lock"
             n = split(rows[title], key, "\n")
