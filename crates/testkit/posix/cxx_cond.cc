@@ -1,6 +1,7 @@
 // The condition variables of the C++ standard library, stop tokens, and objects with static storage.
 #include "suite.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -146,6 +147,34 @@ CASE(cxx_producer_consumer, 60) {
     for (auto &t : pool)
         t.join();
     yes("every item arrived", sum == long(items) * (items + 1) && queue.empty());
+}
+
+// Signals without the mutex meet the first wait, by which it is decided who serves the condition.
+CASE(cxx_signals_at_first_wait, 60) {
+    struct Round {
+        std::mutex m;
+        std::condition_variable cv;
+        std::atomic<bool> waits{false}, done{false};
+    };
+    for (int i = 0; i < iterations(4000); i++) {
+        auto round = std::make_unique<Round>();
+        std::thread waiter([&] {
+            std::unique_lock<std::mutex> lock(round->m);
+            round->waits = true;
+            round->cv.wait(lock, [&] { return round->done.load(); });
+        });
+        while (!round->waits)
+            round->cv.notify_one();
+        for (int k = 0; k < 20; k++)
+            round->cv.notify_all();
+        {
+            std::lock_guard<std::mutex> guard(round->m);
+            round->done = true;
+        }
+        round->cv.notify_one();
+        waiter.join();
+    }
+    yes("every thread woke", true);
 }
 
 CASE(cxx_stop_token, 60) {

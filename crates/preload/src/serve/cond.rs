@@ -44,6 +44,28 @@ fn is_forwarded(cond: &CondVar) -> bool {
     cond.is_glibcs() || start::forwards_everything()
 }
 
+/// Who is told of a signal.
+enum Told {
+    Glibc,
+    Ours,
+    /// It is not decided who serves the condition, so that nobody waits. A thread that comes to wait meanwhile may give it to glibc,
+    /// whose memory a signal of ours must not touch. No wake-up is lost: a thread decides before it releases its mutex, so
+    /// that a signal which must find it waiting finds the decision, too.
+    Nobody,
+}
+
+impl Told {
+    fn of(cond: &CondVar) -> Self {
+        let flags = cond.flags.load(Relaxed);
+        match flags & (COND_OURS | COND_SHARED | COND_GLIBC) {
+            _ if start::forwards_everything() => Self::Glibc,
+            0 => Self::Nobody,
+            COND_OURS => Self::Ours,
+            _ => Self::Glibc,
+        }
+    }
+}
+
 macro_rules! prepare {
     ($name:ident, $target:path) => {
         /// Where to jump instead: glibc's function for conditions that are glibc's, else 0.
@@ -319,12 +341,15 @@ pub(crate) unsafe extern "C" fn pthread_cond_destroy(cond: *mut CondVar) -> c_in
 pub(crate) unsafe extern "C" fn pthread_cond_signal(cond: *mut CondVar) -> c_int {
     // SAFETY: the program's condition.
     let it = unsafe { CondVar::at(cond) };
-    if is_forwarded(it) {
+    match Told::of(it) {
         // SAFETY: as above.
-        return unsafe { real::pthread_cond_signal(cond) };
+        Told::Glibc => return unsafe { real::pthread_cond_signal(cond) },
+        Told::Ours => {
+            fork::purge_if_child();
+            it.cond.signal();
+        }
+        Told::Nobody => {}
     }
-    fork::purge_if_child();
-    it.cond.signal();
     0
 }
 
@@ -333,11 +358,14 @@ pub(crate) unsafe extern "C" fn pthread_cond_signal(cond: *mut CondVar) -> c_int
 pub(crate) unsafe extern "C" fn pthread_cond_broadcast(cond: *mut CondVar) -> c_int {
     // SAFETY: the program's condition.
     let it = unsafe { CondVar::at(cond) };
-    if is_forwarded(it) {
+    match Told::of(it) {
         // SAFETY: as above.
-        return unsafe { real::pthread_cond_broadcast(cond) };
+        Told::Glibc => return unsafe { real::pthread_cond_broadcast(cond) },
+        Told::Ours => {
+            fork::purge_if_child();
+            it.cond.broadcast();
+        }
+        Told::Nobody => {}
     }
-    fork::purge_if_child();
-    it.cond.broadcast();
     0
 }
