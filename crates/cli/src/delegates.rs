@@ -5,11 +5,13 @@ use std::fmt::Write;
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use lockwork_locks::delegation::locked;
 use lockwork_locks::describe::Descriptor;
+use lockwork_locks::knobs::Knobs;
 use lockwork_locks::registry::{DelegateSpec, delegates};
 use serde::Serialize;
 
+use crate::knobs::Knob;
 use crate::prose::{first_clause, short_citation};
-use crate::terminal;
+use crate::{knobs, terminal};
 
 /// A delegate as `--json` describes it; its name is a spec that the libraries take.
 #[derive(Debug, Serialize)]
@@ -56,17 +58,6 @@ impl Entry {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct Knob {
-    name: &'static str,
-    low: u32,
-    high: u32,
-    default: &'static str,
-    /// As the spec sets it.
-    value: Option<u32>,
-    meaning: &'static str,
-}
-
 /// What is told of a delegate.
 #[derive(Debug, Serialize)]
 pub(crate) struct Info {
@@ -90,24 +81,16 @@ impl Info {
     }
 
     fn new(name: String, lock: &'static Descriptor, spec: Option<&DelegateSpec>) -> Self {
-        let value = |knob: &lockwork_locks::knobs::Knob| match spec {
-            Some(DelegateSpec::Of(_, knobs)) => (knob.get)(knobs),
-            _ => None,
-        };
-        let row = |knob: &lockwork_locks::knobs::Knob| Knob {
-            name: knob.name,
-            low: knob.low,
-            high: knob.high,
-            default: knob.default,
-            value: value(knob),
-            meaning: knob.meaning,
+        let given = match spec {
+            Some(DelegateSpec::Of(_, knobs)) => *knobs,
+            _ => Knobs::NONE,
         };
         Self {
             entry: Entry::of(name, lock),
             properties: lock.properties,
             deviations: lock.deviations,
             avoid: lock.avoid,
-            knobs: lock.knobs.iter().map(row).collect(),
+            knobs: Knob::rows(lock.knobs, &given),
         }
     }
 
@@ -136,13 +119,8 @@ impl Info {
                 let _ = writeln!(text, "{}", paragraph(name, value));
             }
         }
-        for knob in &self.knobs {
-            let value = knob.value.map_or_else(String::new, |value| format!(", set to {value}"));
-            let about = format!(
-                "{} to {}, {} by default{value}: {}",
-                knob.low, knob.high, knob.default, knob.meaning
-            );
-            let _ = writeln!(text, "{}", paragraph(knob.name, &about));
+        if !self.knobs.is_empty() {
+            let _ = writeln!(text, "\n{}", knobs::table(&self.knobs).trim_fmt());
         }
         text
     }

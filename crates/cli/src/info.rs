@@ -4,14 +4,15 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use lockwork_locks::describe::Descriptor;
-use lockwork_locks::knobs::{self, Knobs};
+use lockwork_locks::knobs::Knobs;
 use lockwork_locks::registry::{self, Choice};
 use serde::Serialize;
 
 use crate::args::InfoArgs;
 use crate::error::Failure;
+use crate::knobs::Knob;
 use crate::list::Entry;
-use crate::{delegates, rwlocks, specs, terminal};
+use crate::{delegates, knobs, rwlocks, specs, terminal};
 
 /// What is told of a lock.
 #[derive(Debug, Serialize)]
@@ -28,17 +29,6 @@ struct Info {
     /// Of a wrapper: the lock inside.
     #[serde(skip_serializing_if = "Option::is_none")]
     inner: Option<Box<Info>>,
-}
-
-#[derive(Debug, Serialize)]
-struct Knob {
-    name: &'static str,
-    low: u32,
-    high: u32,
-    default: &'static str,
-    /// As the spec sets it.
-    value: Option<u32>,
-    meaning: &'static str,
 }
 
 /// Prints what is known.
@@ -117,21 +107,9 @@ fn info(entry: Entry, lock: &'static Descriptor, specs: Vec<String>, given: &Kno
         properties: lock.properties,
         deviations: lock.deviations,
         avoid: lock.avoid,
-        knobs: rows(lock.knobs, given),
+        knobs: Knob::rows(lock.knobs, given),
         inner: None,
     }
-}
-
-fn rows(table: &[knobs::Knob], given: &Knobs) -> Vec<Knob> {
-    let row = |knob: &knobs::Knob| Knob {
-        name: knob.name,
-        low: knob.low,
-        high: knob.high,
-        default: knob.default,
-        value: (knob.get)(given),
-        meaning: knob.meaning,
-    };
-    table.iter().map(row).collect()
 }
 
 fn text(info: &Info) -> String {
@@ -169,7 +147,7 @@ fn text(info: &Info) -> String {
         let _ = writeln!(text, "{}", paragraph(name, value));
     }
     if !info.knobs.is_empty() {
-        let _ = writeln!(text, "\n{}", knob_table(&info.knobs).trim_fmt());
+        let _ = writeln!(text, "\n{}", knobs::table(&info.knobs).trim_fmt());
     }
     if let Some(inner) = &info.inner {
         let _ = write!(text, "\n{}", self::text(inner));
@@ -194,27 +172,4 @@ fn paragraph(name: &str, value: &str) -> String {
         }
     }
     format!("{name:INDENT$}{}", lines.join(&format!("\n{:INDENT$}", "")))
-}
-
-fn knob_table(knobs: &[Knob]) -> comfy_table::Table {
-    let mut table = terminal::wrapping_table();
-    let any_given = knobs.iter().any(|knob| knob.value.is_some());
-    let mut header = vec!["knob", "default", "range", "meaning"];
-    if any_given {
-        header.insert(1, "here");
-    }
-    table.set_header(header);
-    for knob in knobs {
-        let mut row = vec![
-            knob.name.to_owned(),
-            knob.default.to_owned(),
-            format!("{} – {}", knob.low, knob.high),
-            knob.meaning.to_owned(),
-        ];
-        if any_given {
-            row.insert(1, knob.value.map(|value| value.to_string()).unwrap_or_default());
-        }
-        table.add_row(row);
-    }
-    table
 }

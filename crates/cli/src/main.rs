@@ -14,6 +14,7 @@ mod environment;
 mod error;
 mod host;
 mod info;
+mod knobs;
 mod list;
 mod manual;
 mod monitor;

@@ -1,5 +1,7 @@
 //! Knobs: what a lock spec may set, by name.
 
+use core::fmt;
+
 /// A knob of the lock spec.
 #[derive(Debug)]
 pub struct Knob {
@@ -9,6 +11,8 @@ pub struct Knob {
     pub low: u32,
     /// Largest value.
     pub high: u32,
+    /// What its values are called in a spec, from the smallest on; none: they are numbers.
+    pub names: &'static [&'static str],
     /// The default, in words.
     pub default: &'static str,
     /// What it does.
@@ -17,6 +21,34 @@ pub struct Knob {
     pub get: fn(&Knobs) -> Option<u32>,
     /// Gives a value.
     pub set: fn(&mut Knobs, u32),
+}
+
+impl Knob {
+    /// Its value, as a spec has it, if one is given.
+    #[must_use]
+    pub fn given(&self, knobs: &Knobs) -> Option<Value> {
+        let value = (self.get)(knobs)?;
+        let name = value.checked_sub(self.low).and_then(|index| self.names.get(index as usize));
+        Some(name.map_or(Value::Number(value), |name| Value::Name(name)))
+    }
+}
+
+/// A value of a knob, as a spec has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number.
+    Number(u32),
+    /// One of the knob's names.
+    Name(&'static str),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
 }
 
 /// The knobs of a lock or of a wrapper, as given; `None` = the default, mostly chosen for the machine. Which of them a lock
@@ -51,6 +83,12 @@ pub struct Knobs {
     pub wait: Option<u32>,
     /// The share of its time, in percent, that a thread spends with a lock from which on it votes for delegation.
     pub contention: Option<u32>,
+    /// Empty rounds that a thread which serves others stays for, beyond those that its use of the delegate speaks for.
+    pub stay: Option<u32>,
+    /// Whether sections stay in place where delegation cannot pay.
+    pub where_it_pays: Option<u32>,
+    /// The lock in place, by its number in [`IN_PLACE`].
+    pub in_place: Option<u32>,
     /// The way in which `auto` goes about it, if it is not to choose.
     pub pin: Option<u32>,
 }
@@ -72,6 +110,9 @@ impl Knobs {
         serve: None,
         wait: None,
         contention: None,
+        stay: None,
+        where_it_pays: None,
+        in_place: None,
         pin: None,
     };
 }
@@ -86,6 +127,7 @@ const MAY_PASS_LOCAL: Knob = Knob {
     name: "may-pass-local",
     low: 1,
     high: MOST_PASSES,
+    names: &[],
     default: "64; cna: 65535, shfl: 1024",
     meaning: "hand-overs in a row within a NUMA node before the others get their turn",
     get: |knobs| knobs.pass_limit,
@@ -102,6 +144,7 @@ pub const WAKING: &[Knob] = &[
         name: "wake",
         low: 1,
         high: MOST_PASSES,
+        names: &[],
         default: "1",
         meaning: "sleepers of a NUMA node that are woken at a time; the paper wakes as many as the node has CPUs",
         get: |knobs| knobs.wake,
@@ -114,11 +157,15 @@ pub const SERVED: &[Knob] = &[Knob {
     name: "servers",
     low: 1,
     high: 64,
+    names: &[],
     default: "1",
     meaning: "servers over which the delegates of this name and number are distributed by turns; each has a thread",
     get: |knobs| knobs.servers,
     set: |knobs, value| knobs.servers = Some(value),
 }];
+
+/// The locks that SANL can have in place; the registry's `in_place` has their types, in this order.
+pub const IN_PLACE: &[&str] = &["mcs-stp", "mcs-spin", "futex", "cst-mutex", "auto"];
 
 /// The knobs of SANL.
 pub const ADAPTIVE: &[Knob] = &[
@@ -126,6 +173,7 @@ pub const ADAPTIVE: &[Knob] = &[
         name: "serve",
         low: 1,
         high: 1_000_000,
+        names: &[],
         default: "100",
         meaning: "rounds over all requests that a thread serves the others at most (the paper's T_s)",
         get: |knobs| knobs.serve,
@@ -135,6 +183,7 @@ pub const ADAPTIVE: &[Knob] = &[
         name: "wait",
         low: 0,
         high: 100_000_000,
+        names: &[],
         default: "10000; sanl-plus: 100",
         meaning: "pauses before a requester that nobody serves tries to serve (the paper's T_w)",
         get: |knobs| knobs.wait,
@@ -144,10 +193,41 @@ pub const ADAPTIVE: &[Knob] = &[
         name: "contention",
         low: 1,
         high: 100,
+        names: &[],
         default: "17",
         meaning: "percent of its time in the lock from which on a thread votes for delegation (the paper's theta_l)",
         get: |knobs| knobs.contention,
         set: |knobs, value| knobs.contention = Some(value),
+    },
+    Knob {
+        name: "stay",
+        low: 0,
+        high: 10_000,
+        names: &[],
+        default: "0; sanl-plus: 8",
+        meaning: "rounds without a request that a thread which serves stays for, beyond the paper's L_s",
+        get: |knobs| knobs.stay,
+        set: |knobs, value| knobs.stay = Some(value),
+    },
+    Knob {
+        name: "where-it-pays",
+        low: 0,
+        high: 1,
+        names: &[],
+        default: "0; sanl-plus: 1",
+        meaning: "1 = sections stay in place on one or two CPUs, and where more threads than CPUs use the delegate",
+        get: |knobs| knobs.where_it_pays,
+        set: |knobs, value| knobs.where_it_pays = Some(value),
+    },
+    Knob {
+        name: "in-place",
+        low: 1,
+        high: IN_PLACE.len() as u32,
+        names: IN_PLACE,
+        default: "mcs-stp; sanl-plus: cst-mutex",
+        meaning: "the lock of the sections that are not delegated",
+        get: |knobs| knobs.in_place,
+        set: |knobs, value| knobs.in_place = Some(value),
     },
 ];
 
@@ -158,6 +238,7 @@ pub const PINNED: &[Knob] = &[
         name: "pin",
         low: 1,
         high: 3,
+        names: &[],
         default: "as measured",
         meaning: "the way to go: 1 = a queue for each NUMA node, 2 = one queue, 3 = barging",
         get: |knobs| knobs.pin,

@@ -203,8 +203,13 @@ fn section(text: &mut String, names: &str, lock: &Descriptor) {
         let _ = writeln!(text, "\n| Knob | Default | Range | Meaning |\n|---|---|---|---|");
     }
     for knob in lock.knobs {
-        let row = (knob.name, cell(knob.default), knob.low, knob.high, cell(knob.meaning));
-        let _ = writeln!(text, "| `{}` | {} | {} to {} | {} |", row.0, row.1, row.2, row.3, row.4);
+        let range = if knob.names.is_empty() {
+            format!("{} to {}", knob.low, knob.high)
+        } else {
+            knob.names.join(", ")
+        };
+        let row = (knob.name, cell(knob.default), cell(knob.meaning));
+        let _ = writeln!(text, "| `{}` | {} | {range} | {} |", row.0, row.1, row.2);
     }
 }
 

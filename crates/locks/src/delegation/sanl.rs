@@ -9,9 +9,9 @@
 //! of low request density (L_s) is a linear function of the contention, and not fitted.
 //!
 //! Three delegates: `sanl` has the paper's limits and no NUMA policy; `sanl-numa` has its serving-first policy (remote threads
-//! with much contention wait for a server of their node, and one of each node queues to become that); `sanl-plus` waits less
-//! before a requester serves, serves on through pauses in the requests, has cst-mutex in place of mcs-stp, and delegates only
-//! where it can pay: with three CPUs or more, and no more threads than CPUs. On two a server has one requester at a time, with whom
+//! with much contention wait for a server of their node, and one of each node queues to become that); `sanl-plus` is
+//! `sanl(wait=100, stay=8, where-it-pays=1, in-place=cst-mutex)`: it waits less before a requester serves, serves on through pauses in
+//! the requests, and delegates only where it can pay: with three CPUs or more, and no more threads than CPUs. On two a server has one requester at a time, with whom
 //! it exchanges as many lines as two holders of a lock do; and where threads wait for CPUs, a server that waits for one holds up
 //! all.
 //!
@@ -145,14 +145,40 @@ pub struct Sanl<P: Platform, const KIND: u8 = PUBLISHED, L = Mcs<P, SpinThenPark
     serve: P::U32,
     /// The knob plus one.
     wait: P::U32,
-    /// In percent; above 100, a [`Mode`].
-    contention: P::U32,
+    /// Three knobs, packed: [`Limits`].
+    limits: P::U32,
     lines: Lines<P>,
 }
 
 const CONTENTION: u32 = 17;
 const ALL_DELEGATE: u32 = 101;
 const ODD_DELEGATE: u32 = 102;
+
+/// The knobs that decide who serves, in one word, in which 0 is what the kind of delegate has.
+#[derive(Clone, Copy)]
+struct Limits(u32);
+
+impl Limits {
+    fn of(knobs: &Knobs) -> Self {
+        let given = |knob: Option<u32>| knob.map_or(0, |value| value + 1);
+        Self(knobs.contention.unwrap_or(0) | given(knobs.where_it_pays) << 8 | given(knobs.stay) << 10)
+    }
+
+    /// In percent; above 100, a [`Mode`]; 0 = the default.
+    fn contention(self) -> u32 {
+        self.0 & 0xff
+    }
+
+    /// Whether threads vote for delegation only where it can pay.
+    fn where_it_pays(self) -> Option<bool> {
+        (self.0 >> 8 & 0b11).checked_sub(1).map(|value| value == 1)
+    }
+
+    /// Empty rounds that a server stays for, whatever its share of the lock.
+    fn stay(self) -> Option<u32> {
+        (self.0 >> 10).checked_sub(1)
+    }
+}
 
 /// `sanl-plus`.
 pub type SanlPlus<P> = Sanl<P, SOONER, Cst<P>>;
@@ -208,7 +234,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
             Mode::Mixed => ODD_DELEGATE,
         };
         // ORDER: nobody uses it yet.
-        delegate.contention.store(contention, Relaxed);
+        delegate.limits.store(contention, Relaxed);
         delegate.wait.store(1, Relaxed);
         delegate
     }
@@ -224,7 +250,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         if profile.count <= 1 {
             self.measure(profile);
         }
-        match self.contention.load(Relaxed) {
+        match self.limits().contention() {
             ALL_DELEGATE => true,
             ODD_DELEGATE => P::thread_id() % 2 == 1,
             _ => {
@@ -253,7 +279,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
 
     /// The paper's algorithm 1.
     fn vote(&self, profile: &mut Profile) {
-        let percent = match self.contention.load(Relaxed) {
+        let percent = match self.limits().contention() {
             0 => CONTENTION,
             percent => percent,
         };
@@ -277,7 +303,13 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
     /// Whether delegation can be worth its while, whatever the contention.
     fn may_pay(&self) -> bool {
         let (members, cpus) = (self.members.load(Relaxed) as usize, P::parallelism());
-        KIND != SOONER || cpus > 2 && members <= cpus && !P::is_overloaded()
+        let matters = self.limits().where_it_pays().unwrap_or(KIND == SOONER);
+        !matters || cpus > 2 && members <= cpus && !P::is_overloaded()
+    }
+
+    #[inline(always)]
+    fn limits(&self) -> Limits {
+        Limits(self.limits.load(Relaxed))
     }
 
     #[inline(always)]
@@ -369,7 +401,8 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
             given => given,
         };
         // L_s: the more of its time the thread spends here, the longer it pays to stay.
-        let patient = (share / 256) as u32 + if KIND == SOONER { 8 } else { 0 };
+        let patient =
+            (share / 256) as u32 + self.limits().stay().unwrap_or(if KIND == SOONER { 8 } else { 0 });
         let mut low: u32 = 0;
         let mut sleepers = Sleepers::none();
         let node = if KIND == BY_NODE { P::node() as u32 % 31 } else { 0 };
@@ -407,7 +440,7 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
             nominated: zero(),
             serve: zero(),
             wait: zero(),
-            contention: zero(),
+            limits: zero(),
             lines: Lines::none(),
         }
     }
@@ -416,7 +449,7 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
         // ORDER: before the first use.
         self.serve.store(knobs.serve.unwrap_or(0), Relaxed);
         self.wait.store(knobs.wait.map_or(0, |wait| wait + 1), Relaxed);
-        self.contention.store(knobs.contention.unwrap_or(0), Relaxed);
+        self.limits.store(Limits::of(knobs).0, Relaxed);
     }
 
     unsafe fn execute(&self, section: Section) {

@@ -6,10 +6,16 @@ use lockwork_platform::Platform;
 
 use super::parse::Parser;
 use super::spec::{Wanted, given};
-use super::{DEFAULT_DELEGATE, Entry, LockId, Spec, SpecError, Visitor};
+use super::{DEFAULT_DELEGATE, Entry, LockId, Spec, SpecError, Visitor, visit};
+use crate::adaptive::auto::Auto;
+use crate::blocking::futex::FutexLock;
+use crate::delegation::sanl::{BY_NODE, PUBLISHED, SOONER, Sanl};
 use crate::delegation::{Delegate, locked};
 use crate::describe::Descriptor;
-use crate::knobs::Knobs;
+use crate::hierarchical::cst::Cst;
+use crate::knobs::{IN_PLACE, Knobs};
+use crate::queue::mcs::Mcs;
+use crate::wait::{Spin, SpinThenPark};
 
 /// A delegate that can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +61,29 @@ impl DelegateSpec {
     /// Calls the visitor with the type of the delegate; with that of the lock inside if it is `locked(…)`.
     pub fn dispatch<P: Platform, V: Visitor<P>>(&self, visitor: V) -> V::Output {
         match *self {
-            Self::Of(id, knobs) => id.dispatch(Configured { knobs, visitor }),
+            Self::Of(id, knobs) => {
+                let configured = Configured { knobs, visitor };
+                match (id, knobs.in_place) {
+                    (LockId::Sanl, Some(lock)) => in_place::<P, _, PUBLISHED>(lock, configured),
+                    (LockId::SanlNuma, Some(lock)) => in_place::<P, _, BY_NODE>(lock, configured),
+                    (LockId::SanlPlus, Some(lock)) => in_place::<P, _, SOONER>(lock, configured),
+                    _ => id.dispatch(configured),
+                }
+            }
             Self::Locked(spec) => spec.dispatch(visitor),
         }
+    }
+}
+
+/// SANL with the lock of that number in [`IN_PLACE`] in place.
+fn in_place<P: Platform, V: Visitor<P>, const KIND: u8>(lock: u32, visitor: V) -> V::Output {
+    match lock {
+        1 => visit::delegate::<P, V, Sanl<P, KIND, Mcs<P, SpinThenPark>>>(visitor),
+        2 => visit::delegate::<P, V, Sanl<P, KIND, Mcs<P, Spin>>>(visitor),
+        3 => visit::delegate::<P, V, Sanl<P, KIND, FutexLock<P>>>(visitor),
+        4 => visit::delegate::<P, V, Sanl<P, KIND, Cst<P>>>(visitor),
+        5 => visit::delegate::<P, V, Sanl<P, KIND, Auto<P>>>(visitor),
+        _ => unreachable!("the knob `in-place` has the values of {IN_PLACE:?}"),
     }
 }
 
@@ -103,8 +129,11 @@ mod tests {
 
     use std::string::{String, ToString};
 
-    use super::super::{Choice, delegates};
+    use lockwork_platform::Native;
+
+    use super::super::{Choice, delegates, lookup};
     use super::*;
+    use crate::api::RawLock;
 
     fn shown(text: &str) -> String {
         match DelegateSpec::parse(text) {
@@ -121,6 +150,8 @@ mod tests {
         for text in [
             "rcl(servers=2)",
             "sanl(serve=50, wait=0)",
+            "sanl(stay=8, where-it-pays=1, in-place=cst-mutex)",
+            "sanl-plus(in-place=auto)",
             "locked(gcr(mcs-stp, active=4))",
             "locked(cst-mutex)",
         ] {
@@ -137,7 +168,65 @@ mod tests {
         assert_eq!(shown("locked(msc-stp)"), "7: unknown lock `msc-stp`: did you mean `mcs-stp`?");
         assert_eq!(shown("locked(mcs-stp"), "14: the spec ends where `)` is expected");
         assert_eq!(shown("rcl(servers=0)"), "12: `servers` must be between 1 and 64");
+        assert_eq!(
+            shown("sanl(in-place=ticket)"),
+            "14: `in-place` cannot be `ticket`: write one of `mcs-stp`, `mcs-spin`, `futex`, `cst-mutex`, `auto`"
+        );
         assert_eq!(shown("sanl(served=3)"), "5: `sanl` has no knob `served`: did you mean `serve`?");
+    }
+
+    /// The name of a delegate's type.
+    struct TypeName;
+
+    impl Visitor<Native> for TypeName {
+        type Output = &'static str;
+
+        fn delegate<D: Delegate<Native> + 'static>(self, _: impl Fn() -> D) -> &'static str {
+            core::any::type_name::<D>()
+        }
+    }
+
+    /// The name of a mutex's type.
+    struct LockName;
+
+    impl Visitor<Native> for LockName {
+        type Output = &'static str;
+
+        fn mutex<L: RawLock<Native> + 'static>(self, _: impl Fn() -> L) -> &'static str {
+            core::any::type_name::<L>()
+        }
+    }
+
+    /// What a delegate takes, in bytes.
+    struct Size;
+
+    impl Visitor<Native> for Size {
+        type Output = usize;
+
+        fn delegate<D: Delegate<Native> + 'static>(self, _: impl Fn() -> D) -> usize {
+            size_of::<D>()
+        }
+    }
+
+    #[test]
+    fn a_delegate_takes_what_its_description_says() {
+        for entry in delegates() {
+            let bytes = DelegateSpec::Of(entry.id, Knobs::NONE).dispatch(Size);
+            assert_eq!(bytes, entry.descriptor.bytes, "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn the_lock_in_place_is_the_named_one() {
+        for name in IN_PLACE {
+            let text = std::format!("sanl(in-place={name})");
+            let spec = DelegateSpec::parse(&text).map(|spec| spec.dispatch(TypeName));
+            let lock = lookup(name).map(|lock| lock.id.dispatch(LockName));
+            let (Ok(delegate), Some(lock)) = (spec, lock) else { panic!("{name} is no lock") };
+            // The name of a type leaves out a parameter that has its default.
+            let is_the_default = delegate == core::any::type_name::<Sanl<Native>>() && *name == "mcs-stp";
+            assert!(delegate.contains(lock) || is_the_default, "{name}: {delegate}");
+        }
     }
 
     #[test]

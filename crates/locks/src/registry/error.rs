@@ -5,6 +5,7 @@ use core::fmt;
 use super::{delegates, mutex_wrappers, mutexes, rwlocks};
 use crate::describe::Descriptor;
 use crate::hierarchical::combinations::COMBINATIONS;
+use crate::knobs::Knob;
 
 /// Why a spec was refused.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,7 @@ pub(super) enum Problem<'a> {
     UnknownKnob { lock: &'static str, name: &'a str, near: Option<&'static str> },
     RepeatedKnob(&'a str),
     BadNumber(&'a str, &'static str),
+    NoSuchValue { knob: &'static Knob, text: &'a str },
     OutOfRange { knob: &'static str, low: u32, high: u32 },
     JoinAboveActive { join: u32, active: u32 },
 }
@@ -144,6 +146,10 @@ impl fmt::Display for SpecError<'_> {
             Problem::BadNumber(text, knob) => {
                 write!(f, "`{text}` is not a number: write for example `{knob}=4`")
             }
+            Problem::NoSuchValue { knob, text } => {
+                write!(f, "`{}` cannot be `{text}`: write one of ", knob.name)?;
+                write_list(f, knob.names)
+            }
             Problem::OutOfRange { knob, low, high } => write!(f, "`{knob}` must be between {low} and {high}"),
             Problem::JoinAboveActive { join, active } => {
                 write!(
@@ -153,6 +159,15 @@ impl fmt::Display for SpecError<'_> {
             }
         }
     }
+}
+
+fn write_list(f: &mut fmt::Formatter<'_>, names: &[&str]) -> fmt::Result {
+    let mut before = "";
+    for name in names {
+        write!(f, "{before}`{name}`")?;
+        before = ", ";
+    }
+    Ok(())
 }
 
 /// A lock that a wrapper takes.

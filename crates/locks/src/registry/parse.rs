@@ -14,6 +14,8 @@
 //! A choice says what to put under a program: mutexes, and reader-writer locks. A mutex alone leaves the latter to the
 //! default one of ours, a reader-writer lock alone leaves mutexes to glibc.
 //!
+//! `number` is a name where the knob's values have names, as in `sanl(in-place=futex)`.
+//!
 //! White space is free between words; names may use underscores for hyphens; numbers may be hexadecimal (`0x4000`).
 
 use super::error::{Problem, nearest};
@@ -154,6 +156,14 @@ impl<'a> Parser<'a> {
         self.expect('=', "`=`")?;
         let at = self.skip_space();
         let text = self.word();
+        let value =
+            if knob.names.is_empty() { self.number(at, text, knob) } else { self.name(at, text, knob) }?;
+        (knob.set)(knobs, value);
+        Ok(())
+    }
+
+    /// The value of a knob whose values are numbers.
+    fn number(&self, at: usize, text: &'a str, knob: &'static Knob) -> Result<u32, SpecError<'a>> {
         let number = match text.strip_prefix("0x") {
             Some(hex) => u32::from_str_radix(hex, 16),
             None => text.parse(),
@@ -163,8 +173,14 @@ impl<'a> Parser<'a> {
             let problem = Problem::OutOfRange { knob: knob.name, low: knob.low, high: knob.high };
             return Err(self.error(at, problem));
         }
-        (knob.set)(knobs, value);
-        Ok(())
+        Ok(value)
+    }
+
+    /// The value of a knob whose values are locks.
+    fn name(&self, at: usize, text: &'a str, knob: &'static Knob) -> Result<u32, SpecError<'a>> {
+        let name = lookup(text).map_or(text, |lock| lock.name);
+        let index = knob.names.iter().zip(knob.low..).find(|(known, _)| **known == name);
+        index.map(|(_, value)| value).ok_or_else(|| self.error(at, Problem::NoSuchValue { knob, text }))
     }
 
     /// A lock and its knobs; `name` has been read.

@@ -5,7 +5,7 @@ use core::fmt;
 use super::parse::Parser;
 use super::{DEFAULT_RWLOCK, LockId, SpecError, WrapperId};
 use crate::describe::{Descriptor, RwFacts};
-use crate::knobs::{Knob, Knobs};
+use crate::knobs::{Knob, Knobs, Value};
 
 /// A lock that can be built: one of the table, wrapped or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,6 @@ impl Spec {
 }
 
 /// The knobs that were given, with their values.
-pub(super) fn given(table: &'static [Knob], knobs: &Knobs) -> impl Iterator<Item = (&'static str, u32)> {
-    table.iter().filter_map(|knob| Some((knob.name, (knob.get)(knobs)?)))
+pub(super) fn given(table: &'static [Knob], knobs: &Knobs) -> impl Iterator<Item = (&'static str, Value)> {
+    table.iter().filter_map(|knob| Some((knob.name, knob.given(knobs)?)))
 }
