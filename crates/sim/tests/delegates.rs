@@ -65,6 +65,18 @@ fn and_with_more_threads_than_cpus() {
 }
 
 #[test]
+fn what_sets_sanl_plus_apart_are_its_knobs() {
+    let sections = |text: &str| {
+        // Votes for delegation, and the lock in place before them, on two nodes.
+        let frame = Frame { window: 3_000_000, ..frame(20) };
+        MICRO.run(&frame, &e7(), &delegate(text), Options::default()).sections
+    };
+    let plus = sections("sanl-plus");
+    assert_eq!(sections("sanl(wait=100, stay=8, where-it-pays=1, in-place=cst-mutex)"), plus);
+    assert_ne!(sections("sanl-plus(in-place=mcs-stp)"), plus, "the lock in place is simulated");
+}
+
+#[test]
 fn a_seed_determines_a_run_and_another_one_differs() {
     for protection in all() {
         let run = |seed| MICRO.run(&frame(8), &e7(), &protection, Options { seed, ..Options::default() });

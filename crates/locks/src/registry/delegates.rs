@@ -61,16 +61,22 @@ impl DelegateSpec {
     /// Calls the visitor with the type of the delegate; with that of the lock inside if it is `locked(…)`.
     pub fn dispatch<P: Platform, V: Visitor<P>>(&self, visitor: V) -> V::Output {
         match *self {
-            Self::Of(id, knobs) => {
-                let configured = Configured { knobs, visitor };
-                match (id, knobs.in_place) {
-                    (LockId::Sanl, Some(lock)) => in_place::<P, _, PUBLISHED>(lock, configured),
-                    (LockId::SanlNuma, Some(lock)) => in_place::<P, _, BY_NODE>(lock, configured),
-                    (LockId::SanlPlus, Some(lock)) => in_place::<P, _, SOONER>(lock, configured),
-                    _ => id.dispatch(configured),
-                }
-            }
+            Self::Of(_, knobs) => self.dispatch_bare(Configured { knobs, visitor }),
             Self::Locked(spec) => spec.dispatch(visitor),
+        }
+    }
+
+    /// As [`DelegateSpec::dispatch`], of delegates whose knobs are still to be set ([`Delegate::configure`]).
+    pub fn dispatch_bare<P: Platform, V: Visitor<P>>(&self, visitor: V) -> V::Output {
+        let (id, knobs) = match *self {
+            Self::Of(id, knobs) => (id, knobs),
+            Self::Locked(spec) => return Spec { knobs: Knobs::NONE, ..spec }.dispatch(visitor),
+        };
+        match (id, knobs.in_place) {
+            (LockId::Sanl, Some(lock)) => in_place::<P, _, PUBLISHED>(lock, visitor),
+            (LockId::SanlNuma, Some(lock)) => in_place::<P, _, BY_NODE>(lock, visitor),
+            (LockId::SanlPlus, Some(lock)) => in_place::<P, _, SOONER>(lock, visitor),
+            _ => id.dispatch(visitor),
         }
     }
 }

@@ -162,10 +162,7 @@ impl Guard {
             Protection::Lock(spec) => Self::Lock(build(run, spec)),
             Protection::Rw(spec) => Self::Rw(spec.dispatch(BuildRw(run))),
             // As for locks, knobs are set later.
-            Protection::Delegate(DelegateSpec::Of(id, _)) => Self::Delegate(id.dispatch(BuildDelegate(run))),
-            Protection::Delegate(DelegateSpec::Locked(spec)) => {
-                Self::Delegate(Spec { knobs: Knobs::NONE, ..*spec }.dispatch(BuildDelegate(run)))
-            }
+            Protection::Delegate(spec) => Self::Delegate(spec.dispatch_bare(BuildDelegate(run))),
         }
     }
 
