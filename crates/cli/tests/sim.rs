@@ -371,3 +371,42 @@ fn parts_of_a_coverage_matrix_make_one() {
     }
     assert!(coverage(&[]).2.contains("4 runs, 0 of them"));
 }
+
+#[test]
+fn predictions_are_checked_against_the_workloads_themselves() {
+    let (status, stdout, stderr) = output(lockwork().args([
+        "predict",
+        "--check",
+        "--host",
+        "i-20",
+        "--machine",
+        "x6-2",
+        "--threads",
+        "2,4",
+        "--locks",
+        "futex,ticket,mcs-stp",
+        "--seeds",
+        "2",
+        "--time",
+        "0.2",
+        "--json",
+    ]));
+    assert_eq!(status, Some(0), "{stderr}");
+    let found: Value = serde_json::from_str(&stdout).expect("JSON");
+    let cells = found["cells"].as_array().expect("an array");
+    let places: Vec<_> =
+        cells.iter().map(|cell| (cell["workload"].as_str(), cell["threads"].as_u64())).collect();
+    let all = ["avl", "hash", "sections"].map(|name| [(Some(name), Some(2)), (Some(name), Some(4))]);
+    assert_eq!(places, all.concat());
+    for cell in cells {
+        assert!(
+            cell["tau"].is_null() || cell["tau"].as_f64().is_some_and(|tau| (-1.0..=1.0).contains(&tau)),
+            "{cell}"
+        );
+        let locks = cell["locks"].as_array().expect("an array");
+        assert!(
+            locks.len() == 3 && locks.iter().all(|lock| lock["predicted"]["value"].is_number()),
+            "{cell}"
+        );
+    }
+}

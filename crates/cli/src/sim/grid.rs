@@ -47,7 +47,16 @@ pub(crate) fn throughputs<W: Workload + Sync>(
 fn throughput<W: Workload>(machine: &Machine, point: &Point<'_, W>, ms: f64, seed: u32) -> Option<f64> {
     let threads = point.threads as usize;
     let (warm_up, window) = times(machine, threads > machine.cpus(), ms);
-    let frame = Frame { threads, processes: 1, pinned: false, warm_up, window, phases: None, explain: false };
+    let frame = Frame {
+        threads,
+        processes: 1,
+        pinned: false,
+        warm_up,
+        window,
+        phases: None,
+        explain: false,
+        profile: false,
+    };
     let options = Options { seed: seed.into(), spin_sleep: true, strict_spin: false, background: 0 };
     let result = point.workload.run(&frame, machine, point.lock, options);
     let seconds = machine.ns(window) as f64 / 1e9;

@@ -6,6 +6,7 @@ mod explain;
 pub(crate) mod grid;
 mod machines;
 pub(crate) mod predict;
+mod predict_check;
 mod sensitivity;
 mod sweep;
 mod validate;

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use super::grid::{self, Point};
 use super::machines;
+use super::predict_check;
 use super::sensitivity::{self, Band};
 use super::sweep::{Sweep, locks};
 use super::workload::{Choice, milliseconds};
@@ -36,6 +37,7 @@ Examples:
   lockwork profile -- ./server && lockwork predict --machine e7-8870-v2
   lockwork predict --machine my-server.toml --threads 16,64 --locks 'futex,mcs-stp,gcr(mcs-stp)' run.profile
   lockwork predict --machine x6-2 --host this-one.toml --json run.profile | jq .host.off_by
+  lockwork predict --check --host i-20 --machine e7-4850     how good predictions between simulated machines are
 
 The machine of the profile is simulated first, under the profile's lock and with its threads, and the figure put beside what
 was measured: so far off are the others, too, at least. The profile should be one of glibc's locks on the machine at hand.
@@ -47,10 +49,14 @@ pub(crate) struct PredictArgs {
     file: PathBuf,
     /// The machine to predict for: a name of `lockwork sim machines`, or a file
     #[arg(long, short, value_name = "NAME|FILE")]
-    machine: String,
+    pub(super) machine: String,
     /// The machine of the profile, as `lockwork calibrate` has written it [default: this one, measured now]
     #[arg(long, value_name = "NAME|FILE")]
-    host: Option<String>,
+    pub(super) host: Option<String>,
+    /// Simulate the workloads avl, hash and sections on --host, predict from their profiles which locks suit them on --machine,
+    /// simulate them there, too, and compare the orders of the five locks that are best there
+    #[arg(long, requires = "host", conflicts_with_all = ["file", "no_sensitivity"])]
+    check: bool,
     /// The locks, separated by commas, the one that others are compared with first
     #[arg(
         long,
@@ -58,7 +64,7 @@ pub(crate) struct PredictArgs {
         value_name = "A,B,…",
         default_value = "futex,ttas,ticket,mcs-spin,mcs-stp,clh-stp,hmcs-spin,cna-stp,linux-mutex,cst-mutex,gcr(mcs-stp)"
     )]
-    locks: String,
+    pub(super) locks: String,
     /// Thread counts [default: the profile's, the machine's CPUs, and twice as many]
     #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     threads: Vec<u32>,
@@ -67,13 +73,13 @@ pub(crate) struct PredictArgs {
     seeds: u32,
     /// Simulated milliseconds, as for `lockwork sim`
     #[arg(long, value_name = "MS", default_value_t = 10.0, value_parser = milliseconds)]
-    time: f64,
+    pub(super) time: f64,
     /// Leave out the variants of the machine
     #[arg(long)]
     no_sensitivity: bool,
     /// Print one JSON document on stdout in place of the tables
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// What a profile does not know.
@@ -87,8 +93,8 @@ const LEAST_SHARE: f64 = 0.001;
 
 /// A profile as the simulator takes it.
 #[derive(Debug, Clone, PartialEq)]
-struct Fitted {
-    sections: Sections,
+pub(super) struct Fitted {
+    pub(super) sections: Sections,
     /// Threads that use locks, on average.
     threads: u32,
     /// Acquisitions a second.
@@ -136,6 +142,9 @@ struct Prediction<'a> {
 
 /// Predicts. The exit status is 0, or 130 after Ctrl-C.
 pub(crate) fn main(args: &PredictArgs) -> Result<ExitCode, Failure> {
+    if args.check {
+        return predict_check::main(args);
+    }
     let machine = machines::find(&args.machine)?;
     let locks = locks(&args.locks)?;
     let view = profile::open(&args.file)?;
@@ -147,14 +156,21 @@ pub(crate) fn main(args: &PredictArgs) -> Result<ExitCode, Failure> {
     };
     let host = simulate_home(&home, &fitted, args)?;
     let threads = thread_counts(args, &machine, fitted.threads);
-    let sweep = sweep_of(args, machine.clone(), threads.clone(), &fitted, locks.clone());
+    let sweep = sweep_of(
+        args,
+        machine.clone(),
+        threads.clone(),
+        Choice::of_sections(fitted.sections.clone()),
+        locks.clone(),
+    );
     let document = sweep.run(0);
     let ranks = ranks(&document);
     let sensitivity = if args.no_sensitivity || interrupt::requested() {
         Vec::new()
     } else {
         let finalists = best(&ranks, &locks);
-        let sweep = sweep_of(args, machine.clone(), threads, &fitted, finalists);
+        let sweep =
+            sweep_of(args, machine.clone(), threads, Choice::of_sections(fitted.sections.clone()), finalists);
         sensitivity::bands(&sweep, &[sweep.run(0)])
     };
     let prediction = Prediction {
@@ -184,7 +200,7 @@ fn quantity(durations: &Durations) -> Option<Quantity> {
 }
 
 /// The profile as sections.
-fn fit(view: &View) -> Result<Fitted, Failure> {
+pub(super) fn fit(view: &View) -> Result<Fitted, Failure> {
     let all: u64 = view.locks.iter().map(|row| row.acquisitions()).sum();
     let mut think = Durations::default();
     let mut times = 0;
@@ -233,7 +249,7 @@ fn simulate_home(home: &Machine, fitted: &Fitted, args: &PredictArgs) -> Result<
     })
 }
 
-fn thread_counts(args: &PredictArgs, machine: &Machine, of_profile: u32) -> Vec<u32> {
+pub(super) fn thread_counts(args: &PredictArgs, machine: &Machine, of_profile: u32) -> Vec<u32> {
     if !args.threads.is_empty() {
         return args.threads.clone();
     }
@@ -244,11 +260,11 @@ fn thread_counts(args: &PredictArgs, machine: &Machine, of_profile: u32) -> Vec<
     counts
 }
 
-fn sweep_of(
+pub(super) fn sweep_of(
     args: &PredictArgs,
     machine: Machine,
     threads: Vec<u32>,
-    fitted: &Fitted,
+    workload: Choice,
     locks: Vec<Protection>,
 ) -> Sweep {
     Sweep {
@@ -257,7 +273,7 @@ fn sweep_of(
         threads: vec![threads],
         seeds: args.seeds,
         options: Options { seed: 1, spin_sleep: true, strict_spin: false, background: 0 },
-        workload: Choice::of_sections(fitted.sections.clone()),
+        workload,
         pinned: false,
         processes: 1,
         time_ms: args.time,

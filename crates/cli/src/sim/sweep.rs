@@ -126,7 +126,16 @@ impl Sweep {
         let crowded = threads * processes > machine.cpus() || self.options.background > 0;
         let (warm_up, window) = times(machine, crowded, self.time_ms);
         let phases = self.workload.phases(machine);
-        Frame { threads, processes, pinned: self.pinned, warm_up, window, phases, explain: false }
+        Frame {
+            threads,
+            processes,
+            pinned: self.pinned,
+            warm_up,
+            window,
+            phases,
+            explain: false,
+            profile: false,
+        }
     }
 
     /// Simulates one of the machines.

@@ -253,6 +253,32 @@ impl WorkloadArgs {
 }
 
 impl Choice {
+    /// A workload by its name, with the options that it has where none are given.
+    fn usual(name: Name) -> Result<Self, Failure> {
+        let args = WorkloadArgs {
+            workload: name,
+            delay: None,
+            lines: None,
+            work: None,
+            instances: None,
+            second_delay: None,
+            phase: None,
+            sections: None,
+            keys: None,
+            buckets: None,
+            write_share: None,
+            producers: None,
+            capacity: None,
+            consume: None,
+        };
+        args.choose()
+    }
+
+    /// What predictions are checked with.
+    pub(super) fn to_predict() -> Result<Vec<Self>, Failure> {
+        [Name::Avl, Name::Hash, Name::Sections].into_iter().map(Self::usual).collect()
+    }
+
     /// Sections that are described already.
     pub(super) fn of_sections(sections: Sections) -> Self {
         Choice { name: Name::Sections, kind: Load::Sections(sections), phases: None }

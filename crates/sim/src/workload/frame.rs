@@ -32,6 +32,8 @@ pub struct Frame {
     pub phases: Option<Phases>,
     /// Whether to note what happens in the first hand-off after the warm-up, and where the time of the locks goes.
     pub explain: bool,
+    /// Whether to note how the locks are used: [`RunResult::uses`].
+    pub profile: bool,
 }
 
 /// A load that changes: the contention of one time is not that of the next.
@@ -53,6 +55,7 @@ impl Frame {
         window: 10_000_000,
         phases: None,
         explain: false,
+        profile: false,
     };
 }
 
@@ -111,6 +114,9 @@ pub(super) fn run<L: Load>(
     let (threads, all_locks) = (processes * frame.threads, processes * locks);
     let observed = Observed::new(threads, all_locks, (frame.warm_up, end), frame.explain);
     let observed = Rc::new(RefCell::new(observed));
+    if frame.profile {
+        observed.borrow_mut().record(threads, all_locks);
+    }
     let processes: Vec<(Rc<Shared>, Rc<L>)> = (0..processes)
         .map(|number| {
             let process = if number == 0 { ProcessId::FIRST } else { run.add_process() };
@@ -282,7 +288,7 @@ impl Thread {
 
     /// Acquires a lock.
     pub(super) fn acquire(&self, lock: usize, access: Access) -> Holding {
-        self.shared.observed.borrow_mut().asks(self.shared.first_lock + lock);
+        self.shared.observed.borrow_mut().asks(self.number(), self.shared.first_lock + lock);
         let held = self.shared.guards[lock].acquire(access);
         self.shared.observed.borrow_mut().acquired(self.number(), self.shared.first_lock + lock);
         Holding { lock, held }
@@ -290,7 +296,7 @@ impl Thread {
 
     /// Acquires a lock for writing by trying until that succeeds.
     pub(super) fn acquire_by_trying(&self, lock: usize) -> Holding {
-        self.shared.observed.borrow_mut().asks(self.shared.first_lock + lock);
+        self.shared.observed.borrow_mut().asks(self.number(), self.shared.first_lock + lock);
         let held = loop {
             match self.shared.guards[lock].try_acquire() {
                 Some(held) => break held,

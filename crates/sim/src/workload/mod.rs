@@ -12,6 +12,7 @@ mod mix;
 mod observed;
 mod queue;
 mod sections;
+mod usage;
 
 pub use distribution::Distribution;
 pub use frame::{Frame, Phases};
@@ -23,6 +24,7 @@ pub use mix::Mix;
 pub use observed::RunResult;
 pub use queue::Queue;
 pub use sections::{Kind, Quantity, Sections};
+pub use usage::LockUse;
 
 use crate::machine::Machine;
 use crate::simulation::Options;

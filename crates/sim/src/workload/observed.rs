@@ -1,6 +1,7 @@
 //! What the host sees of a workload's threads, at no simulated cost, and what it comes to.
 
 use super::lock_time::{LockTime, Watched};
+use super::usage::{LockUse, Recorder};
 use crate::engine::End;
 use crate::engine::stats::{Counts, Transfers};
 use crate::engine::trace::Step;
@@ -44,6 +45,8 @@ pub struct RunResult {
     pub steps: Vec<Step>,
     /// Where the time of the locks went, if that was asked for.
     pub lock_time: Option<LockTime>,
+    /// How each lock was used, process by process, if that was asked for.
+    pub uses: Vec<LockUse>,
 }
 
 impl RunResult {
@@ -76,6 +79,8 @@ pub(super) struct Observed {
     watched: Vec<Watched>,
     /// Whether the window has begun for `watched`.
     watching: bool,
+    /// How the locks are used, if that is recorded.
+    recorder: Option<Recorder>,
     /// The thread whose release is looked at, and what came of it.
     explained: Option<(usize, Vec<Step>)>,
     /// Of delegates, the thread whose request is looked at instead, and which thread has run it.
@@ -108,6 +113,11 @@ impl Observed {
         }
     }
 
+    /// Records from now on how the locks are used.
+    pub(super) fn record(&mut self, threads: usize, locks: usize) {
+        self.recorder = Some(Recorder::new(threads, locks, self.window));
+    }
+
     /// Nothing counts from now on.
     pub(super) fn close(&mut self) {
         self.closed = true;
@@ -130,7 +140,10 @@ impl Observed {
     }
 
     /// A thread is about to acquire a lock.
-    pub(super) fn asks(&mut self, lock: usize) {
+    pub(super) fn asks(&mut self, me: usize, lock: usize) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.asks(me, lock, now());
+        }
         if let Some(lock) = self.watched(lock) {
             lock.asks(now());
         }
@@ -140,6 +153,9 @@ impl Observed {
     pub(super) fn acquired(&mut self, me: usize, lock: usize) {
         if self.closed {
             return;
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.acquired(me, lock, now());
         }
         if let Some(lock) = self.watched(lock) {
             lock.acquired(me, now(), seat());
@@ -166,6 +182,9 @@ impl Observed {
         if self.closed {
             return;
         }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.releases(me, number, now());
+        }
         let lock = &mut self.locks[number];
         lock.holders = lock.holders.saturating_sub(1);
         let is_free = lock.holders == 0;
@@ -185,7 +204,7 @@ impl Observed {
     /// A thread is about to hand a section over.
     pub(super) fn hands_over(&mut self, me: usize, lock: usize) {
         self.is_handed_over = true;
-        self.asks(lock);
+        self.asks(me, lock);
         if self.explain && self.request.is_none() && self.explained.is_none() && now() >= self.window.0 {
             begin_trace();
             note("hands its section over");
@@ -302,6 +321,7 @@ impl Observed {
             counts: outcome.counts,
             hash: outcome.hash,
             lock_time: self.explain.then(|| self.watched.iter_mut().map(Watched::take).sum()),
+            uses: self.recorder.map(Recorder::finish).unwrap_or_default(),
             steps: self.explained.map(|(_, steps)| steps).unwrap_or_default(),
             deadlock: match outcome.end {
                 End::Deadlock(threads) => Some(threads),

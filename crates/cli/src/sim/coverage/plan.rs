@@ -155,7 +155,16 @@ impl Plan {
         let threads = cell.threads as usize;
         let (warm_up, window) = sweep::times(machine, threads > machine.cpus(), self.time_ms);
         let phases = self.loads[cell.load].choice.phases(machine);
-        Frame { threads, processes: 1, pinned: cell.pinned, warm_up, window, phases, explain: false }
+        Frame {
+            threads,
+            processes: 1,
+            pinned: cell.pinned,
+            warm_up,
+            window,
+            phases,
+            explain: false,
+            profile: false,
+        }
     }
 
     /// All runs: every cell with the first seed, then with the next. Cells come in an order that mixes long and short ones, so that
