@@ -83,8 +83,6 @@ pub struct Knobs {
     pub wait: Option<u32>,
     /// The share of its time, in percent, that a thread spends with a lock from which on it votes for delegation.
     pub contention: Option<u32>,
-    /// Empty rounds that a thread which serves others stays for, beyond those that its use of the delegate speaks for.
-    pub stay: Option<u32>,
     /// Whether sections stay in place where delegation cannot pay.
     pub where_it_pays: Option<u32>,
     /// The lock in place, by its number in [`IN_PLACE`].
@@ -110,7 +108,6 @@ impl Knobs {
         serve: None,
         wait: None,
         contention: None,
-        stay: None,
         where_it_pays: None,
         in_place: None,
         pin: None,
@@ -184,7 +181,7 @@ pub const ADAPTIVE: &[Knob] = &[
         low: 0,
         high: 100_000_000,
         names: &[],
-        default: "10000; sanl-plus: 100",
+        default: "10000",
         meaning: "pauses before a requester that nobody serves tries to serve (the paper's T_w)",
         get: |knobs| knobs.wait,
         set: |knobs, value| knobs.wait = Some(value),
@@ -200,22 +197,12 @@ pub const ADAPTIVE: &[Knob] = &[
         set: |knobs, value| knobs.contention = Some(value),
     },
     Knob {
-        name: "stay",
-        low: 0,
-        high: 10_000,
-        names: &[],
-        default: "0; sanl-plus: 8",
-        meaning: "rounds without a request that a thread which serves stays for, beyond the paper's L_s",
-        get: |knobs| knobs.stay,
-        set: |knobs, value| knobs.stay = Some(value),
-    },
-    Knob {
         name: "where-it-pays",
         low: 0,
         high: 1,
         names: &[],
         default: "0; sanl-plus: 1",
-        meaning: "1 = sections stay in place on one or two CPUs, and where more threads than CPUs use the delegate",
+        meaning: "1 = sections stay in place on one or two CPUs",
         get: |knobs| knobs.where_it_pays,
         set: |knobs, value| knobs.where_it_pays = Some(value),
     },

@@ -9,7 +9,7 @@ use super::spec::{Wanted, given};
 use super::{DEFAULT_DELEGATE, Entry, LockId, Spec, SpecError, Visitor, visit};
 use crate::adaptive::auto::Auto;
 use crate::blocking::futex::FutexLock;
-use crate::delegation::sanl::{BY_NODE, PUBLISHED, SOONER, Sanl};
+use crate::delegation::sanl::{BY_NODE, PUBLISHED, SOBER, Sanl};
 use crate::delegation::{Delegate, locked};
 use crate::describe::Descriptor;
 use crate::hierarchical::cst::Cst;
@@ -75,7 +75,7 @@ impl DelegateSpec {
         match (id, knobs.in_place) {
             (LockId::Sanl, Some(lock)) => in_place::<P, _, PUBLISHED>(lock, visitor),
             (LockId::SanlNuma, Some(lock)) => in_place::<P, _, BY_NODE>(lock, visitor),
-            (LockId::SanlPlus, Some(lock)) => in_place::<P, _, SOONER>(lock, visitor),
+            (LockId::SanlPlus, Some(lock)) => in_place::<P, _, SOBER>(lock, visitor),
             _ => id.dispatch(visitor),
         }
     }
@@ -156,7 +156,7 @@ mod tests {
         for text in [
             "rcl(servers=2)",
             "sanl(serve=50, wait=0)",
-            "sanl(stay=8, where-it-pays=1, in-place=cst-mutex)",
+            "sanl(where-it-pays=1, in-place=cst-mutex)",
             "sanl-plus(in-place=auto)",
             "locked(gcr(mcs-stp, active=4))",
             "locked(cst-mutex)",
