@@ -212,7 +212,10 @@ fn value(figures: &[(&str, f64)], name: &str) -> Option<f64> {
 fn tell(name: &str, value: f64) -> String {
     match name {
         "mutex" | "rwlock" | "served by glibc" => {
-            format!("it is {}", if name == "served by glibc" { "glibc's" } else { name })
+            format!(
+                "it is {}",
+                if name == "served by glibc" { "glibc's".to_owned() } else { format!("a {name}") }
+            )
         }
         "median hold, in ns" => format!("median hold {}", duration(value)),
         "threads for each core" => format!("{value:.1} threads for each core"),
@@ -350,9 +353,17 @@ fn render(view: &View, advice: &[Advice]) -> String {
         let _ = writeln!(text, "  source:  {}", piece.source);
         if let Some(test) = &piece.test {
             let _ = writeln!(text, "  test:    {test}");
-            let _ = writeln!(text, "  policy:  [[rule]] {} lock = \"{}\"", piece.rule, piece.candidates[0]);
+            // Each on a line of its own, so that it can be copied into a policy file.
+            let _ = writeln!(
+                text,
+                "  policy:  [[rule]]\n           {}\n           lock = \"{}\"",
+                piece.rule, piece.candidates[0]
+            );
         }
         text.push('\n');
+    }
+    if advice.iter().any(|piece| piece.test.is_some()) {
+        text.push_str("`lockwork tune -- CMD` measures these, and writes a policy of what helps.\n");
     }
     text
 }

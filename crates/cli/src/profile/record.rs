@@ -175,7 +175,17 @@ impl Place {
     fn collect(&self) -> Result<(Option<PathBuf>, Vec<PathBuf>), Failure> {
         let mut found = Vec::new();
         let mut unreadable = Vec::new();
-        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+        // A directory that cannot be read hides recordings: that is no verdict either.
+        let cannot = |error: std::io::Error| {
+            let why = describe(&error);
+            let directory = self.directory.display();
+            Failure::with_status(
+                1,
+                format!("recordings in `{directory}` cannot be found: {why}; give another place by --output"),
+            )
+        };
+        for entry in fs::read_dir(&self.directory).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
             if !entry.file_name().to_string_lossy().starts_with(&*self.name.to_string_lossy()) {
                 continue;
             }
@@ -267,6 +277,14 @@ mod tests {
     fn a_program_that_used_no_lock_recorded_nothing() {
         let (_directory, place) = place();
         assert_eq!(place.collect().expect("nothing to read"), (None, Vec::new()));
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_is_no_verdict() {
+        let (directory, place) = place();
+        drop(directory);
+        let failure = place.collect().expect_err("nothing can be found there").to_string();
+        assert!(failure.contains("cannot be found: no such file"), "{failure}");
     }
 
     #[test]

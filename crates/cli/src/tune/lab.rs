@@ -269,8 +269,10 @@ impl<'a> Bench<'a> {
                 Err(_) => None,
             };
             if spec.is_some_and(|spec| !served.is_any_by(&spec.to_string())) {
+                // A lock that nothing initialises is called by the code that took it first, and threads may race for that.
                 return Err(format!(
-                    "its rule ({}) matched no lock that was used",
+                    "its rule ({}) matched no lock that was used: other code came first in this run, or the run went another \
+                     way than the recorded one",
                     self.sites[site].condition
                 ));
             }

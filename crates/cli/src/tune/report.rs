@@ -99,6 +99,10 @@ impl Story<'_> {
             Verdict::NothingToGain => {
                 format!("{NOTHING}: nothing that was tried was better by {least} than the untouched program.")
             }
+            Verdict::NothingRan(why) => format!(
+                "No verdict and no policy: all that was tried failed, which says nothing of the program's locks. The first: {why}. \
+                 `lockwork compare` runs the whole program under one lock, which needs no rule."
+            ),
             Verdict::NotReproduced => format!(
                 "{NOTHING}: what looked best in the search did not reproduce its gain ({}; at least {least} and an \
                  interval above 1 would have been).",
@@ -327,6 +331,7 @@ impl Story<'_> {
     fn verdict(&self) -> &'static str {
         match self.found.map(|found| &found.verdict) {
             None | Some(Verdict::NothingToGain) => "nothing_to_gain",
+            Some(Verdict::NothingRan(_)) => "nothing_ran",
             Some(Verdict::Confirmed) => "confirmed",
             Some(Verdict::NotReproduced) => "not_reproduced",
             Some(Verdict::Worse { .. }) => "worse_elsewhere",

@@ -257,6 +257,8 @@ pub(crate) enum Verdict {
     Confirmed,
     /// In the search nothing was better than the untouched program by the least gain.
     NothingToGain,
+    /// Nothing that was tried ran to its end under its rule: the first reason. That says nothing of the program's locks.
+    NothingRan(String),
     /// The interval of the gain reaches 1, or the gain is smaller than what is worth a policy.
     NotReproduced,
     /// At this thread count (a place) this metric (a place) got worse.
@@ -308,16 +310,33 @@ pub(crate) fn search(lab: &mut impl Lab, settings: &Settings) -> Result<Found, S
         search: ledger,
         best,
         confirmation: None,
-        verdict: if stopped { Verdict::Interrupted } else { Verdict::NothingToGain },
+        verdict: Verdict::NothingToGain,
         interrupted: stopped,
         spent: 0.0,
     };
     if let Some(best) = best {
         found.search.trials[best].fate = Fate::Best;
         confirm(lab, settings, &mut found, best)?;
+    } else if stopped {
+        found.verdict = Verdict::Interrupted;
+    } else if let Some(why) = why_nothing_ran(&found.search.trials) {
+        found.verdict = Verdict::NothingRan(why);
     }
     found.spent = lab.elapsed();
     Ok(found)
+}
+
+/// Why the first candidate failed, if all that were tried did.
+fn why_nothing_ran(trials: &[Trial]) -> Option<String> {
+    let mut first = None;
+    for trial in trials {
+        match &trial.fate {
+            Fate::NotTried => {}
+            Fate::Failed(why) => first = first.or_else(|| Some(why.clone())),
+            _ => return None,
+        }
+    }
+    first
 }
 
 /// The search: the place of the arm that is to be confirmed, if one is promising.
@@ -640,7 +659,13 @@ mod tests {
         assert_eq!(found.search.trials[0].fate, Fate::Failed("exit status 3".to_owned()));
         assert_eq!((chosen(&found), found.verdict), (Some(vec![(0, 1)]), Verdict::Confirmed));
         let none = Synthetic::new(one_site(&[f64::NAN])).found();
-        assert_eq!(none.verdict, Verdict::NothingToGain);
+        assert_eq!(
+            none.verdict,
+            Verdict::NothingRan("exit status 3".to_owned()),
+            "no verdict on what never ran"
+        );
+        let slow = Synthetic::new(one_site(&[f64::NAN, 0.5])).found();
+        assert_eq!(slow.verdict, Verdict::NothingToGain);
     }
 
     #[test]
