@@ -3,16 +3,32 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use clap::Args;
 use lockwork_locks::describe::Descriptor;
 use lockwork_locks::knobs::Knobs;
 use lockwork_locks::registry::{self, Choice};
 use serde::Serialize;
 
-use crate::args::InfoArgs;
 use crate::error::Failure;
 use crate::knobs::Knob;
 use crate::list::Entry;
 use crate::{delegates, knobs, rwlocks, specs, terminal};
+
+/// `lockwork info`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockwork info mcs-stp
+  lockwork info 'gcr(ticket)'
+  lockwork info gcr --json")]
+pub(crate) struct InfoArgs {
+    /// The lock's name, or a whole spec
+    #[arg(value_name = "LOCK")]
+    pub(crate) lock: String,
+    /// Print an object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// What is told of a lock.
 #[derive(Debug, Serialize)]

@@ -2,16 +2,32 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use lockwork_footprint::Footprint;
 use lockwork_locks::describe::Descriptor;
 use lockwork_locks::registry::{self, LockId, Spec, WrapperId};
 use serde::Serialize;
 
-use crate::args::ListArgs;
 use crate::error::Failure;
 use crate::prose::{first_clause, short_citation};
 use crate::{delegates, rwlocks, terminal};
+
+/// `lockwork list`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockwork list
+  lockwork list --nodes 2                         memory as on a machine with two NUMA nodes
+  lockwork list --json | jq -r '.[].name'")]
+pub(crate) struct ListArgs {
+    /// Measure what a lock takes of memory on a machine with so many NUMA nodes
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) nodes: u8,
+    /// Print an array of objects
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// A lock as `--json` describes it; its name is a spec that `run` and `compare` take.
 #[derive(Debug, Serialize)]

@@ -32,13 +32,14 @@ mod terminal;
 mod top;
 mod transform;
 mod tune;
+mod values;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use args::{Cli, Command, PolicyCommand};
+use args::{Cli, Command};
 use error::Failure;
 
 fn main() -> ExitCode {
@@ -73,7 +74,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Info(args) => info::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Monitor(args) => monitor::main(&args),
-        Command::Policy(PolicyCommand::Check { json, file }) => policy_check::main(&file, json),
+        Command::Policy(command) => policy_check::main(&command),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { out } => manual::pages(out.as_deref()),
     }

@@ -4,14 +4,46 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use clap::{Args, ValueHint};
 use lockwork_config::{self as config, CpuClocks, Monitor};
 use lockwork_platform::cpu_time::{self, Allowed};
 use lockwork_platform::monitor;
 
-use crate::args::MonitorArgs;
 use crate::environment;
 use crate::error::{Failure, NOT_FOUND};
 use crate::program::describe;
+
+/// `lockwork monitor`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo lockwork monitor                           until ^C or SIGTERM
+  sudo lockwork monitor --watch                   as on kernels without uprobes
+  lockwork run --lock mcs-aware -- ./server       finds it by itself
+  LOCKWORK_MONITOR=0 lockwork run --lock mcs-aware -- ./server    does not look for it
+  LOCKWORK_CPU_CLOCKS=0 lockwork run --lock mcs-aware -- ./server    goes by it in any case
+
+It is a program of its own: cargo build --release -p lockwork-monitor puts it beside this one.
+It needs root, a kernel that describes its types (BTF), and Linux 5.13; `lockwork doctor` says
+whether it can run. Programs need no privilege: those under a lock that waits by `aware` (see
+`lockwork list`) connect when they start. Their waiters then ask the kernel which of their own
+threads are on a CPU, by an instruction at which it calls a BPF program (uprobes): about a
+microsecond for the waiter, nothing for others. On kernels that refuse that, all context switches
+are watched while somebody waits, which costs each a tenth of a microsecond or two. The monitor
+is of use to programs under a filter of system calls, as in containers; others read the CPU clock
+of the thread they wait for, and do not connect. Without a monitor, or when it ends, waiters go
+by the load.")]
+pub(crate) struct MonitorArgs {
+    /// Where to listen; programs are told another place by LOCKWORK_MONITOR
+    #[arg(long, value_name = "PATH", default_value = lockwork_platform::monitor::SOCKET, value_hint = ValueHint::FilePath)]
+    pub(crate) socket: PathBuf,
+    /// Watch context switches, even if the kernel can answer single questions
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Only say whether it could run here; the exit status is 1 if not
+    #[arg(long)]
+    pub(crate) check: bool,
+}
 
 const PROGRAM: &str = "lockwork-monitor";
 

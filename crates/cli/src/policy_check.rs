@@ -1,19 +1,62 @@
 //! `lockwork policy check`: what a policy file says, as it was understood.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::{Subcommand, ValueHint};
 use serde_json::json;
 
 use crate::error::Failure;
 use crate::run::read_policy;
 use crate::terminal;
 
+/// `lockwork policy`
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Check a policy file and print it as it was understood
+    #[command(after_help = "\
+Examples:
+  lockwork policy check server.toml
+
+A policy:
+  default = \"gcr(mcs-stp)\"
+
+  [[rule]]                              # the first rule that matches decides
+  init = \"librocksdb.so.7+0x1a2b3c\"     # code that initialised, or first took, the lock
+  lock = \"mcs-stp\"
+
+  [[rule]]
+  init = \"rocksdb::LRUCache::Insert\"    # the same, by function
+  lock = \"ticket\"
+
+  [[rule]]
+  symbol = \"global_mutex\"               # a static lock, by name
+  lock = \"ttas\"
+
+  [[rule]]
+  kind = \"rwlock\"
+  lock = \"cst-rwsem\"                    # a reader-writer lock
+
+  [[rule]]
+  kind = \"recursive\"                    # normal adaptive recursive errorcheck mutex rwlock spin cond
+  lock = \"passthrough\"")]
+    Check {
+        /// Print an object
+        #[arg(long)]
+        json: bool,
+        /// The policy file
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+}
+
 /// Prints the policy, or why it is none.
-pub(crate) fn main(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn main(
+    PolicyCommand::Check { json: as_json, file }: &PolicyCommand,
+) -> Result<ExitCode, Failure> {
     let policy = read_policy(file)?;
     let text = |value: Option<String>| value.unwrap_or_else(|| "any".to_owned());
-    if as_json {
+    if *as_json {
         let rules: Vec<_> = policy
             .rules
             .iter()

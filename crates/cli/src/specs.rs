@@ -30,3 +30,31 @@ pub(crate) fn no_mutex(spec: &str) -> Failure {
         "`{spec}` says what serves reader-writer locks, and only mutexes are measured here: name a mutex alone"
     ))
 }
+
+/// The parts of a text between commas that are not inside parentheses.
+pub(crate) fn split_outside_parentheses(text: &str) -> Vec<&str> {
+    let mut depth = 0usize;
+    text.split(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_inside_parentheses_do_not_split() {
+        assert_eq!(
+            split_outside_parentheses("pthread,gcr(mcs-stp, active=4),ttas"),
+            ["pthread", "gcr(mcs-stp, active=4)", "ttas"]
+        );
+        assert_eq!(split_outside_parentheses("a)),b"), ["a))", "b"]);
+    }
+}

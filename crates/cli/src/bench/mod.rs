@@ -1,6 +1,7 @@
 //! `lockwork bench`: the locks themselves, without a program around them, each run in a process of its own so that a
 //! lock that hangs or crashes is a result and not the end.
 
+mod args;
 mod measure;
 mod options;
 mod plan;
@@ -9,13 +10,13 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::args::BenchArgs;
 use crate::compare::results::Document;
 use crate::compare::{engine, files, interrupt, table};
 use crate::error::Failure;
 use crate::host::Host;
 use crate::terminal;
-pub(crate) use options::{Benchmark, Delay};
+pub(crate) use args::BenchArgs;
+pub(crate) use options::Delay;
 pub(crate) use plan::{command_line, contention};
 
 /// All that was measured.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use lockwork_locks::registry;
 use lockwork_locks::registry::{Choice, DelegateSpec};
 
+use super::args::BenchArgs;
 use super::measure::{LOCK_VARIABLE, closures};
 use super::options::{Benchmark, Delay};
-use crate::args::BenchArgs;
 use crate::compare::plan::{OwnBenchmark, Plan, any_seed, split_locks};
 use crate::error::Failure;
 use crate::specs::NO_PRELOAD;

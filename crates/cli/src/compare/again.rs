@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::files::{self, META, METRIC, RUNS, SERVED};
 use super::meta::{Meta, SCHEMA};
-use super::results::{Document, Outcome, Run, Values};
+use super::results::Document;
+use super::runs::{Outcome, Run, Values};
 use crate::error::Failure;
 use crate::program::describe;
 use crate::terminal;

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::CompareArgs;
 use super::meta::MetricInfo;
 use super::{again, files, format};
-use crate::args::CompareArgs;
 use crate::coverage::{Cell, Entry, FAIR, Matrix, render, write};
 use crate::error::Failure;
 use crate::program::describe;

@@ -10,21 +10,8 @@ use super::child::{self, End, Finished};
 use super::interrupt;
 use super::metric::Metric;
 use super::plan::Plan;
-use super::results::{Outcome, Run, Values};
+use super::runs::{Measured, Outcome, Run, Values, given_up};
 use super::served::{self, Served};
-
-/// After so many time-outs a cell is not run again.
-pub(crate) const TIME_OUTS_BEFORE_GIVING_UP: usize = 2;
-
-/// What the rounds gave.
-#[derive(Debug)]
-pub(crate) struct Measured {
-    /// Every run in the order they were made.
-    pub(crate) runs: Vec<Run>,
-    pub(crate) interrupted: bool,
-    /// Ended after the first round, which gave no value at all.
-    pub(crate) hopeless: bool,
-}
 
 /// Runs everything, or until Ctrl-C.
 pub(crate) fn measure(plan: &Plan) -> Measured {
@@ -55,12 +42,6 @@ pub(crate) fn measure(plan: &Plan) -> Measured {
     measured.interrupted = interrupt::requested();
     measured.runs.retain(|run| run.outcome != Outcome::Interrupted);
     measured
-}
-
-/// Whether a cell timed out too often to be tried again.
-pub(crate) fn given_up(runs: &[Run], lock: usize, threads: usize) -> bool {
-    let timed_out = |run: &&Run| run.is_of(lock, threads) && run.outcome == Outcome::TimedOut;
-    runs.iter().filter(timed_out).count() >= TIME_OUTS_BEFORE_GIVING_UP
 }
 
 /// Whether nothing but crashes and missing metrics has been seen: the command or the metric is wrong.

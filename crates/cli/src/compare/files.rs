@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::results::{Document, Run};
+use super::results::Document;
+use super::runs::Run;
 use super::{report, table};
 use crate::error::Failure;
 use crate::program::describe;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::engine::Measured;
-use super::plan::Plan;
+use super::plan::{Plan, at_library};
+use super::runs::Measured;
 use crate::host::Host;
 
 /// The layout of the files.
@@ -141,11 +141,6 @@ impl Meta {
     pub(crate) fn common_baseline(&self) -> Option<usize> {
         self.libraries.is_empty().then(|| self.baseline_of(0))
     }
-}
-
-/// The name of a lock that the library with this label serves.
-pub(crate) fn at_library(lock: &str, label: &str) -> String {
-    format!("{lock}@{label}")
 }
 
 /// A path as it is called from the current directory, so that what is committed does not depend on where that lies.

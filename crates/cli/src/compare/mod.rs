@@ -1,6 +1,7 @@
 //! `lockwork compare`: the same command under several locks, measured so that the figures can be trusted.
 
 mod again;
+mod args;
 pub(crate) mod child;
 mod coverage;
 pub(crate) mod engine;
@@ -12,6 +13,7 @@ pub(crate) mod metric;
 pub(crate) mod plan;
 mod report;
 pub(crate) mod results;
+pub(crate) mod runs;
 pub(crate) mod served;
 pub(crate) mod summary;
 pub(crate) mod table;
@@ -21,9 +23,9 @@ mod wide;
 
 use std::process::ExitCode;
 
+pub(crate) use args::CompareArgs;
 pub(crate) use report::{CONTENT_POLICY, SCRIPT, STYLE};
 
-use crate::args::CompareArgs;
 use crate::error::Failure;
 use crate::terminal;
 use plan::Plan;

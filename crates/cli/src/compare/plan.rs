@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use lockwork_locks::registry::{self, DelegateSpec};
 
-use super::meta::at_library;
+use super::CompareArgs;
 use super::metric::Metric;
 use super::template::Template;
-use crate::args::CompareArgs;
 use crate::error::Failure;
 use crate::preload::{self, Library, Request};
 use crate::program;
@@ -412,7 +411,7 @@ pub(crate) fn split_locks<'a>(text: &'a str, example: &str) -> Result<Vec<&'a st
 }
 
 fn split_list<'a>(option: &str, text: &'a str, example: &str) -> Result<Vec<&'a str>, Failure> {
-    let parts: Vec<&str> = split_outside_parentheses(text).into_iter().map(str::trim).collect();
+    let parts: Vec<&str> = crate::specs::split_outside_parentheses(text).into_iter().map(str::trim).collect();
     if parts.contains(&"") {
         return Err(Failure::usage(format!(
             "{option} `{text}` has an empty name; separate names by single commas, such as {example}"
@@ -421,18 +420,9 @@ fn split_list<'a>(option: &str, text: &'a str, example: &str) -> Result<Vec<&'a 
     Ok(parts)
 }
 
-/// The parts of a text between commas that are not inside parentheses.
-pub(crate) fn split_outside_parentheses(text: &str) -> Vec<&str> {
-    let mut depth = 0usize;
-    text.split(|c| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
-    .collect()
+/// The name of a lock that the library with this label serves.
+pub(crate) fn at_library(lock: &str, label: &str) -> String {
+    format!("{lock}@{label}")
 }
 
 fn choose_baseline(names: &[String], asked: Option<&str>) -> Result<usize, Failure> {
@@ -520,15 +510,6 @@ pub(crate) fn choose_threads(asked: &[u32], words: &[Template]) -> Result<Vec<Op
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn commas_inside_parentheses_do_not_split() {
-        assert_eq!(
-            split_outside_parentheses("pthread,gcr(mcs-stp, active=4),ttas"),
-            ["pthread", "gcr(mcs-stp, active=4)", "ttas"]
-        );
-        assert_eq!(split_outside_parentheses("a)),b"), ["a))", "b"]);
-    }
 
     #[test]
     fn the_baseline_is_pthread_or_the_first() {

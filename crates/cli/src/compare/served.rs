@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use lockwork_locks::registry::Spec;
 
-use super::plan::split_outside_parentheses;
+use crate::specs::split_outside_parentheses;
 
 const SERVED: &str = "served ";
 const FORWARDED: &str = "; forwarded to glibc ";

@@ -3,9 +3,8 @@
 use lockwork_stats::{Estimate, compare, estimate};
 use serde::Serialize;
 
-use super::engine::given_up;
 use super::meta::Meta;
-use super::results::{Outcome, Run};
+use super::runs::{Outcome, Run, given_up};
 use super::verdict::Verdict;
 
 /// One cell of one metric.

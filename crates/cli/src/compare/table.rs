@@ -5,7 +5,8 @@ use std::fmt::Write;
 use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, Table};
 
 use super::meta::MetricInfo;
-use super::results::{Document, Run};
+use super::results::Document;
+use super::runs::Run;
 use super::summary::Cell;
 use super::verdict::Verdict;
 use super::{format, wide};

@@ -4,15 +4,34 @@ mod access;
 pub(crate) mod machine;
 mod software;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::{Args, ValueHint};
 use comfy_table::{Attribute, Cell, Color};
 use serde::Serialize;
 
-use crate::args::DoctorArgs;
 use crate::error::Failure;
 use crate::host::Host;
 use crate::terminal;
+
+/// `lockwork doctor`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lockwork doctor
+  lockwork doctor memcached
+  lockwork doctor --json ./server | jq '.checks[] | select(.status != \"ok\")'
+
+The exit status is 1 when a check fails, else 0.")]
+pub(crate) struct DoctorArgs {
+    /// Print an object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A program to look at: whether `lockwork run` can serve it
+    #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    pub(crate) program: Option<OsString>,
+}
 
 /// How good a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -5,7 +5,7 @@ use lockwork_sim::{Machine, Options};
 
 use super::sweep::{judge, times};
 use super::{machines, sweep, workers};
-use crate::compare::results::Outcome;
+use crate::compare::runs::Outcome;
 use crate::error::Failure;
 
 /// A workload of so many threads, which the operating system may move, under a lock.

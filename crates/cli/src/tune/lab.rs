@@ -16,7 +16,7 @@ use super::sites::Site;
 use crate::compare::child::{self, End, Finished};
 use crate::compare::metric::Metric;
 use crate::compare::plan;
-use crate::compare::results::Outcome;
+use crate::compare::runs::Outcome;
 use crate::compare::served::Served;
 use crate::compare::template::Template;
 use crate::compare::{engine, interrupt};

@@ -52,7 +52,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     threads: Vec<u32>,
     /// Seconds after which a run is killed and its candidate is out
-    #[arg(long, value_name = "SECS", default_value = "60", value_parser = crate::args::seconds)]
+    #[arg(long, value_name = "SECS", default_value = "60", value_parser = crate::values::seconds)]
     timeout: Duration,
     /// What to measure, as for `lockwork compare`; repeatable: the first is to get better, the others may not get worse
     #[arg(long, short, value_name = "wall|REGEX", allow_hyphen_values = true, default_value = "wall")]

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use hdrhistogram::Histogram;
 
 use super::options::Benchmark;
-use crate::args::BenchArgs;
+use crate::bench::args::BenchArgs;
 use crate::error::Failure;
 use crate::monitor;
 use crate::terminal;

@@ -10,7 +10,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::format;
 use super::meta::MetricInfo;
-use super::results::{Document, Outcome, Run};
+use super::results::Document;
+use super::runs::{Outcome, Run};
 use super::summary::Cell;
 use super::verdict::Verdict;
 use rows::Show;

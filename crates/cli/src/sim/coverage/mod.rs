@@ -16,7 +16,7 @@ use self::plan::{Job, Plan};
 use self::store::{Record, Store};
 use super::workers;
 use super::workload::milliseconds;
-use crate::compare::results::Outcome;
+use crate::compare::runs::Outcome;
 use crate::compare::{files, interrupt};
 use crate::coverage::{Cell, Entry, FAIR, Matrix, render, write};
 use crate::error::Failure;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::results::Outcome;
+use crate::compare::runs::Outcome;
 use crate::error::Failure;
 use crate::program::describe;
 
