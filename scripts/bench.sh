@@ -6,7 +6,7 @@
 #   scripts/bench.sh against OLD.so [pairs|crowds|blocking]...
 #                                           this build of the library against another, each lock against itself
 #
-# NAME is one of: pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks closures sim, profile_costs, and
+# NAME is one of: pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks closures kernels sim, profile_costs, and
 # monitor, which needs root and is monitor_costs, monitor_helps and monitor_crowd.
 #
 # Each writes results/<date>-<host>/<name>/: table.txt, runs.csv and meta.json (host, commit, command, seed, date, rounds),
@@ -356,6 +356,42 @@ closures() {
     done
 }
 
+# Kernels in the manner of SPLASH and Phoenix, of which `lockwork transform` has made closures, beside themselves as they were.
+# Needs libclang and the library for C programs.
+kernels() {
+    local work=target/bench-kernels name
+    local -a delegates=('locked(futex)' 'locked(cst-mutex)' cc-synch fc rcl sanl sanl-plus)
+    rm -rf "$work"
+    mkdir -p "$work"
+    cp -r crates/reengineer/kernels "$work/before"
+    cp -r crates/reengineer/kernels "$work/after"
+    for name in "$work"/after/*.c; do
+        printf '%s{"directory": "%s", "file": "%s", "arguments": ["cc", "-std=gnu11", "-c", "%s"]}' \
+            "${comma-[}" "$PWD/$work/after" "${name##*/}" "${name##*/}"
+        local comma=,
+    done >"$work/after/compile_commands.json"
+    echo ']' >>"$work/after/compile_commands.json"
+    "$BIN/lockwork" transform -p "$work/after" --in-place
+    # So much that a run takes some tenths of a second.
+    kernel radiosity 300
+    kernel raytrace 120
+    kernel linear_regression 6000000 map_reduce.c
+    kernel matrix_multiply 1000 map_reduce.c
+    kernel string_match 2500000 map_reduce.c
+}
+
+# kernel NAME SIZE [FILE]: compiles it as it was and as it is, and compares.
+kernel() {
+    local name=$1 size=$2 tree file=${3:-}
+    for tree in before after; do
+        gcc -std=gnu11 -O2 -pthread -Icrates/capi/include "$work/$tree/$name.c" ${file:+"$work/$tree/$file"} \
+            -o "$work/$tree/$name" "$BIN/liblockwork_c.a" -lm -ldl
+    done
+    compare "kernels/$name" --original "$work/before/$name {threads} $size time" --locks pthread \
+        --delegates "$(joined "${delegates[@]}")" --threads 2,8 --runs "$(rounds 6)" --timeout 10 \
+        --metric '+ops/sec=ops/sec: (\d+)' -- "$work/after/$name" '{threads}' "$size" time
+}
+
 # Published results beside simulated ones, and how fast the simulation is.
 sim() {
     local out=$RESULTS/sim
@@ -639,10 +675,10 @@ case ${1-} in
         against "$@"
         ;;
     *)
-        [[ $# -gt 0 ]] || set -- pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks closures sim
+        [[ $# -gt 0 ]] || set -- pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks closures kernels sim
         for name in "$@"; do
             case $name in
-                pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | closures | sim | quick) "$name" ;;
+                pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | closures | kernels | sim | quick) "$name" ;;
                 profile_costs | monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
                 *) echo "bench: no benchmark is called $name; see the head of scripts/bench.sh" >&2; exit 2 ;;
             esac

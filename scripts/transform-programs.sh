@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# transform-programs.sh [memcached | from | check]: programs of Debian, converted by `lockwork transform`.
+# transform-programs.sh [memcached | from | check [PACKAGE...]]: programs of Debian, converted by `lockwork transform`.
 #
 #   memcached   builds it before and after, runs its own tests under several delegates, and measures SET
 #   from        profiles it under SET, converts what the profile says is worth it (SHARE percent of the threads' time, WAITED
 #               percent of waiting) but for the section at EXCEPT, and compares delegates (RUNS rounds, results in OUT)
 #   sets CMD    starts memcached by this command, and measures SET: what `from` has compared
-#   check       counts which sections of other programs can be converted
+#   tests       converts memcached, and runs its test program and TESTS under each of the delegates
+#   check       counts which sections of programs can be converted; nothing is compiled
 #
 # Sources come from Debian's source packages into a temporary folder (KEEP=1 keeps it); a program whose sources or whose build
 # cannot be had is SKIPPED. DELEGATES, TESTS (files below t/; `none`), SECONDS_EACH, THREADS and CLIENTS choose what runs. Needs
@@ -20,6 +21,9 @@ work=${WORK:-$(mktemp -d)}
 mkdir -p "$work"
 work=$(realpath "$work")
 [[ -n ${KEEP:-} ]] || trap 'rm -rf "$work"' EXIT
+# One run at a time fills a folder.
+exec 5>"$work/lock"
+flock 5
 
 skipped() { echo "SKIPPED $1: $2"; exit 0; }
 
@@ -56,7 +60,7 @@ headers_of() {
     (cd "$work/sources" && apt_own download "$1" && dpkg -x "$1"_*.deb "$work/root")
 }
 
-# A compiler that notes how each file is compiled.
+# A compiler that notes how each file is compiled, and, with NOTE_ONLY, compiles nothing.
 recorder() {
     cat >"$work/cc" <<'PYTHON'
 #!/usr/bin/env python3
@@ -68,6 +72,12 @@ if lines and "-c" in arguments:
         if name.endswith(".c"):
             with open(lines, "a") as to:
                 to.write(json.dumps({"directory": os.getcwd(), "file": name, "arguments": ["cc", *arguments]}) + "\n")
+made = [arguments[at + 1] for at, option in enumerate(arguments[:-1]) if option in ("-o", "-MF")]
+if os.environ.get("NOTE_ONLY") and (made or "-c" in arguments):
+    for name in made or [os.path.basename(name)[:-2] + ".o" for name in arguments if name.endswith(".c")]:
+        open(name, "a").close()
+        os.chmod(name, 0o755)
+    sys.exit(0)
 os.execvp("gcc", ["gcc", *arguments])
 PYTHON
     chmod +x "$work/cc"
@@ -232,34 +242,71 @@ from() {
         --out "${OUT:-$work/report}" -- scripts/transform-programs.sh sets "$tree/memcached"
 }
 
-# checked PACKAGE COMMAND: builds it by the command in its folder, and counts.
+# checked PACKAGE SETUP COMMAND: sets it up in its folder, notes how COMMAND compiles it, and counts.
 checked() {
-    local package=$1
-    shift
-    if ! source_of "$package"; then echo "SKIPPED $package: its source package cannot be fetched"; return; fi
-    if ! (cd "$work/$package" && COMPILE_LINES=$work/$package/lines CC=$work/cc timeout 900 bash -c "$*" >build.log 2>&1); then
-        echo "note $package: the build did not finish; what was compiled counts"
+    local package=$1 tree=$work/$1-check hold
+    source_of "$package" || { echo "SKIPPED $package: its source package cannot be fetched"; return; }
+    if [[ ! -s $tree/compile_commands.json ]]; then
+        rm -rf "$tree"
+        cp -a "$work/$package" "$tree"
+        (cd "$tree" && CC=gcc timeout 600 bash -c "$2" >setup.log 2>&1) ||
+            { echo "SKIPPED $package: $(tail -1 "$tree/setup.log")"; return; }
+        # What is linked of empty objects fails; what was noted until then counts.
+        (cd "$tree" && NOTE_ONLY=1 COMPILE_LINES=$tree/lines CC=$work/cc timeout 600 bash -c "$3" >build.log 2>&1) || true
+        [[ -s $tree/lines ]] || { echo "SKIPPED $package: nothing was compiled"; return; }
+        database "$tree/lines" "$tree/compile_commands.json"
     fi
-    if [[ ! -s $work/$package/lines ]]; then echo "SKIPPED $package: nothing was compiled"; return; fi
-    database "$work/$package/lines" "$work/$package/compile_commands.json"
     for hold in "" --hold; do
-        echo "$package $hold: $(timeout 600 "$lockwork" transform -p "$work/$package" --check $hold 2>/dev/null | tail -1)"
+        local begin=$SECONDS
+        timeout 600 "$lockwork" transform -p "$tree" --check $hold >"$tree/check$hold" 2>"$tree/check.log" ||
+            { echo "FAILED $package: $(tail -1 "$tree/check.log")"; return 1; }
+        echo "$package${hold:+ $hold}: $(tail -1 "$tree/check$hold"); $((SECONDS - begin)) s"
     done
 }
 
 check() {
-    checked redis 'make -j2 -C src CC="$CC" MALLOC=libc redis-server'
-    checked unbound './configure --without-libexpat >/dev/null; make -j2 CC="$CC"'
-    checked libzstd 'make -j2 -C lib CC="$CC" libzstd.a-mt; make -j2 -C programs CC="$CC"'
-    checked sqlite3 './configure --disable-tcl >/dev/null && make sqlite3.c && "$CC" -c -DSQLITE_THREADSAFE=1 sqlite3.c -o /dev/null'
-    checked db5.3 'cd build_unix && ../dist/configure --disable-replication >/dev/null && make -j2'
-    checked fuse3 'touch config.h fuse_config.h; for file in lib/*.c; do "$CC" -c -D_GNU_SOURCE -DFUSE_USE_VERSION=314 -DHAVE_CONFIG_H -DPACKAGE_VERSION="\"3\"" -DFUSERMOUNT_DIR="\"/\"" -DLINUX -DHAVE_FORK -Iinclude -Ilib -I. "$file" -o /dev/null || true; done'
+    local package
+    for package in "$@"; do
+        case $package in
+            memcached)
+                headers_of libevent-dev || { echo "SKIPPED memcached: libevent-dev cannot be fetched"; continue; }
+                checked memcached "./configure CPPFLAGS=-I$work/root/usr/include LDFLAGS=-L$work/root/usr/lib/$(gcc -print-multiarch)" \
+                    'make -k ACLOCAL=: AUTOCONF=: AUTOMAKE=: AUTOHEADER=: CC="$CC" memcached-debug memcached testapp' ;;
+            redis) checked redis 'cd src && sh mkreleasehdr.sh' 'make -k -C src CC="$CC" MALLOC=libc redis-server' ;;
+            unbound) checked unbound './configure --without-libexpat' 'make -k CC="$CC"' ;;
+            libzstd) checked libzstd true 'make -C lib CC="$CC" lib-mt; make -C programs CC="$CC" zstd' ;;
+            sqlite3) checked sqlite3 './configure --disable-tcl && make sqlite3.c' '"$CC" -c -DSQLITE_THREADSAFE=1 sqlite3.c -o sqlite3.o' ;;
+            db5.3) checked db5.3 'cd build_unix && ../dist/configure --disable-replication' 'cd build_unix && make -k CC="$CC" libdb-5.3.la' ;;
+            fuse3) checked fuse3 'touch config.h fuse_config.h' 'for file in lib/*.c; do "$CC" -c -D_GNU_SOURCE -DFUSE_USE_VERSION=314 -DHAVE_CONFIG_H -DPACKAGE_VERSION="\"3\"" -DFUSERMOUNT_DIR="\"/\"" -DLINUX -DHAVE_FORK -Iinclude -Ilib -I. "$file" -o "${file%.c}.o"; done' ;;
+            *) echo "check: does not know $package" >&2; return 2 ;;
+        esac
+    done
+}
+
+# The converted memcached under each of the delegates.
+tests() {
+    source_of memcached || skipped memcached "its source package cannot be fetched"
+    headers_of libevent-dev || skipped memcached "libevent-dev cannot be fetched"
+    local delegate name=hold
+    memcached_tree hold "-I$top/crates/capi/include" "$library -lm -ldl -pthread" --hold
+    memcached_tree any "-I$top/crates/capi/include" "$library -lm -ldl -pthread" --
+    for delegate in $delegates; do
+        name=hold
+        # Combiners cannot be held.
+        [[ $delegate == *-synch || $delegate == fc || $delegate == oyama ]] && name=any
+        memcached_tests "$work/memcached-$name" "$delegate"
+    done
 }
 
 case ${1:-memcached} in
     memcached) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; memcached ;;
     from) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; from ;;
+    tests) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; tests ;;
     sets) shift; sets "$@" ;;
-    check) recorder; check ;;
-    *) echo "usage: $0 [memcached | from | sets CMD... | check]" >&2; exit 2 ;;
+    check)
+        shift
+        recorder
+        (($#)) || set -- memcached redis unbound libzstd sqlite3 db5.3 fuse3
+        check "$@" ;;
+    *) echo "usage: $0 [memcached | from | tests | sets CMD... | check [PACKAGE...]]" >&2; exit 2 ;;
 esac

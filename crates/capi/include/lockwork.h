@@ -126,6 +126,8 @@ void *lockwork_delegate_wait(lockwork_posted_t *posted);
 /* Holds the delegate as a lock, until it is released. ENOTSUP: it cannot be held, as those in which requesters run
  * each other's sections. EDEADLK: the thread holds it, as for sections that it requests meanwhile. */
 int lockwork_delegate_acquire(lockwork_delegate_t *delegate);
+/* The same without waiting. EBUSY: a section runs, or a thread holds it. */
+int lockwork_delegate_try_acquire(lockwork_delegate_t *delegate);
 /* By the thread that holds it, or by another on its behalf. EPERM: nobody holds it. */
 int lockwork_delegate_release(lockwork_delegate_t *delegate);
 /* Runs a section until it returns something other than null, which is then in *result, and waits for a signal in between: in
@@ -136,6 +138,11 @@ int lockwork_delegate_cond_wait(lockwork_delegate_t *delegate, lockwork_delegate
 int lockwork_delegate_cond_timedwait(lockwork_delegate_t *delegate, lockwork_delegate_cond_t *condition,
                                      const struct timespec *time, void *(*section)(void *), void *argument,
                                      void **result);
+/* By a thread that holds the delegate, which is free meanwhile and held again afterwards. A wake-up may be meant for another
+ * thread. EPERM: the calling thread does not hold it. ETIMEDOUT at a time on CLOCK_REALTIME. */
+int lockwork_delegate_cond_wait_held(lockwork_delegate_cond_t *condition, lockwork_delegate_t *delegate);
+int lockwork_delegate_cond_timedwait_held(lockwork_delegate_cond_t *condition, lockwork_delegate_t *delegate,
+                                          const struct timespec *time);
 int lockwork_delegate_cond_init(lockwork_delegate_cond_t *condition);
 /* It has nothing to give back. */
 int lockwork_delegate_cond_destroy(lockwork_delegate_cond_t *condition);
@@ -152,6 +159,12 @@ int lockwork_delegate_destroy(lockwork_delegate_t *delegate);
     lockwork_any(it, lockwork_delegate_t, lockwork_delegate_acquire, pthread_mutex_lock)(it)
 #define lockwork_any_unlock(it) \
     lockwork_any(it, lockwork_delegate_t, lockwork_delegate_release, pthread_mutex_unlock)(it)
+#define lockwork_any_trylock(it) \
+    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_try_acquire, pthread_mutex_trylock)(it)
+#define lockwork_any_wait(it, with) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_wait_held, pthread_cond_wait)(it, with)
+#define lockwork_any_timedwait(it, with, time) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_timedwait_held, pthread_cond_timedwait)(it, with, time)
 #define lockwork_any_init(it, with) \
     lockwork_any(it, lockwork_delegate_t, lockwork_delegate_init, pthread_mutex_init)(it, with)
 #define lockwork_any_destroy(it) \

@@ -6,7 +6,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
-use lockwork::delegates::{Delegate as _, DynDelegate, Section};
+use lockwork::delegates::{Attempt, Delegate as _, DynDelegate, Section};
 use lockwork_config as config;
 use lockwork_locks::api::Held;
 use lockwork_locks::delegation::condition::{Condition, Seen};
@@ -139,6 +139,13 @@ impl Delegate {
         }
         runs_on(inner)
             .then_some("a section requests another one of its own delegate, and would wait for itself")
+    }
+
+    /// Notes that the calling thread holds it.
+    fn note_held(&self, Held(word): Held) -> c_int {
+        self.held.set(word);
+        self.holder.store(Native::thread_id().max(1), Relaxed); // ORDER: read by this thread.
+        0
     }
 
     fn inner(&self) -> &Inner {
@@ -369,19 +376,36 @@ pub unsafe extern "C" fn lockwork_delegate_acquire(delegate: *mut Delegate) -> c
         return refuse(EDEADLK, reason);
     }
     match inner.delegate.acquire() {
-        Some(Held(word)) => {
-            delegate.held.set(word);
-            delegate.holder.store(Native::thread_id().max(1), Relaxed); // ORDER: read by this thread.
-            0
-        }
-        None => refuse(
-            ENOTSUP,
-            &format!(
-                "`{}` cannot be held: hand it sections by lockwork_delegate_run, or use locked(…), sanl, rcl or ffwd",
-                inner.delegate
-            ),
-        ),
+        Some(held) => delegate.note_held(held),
+        None => cannot_be_held(inner),
     }
+}
+
+/// The same without waiting.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_try_acquire(delegate: *mut Delegate) -> c_int {
+    // SAFETY: the caller's contract.
+    let delegate = unsafe { &*delegate };
+    let inner = delegate.inner();
+    match inner.delegate.try_acquire() {
+        Attempt::Held(held) => delegate.note_held(held),
+        Attempt::Busy => EBUSY,
+        Attempt::Never => cannot_be_held(inner),
+    }
+}
+
+fn cannot_be_held(inner: &Inner) -> c_int {
+    refuse(
+        ENOTSUP,
+        &format!(
+            "`{}` cannot be held: hand it sections by lockwork_delegate_run, or use locked(…), sanl, rcl or ffwd",
+            inner.delegate
+        ),
+    )
 }
 
 /// Ends an acquisition.
@@ -473,6 +497,63 @@ pub unsafe extern "C" fn lockwork_delegate_cond_timedwait(
     let Some(deadline) = (unsafe { time::deadline(REALTIME, time) }) else { return EINVAL };
     // SAFETY: the caller's contract.
     unsafe { wait_until(delegate, condition, Some(deadline), section, argument, result) }
+}
+
+/// Waits for a condition with the delegate held, which is free meanwhile.
+unsafe fn wait_held(
+    condition: *mut DelegateCondition,
+    delegate: *mut Delegate,
+    deadline: Option<Deadline>,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let holder = unsafe { &(*delegate).holder };
+    // ORDER: a thread sees what it has written itself.
+    if holder.load(Relaxed) != Native::thread_id().max(1) {
+        return refuse(EPERM, "the calling thread does not hold the delegate");
+    }
+    // SAFETY: the caller's contract.
+    let condition = unsafe { &(*condition).0 };
+    // Holding excludes all sections, so that what they signal from now on is not missed.
+    let seen = condition.seen();
+    // SAFETY: the caller's contract; it is held.
+    unsafe { lockwork_delegate_release(delegate) };
+    let is_late = condition.wait(seen, deadline).is_err();
+    // SAFETY: the caller's contract.
+    match unsafe { lockwork_delegate_acquire(delegate) } {
+        0 if is_late => ETIMEDOUT,
+        outcome => outcome,
+    }
+}
+
+/// Waits for a condition with the delegate held. A wake-up may be meant for another thread.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_cond_wait_held(
+    condition: *mut DelegateCondition,
+    delegate: *mut Delegate,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { wait_held(condition, delegate, None) }
+}
+
+/// The same until a time on `CLOCK_REALTIME` at most.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_cond_timedwait_held(
+    condition: *mut DelegateCondition,
+    delegate: *mut Delegate,
+    time: *const Timespec,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let Some(deadline) = (unsafe { time::deadline(REALTIME, time) }) else { return EINVAL };
+    // SAFETY: the caller's contract.
+    unsafe { wait_held(condition, delegate, Some(deadline)) }
 }
 
 /// Initialises a condition.

@@ -12,7 +12,7 @@ use lockwork_platform::{Native, Sched};
 
 use crate::dynamic::SpecError;
 
-pub use lockwork_locks::delegation::{Delegate, Section};
+pub use lockwork_locks::delegation::{Attempt, Delegate, Section};
 
 /// `cc-synch`: a queue of requests; the thread at its head serves those behind it.
 pub type CcSynch = cc_synch::CcSynch<Native, SpinThenPark>;
@@ -70,6 +70,10 @@ unsafe impl Delegate<Native> for UnderLock {
 
     fn acquire(&self) -> Option<Held> {
         Some(self.0.lock_inside())
+    }
+
+    fn try_acquire(&self) -> Attempt {
+        self.0.try_lock().map_or(Attempt::Busy, Attempt::Held)
     }
 
     unsafe fn release(&self, held: Held) {
@@ -190,6 +194,10 @@ unsafe impl Delegate<Native> for DynDelegate {
 
     fn acquire(&self) -> Option<Held> {
         self.delegate.acquire()
+    }
+
+    fn try_acquire(&self) -> Attempt {
+        self.delegate.try_acquire()
     }
 
     unsafe fn release(&self, held: Held) {

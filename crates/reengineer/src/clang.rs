@@ -14,7 +14,7 @@ use clang_sys::*;
 use crate::error::Error;
 use crate::locks::Fact;
 use crate::tree::{Function, Kind, Local, Node, Shape, Unary, Variable};
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Expansion, Vocabulary};
 
 mod uses;
 
@@ -41,10 +41,8 @@ pub(crate) struct Unit {
     pub facts: Vec<Fact>,
 }
 
-/// What is to be known of mutexes: the words for them, and the texts of the program's files by their paths.
+/// That mutexes are to be known, and the texts of the program's files by their paths.
 pub(crate) struct Asked<'a> {
-    /// The words.
-    pub vocabulary: &'a Vocabulary,
     /// The texts.
     pub text: &'a mut dyn FnMut(&Path) -> Option<String>,
 }
@@ -68,9 +66,11 @@ pub(crate) fn parse(
     directory: &Path,
     arguments: &[String],
     unsaved: &[Unsaved],
+    vocabulary: &Vocabulary,
     asked: Option<Asked<'_>>,
 ) -> Result<Unit, Error> {
     let path = directory.join(file);
+    let own = unsaved.iter().find(|other| other.path == file).map_or("", |own| own.text.as_str());
     let text =
         |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| Error::parse(path));
     let name = text(&path)?;
@@ -108,8 +108,11 @@ pub(crate) fn parse(
             &raw mut unit,
         )
     };
-    let found =
-        if outcome == CXError_Success { Ok(read(unit, directory, asked)) } else { Err(Error::parse(&path)) };
+    let found = if outcome == CXError_Success {
+        Ok(read(unit, directory, own, vocabulary, asked))
+    } else {
+        Err(Error::parse(&path))
+    };
     if !unit.is_null() {
         // SAFETY: made above; nothing that is kept refers to it.
         unsafe { clang_disposeTranslationUnit(unit) };
@@ -119,13 +122,18 @@ pub(crate) fn parse(
     found
 }
 
-fn read(unit: CXTranslationUnit, directory: &Path, asked: Option<Asked<'_>>) -> Unit {
+fn read(
+    unit: CXTranslationUnit,
+    directory: &Path,
+    text: &str,
+    vocabulary: &Vocabulary,
+    asked: Option<Asked<'_>>,
+) -> Unit {
     // SAFETY: the unit is alive.
     let root = unsafe { clang_getTranslationUnitCursor(unit) };
-    let reader = Reader { unit };
+    let reader = Reader { unit, text, vocabulary };
     let functions = children(root).into_iter().filter_map(|cursor| reader.function(cursor)).collect();
-    let facts =
-        asked.map(|asked| uses::facts(root, directory, asked.vocabulary, asked.text)).unwrap_or_default();
+    let facts = asked.map(|asked| uses::facts(root, directory, vocabulary, asked.text)).unwrap_or_default();
     Unit { functions, errors: errors(unit), facts }
 }
 
@@ -197,11 +205,14 @@ fn offset(location: CXSourceLocation, locate: Locate) -> (CXFile, usize) {
     (file, offset as usize)
 }
 
-struct Reader {
+struct Reader<'a> {
     unit: CXTranslationUnit,
+    /// The file's own text.
+    text: &'a str,
+    vocabulary: &'a Vocabulary,
 }
 
-impl Reader {
+impl Reader<'_> {
     /// The function that a cursor at the top of the file defines in the file itself.
     fn function(&self, cursor: CXCursor) -> Option<Function> {
         // SAFETY: see `spelling`.
@@ -279,6 +290,12 @@ impl Reader {
             self.note_local(cursor, locals);
         }
         let children: Vec<Node> = below.iter().map(|child| self.node(*child, locals)).collect();
+        if from_macro
+            && let Some(expansion) = self.vocabulary.expansion(self.text, range.start)
+            && range.end <= expansion.range.end
+        {
+            return lock_macro(expansion, &children);
+        }
         let kind = self.kind(cursor, &below);
         Node { kind, range, from_macro, children }
     }
@@ -378,8 +395,12 @@ impl Reader {
         let of = unsafe { clang_getCursorReferenced(cursor) };
         // SAFETY: as above.
         let inside = kind(unsafe { clang_getCursorSemanticParent(of) }) == CXCursor_FunctionDecl;
+        // SAFETY: as above.
+        let is_of_thread =
+            kind(of) == CXCursor_VarDecl && unsafe { clang_getCursorTLSKind(of) } != CXTLS_None;
         match kind(of) {
             CXCursor_VarDecl | CXCursor_ParmDecl if inside => Kind::Local(Self::variable(of)),
+            _ if is_of_thread => Kind::ThreadLocal(spelling(cursor)),
             _ => Kind::Name(spelling(cursor)),
         }
     }
@@ -421,6 +442,22 @@ impl Reader {
     fn literal(cursor: CXCursor) -> String {
         value(cursor).map(|number| number.to_string()).unwrap_or_default()
     }
+}
+
+/// The use of a macro that does something to a lock, of which only the lock and the variables that it names count.
+fn lock_macro(expansion: Expansion, children: &[Node]) -> Node {
+    let mut named: Vec<Node> = children
+        .iter()
+        .flat_map(Node::walk)
+        .filter(|node| matches!(node.kind, Kind::Local(_)))
+        .map(|node| Node { children: Vec::new(), ..node.clone() })
+        .collect();
+    // A macro may name its argument several times.
+    named.sort_by_key(|node| (node.range.start, node.from_macro));
+    named.dedup_by(|one, other| one.range.start == other.range.start && one.kind == other.kind);
+    let Expansion { what, lock, range } = expansion;
+    let lock = Node { kind: Kind::Text(lock), range: range.clone(), from_macro: true, children: named };
+    Node { kind: Kind::Macro(what), range, from_macro: true, children: vec![lock] }
 }
 
 /// The value of an expression that the compiler knows.

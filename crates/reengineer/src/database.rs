@@ -28,23 +28,36 @@ struct Entry {
     command: String,
 }
 
+/// What a compilation database has.
+#[derive(Debug)]
+pub(crate) struct Database {
+    /// How the files are compiled.
+    pub commands: Vec<Command>,
+    /// Files that are not there any more, as those by which a build tries the compiler.
+    pub gone: Vec<PathBuf>,
+}
+
 /// Reads `compile_commands.json`, or the one in a directory. A file that is compiled twice (as libtool does) counts once.
 ///
 /// # Errors
 ///
 /// If there is none, or it is something else.
-pub(crate) fn read(path: &Path) -> Result<Vec<Command>, Error> {
+pub(crate) fn read(path: &Path) -> Result<Database, Error> {
     let path = if path.is_dir() { path.join("compile_commands.json") } else { path.to_owned() };
     let text = std::fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
     let wrong = |reason: String| Error::Database { path: path.clone(), reason };
     let entries: Vec<Entry> = serde_json::from_str(&text).map_err(|reason| wrong(reason.to_string()))?;
     let base = path.parent().unwrap_or(Path::new("."));
     let mut seen = BTreeSet::new();
-    let mut commands = Vec::new();
+    let (mut commands, mut gone) = (Vec::new(), Vec::new());
     for entry in entries {
         let directory = absolute(base, &entry.directory);
         let file = absolute(&directory, &entry.file);
         if file.extension().is_none_or(|extension| extension != "c") || !seen.insert(file.clone()) {
+            continue;
+        }
+        if !file.is_file() {
+            gone.push(file);
             continue;
         }
         let arguments = if entry.arguments.is_empty() {
@@ -55,7 +68,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Command>, Error> {
         };
         commands.push(Command { arguments: meaningful(&arguments, &directory, &file), directory, file });
     }
-    if commands.is_empty() { Err(wrong("it names no C file".to_owned())) } else { Ok(commands) }
+    match (commands.is_empty(), gone.first()) {
+        (true, None) => Err(wrong("it names no C file".to_owned())),
+        (true, Some(file)) => Err(wrong(format!("none of its files is there, as {}", file.display()))),
+        (false, _) => Ok(Database { commands, gone }),
+    }
 }
 
 fn absolute(base: &Path, path: &Path) -> PathBuf {

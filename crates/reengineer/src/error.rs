@@ -36,7 +36,8 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file of macros is none.
-    #[error("{}:{line}: {reason}; a line is `lock NAME ARGUMENT`, `unlock NAME ARGUMENT`", path.display())]
+    #[error("{}:{line}: {reason}; a line is `lock NAME ARGUMENT`, `unlock NAME ARGUMENT`, or, of macros, \
+             `lock NAME EXPRESSION by CALL(…)`, `unlock NAME EXPRESSION`, with $1 for the first argument", path.display())]
     Macros {
         /// Its path.
         path: PathBuf,

@@ -37,8 +37,12 @@ pub(crate) enum Use {
     Destroy,
     Lock,
     Unlock,
-    /// A condition's wait, of which the result is not used.
+    /// Takes it if it is free.
+    Try,
+    /// A condition's wait.
     Wait,
+    /// A condition's wait for a time.
+    TimedWait,
     Signal,
     Broadcast,
     /// Delegates have no counterpart.
@@ -61,6 +65,13 @@ pub(crate) struct Call {
     pub is_wrapper: bool,
     /// Text to put elsewhere in it for a delegate: an argument that falls away.
     pub argument: Option<(Place, usize, &'static str)>,
+}
+
+impl Call {
+    /// Whether its function is named in a text below a directory, so that another name can be written there.
+    pub(crate) fn is_written_below(&self, root: &Path) -> bool {
+        self.token.as_ref().is_some_and(|token| token.file.starts_with(root))
+    }
 }
 
 /// What one file says of the program's mutexes.
@@ -157,7 +168,7 @@ impl Locks {
             let Origin::Of(thing) = &call.of else { continue };
             locks.number(thing);
             let is_written = call.does != Use::Wait && !call.is_wrapper;
-            let nowhere = is_written && call.token.as_ref().is_none_or(|token| !token.file.starts_with(root));
+            let nowhere = is_written && !call.is_written_below(root);
             if call.does == Use::Foreign {
                 let reason = format!("delegates have no {} ({})", call.name, describe(&call.at));
                 reasons.push((thing.clone(), reason));
@@ -238,8 +249,8 @@ impl Locks {
         let wanted = |does: Use| match action {
             Action::Lock => does == Use::Lock,
             Action::Unlock => does == Use::Unlock,
-            Action::Wait => does == Use::Wait,
-            Action::Try => does == Use::Foreign,
+            Action::Wait => matches!(does, Use::Wait | Use::TimedWait),
+            Action::Try => matches!(does, Use::Try | Use::Foreign),
         };
         let call = self
             .calls
@@ -250,9 +261,8 @@ impl Locks {
 
     /// The calls that lock, release or wait for mutexes of a class.
     pub(crate) fn calls_of(&self, class: usize) -> impl Iterator<Item = &Call> {
-        self.calls.iter().filter(move |call| {
-            matches!(call.does, Use::Lock | Use::Unlock | Use::Wait) && self.class_of(&call.of) == Some(class)
-        })
+        let holds = |does| matches!(does, Use::Lock | Use::Unlock | Use::Try | Use::Wait | Use::TimedWait);
+        self.calls.iter().filter(move |call| holds(call.does) && self.class_of(&call.of) == Some(class))
     }
 
     /// A condition goes with the mutexes that it is waited for with: all are delegates' or none is.
@@ -287,8 +297,8 @@ impl Locks {
         }
     }
 
-    /// What changes in the text where.
-    pub(crate) fn renamed(&self) -> BTreeMap<Place, Renaming> {
+    /// What changes in the text where. Waits at `covered` are parts of closures.
+    pub(crate) fn renamed(&self, covered: &BTreeSet<(&Path, usize)>) -> BTreeMap<Place, Renaming> {
         let becomes_delegate =
             |origin: &Origin| self.class_of(origin).is_some_and(|class| self.kept(class).is_none());
         let mut found: BTreeMap<Place, Renaming> = BTreeMap::new();
@@ -298,7 +308,10 @@ impl Locks {
             }
         }
         let mut others: BTreeSet<&Place> = BTreeSet::new();
-        for call in self.calls.iter().filter(|call| call.does != Use::Wait && !call.is_wrapper) {
+        let is_closure = |call: &Call| {
+            call.does == Use::Wait && covered.contains(&(call.at.file.as_path(), call.at.offset))
+        };
+        for call in self.calls.iter().filter(|call| !is_closure(call) && !call.is_wrapper) {
             let Some(token) = &call.token else { continue };
             if !becomes_delegate(&call.of) {
                 others.insert(token);

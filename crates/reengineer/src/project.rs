@@ -8,10 +8,10 @@ use crate::clang::{self, Asked, Unit, Unsaved};
 use crate::database::{self, Command};
 use crate::edit::{Edit, edited};
 use crate::error::Error;
-use crate::locks::{Fact, Locks, Place, Renaming};
+use crate::locks::{Call, Fact, Locks, Place, Renaming, Use};
 use crate::rewrite::conversion;
 use crate::rule::Rule;
-use crate::section::{Refusal, Section, sections};
+use crate::section::{Analysis, GivenUp, Refusal, Rules, Section, analysis};
 use crate::vocabulary::{Action, Vocabulary};
 
 /// What to convert.
@@ -29,6 +29,8 @@ pub struct Choice {
     pub except: Vec<(PathBuf, usize)>,
     /// Sections that stay as they are may hold the delegate. Not every delegate can be held.
     pub may_hold: bool,
+    /// Sections may ask for the thread that they run in. A delegate that runs them in another gives them another answer.
+    pub any_thread: bool,
     /// A rule to leave out: a test sees that something notices.
     #[doc(hidden)]
     pub without: Option<Rule>,
@@ -87,6 +89,29 @@ pub struct Project {
     /// What the calls of the choice are, in their order.
     pub seen: Vec<Seen>,
     locks: Locks,
+    /// The directory that all files are in.
+    root: PathBuf,
+    outlines: BTreeMap<String, Outline>,
+}
+
+/// Locks that are alike enough to be one, for what a function gives up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Alike {
+    /// Mutexes of a class.
+    Class(usize),
+    /// What macros take that is in a field or a variable of this name.
+    Named(String),
+    /// What macros take that a local variable or parameter names: it may be any.
+    Any,
+}
+
+/// What the functions of one name do with the locks of their callers.
+#[derive(Debug, Default)]
+struct Outline {
+    /// Where they give up a lock that they do not take.
+    given_up: Vec<(PathBuf, GivenUp)>,
+    /// What they call.
+    callees: BTreeSet<String>,
 }
 
 impl Project {
@@ -102,7 +127,7 @@ impl Project {
         progress: &mut dyn FnMut(usize, usize, &Path),
     ) -> Result<Self, Error> {
         clang::load()?;
-        let mut commands = database::read(database)?;
+        let database::Database { mut commands, gone } = database::read(database)?;
         let root = common(&commands);
         let is_wanted =
             |file: &Path| choice.files.is_empty() || choice.files.iter().any(|end| file.ends_with(end));
@@ -115,17 +140,19 @@ impl Project {
             choice,
             texts: BTreeMap::new(),
             findings: Vec::new(),
-            errors: Vec::new(),
+            errors: gone.iter().map(|file| format!("{}: no such file", file.display())).collect(),
             seen: Vec::new(),
             locks: Locks::default(),
+            root,
+            outlines: BTreeMap::new(),
         };
         let mut facts = BTreeMap::new();
         for (number, command) in project.commands.clone().iter().enumerate() {
             progress(number, project.commands.len(), &command.file);
-            project.read(command, &root, &mut facts)?;
+            project.read(command, &mut facts)?;
         }
         let facts: Vec<Fact> = facts.into_values().collect();
-        project.locks = Locks::of(&facts, &root, &|place| project.describe(place));
+        project.locks = Locks::of(&facts, &project.root, &|place| project.describe(place));
         project.judge();
         let files = project.choice.files.clone();
         let is_wanted = |file: &Path| files.is_empty() || files.iter().any(|end| file.ends_with(end));
@@ -134,14 +161,9 @@ impl Project {
     }
 
     /// Reads one file: its sections, and what it says of mutexes. What several files say, as headers do, counts once.
-    fn read(
-        &mut self,
-        command: &Command,
-        root: &Path,
-        facts: &mut BTreeMap<String, Fact>,
-    ) -> Result<(), Error> {
+    fn read(&mut self, command: &Command, facts: &mut BTreeMap<String, Fact>) -> Result<(), Error> {
         let text = self.text(&command.file)?;
-        let texts = &mut self.texts;
+        let (texts, root) = (&mut self.texts, &self.root);
         let mut look = |path: &Path| {
             if !path.starts_with(root) {
                 return None;
@@ -151,12 +173,15 @@ impl Project {
             }
             texts.get(path).cloned()
         };
-        let asked = Asked { vocabulary: &self.vocabulary, text: &mut look };
-        let unit = parse(command, &text, &[], Some(asked))?;
+        let unit = parse(command, &text, &[], &self.vocabulary, Some(Asked { text: &mut look }))?;
         self.errors.extend(unit.errors.iter().cloned());
         facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
         for function in &unit.functions {
-            let mut all = sections(function, &text, &self.vocabulary, self.choice.without);
+            let Analysis { sections: mut all, given_up, callees } =
+                analysis(function, &text, &self.vocabulary, self.rules());
+            let outline = self.outlines.entry(function.name.clone()).or_default();
+            outline.given_up.extend(given_up.into_iter().map(|call| (command.file.clone(), call)));
+            outline.callees.extend(callees);
             // Conversion knows a section by its function and its lock.
             let excepted: BTreeSet<String> = all
                 .iter()
@@ -197,6 +222,77 @@ impl Project {
         self.choice.without != Some(rule)
     }
 
+    fn rules(&self) -> Rules {
+        Rules { without: self.choice.without, any_thread: self.choice.any_thread }
+    }
+
+    /// The locks that a function gives up which it, or a function that it calls, does not take.
+    fn given_up(&self) -> BTreeMap<&str, BTreeSet<Alike>> {
+        let mut found: BTreeMap<&str, BTreeSet<Alike>> = BTreeMap::new();
+        for (name, outline) in &self.outlines {
+            let alike = outline.given_up.iter().filter_map(|(file, call)| match &call.by_macro {
+                Some(lock) => Some(named(lock).map_or(Alike::Any, Alike::Named)),
+                None => self.locks.at(file, call.offset, call.action).map(Alike::Class),
+            });
+            found.insert(name, alike.collect());
+        }
+        loop {
+            let mut grown = false;
+            for (name, outline) in &self.outlines {
+                let of_callees: BTreeSet<Alike> = outline
+                    .callees
+                    .iter()
+                    .filter_map(|callee| found.get(callee.as_str()))
+                    .flatten()
+                    .cloned()
+                    .collect();
+                if let Some(own) = found.get_mut(name.as_str()) {
+                    let before = own.len();
+                    own.extend(of_callees);
+                    grown |= own.len() > before;
+                }
+            }
+            if !grown {
+                return found;
+            }
+        }
+    }
+
+    /// Refuses sections that call a function which gives their lock up: inside a closure nobody holds it who could.
+    fn refuse_callees(&mut self) {
+        let given_up = self.given_up();
+        let mut refused: BTreeMap<(PathBuf, String, String), String> = BTreeMap::new();
+        for found in &self.findings {
+            let Ok(plan) = &found.section.plan else { continue };
+            let own = match (found.mutex, &found.section.by) {
+                (Some(class), _) => BTreeSet::from([Alike::Class(class)]),
+                (None, Some(_)) => {
+                    named(&found.section.lock).map(Alike::Named).into_iter().chain([Alike::Any]).collect()
+                }
+                (None, None) => continue,
+            };
+            let releases =
+                |name: &&String| given_up.get(name.as_str()).is_some_and(|of| !of.is_disjoint(&own));
+            if let Some(name) = plan.calls.iter().find(releases) {
+                refused.insert(found.key(), name.clone());
+            }
+        }
+        for found in &mut self.findings {
+            if let (Ok(_), Some(name)) = (&found.section.plan, refused.get(&found.key())) {
+                found.section.plan = Err(Refusal::CalleeReleases(name.clone()));
+            }
+        }
+    }
+
+    /// The calls of lock functions that become parts of closures.
+    fn covered(&self) -> BTreeSet<(&Path, usize)> {
+        let closures = self.findings.iter().filter(|found| self.is_chosen(found));
+        closures
+            .filter_map(|found| Some((found.file.as_path(), found.section.plan.as_ref().ok()?)))
+            .flat_map(|(file, plan)| plan.covered.iter().map(move |call| (file, *call)))
+            .collect()
+    }
+
     /// Finds which mutexes become delegates, and refuses the sections of the others.
     fn judge(&mut self) {
         let mut classes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -207,13 +303,11 @@ impl Project {
             }
         }
         self.seen = self.seen();
-        // All calls count, also those outside of sections.
-        let mut covered: BTreeSet<(&Path, usize)> = BTreeSet::new();
-        for found in &self.findings {
-            if let Ok(plan) = &found.section.plan {
-                covered.extend(plan.covered.iter().map(|call| (found.file.as_path(), *call)));
-            }
+        if self.keeps(Rule::CalleeReleases) {
+            self.refuse_callees();
         }
+        // All calls count, also those outside of sections.
+        let covered = self.covered();
         let mut kept: Vec<(usize, String)> = Vec::new();
         for class in self.locks.classes() {
             let sections = classes.get(&class).map(Vec::as_slice).unwrap_or_default();
@@ -230,27 +324,26 @@ impl Project {
                 kept.push((class, "no section of it can be a closure".to_owned()));
                 continue;
             }
-            for call in self.locks.calls_of(class) {
-                let is_covered = covered.contains(&(call.at.file.as_path(), call.at.offset));
-                let waits = call.condition.is_some();
-                if !is_covered && (waits || !self.choice.may_hold && self.keeps(Rule::Holds)) {
-                    let place = self.describe(&call.at);
-                    kept.push((
-                        class,
-                        match waits {
-                            true => format!("a wait for a condition stays as it is ({place})"),
-                            false => {
-                                format!("{} at {place} would hold the delegate (--hold allows it)", call.name)
-                            }
-                        },
-                    ));
-                    break;
-                }
-            }
+            let may_hold = self.choice.may_hold || !self.keeps(Rule::Holds);
             let aside = sections.iter().map(|number| of(&number)).find(|found| !is_chosen(found));
-            if let Some(found) = aside.filter(|_| !self.choice.may_hold) {
+            if let Some(found) = aside.filter(|_| !may_hold) {
                 let place = format!("{}:{}", file_name(&found.file), found.line);
                 kept.push((class, format!("the section at {place} was not chosen (--hold allows it)")));
+                continue;
+            }
+            let is_left = |call: &&Call| !covered.contains(&(call.at.file.as_path(), call.at.offset));
+            for call in self.locks.calls_of(class).filter(is_left) {
+                let place = self.describe(&call.at);
+                if !may_hold {
+                    let reason =
+                        format!("{} at {place} would hold the delegate (--hold allows it)", call.name);
+                    kept.push((class, reason));
+                    break;
+                }
+                if call.does == Use::Wait && !call.is_written_below(&self.root) {
+                    kept.push((class, format!("{} comes from a macro of a macro ({place})", call.name)));
+                    break;
+                }
             }
         }
         for (class, reason) in kept {
@@ -261,6 +354,9 @@ impl Project {
             self.locks.keep_none();
         }
         for found in &mut self.findings {
+            if found.section.by.is_some() {
+                continue;
+            }
             let reason = match found.mutex {
                 Some(class) => self.locks.kept(class).map(str::to_owned),
                 None => Some("the lock call names it in a way that is not understood".to_owned()),
@@ -356,7 +452,7 @@ impl Project {
     /// If a file cannot be read or parsed.
     pub fn converted(&self, progress: &mut dyn FnMut(usize, usize, &Path)) -> Result<Vec<Change>, Error> {
         let mut edits: BTreeMap<&Path, Vec<Edit>> = BTreeMap::new();
-        let renamed = self.locks.renamed();
+        let renamed = self.locks.renamed(&self.covered());
         for (place, renaming) in &renamed {
             let Some(text) = self.texts.get(&place.file) else { continue };
             if let Some(edit) = renaming_edit(text, place.offset, *renaming) {
@@ -378,7 +474,9 @@ impl Project {
             progress(number, self.commands.len(), &command.file);
             let has_sections =
                 self.findings.iter().any(|found| found.file == command.file && found.refusal().is_none());
-            if let Some(text) = after.get(command.file.as_path()).filter(|_| has_sections) {
+            if has_sections
+                && let Some(text) = after.get(command.file.as_path()).or(self.texts.get(&command.file))
+            {
                 let text = self.convert(command, text, &unsaved)?;
                 if let Some(place) = unsaved.iter_mut().find(|file| file.path == command.file) {
                     place.text.clone_from(&text);
@@ -405,10 +503,10 @@ impl Project {
             .map(|found| (found.section.function.as_str(), found.section.lock.as_str()))
             .collect();
         loop {
-            let unit = parse(command, &text, unsaved, None)?;
+            let unit = parse(command, &text, unsaved, &self.vocabulary, None)?;
             let mut edits: Vec<Edit> = Vec::new();
             for function in &unit.functions {
-                let all = sections(function, &text, &self.vocabulary, self.choice.without);
+                let all = analysis(function, &text, &self.vocabulary, self.rules()).sections;
                 let plans: Vec<_> = all
                     .iter()
                     .filter(|section| !section.continues && section.is_of_delegate())
@@ -446,6 +544,11 @@ impl Change {
 }
 
 impl Finding {
+    /// What conversion, which moves lines, knows a section by: its file, its function and its lock.
+    fn key(&self) -> (PathBuf, String, String) {
+        (self.file.clone(), self.section.function.clone(), self.section.lock.clone())
+    }
+
     /// Why the section stays as it is; `None` if it can be converted.
     #[must_use]
     pub fn refusal(&self) -> Option<&Refusal> {
@@ -457,6 +560,17 @@ impl Finding {
 fn is_of(lock: &str, name: &str) -> bool {
     let bare = |text: &str| text.replace(['(', ')', '&', ' '], "");
     bare(lock) == bare(name)
+}
+
+/// The name of the field or variable that an expression of a lock ends with, unless it is nothing but one variable.
+fn named(lock: &str) -> Option<String> {
+    let is_word = |next: char| next.is_ascii_alphanumeric() || next == '_';
+    let start = lock.rfind(|next| !is_word(next)).map_or(0, |at| at + 1);
+    if start > 0 && start < lock.len() {
+        return Some(lock[start..].to_owned());
+    }
+    let inner = lock.trim_end_matches(|next| !is_word(next));
+    (start > 0 && inner.len() < lock.len()).then(|| named(inner)).flatten()
 }
 
 /// Whether one of the places, each the end of a path and a line, is this one.
@@ -482,11 +596,19 @@ const HEADER: &str = "#include <lockwork.h>";
 /// The header, and what text needs that is half converted. It is read before a file's own text, so that it need not be installed.
 const DECLARATIONS: &str = concat!(
     include_str!("../../capi/include/lockwork.h"),
-    "\n#undef lockwork_any_lock\nint lockwork_any_lock();\n#undef lockwork_any_unlock\nint lockwork_any_unlock();\n"
+    "\n#undef lockwork_any_lock\nint lockwork_any_lock();\n#undef lockwork_any_unlock\nint lockwork_any_unlock();\n",
+    "#undef lockwork_any_trylock\nint lockwork_any_trylock();\n#undef lockwork_any_wait\nint lockwork_any_wait();\n",
+    "#undef lockwork_any_timedwait\nint lockwork_any_timedwait();\n"
 );
 const DECLARATIONS_PATH: &str = "/lockwork/declarations.h";
 
-fn parse(command: &Command, text: &str, others: &[Unsaved], asked: Option<Asked<'_>>) -> Result<Unit, Error> {
+fn parse(
+    command: &Command,
+    text: &str,
+    others: &[Unsaved],
+    vocabulary: &Vocabulary,
+    asked: Option<Asked<'_>>,
+) -> Result<Unit, Error> {
     let mut unsaved: Vec<Unsaved> = others.iter().filter(|file| file.path != command.file).cloned().collect();
     unsaved.push(Unsaved { path: command.file.clone(), text: text.to_owned() });
     unsaved.push(Unsaved { path: PathBuf::from(DECLARATIONS_PATH), text: DECLARATIONS.to_owned() });
@@ -498,7 +620,7 @@ fn parse(command: &Command, text: &str, others: &[Unsaved], asked: Option<Asked<
     if let Some(directory) = resource_directory() {
         arguments.extend(["-resource-dir".to_owned(), directory.display().to_string()]);
     }
-    clang::parse(&command.file, &command.directory, &arguments, &unsaved, asked)
+    clang::parse(&command.file, &command.directory, &arguments, &unsaved, vocabulary, asked)
 }
 
 /// Where the compiler's own headers are: those of the newest clang.
@@ -525,6 +647,9 @@ const NAMES: &[(&str, &str, Option<&str>)] = &[
     ("pthread_mutex_destroy", "lockwork_delegate_destroy", Some("lockwork_any_destroy")),
     ("pthread_mutex_lock", "lockwork_delegate_acquire", Some("lockwork_any_lock")),
     ("pthread_mutex_unlock", "lockwork_delegate_release", Some("lockwork_any_unlock")),
+    ("pthread_mutex_trylock", "lockwork_delegate_try_acquire", Some("lockwork_any_trylock")),
+    ("pthread_cond_wait", "lockwork_delegate_cond_wait_held", Some("lockwork_any_wait")),
+    ("pthread_cond_timedwait", "lockwork_delegate_cond_timedwait_held", Some("lockwork_any_timedwait")),
     ("pthread_cond_t", "lockwork_delegate_cond_t", None),
     ("PTHREAD_COND_INITIALIZER", "LOCKWORK_DELEGATE_COND_INITIALIZER", None),
     ("pthread_cond_init", "lockwork_delegate_cond_init", None),

@@ -226,9 +226,8 @@ impl Writer<'_> {
         for Capture { variable, type_name, .. } in hoisted {
             let _ = write!(code, "__typeof__({type_name}) {};\n{indent}", variable.name);
         }
-        let lock = &self.section.lock;
         if !self.has_context() {
-            code += &format!("lockwork_delegate_run({lock}, {name}_run, 0);");
+            code += &self.request("0");
             let tail =
                 self.plan.exits.first().map(|exit| self.text[exit.tail.clone()].trim()).unwrap_or_default();
             return if tail.is_empty() || self.plan.exits.len() > 1 {
@@ -265,8 +264,18 @@ impl Writer<'_> {
 
     /// Runs the closure once.
     fn run(&self, indent: &str) -> String {
+        let request = self.request(&format!("&{}", self.name));
+        format!("{indent}{request}\n{}", self.copies_out(indent))
+    }
+
+    /// The call that runs the closure with an argument.
+    fn request(&self, argument: &str) -> String {
         let (name, lock) = (&self.name, &self.section.lock);
-        format!("{indent}lockwork_delegate_run({lock}, {name}_run, &{name});\n{}", self.copies_out(indent))
+        match self.section.by.as_deref().and_then(|by| by.strip_suffix(')')) {
+            Some(by) if by.ends_with('(') => format!("{by}{name}_run, {argument});"),
+            Some(by) => format!("{by}, {name}_run, {argument});"),
+            None => format!("lockwork_delegate_run({lock}, {name}_run, {argument});"),
+        }
     }
 
     /// The variables that have no address: the call site copies them to the context and back.
@@ -298,7 +307,7 @@ impl Writer<'_> {
             );
         }
         if is_first {
-            let _ = writeln!(code, "{deep}lockwork_delegate_run({lock}, {name}_run, &{name});");
+            let _ = writeln!(code, "{deep}{}", self.request(&format!("&{name}")));
         }
         code += &self.copies_out(&deep);
         for (number, pause) in self.plan.pauses.iter().enumerate() {

@@ -21,6 +21,10 @@ pub enum Rule {
     LockChanges,
     /// Nothing inside means the caller's frame, thread or process.
     BoundToCaller,
+    /// Nothing inside asks for the thread that it runs in.
+    AnyThread,
+    /// No function that is called inside gives the lock up.
+    CalleeReleases,
     /// There is no assembly and no computed goto.
     Opaque,
     /// Lock and release are two statements.
@@ -57,6 +61,8 @@ impl Rule {
         Self::Waits,
         Self::LockChanges,
         Self::BoundToCaller,
+        Self::AnyThread,
+        Self::CalleeReleases,
         Self::Opaque,
         Self::OneMacro,
         Self::Copied,

@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::flow::{Effect, Flow, Id, id};
 use crate::rule::Rule;
 use crate::tree::{Function, Kind, Node, Shape, Unary, Variable, is_assignment};
-use crate::vocabulary::{Action, Vocabulary, is_bound_to_its_caller, tells_the_thread};
+use crate::vocabulary::{Action, ERRNO, Vocabulary, is_bound_to_its_caller, means_the_thread};
 
 /// A place where a lock is taken.
 #[derive(Clone, Debug)]
@@ -33,9 +33,17 @@ pub struct Section {
     pub(crate) continues: bool,
     /// The function that takes the lock.
     pub(crate) taken_by: String,
+    /// The call that runs it, if its lock is no mutex of POSIX's.
+    pub(crate) by: Option<String>,
 }
 
 impl Section {
+    /// Whether it is where an earlier section takes its lock again, and part of that one.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.continues
+    }
+
     /// Whether a delegate is taken, and no mutex, as far as the function's name tells.
     pub(crate) fn is_of_delegate(&self) -> bool {
         !self.taken_by.starts_with("pthread_")
@@ -57,6 +65,10 @@ pub(crate) struct Plan {
     pub captures: Vec<Capture>,
     /// The offsets of all calls that take, release or wait with its lock, in bytes.
     pub covered: BTreeSet<usize>,
+    /// The functions that it calls with the lock held.
+    pub calls: BTreeSet<String>,
+    /// The offsets of macros inside that do something to other locks.
+    pub macros: BTreeSet<usize>,
 }
 
 /// A place where a section gives its lock up and goes on later: the closure returns, and is run again from there.
@@ -134,6 +146,12 @@ pub enum Refusal {
     LockChanges(String),
     /// It calls something that means the calling frame, thread or process.
     BoundToCaller(String),
+    /// It asks for the thread that it runs in, or names what each thread has its own of.
+    MeansThread(String),
+    /// It calls a function that releases its lock, or waits with it.
+    CalleeReleases(String),
+    /// A macro inside takes or releases another lock, and stays one.
+    KeepsMacro,
     /// Assembly, a computed goto, or jumps inside a statement expression.
     Opaque,
     /// The lock and its release are in one expansion of a macro.
@@ -181,6 +199,18 @@ impl fmt::Display for Refusal {
             Self::BoundToCaller(name) => {
                 write!(f, "calls {name}, which means the caller's frame, thread or process")
             }
+            Self::MeansThread(name) => {
+                write!(
+                    f,
+                    "`{name}` is another in each thread, and a delegate may run it in any (--any-thread allows that)"
+                )
+            }
+            Self::CalleeReleases(name) => {
+                write!(f, "calls {name}, which gives the lock up that it does not take itself")
+            }
+            Self::KeepsMacro => {
+                f.write_str("a macro in it takes or releases another lock, and may return from the function")
+            }
             Self::Opaque => {
                 f.write_str("has assembly, a computed goto, or a jump inside a statement expression")
             }
@@ -199,54 +229,72 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The sections of a function whose file has the text `text`.
+/// What a function does with locks.
+#[derive(Debug)]
+pub(crate) struct Analysis {
+    /// Its sections, in the order of the text.
+    pub sections: Vec<Section>,
+    /// The calls that release a lock, or wait with one, that the function may not hold by itself: their offsets.
+    pub given_up: Vec<GivenUp>,
+    /// The functions that it calls.
+    pub callees: BTreeSet<String>,
+}
+
+/// Where a function gives up a lock that it may not hold by itself.
+#[derive(Clone, Debug)]
+pub(crate) struct GivenUp {
+    /// The offset of the call.
+    pub offset: usize,
+    /// What the call does.
+    pub action: Action,
+    /// The lock, where it is a macro's.
+    pub by_macro: Option<String>,
+}
+
+/// By which rules sections are refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rules {
+    /// The rule that is switched off, to see that a test notices.
+    pub without: Option<Rule>,
+    /// Sections may ask for the thread that they run in.
+    pub any_thread: bool,
+}
+
+/// The sections of a function whose file has the text `text`, and what it does with the locks of its callers.
 #[must_use]
-pub(crate) fn sections(
-    function: &Function,
-    text: &str,
-    vocabulary: &Vocabulary,
-    without: Option<Rule>,
-) -> Vec<Section> {
+pub(crate) fn analysis(function: &Function, text: &str, vocabulary: &Vocabulary, rules: Rules) -> Analysis {
     let nothing = HashSet::new();
     let flow = Flow::of(function, vocabulary, &nothing);
     let parents = parents(&function.body);
-    let finder = Finder { function, text, vocabulary, parents: &parents, flow: &flow, breaks: &[], without };
-    let mut found = Vec::new();
-    for (site, step) in flow.steps.iter().enumerate() {
-        let lock = match &step.effect {
-            Effect::Lock(lock) => lock.clone(),
-            Effect::Unclear if !flow.before[site].is_empty() => String::new(),
-            _ => continue,
+    let finder = Finder { function, text, vocabulary, parents: &parents, flow: &flow, breaks: &[], rules };
+    Analysis {
+        sections: finder.sections(),
+        given_up: finder.given_up(),
+        callees: calls_in(function.body.walk(), vocabulary),
+    }
+}
+
+/// The functions that nodes call, other than to take and release locks.
+fn calls_in<'n>(nodes: impl Iterator<Item = &'n Node>, vocabulary: &Vocabulary) -> BTreeSet<String> {
+    let name = |node: &Node| match &node.kind {
+        Kind::Call(name) if !name.is_empty() && vocabulary.of(node).is_none() => Some(name.clone()),
+        _ => None,
+    };
+    nodes.filter_map(name).collect()
+}
+
+/// Refuses sections with a macro inside that does something to another lock and stays as it is: it may return, which a closure must
+/// not.
+fn refuse_macros(sections: &mut [Section]) {
+    loop {
+        let plans = || sections.iter().filter_map(|section| section.plan.as_ref().ok());
+        let covered: BTreeSet<usize> = plans().flat_map(|plan| plan.covered.iter().copied()).collect();
+        let stays = |plan: &Plan| !plan.macros.is_subset(&covered);
+        let Some(section) = sections.iter_mut().find(|section| section.plan.as_ref().is_ok_and(stays)) else {
+            return;
         };
-        if lock.is_empty() && !finder.takes(step.node) {
-            continue;
-        }
-        let plan = if lock.is_empty() { Err(Refusal::InsideExpression) } else { finder.plan(site, &lock) };
-        let call = finder.lock_calls(step.node).next();
-        found.push((
-            step.node,
-            Section {
-                function: function.name.clone(),
-                offset: step.node.range.start,
-                lock: if lock.is_empty() { "?".to_owned() } else { lock },
-                plan,
-                warnings: Vec::new(),
-                call: call.map_or(step.node.range.start, |call| call.range.start),
-                taken_by: call.map_or(String::new(), |call| match &call.kind {
-                    Kind::Call(name) => name.clone(),
-                    _ => String::new(),
-                }),
-                continues: false,
-            },
-        ));
+        section.plan = Err(Refusal::KeepsMacro);
     }
-    finder.resume(&mut found);
-    let mut found: Vec<Section> = found.into_iter().map(|(_, section)| section).collect();
-    for section in &mut found {
-        section.warnings = section.plan.as_ref().map(|plan| finder.warnings(plan)).unwrap_or_default();
-    }
-    found.sort_by_key(|section| section.offset);
-    found
 }
 
 /// The parent of each node, and its number among the parent's children.
@@ -266,8 +314,7 @@ struct Finder<'a> {
     flow: &'a Flow<'a>,
     /// Where sections pause, which take the lock again.
     breaks: &'a [Break<'a>],
-    /// The rule that is switched off, to see that a test notices.
-    without: Option<Rule>,
+    rules: Rules,
 }
 
 /// A release and an acquisition of the same lock behind it, in one block.
@@ -291,6 +338,79 @@ struct Spot<'a> {
 }
 
 impl<'a> Finder<'a> {
+    fn sections(&self) -> Vec<Section> {
+        let mut found = Vec::new();
+        for (site, step) in self.flow.steps.iter().enumerate() {
+            let lock = match &step.effect {
+                Effect::Lock(lock) => lock.clone(),
+                Effect::Unclear if !self.flow.before[site].is_empty() => String::new(),
+                _ => continue,
+            };
+            if lock.is_empty() && !self.takes(step.node) {
+                continue;
+            }
+            let plan = if lock.is_empty() { Err(Refusal::InsideExpression) } else { self.plan(site, &lock) };
+            let call = self.lock_calls(step.node).next();
+            found.push((
+                step.node,
+                Section {
+                    function: self.function.name.clone(),
+                    offset: step.node.range.start,
+                    lock: if lock.is_empty() { "?".to_owned() } else { lock },
+                    plan,
+                    warnings: Vec::new(),
+                    call: call.map_or(step.node.range.start, |call| call.range.start),
+                    taken_by: call.map_or(String::new(), |call| match &call.kind {
+                        Kind::Call(name) => name.clone(),
+                        _ => String::new(),
+                    }),
+                    by: call.and_then(|call| match &call.kind {
+                        Kind::Macro(what) => what.by.clone(),
+                        _ => None,
+                    }),
+                    continues: false,
+                },
+            ));
+        }
+        self.resume(&mut found);
+        let mut found: Vec<Section> = found.into_iter().map(|(_, section)| section).collect();
+        refuse_macros(&mut found);
+        for section in &mut found {
+            section.warnings = section.plan.as_ref().map(|plan| self.warnings(plan)).unwrap_or_default();
+        }
+        found.sort_by_key(|section| section.offset);
+        found
+    }
+
+    /// The calls that release a lock, or wait with one, that may not have been taken here.
+    fn given_up(&self) -> Vec<GivenUp> {
+        let mut found = Vec::new();
+        for (number, step) in self.flow.steps.iter().enumerate() {
+            if step.effect == Effect::None {
+                continue;
+            }
+            // A `for` is a step for its head.
+            let parts = match (&step.node.kind, step.node.children.as_slice()) {
+                (Kind::For { .. }, [heads @ .., _]) => heads,
+                _ => std::slice::from_ref(step.node),
+            };
+            for call in parts.iter().flat_map(|part| self.lock_calls(part)) {
+                let Some((action @ (Action::Unlock | Action::Wait), of)) = self.vocabulary.of(call) else {
+                    continue;
+                };
+                let is_it = |site: &usize| matches!(&self.flow.steps[*site].effect, Effect::Lock(lock) if Some(lock) == of.expression().as_ref());
+                if self.flow.before[number].iter().any(|held| !held.iter().any(is_it)) {
+                    let by_macro = match &call.kind {
+                        Kind::Macro(_) => of.expression(),
+                        _ => None,
+                    };
+                    found.push(GivenUp { offset: call.range.start, action, by_macro });
+                }
+            }
+        }
+        found
+    }
+
     /// Whether a statement takes a lock somewhere inside an expression, other than by trying.
     fn takes(&self, node: &Node) -> bool {
         node.walk().any(|inner| matches!(self.vocabulary.of(inner), Some((Action::Lock | Action::Try, _))))
@@ -504,6 +624,7 @@ impl<'a> Finder<'a> {
         let held: Vec<&Node> =
             body.iter().flat_map(|part| part.walk()).filter(|node| !elsewhere.contains(&id(node))).collect();
         self.check_calls(&held)?;
+        self.check_thread(&held)?;
         let meanwhile: Vec<&Node> =
             pauses.iter().flat_map(|pause| &pause.between).flat_map(|node| node.walk()).collect();
         let changing: Vec<&Node> = held.iter().chain(&meanwhile).copied().collect();
@@ -521,17 +642,20 @@ impl<'a> Finder<'a> {
             .collect();
         let ranges: Vec<Range<usize>> = pauses.iter().map(|pause| pause.pause.range.clone()).collect();
         let captures = self.captures(&held, &releases, spot.block, &ranges)?;
+        let called = calls_in(held.iter().copied(), self.vocabulary);
+        let is_macro = |node: &&&Node| matches!(node.kind, Kind::Macro(_)) && !releases.contains(&id(node));
+        let macros = held.iter().filter(is_macro).map(|node| node.range.start).collect();
         let exits = exits
             .into_iter()
             .map(|exit| Exit { is_last: exit.is_last, range: exit.range, tail: exit.tail })
             .collect();
         let pauses = pauses.into_iter().map(|pause| pause.pause).collect();
-        Ok(Plan { slice, lock: statement, exits, pauses, captures, covered })
+        Ok(Plan { slice, lock: statement, exits, pauses, captures, covered, calls: called, macros })
     }
 
     /// Whether a rule is to be kept: all are, but one that a test switches off.
     fn applies(&self, rule: Rule) -> bool {
-        self.without != Some(rule)
+        self.rules.without != Some(rule)
     }
 
     /// Where the section at `site` gives its lock up and goes on later.
@@ -837,6 +961,23 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
+    /// A delegate may run a section in any thread.
+    fn check_thread(&self, held: &[&Node]) -> Result<(), Refusal> {
+        let means_the_thread = |node: &&&Node| match &node.kind {
+            Kind::Call(name) => means_the_thread(name),
+            Kind::ThreadLocal(_) => true,
+            _ => false,
+        };
+        match held.iter().find(means_the_thread).map(|node| &node.kind) {
+            Some(Kind::Call(name) | Kind::ThreadLocal(name))
+                if !self.rules.any_thread && self.applies(Rule::AnyThread) =>
+            {
+                Err(Refusal::MeansThread(name.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The lock's name must mean the same lock at the release.
     fn check_lock(&self, statement: &Node, held: &[&Node]) -> Result<(), Refusal> {
         for node in statement.walk() {
@@ -1034,12 +1175,11 @@ impl<'a> Finder<'a> {
         let mut found = BTreeSet::new();
         for node in self.function.body.walk().filter(|node| plan.slice.contains(&node.range.start)) {
             match &node.kind {
-                Kind::Call(name) if name == "__errno_location" => {
-                    found.insert("errno is the server's".to_owned())
-                }
-                Kind::Call(name) if tells_the_thread(name) => {
+                Kind::Call(name) if name == ERRNO => found.insert("errno is the server's".to_owned()),
+                Kind::Call(name) if means_the_thread(name) => {
                     found.insert(format!("{name} answers for the server's thread"))
                 }
+                Kind::ThreadLocal(name) => found.insert(format!("`{name}` is the server's")),
                 _ => false,
             };
         }

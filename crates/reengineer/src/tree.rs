@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::vocabulary::Action;
+
 /// One function with a body.
 #[derive(Debug)]
 pub(crate) struct Function {
@@ -111,6 +113,8 @@ pub(crate) enum Kind {
     Local(Variable),
     /// The use of anything else that has a name.
     Name(String),
+    /// The use of a variable of which each thread has its own.
+    ThreadLocal(String),
     /// A member of the first child, of this name.
     Member {
         /// Its name.
@@ -126,6 +130,10 @@ pub(crate) enum Kind {
     Binary(String),
     /// A literal, as it is spelt.
     Literal(String),
+    /// A macro that takes or releases a lock. The child is the lock, a [`Kind::Text`].
+    Macro(Macro),
+    /// An expression as text. The local variables that it names are its children.
+    Text(String),
     /// Parentheses, or a conversion that is not spelt.
     Transparent,
     /// A conversion that is spelt.
@@ -138,6 +146,17 @@ pub(crate) enum Kind {
     Empty,
     /// Any other expression.
     Other,
+}
+
+/// A macro that takes or releases a lock, with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Macro {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub action: Action,
+    /// The call, with its closing parenthesis, that runs a section of its lock.
+    pub by: Option<String>,
 }
 
 /// Operators with one operand.
@@ -182,8 +201,9 @@ impl Node {
         Some(match &self.kind {
             Kind::Transparent if self.children.len() == 1 => child(0)?,
             Kind::Local(variable) => variable.name.clone(),
-            Kind::Name(name) => name.clone(),
+            Kind::Name(name) | Kind::ThreadLocal(name) => name.clone(),
             Kind::Literal(text) if !text.is_empty() => text.clone(),
+            Kind::Text(text) => text.clone(),
             Kind::Member { name, is_arrow } => {
                 format!("{}{}{name}", child(0)?, if *is_arrow { "->" } else { "." })
             }

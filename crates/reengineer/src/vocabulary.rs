@@ -1,9 +1,10 @@
 //! Which calls take, release and wait for locks: POSIX's, and a program's own wrappers.
 
+use std::ops::Range;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::tree::{Kind, Node};
+use crate::tree::{Kind, Macro, Node};
 
 /// What a call does to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +28,33 @@ struct Word {
     argument: usize,
 }
 
-/// All the functions that do something to locks.
+/// A macro that does something to a lock which is no mutex of POSIX's. `$1` is its first argument.
+#[derive(Clone, Debug)]
+struct Pattern {
+    name: String,
+    action: Action,
+    /// The lock.
+    lock: String,
+    /// What runs a section of it, if sections can be closures.
+    by: Option<String>,
+}
+
+/// The use of a macro that does something to a lock.
+#[derive(Debug)]
+pub(crate) struct Expansion {
+    /// The macro.
+    pub what: Macro,
+    /// The lock.
+    pub lock: String,
+    /// The text of the use.
+    pub range: Range<usize>,
+}
+
+/// All the functions and macros that do something to locks.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
     words: Vec<Word>,
+    patterns: Vec<Pattern>,
     /// How many of them are POSIX's and Lockwork's; the rest are the program's wrappers.
     own: usize,
 }
@@ -50,17 +74,26 @@ impl Default for Vocabulary {
             // What sections of delegates are before they become closures.
             ("lockwork_delegate_acquire", Action::Lock, 0),
             ("lockwork_delegate_release", Action::Unlock, 0),
+            ("lockwork_delegate_try_acquire", Action::Try, 0),
+            ("lockwork_delegate_cond_wait_held", Action::Wait, 1),
+            ("lockwork_delegate_cond_timedwait_held", Action::Wait, 1),
             ("lockwork_any_lock", Action::Lock, 0),
             ("lockwork_any_unlock", Action::Unlock, 0),
+            ("lockwork_any_trylock", Action::Try, 0),
+            ("lockwork_any_wait", Action::Wait, 1),
+            ("lockwork_any_timedwait", Action::Wait, 1),
         ];
         let own = words.len();
         let word = |(name, action, argument): (&str, _, _)| Word { name: name.to_owned(), action, argument };
-        Self { words: words.into_iter().map(word).collect(), own }
+        Self { words: words.into_iter().map(word).collect(), patterns: Vec::new(), own }
     }
 }
 
 impl Vocabulary {
-    /// Adds the wrappers that a file names: lines `lock NAME ARGUMENT` and `unlock NAME ARGUMENT`, the argument from 0.
+    /// Adds the wrappers that a file names: lines `lock NAME ARGUMENT` and `unlock NAME ARGUMENT`, the argument from 0, of functions
+    /// and macros to which a mutex of POSIX's goes; `lock NAME EXPRESSION by CALL(…)` and `unlock NAME EXPRESSION`, with `$1` for the
+    /// first argument, of macros that have other locks, whose sections the call is to run: it gets the closure and its argument behind
+    /// its own arguments.
     ///
     /// # Errors
     ///
@@ -73,6 +106,20 @@ impl Vocabulary {
             let wrong = |reason| Error::Macros { path: path.to_owned(), line: number + 1, reason };
             let (action, name, argument) = match fields.as_slice() {
                 [] => continue,
+                [word @ ("lock" | "unlock"), name, rest @ ..]
+                    if rest.iter().any(|part| part.contains('$')) =>
+                {
+                    let (lock, by) = match rest.join(" ").split_once(" by ") {
+                        Some((lock, by)) => (lock.to_owned(), Some(by.trim().to_owned())),
+                        None => (rest.join(" "), None),
+                    };
+                    let action = if *word == "lock" { Action::Lock } else { Action::Unlock };
+                    if by.as_ref().is_some_and(|by| !by.ends_with(')') || action == Action::Unlock) {
+                        return Err(wrong("a lock's sections are run `by` a call"));
+                    }
+                    self.patterns.push(Pattern { name: (*name).to_owned(), action, lock, by });
+                    continue;
+                }
                 ["lock", name, argument] => (Action::Lock, name, argument),
                 ["unlock", name, argument] => (Action::Unlock, name, argument),
                 _ => return Err(wrong("not understood")),
@@ -92,10 +139,64 @@ impl Vocabulary {
     /// What an expression does to a lock if it is a call of one of these functions, and the lock.
     #[must_use]
     pub(crate) fn of<'a>(&self, node: &'a Node) -> Option<(Action, &'a Node)> {
+        if let (Kind::Macro(what), Some(lock)) = (&node.kind, node.children.first()) {
+            return Some((what.action, lock));
+        }
         let Kind::Call(name) = &node.kind else { return None };
         let word = self.words.iter().find(|word| word.name == *name)?;
         Some((word.action, node.children.get(word.argument + 1)?))
     }
+}
+
+impl Vocabulary {
+    /// The use of one of the program's macros at a place in a text.
+    pub(crate) fn expansion(&self, text: &str, at: usize) -> Option<Expansion> {
+        let rest = text.get(at..)?;
+        let pattern = self.patterns.iter().find(|pattern| {
+            rest.strip_prefix(pattern.name.as_str()).is_some_and(|rest| rest.trim_start().starts_with('('))
+        })?;
+        let open = at + rest.find('(')?;
+        let (arguments, end) = arguments(text, open)?;
+        let filled = |template: &str| {
+            let mut filled = template.to_owned();
+            for (number, argument) in arguments.iter().enumerate().rev() {
+                filled = filled.replace(&format!("${}", number + 1), argument);
+            }
+            filled
+        };
+        let what = Macro {
+            name: pattern.name.clone(),
+            action: pattern.action,
+            by: pattern.by.as_deref().map(filled),
+        };
+        Some(Expansion { what, lock: filled(&pattern.lock), range: at..end })
+    }
+}
+
+/// The arguments of a macro whose parenthesis opens at a place, each with single blanks, and where it ends.
+fn arguments(text: &str, open: usize) -> Option<(Vec<String>, usize)> {
+    let (mut depth, mut quote, mut start) = (0_usize, None, open + 1);
+    let mut found = Vec::new();
+    let mut bytes = text.bytes().enumerate().skip(open);
+    while let Some((at, byte)) = bytes.next() {
+        match (quote, byte) {
+            (Some(_), b'\\') => drop(bytes.next()),
+            (Some(end), _) if byte == end => quote = None,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b'(' | b'[' | b'{') => depth += 1,
+            (None, b')' | b']' | b'}') => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 || depth == 1 && byte == b',' && quote.is_none() {
+            found.push(text[start..at].split_whitespace().collect::<Vec<_>>().join(" "));
+            start = at + 1;
+        }
+        if depth == 0 {
+            return Some((found, at + 1));
+        }
+    }
+    None
 }
 
 /// Whether a function of this name does not return.
@@ -143,15 +244,37 @@ pub(crate) fn is_bound_to_its_caller(name: &str) -> bool {
     )
 }
 
-/// Whether a function of this name answers for the thread that calls it.
-pub(crate) fn tells_the_thread(name: &str) -> bool {
+/// Whether a function of this name answers for the thread that calls it, or sets what belongs to that thread.
+pub(crate) fn means_the_thread(name: &str) -> bool {
     matches!(
         name,
         "pthread_self"
             | "gettid"
-            | "__errno_location"
+            | "thrd_current"
             | "pthread_getspecific"
             | "pthread_setspecific"
+            | "tss_get"
+            | "tss_set"
+            | "pthread_sigmask"
+            | "pthread_setcancelstate"
+            | "pthread_setcanceltype"
             | "sched_getcpu"
     )
+}
+
+/// The function that `errno` is a call of.
+pub(crate) const ERRNO: &str = "__errno_location";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn macros_have_arguments_of_all_sorts() {
+        let text = "X(a, f(b, c)[1],\n  \",)\", '\\'') + 1";
+        let (found, end) = arguments(text, 1).expect("arguments");
+        assert_eq!(found, ["a", "f(b, c)[1]", "\",)\"", "'\\''"]);
+        assert_eq!(&text[end..], " + 1");
+        assert_eq!(arguments("X(a", 1), None);
+    }
 }

@@ -123,6 +123,31 @@ fn each_mutex_is_converted_or_stays_by_itself() {
 }
 
 #[test]
+fn what_tries_and_waits_with_the_lock_holds_the_delegate() {
+    let program = Program::new(LOCKS);
+    let Some(project) = program.project(all()) else { return };
+    let verdicts = verdicts(&project);
+    for name in ["(&tried)", "(&first)", "(&second)", "(&alike->lock)", "(&waited_until)"] {
+        assert_eq!(verdicts[name], None, "{name}");
+    }
+    for name in ["(&timed)", "(&recursive)", "(&shown)"] {
+        assert_ne!(verdicts[name], None, "{name}");
+    }
+    let before = program.run();
+    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+    let text = std::fs::read_to_string(program.file()).expect("written");
+    for call in [
+        "lockwork_delegate_try_acquire(&tried)",
+        "lockwork_delegate_cond_timedwait_held(&never, &waited_until",
+    ] {
+        assert!(text.contains(call), "no {call} in\n{text}");
+    }
+    let after = program.run();
+    assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
+    assert!(after.status.success(), "{after:?}\n{text}");
+}
+
+#[test]
 fn a_mutex_with_sections_that_stay_locks_is_a_delegate_only_if_that_may_be_held() {
     let program = Program::new(SECTIONS);
     let Some(project) = program.project(Choice::default()) else { return };

@@ -61,7 +61,7 @@ impl Generator {
 
     fn statement(&mut self, place: Place) {
         let inner = Place { levels: place.levels.saturating_sub(1), ..place };
-        let kind = self.random.u8(..if place.levels == 0 { 5 } else { 14 });
+        let kind = self.random.u8(..if place.levels == 0 { 5 } else { 18 });
         let (value, target) = (self.value(), self.target());
         match kind {
             0 | 1 => self.line(&format!("{target} = {value} & 0xffff;")),
@@ -70,7 +70,10 @@ impl Generator {
             4 => {
                 self.names += 1;
                 let name = format!("v{}", self.names);
-                self.line(&format!("long {name} = {value};"));
+                let sorts =
+                    ["", "", "const ", "register ", "volatile ", "__attribute__((unused)) ", "ALIGNED "];
+                let sort = sorts[self.random.usize(..sorts.len())];
+                self.line(&format!("{sort}long {name} = {value};"));
                 self.line(&format!("shared ^= {name} & 255;"));
             }
             5 => {
@@ -94,7 +97,8 @@ impl Generator {
                 self.line(&format!("switch ({value} & 3) {{"));
                 self.line("case 0:");
                 self.block(Place { in_switch: true, ..inner }, 2);
-                self.line("    break;");
+                let breaks = self.random.bool();
+                self.line(if breaks { "    break;" } else { "    __attribute__((fallthrough));" });
                 self.line("case 1:");
                 self.line("default:");
                 self.block(Place { in_switch: true, ..inner }, 2);
@@ -106,6 +110,39 @@ impl Generator {
                 self.line("    long b = c ^ 21;");
                 self.block(inner, 2);
                 self.line("    shared ^= b & 1023;");
+                self.line("}");
+            }
+            14 => {
+                // An array of variable size, which the block may use.
+                self.names += 1;
+                let name = format!("w{}", self.names);
+                self.line("{");
+                self.line(&format!("    long {name}[1 + ({value} & 3)];"));
+                self.line(&format!("    {name}[0] = b & 1023;"));
+                self.block(inner, 2);
+                self.line(&format!("    {target} ^= {name}[0];"));
+                self.line("}");
+            }
+            15 => {
+                self.names += 1;
+                let (name, times) = (format!("i{}", self.names), self.random.u8(1..4));
+                self.line(&format!("int {name} = {times};"));
+                let is_do = self.random.bool();
+                self.line(&if is_do { "do {".to_owned() } else { format!("while ({name}-- > 0) {{") });
+                self.block(Place { in_loop: true, in_switch: false, ..inner }, 3);
+                self.line(&if is_do { format!("}} while (--{name} > 0);") } else { "}".to_owned() });
+            }
+            16 => {
+                // A loop by a jump back.
+                self.labels += 1;
+                let (label, name) = (format!("back{}", self.labels), format!("t{}", self.labels));
+                self.line("{");
+                self.line(&format!("    int {name} = 0;"));
+                self.line(&format!("{label}:"));
+                self.line(&format!("    {name}++;"));
+                self.block(inner, 3);
+                let times = self.random.u8(2..4);
+                self.line(&format!("    if ({name} < {times}) goto {label};"));
                 self.line("}");
             }
             9 if place.in_loop || place.in_switch => self.leave(place, "break;"),
@@ -162,7 +199,8 @@ impl Generator {
     }
 
     fn function(&mut self, number: usize) {
-        self.line(&format!("static long f{number}(long a, long b)"));
+        let attribute = if self.random.bool() { "__attribute__((noinline)) " } else { "" };
+        self.line(&format!("static {attribute}long f{number}(long a, long b)"));
         self.line("{");
         self.line("    long c = a + b, many[3] = { a, b, 7 };");
         self.line("    struct pair pair = { a, b }, *pointer = &pair;");
@@ -192,6 +230,7 @@ const HEAD: &str = "\
 #define SET(to, from) do { (to) = (from); } while (0)
 #define BOTH(x, y) ((x) + (y))
 #define LOCAL_B (b + 1)
+#define ALIGNED __attribute__((aligned(16)))
 
 struct pair { long x, y; };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -80,6 +80,40 @@ static void *again(void *unused) {
     return NULL;
 }
 
+static void *try_it(void *outcome) {
+    *(int *)outcome = lockwork_delegate_try_acquire(&delegate);
+    return NULL;
+}
+
+static void *add_and_signal(void *addition) {
+    add_once(addition);
+    CHECK(lockwork_delegate_cond_broadcast(&grown) == 0);
+    return NULL;
+}
+
+/* A thread that holds the delegate waits for what another one's section does. */
+static void wait_held(void) {
+    struct timespec soon;
+    pthread_t other;
+    struct addition theirs = {2, -1};
+    long seen = total;
+    CHECK(lockwork_delegate_cond_wait_held(&grown, &delegate) == EPERM);
+    CHECK(lockwork_delegate_try_acquire(&delegate) == 0);
+    CHECK(lockwork_delegate_try_acquire(&delegate) == EBUSY);
+    int outcome = -1;
+    CHECK(pthread_create(&other, NULL, try_it, &outcome) == 0);
+    pthread_join(other, NULL);
+    CHECK(outcome == EBUSY);
+    CHECK(pthread_create(&other, NULL, add_and_signal, &theirs) == 0);
+    while (total == seen) CHECK(lockwork_delegate_cond_wait_held(&grown, &delegate) == 0);
+    CHECK(total == seen + 2 && lockwork_delegate_acquire(&delegate) == EDEADLK);
+    pthread_join(other, NULL);
+    clock_gettime(CLOCK_REALTIME, &soon);
+    CHECK(lockwork_delegate_cond_timedwait_held(&grown, &delegate, &soon) == ETIMEDOUT);
+    CHECK(lockwork_delegate_cond_timedwait_held(&grown, &delegate, NULL) == EINVAL);
+    CHECK(lockwork_delegate_release(&delegate) == 0);
+}
+
 /* While this thread holds the delegate, its own sections are refused, and those of others wait. */
 static void hold(void) {
     struct addition mine = {1, -1};
@@ -154,9 +188,11 @@ int main(int count, char **arguments) {
     int held = lockwork_delegate_acquire(&delegate);
     if (held == 0) {
         hold();
-        expected += 2;
+        wait_held();
+        expected += 4;
     } else {
         CHECK(held == ENOTSUP && strstr(lockwork_error(), "cannot be held"));
+        CHECK(lockwork_delegate_try_acquire(&delegate) == ENOTSUP);
         CHECK(lockwork_delegate_release(&delegate) == EPERM);
     }
 

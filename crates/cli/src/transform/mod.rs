@@ -57,7 +57,12 @@ pub(crate) struct TransformArgs {
     /// Let sections that stay as they are hold the delegate, which `locked(L)`, `sanl` and `rcl` can, and combiners cannot
     #[arg(long)]
     hold: bool,
-    /// Wrappers of the program's own: lines `lock NAME ARGUMENT`, `unlock NAME ARGUMENT`
+    /// Convert sections that ask for the thread that they run in, or name a thread-local variable, as well: delegates other than
+    /// `locked(L)` run them in any thread
+    #[arg(long)]
+    any_thread: bool,
+    /// Wrappers of the program's own: lines `lock NAME ARGUMENT`, `unlock NAME ARGUMENT`, the argument from 0. Of macros whose
+    /// locks are no mutexes of POSIX's: `lock NAME EXPRESSION by CALL(…)`, `unlock NAME EXPRESSION`, `$1` being the first argument
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     macros: Option<PathBuf>,
     /// Print the check as JSON
@@ -90,6 +95,7 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
         sites: args.site.clone(),
         except: args.except.clone(),
         may_hold: args.hold,
+        any_thread: args.any_thread,
         ..Choice::default()
     };
     let bar = Bar::new();
@@ -99,7 +105,7 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     .map_err(Failure::usage)?;
     bar.0.finish_and_clear();
     for error in project.errors.iter().take(5) {
-        eprintln!("lockwork: the compiler says: {error}");
+        eprintln!("lockwork: {error}");
     }
     if let Some((file, line)) = project.needless_exception() {
         return Err(Failure::usage(format!(

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use lockwork_platform::Platform;
 
-use super::{Delegate, Section, lock_inside};
+use super::{Attempt, Delegate, Section, lock_inside};
 use crate::api::{Held, RawLock, Token};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Timed};
 use crate::knobs::Knobs;
@@ -70,6 +70,10 @@ unsafe impl<P: Platform, L: RawLock<P>> Delegate<P> for Locked<P, L> {
 
     fn acquire(&self) -> Option<Held> {
         Some(Held(lock_inside(&self.lock).into_word()))
+    }
+
+    fn try_acquire(&self) -> Attempt {
+        Attempt::by(self.lock.try_lock())
     }
 
     unsafe fn release(&self, held: Held) {

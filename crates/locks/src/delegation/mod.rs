@@ -33,7 +33,7 @@ use core::ptr;
 use lockwork_platform::Platform;
 
 pub use self::served::{Measures, Seat, Server};
-use crate::api::{Held, RawLock};
+use crate::api::{Held, RawLock, Token};
 use crate::knobs::Knobs;
 use crate::wait::{WAITING_ON_DELEGATE, Wait, endless};
 
@@ -67,6 +67,25 @@ impl Section {
     pub unsafe fn run(self) {
         // SAFETY: the contracts of `new` and of this function.
         unsafe { (self.run)(self.data) };
+    }
+}
+
+/// What [`Delegate::try_acquire`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what is held must be released"]
+pub enum Attempt {
+    /// The delegate is held, by this word.
+    Held(Held),
+    /// A section runs, or another thread holds the delegate.
+    Busy,
+    /// A delegate of this kind cannot be held.
+    Never,
+}
+
+impl Attempt {
+    /// What trying the lock came to that a delegate is held by.
+    pub(crate) fn by<T: Token>(token: Option<T>) -> Self {
+        token.map_or(Self::Busy, |token| Self::Held(Held(token.into_word())))
     }
 }
 
@@ -114,7 +133,12 @@ pub unsafe trait Delegate<P: Platform>: Send + Sync {
         None
     }
 
-    /// Ends what [`Delegate::acquire`] began.
+    /// [`Delegate::acquire`] without waiting: no section runs, and nobody else holds the delegate.
+    fn try_acquire(&self) -> Attempt {
+        Attempt::Never
+    }
+
+    /// Ends what [`Delegate::acquire`] or [`Delegate::try_acquire`] began.
     ///
     /// # Safety
     ///

@@ -44,7 +44,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Platform};
 
 use super::lines::{Line, Lines, Outcome, Own, Parked, Sleepers};
-use super::{Delegate, Section, known_by, lock_inside};
+use super::{Attempt, Delegate, Section, known_by, lock_inside};
 use crate::api::{Held, RawLock, Token as _};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::hierarchical::cst::Cst;
@@ -473,6 +473,10 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
 
     fn acquire(&self) -> Option<Held> {
         Some(Held(lock_inside(&self.lock).into_word()))
+    }
+
+    fn try_acquire(&self) -> Attempt {
+        Attempt::by(self.lock.try_lock())
     }
 
     unsafe fn release(&self, held: Held) {

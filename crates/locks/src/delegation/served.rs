@@ -34,7 +34,7 @@ use core::{fmt, ptr};
 use lockwork_platform::{AtomicCell, AtomicInt, FutexCell, Platform};
 
 use super::lines::{Line, Lines};
-use super::{Apart, Delegate, Section, known_by, lock_inside};
+use super::{Apart, Attempt, Delegate, Section, known_by, lock_inside};
 use crate::api::{Held, RawLock};
 use crate::blocking::futex::FutexLock;
 use crate::knobs::Knobs;
@@ -432,6 +432,10 @@ unsafe impl<P: Platform, const FFWD: bool> Delegate<P> for Served<P, FFWD> {
     fn acquire(&self) -> Option<Held> {
         let () = lock_inside::<P, _>(&self.lock);
         Some(Held(0))
+    }
+
+    fn try_acquire(&self) -> Attempt {
+        Attempt::by(self.lock.try_lock())
     }
 
     unsafe fn release(&self, _held: Held) {

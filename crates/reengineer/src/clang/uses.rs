@@ -20,16 +20,14 @@ fn posix(name: &str) -> Option<Use> {
         "pthread_mutex_destroy" | "pthread_cond_destroy" => Use::Destroy,
         "pthread_mutex_lock" => Use::Lock,
         "pthread_mutex_unlock" => Use::Unlock,
+        "pthread_mutex_trylock" => Use::Try,
         "pthread_cond_wait" => Use::Wait,
+        "pthread_cond_timedwait" => Use::TimedWait,
         "pthread_cond_signal" => Use::Signal,
         "pthread_cond_broadcast" => Use::Broadcast,
         _ if name.starts_with("pthread_mutex_") || name.starts_with("pthread_cond_") => Use::Foreign,
         _ => return None,
     })
-}
-
-fn is_timed(name: &str) -> bool {
-    matches!(name, "pthread_cond_timedwait" | "pthread_cond_clockwait")
 }
 
 /// Functions that give memory.
@@ -649,11 +647,11 @@ impl Walker<'_> {
     }
 
     fn posix_call(&mut self, cursor: CXCursor, name: &str, mut does: Use, all: &[CXCursor]) {
-        let waits = does == Use::Wait;
+        let waits = matches!(does, Use::Wait | Use::TimedWait);
         let (of, condition) = if waits { (all.get(1), all.first()) } else { (all.first(), None) };
         let Some(of) = of.copied() else { return };
         let of = self.origin(of);
-        if is_timed(name)
+        if name == "pthread_cond_clockwait"
             && let Some(mutex) = all.get(1)
         {
             // The mutex's use as well as the condition's.

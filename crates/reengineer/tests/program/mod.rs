@@ -38,8 +38,14 @@ impl Program {
     }
 
     /// The program, read; `None`, which counts as skipped, where there is no libclang.
+    #[allow(dead_code, reason = "not all tests that have this module read it so")]
     pub(crate) fn project(&self, choice: Choice) -> Option<Project> {
-        match Project::open(self.path(), Vocabulary::default(), choice, &mut |_, _, _| {}) {
+        self.project_with(Vocabulary::default(), choice)
+    }
+
+    /// The same, with words of the program's own.
+    pub(crate) fn project_with(&self, vocabulary: Vocabulary, choice: Choice) -> Option<Project> {
+        match Project::open(self.path(), vocabulary, choice, &mut |_, _, _| {}) {
             Ok(project) => {
                 assert!(project.errors.is_empty(), "{:#?}", project.errors);
                 Some(project)

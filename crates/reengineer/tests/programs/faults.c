@@ -222,7 +222,8 @@ static long defined(long by)
 static long understood(void *unknown)
 {
     static pthread_mutex_t tried = PTHREAD_MUTEX_INITIALIZER;
-    if (pthread_mutex_trylock(&tried) == 0)
+    struct timespec past = { 0, 0 };
+    if (pthread_mutex_timedlock(&tried, &past) == 0)
         pthread_mutex_unlock(&tried);
     pthread_mutex_lock(&tried);
     counter += unknown != NULL;
@@ -239,6 +240,39 @@ static long leaves(long by)
     }
     if (by)
         pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* AnyThread */
+static __thread long own = 3;
+static long any_thread(long by)
+{
+    pthread_mutex_lock(&lock);
+    counter += by + own + (pthread_self() != 0);
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* CalleeReleases */
+static void briefly(void)
+{
+    pthread_mutex_unlock(&lock);
+    counter += 2;
+    pthread_mutex_lock(&lock);
+}
+
+static void indirectly(void)
+{
+    briefly();
+}
+
+static long callee_releases(long by)
+{
+    pthread_mutex_lock(&lock);
+    counter += by;
+    indirectly();
+    counter++;
+    pthread_mutex_unlock(&lock);
     return counter;
 }
 
@@ -259,6 +293,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", copied(by), named_types(by), variable_arrays(by), hoisted(by));
         printf("%ld %ld %ld %ld\n", survives(by), directives(by), defined(by), understood(&part));
         printf("%ld %ld %ld\n", leaves(by), one_macro(by), returns(by));
+        printf("%ld %ld\n", any_thread(by), callee_releases(by));
     }
     return 0;
 }

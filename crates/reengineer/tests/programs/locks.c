@@ -12,7 +12,7 @@ static long counter;
 
 /* The simplest. */
 static pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER;
-/* (&tried) stays: delegates have no pthread_mutex_trylock */
+/* (&tried) stays: pthread_mutex_trylock at */
 static pthread_mutex_t tried = PTHREAD_MUTEX_INITIALIZER;
 /* (&timed) stays: delegates have no pthread_mutex_timedlock */
 static pthread_mutex_t timed = PTHREAD_MUTEX_INITIALIZER;
@@ -24,7 +24,7 @@ static pthread_mutex_t ordinary;
 static pthread_mutex_t shown = PTHREAD_MUTEX_INITIALIZER;
 /* Memory for it is allocated. */
 static pthread_mutex_t *many;
-/* One declaration, one type: (&second) stays: delegates have no pthread_mutex_trylock */
+/* One declaration, one type: (&second) stays: pthread_mutex_trylock at */
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
 
 struct box {
@@ -45,7 +45,7 @@ struct passed {
     long value;
 };
 
-/* (&alike->lock) stays: delegates have no pthread_mutex_trylock */
+/* (&alike->lock) stays: pthread_mutex_trylock at */
 struct alike {
     pthread_mutex_t lock;
     long value;
@@ -275,7 +275,7 @@ static void *helps(void *unused)
     return unused;
 }
 
-/* (&waited_until) stays: delegates have no pthread_cond_timedwait */
+/* (&waited_until) stays: pthread_cond_timedwait at */
 static pthread_mutex_t waited_until = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 
@@ -287,6 +287,14 @@ static long waits_a_while(long by)
         pthread_cond_timedwait(&never, &waited_until, &past);
     pthread_mutex_unlock(&waited_until);
     return by;
+}
+
+static long beside_waits(long by)
+{
+    pthread_mutex_lock(&waited_until);
+    counter += by;
+    pthread_mutex_unlock(&waited_until);
+    return counter;
 }
 
 int main(void)
@@ -312,7 +320,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", simple(by), by_macros(by), tries(by), recurses(by));
         printf("%ld %ld %ld %ld\n", shows(by), striped(by), declared_together(by), fields(by));
         printf("%ld %ld %ld %ld\n", passes(&passed, by), alikes(&alike, by), pauses(by), pauses_by_macros(by));
-        printf("%ld\n", waits_a_while(by));
+        printf("%ld %ld\n", waits_a_while(by), beside_waits(by));
     }
     pthread_t helper;
     pthread_create(&helper, NULL, helps, NULL);

@@ -1,6 +1,7 @@
 /* A delegate that runs each section at once, and checks that it is neither held twice by a thread nor released unheld. */
 #ifndef LOCKWORK_H
 #define LOCKWORK_H
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,9 @@ typedef struct { pthread_cond_t signal; long size_differs[3]; } lockwork_delegat
 #define lockwork_any_lock(it) _Generic((it), lockwork_delegate_t *: lockwork_delegate_acquire, default: pthread_mutex_lock)(it)
 #define lockwork_any_unlock(it) \
     _Generic((it), lockwork_delegate_t *: lockwork_delegate_release, default: pthread_mutex_unlock)(it)
+
+#define lockwork_any_trylock(it) \
+    _Generic((it), lockwork_delegate_t *: lockwork_delegate_try_acquire, default: pthread_mutex_trylock)(it)
 
 static inline void lockwork_check(int holds)
 {
@@ -42,6 +46,11 @@ static inline int lockwork_delegate_acquire(lockwork_delegate_t *delegate)
     return 0;
 }
 
+static inline int lockwork_delegate_try_acquire(lockwork_delegate_t *delegate)
+{
+    return pthread_mutex_trylock(&delegate->lock);
+}
+
 static inline int lockwork_delegate_release(lockwork_delegate_t *delegate)
 {
     lockwork_check(pthread_mutex_unlock(&delegate->lock) == 0);
@@ -67,6 +76,21 @@ static inline int lockwork_delegate_cond_wait(lockwork_delegate_t *delegate, loc
     if (result)
         *result = value;
     return 0;
+}
+
+/* An error-checking mutex that is not held refuses the wait. */
+static inline int lockwork_delegate_cond_wait_held(lockwork_delegate_cond_t *condition, lockwork_delegate_t *delegate)
+{
+    lockwork_check(pthread_cond_wait(&condition->signal, &delegate->lock) == 0);
+    return 0;
+}
+
+static inline int lockwork_delegate_cond_timedwait_held(lockwork_delegate_cond_t *condition, lockwork_delegate_t *delegate,
+                                                        const struct timespec *time)
+{
+    int outcome = pthread_cond_timedwait(&condition->signal, &delegate->lock, time);
+    lockwork_check(outcome == 0 || outcome == ETIMEDOUT);
+    return outcome;
 }
 
 static inline int lockwork_delegate_cond_init(lockwork_delegate_cond_t *condition)
