@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# transform-programs.sh [memcached | from | check [PACKAGE...]]: programs of Debian, converted by `lockwork transform`.
+# transform-programs.sh [memcached | from | berkeley | tests | check [PACKAGE...]]: programs of Debian, converted by `lockwork transform`.
 #
 #   memcached   builds it before and after, runs its own tests under several delegates, and measures SET
 #   from        profiles it under SET, converts what the profile says is worth it (SHARE percent of the threads' time, WAITED
 #               percent of waiting) but for the section at EXCEPT, and compares delegates (RUNS rounds, results in OUT)
+#   berkeley    converts Berkeley DB, and compares delegates on transactions in the manner of TPC-C (RUNS rounds, results in OUT)
 #   sets CMD    starts memcached by this command, and measures SET: what `from` has compared
 #   tests       converts memcached, and runs its test program and TESTS under each of the delegates
 #   check       counts which sections of programs can be converted; nothing is compiled
@@ -21,9 +22,8 @@ work=${WORK:-$(mktemp -d)}
 mkdir -p "$work"
 work=$(realpath "$work")
 [[ -n ${KEEP:-} ]] || trap 'rm -rf "$work"' EXIT
-# One run at a time fills a folder.
-exec 5>"$work/lock"
-flock 5
+# One run at a time fills a folder; what is compared only uses it.
+[[ ${1-} == sets || ${1-} == transactions ]] || { exec 5>"$work/lock"; flock 5; }
 
 skipped() { echo "SKIPPED $1: $2"; exit 0; }
 
@@ -98,10 +98,10 @@ memcached_tree() {
         ./configure CC="$work/cc" CFLAGS="-O2 -g -I$work/root/usr/include $cflags" \
             LDFLAGS="-L$work/root/usr/lib/$(gcc -print-multiarch)" LIBS="$libs" >configure.log 2>&1
         if (($#)); then
-            # What is compiled is known by having been compiled once: with assertions first, because a file counts once, and what
+            # What is compiled is known by a build in which nothing is compiled: with assertions first, because a file counts once, and what
             # only assertions name would not be seen without.
-            COMPILE_LINES=$tree/lines quiet_make memcached-debug >first.log 2>&1
-            COMPILE_LINES=$tree/lines quiet_make memcached testapp >>first.log 2>&1
+            NOTE_ONLY=1 COMPILE_LINES=$tree/lines quiet_make -k memcached-debug >first.log 2>&1 || true
+            NOTE_ONLY=1 COMPILE_LINES=$tree/lines quiet_make -k memcached testapp >>first.log 2>&1 || true
             database lines compile_commands.json
             rm -f ./*.o memcached memcached-debug testapp
             /usr/bin/time -f "converted in %e s" "$lockwork" transform -p . --in-place "$@"
@@ -117,9 +117,11 @@ memcached_tests() {
     (
         cd "$tree"
         # Styles of sources and names of packages are no business of these tests.
-        LOCKWORK_DELEGATE=$delegate timeout 1500 prove -Q ${tests//t\/whitespace.t/} >"tests-$delegate.log" 2>&1 || true
-        echo "$(basename "$tree") $delegate: $(grep -E '^(Files=|Result:)' "tests-$delegate.log" | tr '\n' ' ')" \
-            "failed: $(grep -oE '^t/[^ ]+\.t' "tests-$delegate.log" | sort -u | tr '\n' ' ')"
+        if [[ $tests != none ]]; then
+            LOCKWORK_DELEGATE=$delegate timeout 1500 prove -Q ${tests//t\/whitespace.t/} >"tests-$delegate.log" 2>&1 || true
+            echo "$(basename "$tree") $delegate: $(grep -E '^(Files=|Result:)' "tests-$delegate.log" | tr '\n' ' ')" \
+                "failed: $(grep -oE '^t/[^ ]+\.t' "tests-$delegate.log" | sort -u | tr '\n' ' ')"
+        fi
         LOCKWORK_DELEGATE=$delegate timeout 300 ./testapp >"testapp-$delegate.log" 2>&1 &&
             echo "  testapp: $(grep -c '^ok' "testapp-$delegate.log") passed" || echo "  testapp: failed"
     )
@@ -231,7 +233,7 @@ from() {
     fi
     local tests=${TESTS:-t/cas.t t/evictions.t t/getset.t t/lru.t t/lru-crawler.t t/slabs_reassign.t t/slabs-reassign2.t t/stats.t}
     for delegate in $delegates; do
-        [[ $tests == none ]] || TESTS=$tests memcached_tests "$tree" "$delegate"
+        TESTS=$tests memcached_tests "$tree" "$delegate"
     done
     list=$(tr ' ' , <<<"$delegates")
     # Results name no place of this machine, as long as the programs lie below this directory.
@@ -242,9 +244,78 @@ from() {
         --out "${OUT:-$work/report}" -- scripts/transform-programs.sh sets "$tree/memcached"
 }
 
+# berkeley_tree NAME: Berkeley DB's library in $work/db-NAME; `after` is converted.
+berkeley_tree() {
+    local name=$1 tree=$work/db-$1 ours=
+    [[ -x $tree/tpcc ]] && return 0
+    rm -rf "$tree"
+    cp -a "$work/db5.3" "$tree"
+    (
+        cd "$tree"
+        if [[ $name == after ]]; then
+            ours=-I$top/crates/capi/include
+            # Each exclusive mutex has a delegate; macros that stay as they are take it as a lock.
+            cp "$top/scripts/berkeley-db/lockwork_db.h" src/dbinc/
+            sed -i 's|^\tpid_t\t\tpid;\t\t/\* Process owning mutex \*/|\tlockwork_delegate_t delegate;\n&|
+                0,/^#define\t_DB_MUTEX_INT_H_/s||#define\t_DB_MUTEX_INT_H_\n#include <lockwork.h>|' src/dbinc/mutex_int.h
+            sed -i '0,/^#define\tMUTEX_LOCK(env, mutex) do {/s||#include "dbinc/lockwork_db.h"\n&|' src/dbinc/mutex.h
+        fi
+        cd build_unix
+        ../dist/configure CC=gcc --disable-replication --disable-shared CFLAGS="-O2 $ours" >configure.log 2>&1
+        if [[ $name == after ]]; then
+            NOTE_ONLY=1 COMPILE_LINES=$tree/lines timeout 900 make -k CC="$work/cc" libdb-5.3.la >first.log 2>&1 || true
+            database "$tree/lines" "$tree/compile_commands.json"
+            timeout 300 make clean >>first.log 2>&1
+            /usr/bin/time -f "converted in %e s" \
+                "$lockwork" transform -p "$tree" --in-place --macros "$top/scripts/berkeley-db/macros"
+        fi
+        timeout 1500 make -j2 libdb-5.3.la >build.log 2>&1 || { tail -20 build.log; exit 1; }
+        # Its own archive is empty where no shared library is made.
+        ar rcs "$tree/libdb.a" ./*.o
+        gcc -O2 -Wall -Wextra -I. "$top/scripts/berkeley-db/tpcc.c" "$tree/libdb.a" ${ours:+"$library"} -lpthread -lm -ldl \
+            -o "$tree/tpcc"
+    )
+}
+
+# Berkeley DB before and after: what is read must be the same; then the comparison. Some of its sections stay locks, so that the
+# delegates have to be ones that can be held.
+berkeley() {
+    source_of db5.3 || skipped db5.3 "its source package cannot be fetched"
+    local name delegate kind expected found
+    delegates=${DELEGATES:-locked(futex) locked(cst-mutex) rcl sanl}
+    for name in before after; do berkeley_tree "$name"; done
+    # Warnings that conversion has added.
+    name=$(diff <(grep -c 'warning:' "$work/db-before/build_unix/build.log") <(grep -c 'warning:' "$work/db-after/build_unix/build.log")) ||
+        echo "warnings differ: $name"
+    for kind in stock-level order-status; do
+        expected=$(transactions "$work/db-before/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
+        for delegate in $delegates; do
+            found=$(LOCKWORK_DELEGATE=$delegate transactions "$work/db-after/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
+            [[ $found == "$expected" ]] || { echo "FAILED: $kind under $delegate finds $found, not $expected"; exit 1; }
+        done
+        echo "$kind: the same is read under all delegates"
+    done
+    for kind in stock-level order-status; do
+        WORK=$work KEEP=1 "$lockwork" compare \
+            --original "scripts/transform-programs.sh transactions ${work#"$top/"}/db-before/tpcc $kind {threads}" \
+            --locks "${LOCKS:-pthread}" --delegates "$(tr ' ' , <<<"$delegates")" --threads "${CLIENTS:-2,16}" \
+            --metric '+tps=transactions/sec: ([\d.]+)' --runs "${RUNS:-6}" --commit "$(git describe --always --dirty)" \
+            --out "${OUT:-$work/report}/$kind" \
+            -- scripts/transform-programs.sh transactions "${work#"$top/"}/db-after/tpcc" "$kind" '{threads}'
+    done
+}
+
+# transactions PROGRAM KIND CLIENTS: in an environment of its own.
+transactions() {
+    local home
+    home=$(mktemp -d)
+    timeout 120 "$1" "$home" "$2" "$3" "${SECONDS_EACH:-1}"
+    rm -rf "$home"
+}
+
 # checked PACKAGE SETUP COMMAND: sets it up in its folder, notes how COMMAND compiles it, and counts.
 checked() {
-    local package=$1 tree=$work/$1-check hold
+    local package=$1 tree=$work/$1-check hold macros=${macros:-}
     source_of "$package" || { echo "SKIPPED $package: its source package cannot be fetched"; return; }
     if [[ ! -s $tree/compile_commands.json ]]; then
         rm -rf "$tree"
@@ -258,7 +329,7 @@ checked() {
     fi
     for hold in "" --hold; do
         local begin=$SECONDS
-        timeout 600 "$lockwork" transform -p "$tree" --check $hold >"$tree/check$hold" 2>"$tree/check.log" ||
+        timeout 600 "$lockwork" transform -p "$tree" --check $hold ${macros:+--macros "$macros"} >"$tree/check$hold" 2>"$tree/check.log" ||
             { echo "FAILED $package: $(tail -1 "$tree/check.log")"; return 1; }
         echo "$package${hold:+ $hold}: $(tail -1 "$tree/check$hold"); $((SECONDS - begin)) s"
     done
@@ -276,7 +347,7 @@ check() {
             unbound) checked unbound './configure --without-libexpat' 'make -k CC="$CC"' ;;
             libzstd) checked libzstd true 'make -C lib CC="$CC" lib-mt; make -C programs CC="$CC" zstd' ;;
             sqlite3) checked sqlite3 './configure --disable-tcl && make sqlite3.c' '"$CC" -c -DSQLITE_THREADSAFE=1 sqlite3.c -o sqlite3.o' ;;
-            db5.3) checked db5.3 'cd build_unix && ../dist/configure --disable-replication' 'cd build_unix && make -k CC="$CC" libdb-5.3.la' ;;
+            db5.3) macros=$top/scripts/berkeley-db/macros checked db5.3 'cd build_unix && ../dist/configure --disable-replication' 'cd build_unix && make -k CC="$CC" libdb-5.3.la' ;;
             fuse3) checked fuse3 'touch config.h fuse_config.h' 'for file in lib/*.c; do "$CC" -c -D_GNU_SOURCE -DFUSE_USE_VERSION=314 -DHAVE_CONFIG_H -DPACKAGE_VERSION="\"3\"" -DFUSERMOUNT_DIR="\"/\"" -DLINUX -DHAVE_FORK -Iinclude -Ilib -I. "$file" -o "${file%.c}.o"; done' ;;
             *) echo "check: does not know $package" >&2; return 2 ;;
         esac
@@ -287,13 +358,12 @@ check() {
 tests() {
     source_of memcached || skipped memcached "its source package cannot be fetched"
     headers_of libevent-dev || skipped memcached "libevent-dev cannot be fetched"
-    local delegate name=hold
-    memcached_tree hold "-I$top/crates/capi/include" "$library -lm -ldl -pthread" --hold
-    memcached_tree any "-I$top/crates/capi/include" "$library -lm -ldl -pthread" --
+    local delegate name option
     for delegate in $delegates; do
-        name=hold
+        name=hold option=--hold
         # Combiners cannot be held.
-        [[ $delegate == *-synch || $delegate == fc || $delegate == oyama ]] && name=any
+        [[ $delegate == *-synch || $delegate == fc || $delegate == oyama ]] && name=any option=--
+        memcached_tree "$name" "-I$top/crates/capi/include" "$library -lm -ldl -pthread" "$option"
         memcached_tests "$work/memcached-$name" "$delegate"
     done
 }
@@ -302,11 +372,13 @@ case ${1:-memcached} in
     memcached) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; memcached ;;
     from) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; from ;;
     tests) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; tests ;;
+    berkeley) [[ -f $library ]] || skipped db5.3 "there is no $library"; recorder; berkeley ;;
     sets) shift; sets "$@" ;;
+    transactions) shift; transactions "$@" ;;
     check)
         shift
         recorder
         (($#)) || set -- memcached redis unbound libzstd sqlite3 db5.3 fuse3
         check "$@" ;;
-    *) echo "usage: $0 [memcached | from | tests | sets CMD... | check [PACKAGE...]]" >&2; exit 2 ;;
+    *) echo "usage: $0 [memcached | from | berkeley | tests | sets CMD... | check [PACKAGE...]]" >&2; exit 2 ;;
 esac

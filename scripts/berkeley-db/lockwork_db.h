@@ -3,6 +3,12 @@
 #ifndef LOCKWORK_DB_H
 #define LOCKWORK_DB_H
 
+int __db_tas_mutex_init(ENV *, db_mutex_t, u_int32_t);
+int __db_tas_mutex_destroy(ENV *, db_mutex_t);
+int __db_tas_mutex_lock(ENV *, db_mutex_t, db_timeout_t);
+int __db_tas_mutex_trylock(ENV *, db_mutex_t);
+int __db_tas_mutex_unlock(ENV *, db_mutex_t);
+
 /* The mutex, if it is a delegate; null: it is another, or mutexes are switched off. */
 static inline DB_MUTEX *lockwork_db_delegate(ENV *env, db_mutex_t mutex)
 {

@@ -39,14 +39,14 @@ pub enum Seen {
 /// A section as calls are compared with it.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
-    /// Its file.
+    /// The file of the lock call.
     pub file: &'a Path,
-    /// Its function.
+    /// The function that calls.
     pub function: &'a str,
     /// The lines of its lock statement, and of the calls by which it takes its lock again.
     pub lines: BTreeSet<usize>,
-    /// Where it begins.
-    pub line: usize,
+    /// Where it begins: in another file if the call is one of a function that takes the lock.
+    pub begin: (&'a Path, usize),
     /// Which mutex it takes.
     pub mutex: Option<usize>,
     /// It has an end that was found. A function that only takes a lock for its callers has none.
@@ -58,7 +58,9 @@ pub(crate) struct Place<'a> {
 pub(crate) fn seen(call: &[Frame], places: &[Place<'_>], files: &BTreeSet<&Path>) -> Seen {
     let found: Vec<&Place<'_>> = call.iter().filter_map(|frame| section_at(frame, places)).collect();
     match found.iter().find(|place| place.is_whole).or(found.first()) {
-        Some(place) => Seen::Section { file: place.file.to_owned(), line: place.line, mutex: place.mutex },
+        Some(place) => {
+            Seen::Section { file: place.begin.0.to_owned(), line: place.begin.1, mutex: place.mutex }
+        }
         None if call.first().is_some_and(|frame| files.iter().any(|file| is_of(file, frame))) => {
             Seen::NoSection
         }
@@ -120,7 +122,7 @@ mod tests {
             file: Path::new(file),
             function,
             lines: BTreeSet::from([line]),
-            line,
+            begin: (Path::new(file), line),
             mutex: Some(line),
             is_whole,
         }
@@ -149,6 +151,14 @@ mod tests {
         assert_eq!(found(&[frame("take", "/new/src/a.c", 8)], &places), Seen::NoSection, "another line");
         assert_eq!(found(&[frame("take", "/usr/src/b.c", 7)], &places), Seen::Elsewhere);
         assert_eq!(found(&[], &places), Seen::Elsewhere);
+    }
+
+    #[test]
+    fn a_function_that_ends_with_the_lock_call_leaves_no_frame() {
+        let through = Place { begin: (Path::new("/p/lock.c"), 3), ..place("/p/a.c", "work", 9, false) };
+        let places = [place("/p/lock.c", "lock_it", 3, false), through];
+        let found = found(&[frame("work", "/p/a.c", 9), frame("main", "/p/a.c", 30)], &places);
+        assert_eq!(found, Seen::Section { file: PathBuf::from("/p/lock.c"), line: 3, mutex: Some(9) });
     }
 
     #[test]

@@ -92,6 +92,18 @@ pub struct Project {
     /// The directory that all files are in.
     root: PathBuf,
     outlines: BTreeMap<String, Outline>,
+    /// The calls of functions, if calls that were seen are to be found.
+    calls: Vec<CallSite>,
+}
+
+/// A call of a function.
+#[derive(Debug)]
+struct CallSite {
+    file: PathBuf,
+    line: usize,
+    /// The function that calls.
+    function: String,
+    callee: String,
 }
 
 /// Locks that are alike enough to be one, for what a function gives up.
@@ -145,6 +157,7 @@ impl Project {
             locks: Locks::default(),
             root,
             outlines: BTreeMap::new(),
+            calls: Vec::new(),
         };
         let mut facts = BTreeMap::new();
         for (number, command) in project.commands.clone().iter().enumerate() {
@@ -177,11 +190,22 @@ impl Project {
         self.errors.extend(unit.errors.iter().cloned());
         facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
         for function in &unit.functions {
-            let Analysis { sections: mut all, given_up, callees } =
+            let Analysis { sections: mut all, given_up, calls } =
                 analysis(function, &text, &self.vocabulary, self.rules());
             let outline = self.outlines.entry(function.name.clone()).or_default();
             outline.given_up.extend(given_up.into_iter().map(|call| (command.file.clone(), call)));
-            outline.callees.extend(callees);
+            for (callee, offset) in calls {
+                if self.choice.calls.is_some() {
+                    let (file, line) = (command.file.clone(), line_of(&text, offset));
+                    self.calls.push(CallSite {
+                        file,
+                        line,
+                        function: function.name.clone(),
+                        callee: callee.clone(),
+                    });
+                }
+                outline.callees.insert(callee);
+            }
             // Conversion knows a section by its function and its lock.
             let excepted: BTreeSet<String> = all
                 .iter()
@@ -399,7 +423,24 @@ impl Project {
     /// What the calls of the choice are in the text.
     fn seen(&self) -> Vec<Seen> {
         let Some(calls) = &self.choice.calls else { return Vec::new() };
-        let places: Vec<call::Place<'_>> = self.findings.iter().map(|found| self.place(found)).collect();
+        let mut places: Vec<call::Place<'_>> = self.findings.iter().map(|found| self.place(found)).collect();
+        // A function that ends by taking a lock for its caller jumps to the lock call, and is in no stack.
+        let takes_for_callers = |found: &&Finding| found.refusal() == Some(&Refusal::Leaves);
+        let mut takers: BTreeMap<&str, &Finding> = BTreeMap::new();
+        for found in self.findings.iter().filter(takes_for_callers) {
+            takers.insert(&found.section.function, found);
+        }
+        places.extend(self.calls.iter().filter_map(|call| {
+            let taker = takers.get(call.callee.as_str())?;
+            Some(call::Place {
+                file: &call.file,
+                function: &call.function,
+                lines: BTreeSet::from([call.line]),
+                begin: (&taker.file, taker.line),
+                mutex: taker.mutex,
+                is_whole: false,
+            })
+        }));
         let files: BTreeSet<&Path> = self.commands.iter().map(|command| command.file.as_path()).collect();
         calls.iter().map(|call| call::seen(call, &places, &files)).collect()
     }
@@ -414,7 +455,7 @@ impl Project {
             file: &found.file,
             function: &found.section.function,
             lines: statement.chain(again).collect(),
-            line: found.line,
+            begin: (&found.file, found.line),
             mutex: found.mutex,
             is_whole: plan.is_some(),
         }

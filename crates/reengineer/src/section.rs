@@ -236,8 +236,8 @@ pub(crate) struct Analysis {
     pub sections: Vec<Section>,
     /// The calls that release a lock, or wait with one, that the function may not hold by itself: their offsets.
     pub given_up: Vec<GivenUp>,
-    /// The functions that it calls.
-    pub callees: BTreeSet<String>,
+    /// The functions that it calls, and the offsets of the calls.
+    pub calls: Vec<(String, usize)>,
 }
 
 /// Where a function gives up a lock that it may not hold by itself.
@@ -270,17 +270,21 @@ pub(crate) fn analysis(function: &Function, text: &str, vocabulary: &Vocabulary,
     Analysis {
         sections: finder.sections(),
         given_up: finder.given_up(),
-        callees: calls_in(function.body.walk(), vocabulary),
+        calls: calls_in(function.body.walk(), vocabulary)
+            .map(|(name, node)| (name.to_owned(), node.range.start))
+            .collect(),
     }
 }
 
 /// The functions that nodes call, other than to take and release locks.
-fn calls_in<'n>(nodes: impl Iterator<Item = &'n Node>, vocabulary: &Vocabulary) -> BTreeSet<String> {
-    let name = |node: &Node| match &node.kind {
-        Kind::Call(name) if !name.is_empty() && vocabulary.of(node).is_none() => Some(name.clone()),
+fn calls_in<'n>(
+    nodes: impl Iterator<Item = &'n Node>,
+    vocabulary: &Vocabulary,
+) -> impl Iterator<Item = (&'n str, &'n Node)> {
+    nodes.filter_map(|node| match &node.kind {
+        Kind::Call(name) if !name.is_empty() && vocabulary.of(node).is_none() => Some((name.as_str(), node)),
         _ => None,
-    };
-    nodes.filter_map(name).collect()
+    })
 }
 
 /// Refuses sections with a macro inside that does something to another lock and stays as it is: it may return, which a closure must
@@ -642,7 +646,8 @@ impl<'a> Finder<'a> {
             .collect();
         let ranges: Vec<Range<usize>> = pauses.iter().map(|pause| pause.pause.range.clone()).collect();
         let captures = self.captures(&held, &releases, spot.block, &ranges)?;
-        let called = calls_in(held.iter().copied(), self.vocabulary);
+        let called =
+            calls_in(held.iter().copied(), self.vocabulary).map(|(name, _)| name.to_owned()).collect();
         let is_macro = |node: &&&Node| matches!(node.kind, Kind::Macro(_)) && !releases.contains(&id(node));
         let macros = held.iter().filter(is_macro).map(|node| node.range.start).collect();
         let exits = exits
@@ -980,15 +985,41 @@ impl<'a> Finder<'a> {
 
     /// The lock's name must mean the same lock at the release.
     fn check_lock(&self, statement: &Node, held: &[&Node]) -> Result<(), Refusal> {
-        for node in statement.walk() {
-            if let Kind::Local(variable) = &node.kind
-                && held.iter().any(|other| writes(other, variable))
-                && self.applies(Rule::LockChanges)
-            {
+        let mut read = Vec::new();
+        self.read_for(statement, &mut read);
+        for variable in read {
+            if held.iter().any(|other| writes(other, variable)) && self.applies(Rule::LockChanges) {
                 return Err(Refusal::LockChanges(variable.name.clone()));
             }
         }
         Ok(())
+    }
+
+    /// The local variables whose values an expression depends on. The address of a variable, or of a part of it, does not depend on
+    /// what it has.
+    fn read_for<'n>(&self, node: &'n Node, read: &mut Vec<&'n Variable>) {
+        match (&node.kind, node.children.as_slice()) {
+            (Kind::Local(variable), _) => read.push(variable),
+            (Kind::Unary(Unary::Address), [of]) => self.read_for_place(of, read),
+            _ => node.children.iter().for_each(|child| self.read_for(child, read)),
+        }
+    }
+
+    /// The same for where an object is.
+    fn read_for_place<'n>(&self, node: &'n Node, read: &mut Vec<&'n Variable>) {
+        let is_array = |of: &Node| match &of.bare().kind {
+            Kind::Local(variable) => {
+                self.function.locals.get(variable).is_some_and(|local| local.shape == Shape::Array)
+            }
+            _ => false,
+        };
+        let node = node.bare();
+        match (&node.kind, node.children.as_slice()) {
+            (Kind::Local(_), _) => {}
+            (Kind::Member { is_arrow: false, .. }, [of]) => self.read_for_place(of, read),
+            (Kind::Subscript, [of, number]) if is_array(of) => self.read_for(number, read),
+            _ => self.read_for(node, read),
+        }
     }
 
     /// The variables that the closure shares with the function around it.

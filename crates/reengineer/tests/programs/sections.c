@@ -335,6 +335,18 @@ static long terminates(long by)
     return by;
 }
 
+/* The address of a variable is the same whatever it has. */
+static long of_its_own(long by)
+{
+    static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+    struct { pthread_mutex_t lock; long value; } boxed = { .value = by };
+    pthread_mutex_init(&boxed.lock, NULL);
+    pthread_mutex_lock(&own);
+    counter += by;
+    pthread_mutex_unlock(&own);
+    return counter + boxed.value;
+}
+
 int main(void)
 {
     struct account account = { .balance = 5, .name = "somebody" };
@@ -345,7 +357,7 @@ int main(void)
         printf("%ld %ld %ld %ld %ld\n", twice(by), leaves_by_goto(by), in_a_case(by), calls_itself(by), sized(by));
         printf("%ld %ld %ld %ld %ld\n", gives_back(by), by, mixed(by), asks(by), moves(&account, by));
         printf("%ld %ld %ld %ld %ld\n", hand_over_hand(by), no_block(by), unnamed(by), defines(by), terminates(by));
-        printf("%ld\n", counter);
+        printf("%ld %ld\n", counter, of_its_own(by));
     }
     pthread_mutex_destroy(&account.lock);
     return 0;
