@@ -100,3 +100,10 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     }
     adjusted
 }
+
+/// [`holm`] of a table of which some comparisons have no test.
+#[must_use]
+pub fn holm_of_some(p: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut corrected = holm(&p.iter().copied().flatten().collect::<Vec<f64>>()).into_iter();
+    p.iter().map(|p| p.and_then(|_| corrected.next())).collect()
+}

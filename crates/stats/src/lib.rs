@@ -28,7 +28,7 @@ mod tolerance;
 
 pub use bootstrap::{Estimate, RESAMPLES, estimate};
 pub use describe::{correlation, mean, median, quantile, relative_deviation, standard_deviation};
-pub use hypothesis::{Test, holm, t_test, wilcoxon};
+pub use hypothesis::{Test, holm, holm_of_some, t_test, wilcoxon};
 pub use paired::{Comparison, Finding, MIN_PAIRS, Pairs, compare};
 pub use rank::kendall;
-pub use tolerance::Tolerance;
+pub use tolerance::{Margin, Tolerance};

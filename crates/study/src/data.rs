@@ -275,7 +275,7 @@ impl Columns {
             _ => Err(format!("no {what}")),
         };
         let nodes = text(self.nodes, "number of nodes")?;
-        let nodes = nodes.parse().map_err(|_| format!("`{nodes}` is no number of nodes"))?;
+        let nodes = whole(&nodes).ok_or_else(|| format!("`{nodes}` is no number of nodes"))?;
         let variant = match self.variant.and_then(|column| record.get(column)) {
             None | Some("" | "interposed") => Variant::Interposed,
             Some("linked" | "manual") => Variant::Linked,
@@ -307,6 +307,15 @@ impl Columns {
 fn machine_of(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| "data".into(), |name| name.to_string_lossy());
     name.split('.').next().unwrap_or(&name).to_owned()
+}
+
+/// A count from 1 on; some programs write whole numbers as `8.0`.
+fn whole(text: &str) -> Option<u32> {
+    let text = text
+        .split_once('.')
+        .filter(|(_, rest)| rest.bytes().all(|digit| digit == b'0'))
+        .map_or(text, |(whole, _)| whole);
+    text.parse().ok().filter(|count| *count > 0)
 }
 
 /// A measured value; everything measured here is above 0.

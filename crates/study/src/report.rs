@@ -111,16 +111,17 @@ impl Report<'_> {
     }
 
     fn allowed(&self, all: &[(&'static str, Needs)]) -> Vec<&'static str> {
-        all.iter().filter(|(_, needs)| self.meets(*needs)).map(|(id, _)| *id).collect()
+        all.iter().filter(|(_, needs)| self.lacks(*needs).is_none()).map(|(id, _)| *id).collect()
     }
 
-    fn meets(&self, needs: Needs) -> bool {
+    /// What the data lacks of what is needed, by the table or figure or by the metric.
+    fn lacks(&self, needs: Needs) -> Option<Needs> {
         let metric = match self.metric {
             Metric::Throughput => Needs::Throughput,
             Metric::Efficiency => Needs::Energy,
             Metric::TailLatency => Needs::Latency,
         };
-        [needs, metric].into_iter().all(|needs| self.studies.iter().any(|study| needs.met_by(study)))
+        [needs, metric].into_iter().find(|needs| !self.studies.iter().any(|study| needs.met_by(study)))
     }
 
     fn check(&self, what: &str, id: &str, all: &[(&'static str, Needs)]) -> Result<(), Error> {
@@ -128,9 +129,9 @@ impl Report<'_> {
             let known: Vec<&str> = all.iter().map(|(id, _)| *id).collect();
             return Err(Error::Unknown { id: format!("{what} {id}"), known: known.join(", ") });
         };
-        match self.meets(*needs) {
-            true => Ok(()),
-            false => Err(Error::NotMeasured { id: format!("{what} {id}"), needs: needs.text() }),
+        match self.lacks(*needs) {
+            None => Ok(()),
+            Some(lacking) => Err(Error::NotMeasured { id: format!("{what} {id}"), needs: lacking.text() }),
         }
     }
 

@@ -225,6 +225,88 @@ fn everything_can_be_printed() {
     }
 }
 
+/// Files of other machines: other counts of nodes, missing cells, bad runs, other locks, columns in any order, quotes, Windows' line
+/// ends. Every table and figure is made or refused by name, in every format, and holds no number that is none.
+#[test]
+fn files_of_any_shape_can_be_reported() {
+    let mut random = fastrand::Rng::with_seed(24);
+    let mut file = |name: &str, nodes: &[&str], locks: &[&str], missing: f64, header: &str, end: &str| {
+        let mut text = format!("{header}{end}");
+        for application in ["pca", "kyotocabinet", "\"x, \"\"y\"\"\"", "dedup"] {
+            for (nodes, lock) in nodes.iter().flat_map(|nodes| locks.iter().map(move |lock| (nodes, lock))) {
+                for (rep, variant) in
+                    [("0", "linked"), ("1", "linked"), ("0", "interposed"), ("1", "interposed")]
+                {
+                    if random.f64() < missing {
+                        continue;
+                    }
+                    let bad = random.f64() < missing;
+                    let throughput =
+                        if bad { "NaN".to_owned() } else { (1.0 + 99.0 * random.f64()).to_string() };
+                    let (p99, energy) = (
+                        random.f64().to_string(),
+                        if bad { "0".to_owned() } else { random.f64().to_string() },
+                    );
+                    let field = |column: &str| match column.trim_start_matches('\u{feff}') {
+                        "bench" => application.to_owned(),
+                        "node" => (*nodes).to_owned(),
+                        "strategy" => (*lock).to_owned(),
+                        "throughput" => throughput.clone(),
+                        "rep" => rep.to_owned(),
+                        "p99" => p99.clone(),
+                        "energy" => energy.clone(),
+                        "variant" => variant.to_owned(),
+                        _ => "\"other, things\"".to_owned(),
+                    };
+                    text += &(header.split(',').map(field).collect::<Vec<_>>().join(",") + end);
+                }
+            }
+        }
+        Study::from_reader(text.as_bytes(), Path::new(name), Energy::Joules).unwrap()
+    };
+    let all = "bench,node,strategy,throughput,rep,p99,energy,variant";
+    let studies = [
+        file("I48.csv", &["1", "2", "3", "4"], &["pthread", "mcs_spin", "ahmcs"], 0.0, all, "\n"),
+        file("I20.csv", &["1.0", "2.0"], &["pthread", "mcs_spin", "ticket"], 0.3, all, "\r\n"),
+        file("holes.csv", &["1", "3", "4"], &["pthread", "malth_stp", "foo"], 0.6, all, "\n"),
+        file("one.csv", &["4"], &["foo"], 0.0, "\u{feff}bench,node,strategy,throughput", "\n"),
+        file("nothing.csv", &["1", "2"], &["pthread", "foo"], 1.0, all, "\n"),
+        file(
+            "turned.csv",
+            &["1", "2"],
+            &["bar", "foo"],
+            0.1,
+            "notes,throughput,strategy,variant,p99,node,bench,energy",
+            "\n",
+        ),
+    ];
+    let mut made = 0;
+    let mut all_of = |studies: &[Study], metric: Metric| {
+        let report = Report { metric, ..report(studies) };
+        for id in report.tables() {
+            let tables = report.table(id).unwrap_or_else(|error| panic!("{id}: {error}"));
+            for number in
+                tables.iter().flat_map(|table| &table.rows).flat_map(|row| &row.cells).filter_map(Cell::value)
+            {
+                assert!(number.is_finite(), "{}: table {id} has {number}", studies[0].machine);
+            }
+            assert!(!Report::csv(&tables).unwrap().is_empty() && !Report::text(&tables).is_empty());
+            made += tables.len();
+        }
+        for id in report.figures() {
+            made += report.svg(id).unwrap_or_else(|error| panic!("{id}: {error}")).len();
+        }
+        report.html(&report.tables(), &report.figures()).unwrap();
+    };
+    for study in &studies {
+        for metric in [Metric::Throughput, Metric::Efficiency, Metric::TailLatency] {
+            all_of(std::slice::from_ref(study), metric);
+        }
+    }
+    all_of(&studies, Metric::Throughput);
+    assert!(made > 200, "{made}");
+}
+
 /// What is missing is said, by name.
 #[test]
 fn what_is_missing_is_said() {
@@ -240,6 +322,9 @@ fn what_is_missing_is_said() {
     );
     let studies = [study()];
     let error = |id: &str| report(&studies).table(id).unwrap_err().to_string();
+    let of_energy =
+        Report { metric: Metric::Efficiency, ..report(&studies) }.table("4.9").unwrap_err().to_string();
+    assert_eq!(of_energy, "table 4.9 needs a column `energy`, which the data does not have");
     assert_eq!(error("4.13"), "table 4.13 needs a column `energy`, which the data does not have");
     assert!(error("9.9").starts_with("there is no table 9.9; there are 3.1, 3.2"));
 }

@@ -103,7 +103,9 @@ pub(crate) fn choices(view: &View<'_>, baseline: &str) -> Table {
             ),
             (
                 "always one lock, chosen in hindsight".to_owned(),
-                hindsight.map(|(_, covered)| covered as f64 / known.len() as f64),
+                hindsight
+                    .filter(|_| !known.is_empty())
+                    .map(|(_, covered)| covered as f64 / known.len() as f64),
             ),
             ("guidelines, any recommended lock".to_owned(), lockwork_stats::mean(&random)),
             (

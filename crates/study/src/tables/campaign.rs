@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lockwork_stats::{Comparison, Finding, compare, holm, mean, relative_deviation};
+use lockwork_stats::{Comparison, Finding, compare, holm_of_some, mean, relative_deviation};
 
 use super::begin;
 use crate::campaign::Placement;
@@ -101,9 +101,7 @@ fn verdicts(cells: &Cells<'_>, baseline: &str) -> Table {
         }
     }
     let adjusted = |of: fn(&Comparison) -> Option<f64>| -> Vec<Option<f64>> {
-        let p: Vec<f64> = compared.iter().filter_map(|(_, comparison, _)| of(comparison)).collect();
-        let mut held = holm(&p).into_iter();
-        compared.iter().map(|(_, comparison, _)| of(comparison).and_then(|_| held.next())).collect()
+        holm_of_some(&compared.iter().map(|(_, comparison, _)| of(comparison)).collect::<Vec<_>>())
     };
     let student = adjusted(|comparison| comparison.t.map(|test| test.p));
     let wilcoxon = adjusted(|comparison| comparison.wilcoxon.map(|test| test.p));

@@ -25,6 +25,29 @@ impl Order {
             Order::Alike
         }
     }
+
+    /// The same, but that better is a gain of more than 5% over the other: 1.05 times its value, where [`Order::of`] asks for 1.053
+    /// times.
+    fn by_gain(value: f64, other: f64) -> Self {
+        if Tolerance::FIVE_PERCENT.exceeds(other, value) {
+            Order::Worse
+        } else if Tolerance::FIVE_PERCENT.gains(value, other) {
+            Order::Better
+        } else {
+            Order::Alike
+        }
+    }
+}
+
+/// Whether the order of a lock against another is not the same in all of `values`, (own, other's), whichever way a margin of 5% is
+/// read. A lock that is better by 5% in one reading and not in the other has the order of either of its neighbours.
+fn changes_order(values: &[(f64, f64)]) -> bool {
+    let differs = |order: fn(f64, f64) -> Order| {
+        let mut orders = values.iter().map(|&(value, other)| order(value, other));
+        let first = orders.next();
+        orders.any(|order| Some(order) != first)
+    };
+    differs(Order::of) && differs(Order::by_gain)
 }
 
 /// The pairs of `items`, each once.
@@ -65,7 +88,7 @@ pub(crate) fn scores(view: &View<'_>, level: Level) -> Table {
     table
 }
 
-/// Table 4.12: for each lock-sensitive application, the share of the pairs of locks whose order changes with the nodes. The
+/// Table 4.12: for each lock-sensitive application, the share of the comparisons of two locks that change with the nodes. The
 /// steps are from one power of two to the next.
 pub(crate) fn changes(view: &View<'_>) -> Table {
     let title = format!(
@@ -86,24 +109,47 @@ pub(crate) fn changes(view: &View<'_>) -> Table {
         table.rows.push(Row { labels: vec![view.study.applications[application].clone()], cells });
     }
     table.notes.push(
-        "The order of two locks is better, alike (within 5%) or worse. The last column counts pairs whose order changes at any \
-         step. An application that did not run on all the nodes of a column has no cell there."
+        "Each lock is compared with each other one: better, alike (within 5%) or worse. A change counts if both readings of 5% \
+         show it: the other's value below 95% of its own, and its own above 105% of the other's. The last column counts \
+         comparisons that change at any step. An application that did not run on all the nodes of a column has no cell there."
             .to_owned(),
     );
     note_bad_runs(&mut table, view);
     table
 }
 
-/// The share of the pairs of locks, measured on all of `nodes`, whose order is not the same on all of them.
+/// The share of the comparisons of a lock with another, both measured on all of `nodes`, whose order is not the same on all of
+/// them.
 pub(crate) fn changing(view: &View<'_>, application: usize, nodes: &[u32]) -> Option<f64> {
     // By lock: its values on the nodes.
     let values: Vec<Vec<f64>> = (0..view.study.locks.len())
         .filter_map(|lock| nodes.iter().map(|&nodes| view.value(application, nodes, lock)).collect())
         .collect();
-    let locks: Vec<&Vec<f64>> = values.iter().collect();
-    share(pairs_of(&locks), |(one, other)| {
-        let mut orders = one.iter().zip(other).map(|(&value, &other)| Order::of(value, other));
-        let first = orders.next();
-        orders.any(|order| Some(order) != first)
+    let places: Vec<usize> = (0..values.len()).collect();
+    let both = |(one, other): (usize, usize)| [(one, other), (other, one)];
+    share(pairs_of(&places).flat_map(both), |(one, other)| {
+        let pairs: Vec<(f64, f64)> = values[one].iter().copied().zip(values[other].iter().copied()).collect();
+        changes_order(&pairs)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_changes_only_where_both_readings_of_the_margin_say_so() {
+        for (values, changes) in [
+            (&[(1.0, 1.0), (1.06, 1.0)][..], true),
+            (&[(1.0, 1.0), (1.051, 1.0)], false),
+            (&[(1.051, 1.0), (1.06, 1.0)], false),
+            (&[(1.06, 1.0), (1.049, 1.0)], true),
+            (&[(0.951, 1.0), (0.949, 1.0)], true),
+            (&[(0.94, 1.0), (1.051, 1.0)], true),
+            (&[(1.0, 1.0), (1.051, 1.0), (1.06, 1.0)], true),
+            (&[(1.0, 2.0)], false),
+        ] {
+            assert_eq!(changes_order(values), changes, "{values:?}");
+        }
+    }
 }
