@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod calibrate;
 mod calibration;
+mod cluster;
 mod compare;
 mod coverage;
 mod delegates;

@@ -30,6 +30,11 @@ fn bench(name: &str, seconds: &str, options: &[&str]) -> Value {
     assert_eq!(section["name"], name);
     assert_eq!(section["locks"], serde_json::json!(LOCKS));
     assert_eq!(section["baseline"], "pthread");
+    for cell in section["summary"].as_array().unwrap() {
+        for what in ["ratio", "five_percent", "student_p", "wilcoxon_p"] {
+            assert!(cell.get(what).is_some(), "{what}: {cell}");
+        }
+    }
     let csv = std::fs::read_to_string(files.join("runs.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + section["runs"].as_array().unwrap().len());
     section

@@ -57,6 +57,30 @@ fn a_sweep_writes_a_report_for_each_machine() {
 }
 
 #[test]
+fn a_comparison_has_the_tests_of_the_one_engine() {
+    let options =
+        ["--locks", "futex,mcs-spin", "--threads", "1,4", "--seeds", "6", "--time", "0.1", "--delay", "500"];
+    let (status, stdout, stderr) = sim(&[&options[..], &["--no-report", "--json"]].concat());
+    assert_eq!(status, 0, "{stderr}");
+    let documents: Value = serde_json::from_str(&stdout).unwrap();
+    let summary = documents[0]["summary"].as_array().unwrap();
+    let compared: Vec<_> =
+        summary.iter().filter(|cell| cell["metric"] == "throughput" && cell["pairs"] == 6).collect();
+    assert_eq!(compared.len(), 2, "{summary:#?}");
+    for cell in compared {
+        let rule = cell["five_percent"].as_str().unwrap();
+        assert!(["alike", "differs", "undecided"].contains(&rule), "{cell}");
+        // Without spread there is no t-test; six ranks that all lie on one side have a probability of 1/32, here of two comparisons.
+        assert!(cell["student_p"].is_null() || (0.0..=1.0).contains(&cell["student_p"].as_f64().unwrap()));
+        assert!(
+            cell["wilcoxon_p"].is_null()
+                || (1.0 / 32.0..=1.0).contains(&cell["wilcoxon_p"].as_f64().unwrap()),
+            "{cell}"
+        );
+    }
+}
+
+#[test]
 fn verdicts_are_checked_on_variants_of_the_machine() {
     let (status, stdout, stderr) = small(&["--sensitivity", "--no-report", "--json"]);
     assert_eq!(status, 0, "{stderr}");

@@ -413,6 +413,126 @@ fn on_slurm_five_hundred_runs_are_complete_though_a_node_is_killed() {
     assert!(split <= 1, "{split} units are of several nodes");
 }
 
+/// The number of a list of points that were handed in by the tasks of a cluster.
+fn handed_in(out: &Path) -> usize {
+    fs::read_dir(out.join("queue/done")).map_or(0, |entries| {
+        entries.flatten().filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).count()
+    })
+}
+
+/// Simulates on a cluster; `meanwhile` is called again and again. Gives what was printed.
+fn simulate_on(
+    cluster: &Cluster,
+    out: &Path,
+    arguments: &[&str],
+    mut meanwhile: impl FnMut(usize),
+) -> String {
+    let mut command = lockwork();
+    command.arg("sim").args(arguments).arg("--out").arg(out);
+    command
+        .args(["--on", "slurm", "--jobs", "4", "--every", "0.2"])
+        .env("SLURM_CONF", cluster.configuration());
+    // Into files: nobody reads a pipe before the end.
+    let said = ["stdout", "stderr"].map(|name| out.with_extension(name));
+    let [stdout, stderr] = said.each_ref().map(|path| fs::File::create(path).unwrap());
+    let mut child = command.stdout(stdout).stderr(stderr).spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(240);
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > limit => child.kill().unwrap(),
+            None => meanwhile(handed_in(out)),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let [stdout, stderr] = said.map(|path| fs::read_to_string(path).unwrap());
+    assert!(status.success(), "{stderr}");
+    assert_eq!(handed_in(out), 0, "the work list is gone when all is done");
+    stdout
+}
+
+#[test]
+fn simulations_on_slurm_give_what_this_host_gives_though_a_node_is_killed() {
+    let Some(cluster) = Cluster::start(3) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let here = |arguments: &[&str]| {
+        let (status, stdout, stderr) =
+            output(lockwork().arg("sim").args(arguments).current_dir(directory.path()));
+        assert_eq!(status, Some(0), "{stderr}");
+        stdout
+    };
+
+    // A sweep: two machines in one list, a node killed in the middle.
+    let sweep = [
+        "--machine",
+        "i-20",
+        "--machine",
+        "a-64",
+        "--locks",
+        "futex,mcs-spin",
+        "--threads",
+        "2,8",
+        "--seeds",
+        "10",
+        "--time",
+        "0.05",
+        "--json",
+    ];
+    let figures = |text: &str| -> Vec<serde_json::Value> {
+        let documents: serde_json::Value = serde_json::from_str(text).unwrap();
+        documents.as_array().unwrap().iter().map(|document| document["summary"].clone()).collect()
+    };
+    let mut killed = false;
+    let spread = simulate_on(&cluster, &at("sweep"), &sweep, |made| {
+        if made >= 8 && !killed {
+            cluster.kill("n2");
+            killed = true;
+        }
+    });
+    assert!(killed, "no node was killed in the middle");
+    let local = here(&[&sweep[..], &["--no-report"]].concat());
+    assert_eq!(figures(&spread), figures(&local));
+    assert_eq!(
+        figures(&local).iter().map(|summary| summary.as_array().unwrap().len()).sum::<usize>(),
+        2 * 13 * 4
+    );
+
+    // Published results beside simulated ones.
+    let claims = ["validate", "Guiroux", "--seeds", "2", "--json"];
+    assert_eq!(simulate_on(&cluster, &at("claims"), &claims, |_| ()), here(&claims));
+
+    // How often each lock is among the best; runs are kept as they come, and none is made twice.
+    let cells = [
+        "coverage",
+        "--machine",
+        "i-20",
+        "--load",
+        "short",
+        "--threads",
+        "1,4",
+        "--locks",
+        "futex,ttas,mcs-spin",
+        "--placement",
+        "unpinned",
+        "--seeds",
+        "2",
+        "--time",
+        "0.05",
+    ];
+    simulate_on(&cluster, &at("cells"), &cells, |_| ());
+    here(&[&cells[..], &["--out", "here"]].concat());
+    let table = |name: &str| fs::read_to_string(at(name).join("coverage.csv")).unwrap();
+    assert_eq!(table("cells"), table("here"));
+    let runs = fs::read_to_string(at("cells").join("runs.jsonl")).unwrap();
+    assert_eq!(runs.lines().count(), 2 * 3 * 2);
+
+    // What is wrong is said in one line.
+    let (status, _, stderr) = output(lockwork().args(["sim", "validate", "Guiroux", "--on", "slurm"]));
+    assert_eq!(status, Some(2));
+    assert!(stderr.contains("needs --out") && stderr.lines().count() == 1, "{stderr}");
+}
+
 #[test]
 fn the_campaigns_that_ship_are_understood() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns");

@@ -40,13 +40,15 @@ pub use data::{Energy, Study, Variant};
 pub use error::Error;
 pub use export::export;
 pub use guidelines::{Guidelines, Rule};
-pub use measure::{POWERCAP, Rapl};
+pub use measure::{POWERCAP, Rapl, process};
 pub use observations::Observations;
 pub use report::Report;
+pub use runner::cluster::Cluster;
 pub use runner::local::{
     Absence, Finish, Progress, Settings, Status, database, outcomes, preview, run, status, title,
 };
-pub use runner::slurm::{Cluster, campaign_of_queue, describe, run_on_slurm, work};
+pub use runner::points::{Points, make_points};
+pub use runner::slurm::{campaign_of_queue, describe, run_on_slurm, work};
 pub use store::{Outcome, Record, RunKey, Store, Surroundings, Usage};
 pub use table::{Cell, Column, Kind, Row, Table, Unit};
 pub use tables::campaign_tables;

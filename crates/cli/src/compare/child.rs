@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockwork_study::{Usage, process};
+
 use super::interrupt;
 use super::served::is_report;
 
@@ -34,14 +36,6 @@ pub(crate) enum End {
     Interrupted,
 }
 
-/// What the child and the descendants it waited for used.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Usage {
-    pub(crate) user_s: f64,
-    pub(crate) system_s: f64,
-    pub(crate) max_rss_kib: i64,
-}
-
 /// How long output is still read after the child's end, when a descendant outside the group keeps it open.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -49,7 +43,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 pub(crate) fn run(mut command: Command, timeout: Duration) -> io::Result<Finished> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     die_with_parent(&mut command);
-    let busy_before = busy_cpu_seconds();
+    let busy_before = process::busy_seconds();
     let start = Instant::now();
     let mut child = interrupt::spawn(&mut command)?;
     let stdout = Drain::start(child.stdout.take());
@@ -68,13 +62,13 @@ pub(crate) fn run(mut command: Command, timeout: Duration) -> io::Result<Finishe
     // Whatever of the group outlived its leader would disturb the next run.
     interrupt::kill_group();
     let (status, usage) = waiter.reap()?;
-    let busy_after = busy_cpu_seconds();
+    let busy_after = process::busy_seconds();
     if interrupt::requested() {
         end = Some(End::Interrupted);
     }
     let competing_cpu_s = busy_before
         .zip(busy_after)
-        .map(|(before, after)| (after - before - usage.user_s - usage.system_s).max(0.0));
+        .map(|(before, after)| (after - before - usage.user - usage.system).max(0.0));
     Ok(Finished {
         end: end.unwrap_or_else(|| End::from(status)),
         wall_s: (exited_at - start).as_secs_f64(),
@@ -96,15 +90,8 @@ impl From<ExitStatus> for End {
 
 /// Should `lockwork` itself be killed, so is the child.
 pub(crate) fn die_with_parent(command: &mut Command) {
-    let set = || {
-        // SAFETY: prctl(PR_SET_PDEATHSIG) takes an integer and touches no memory.
-        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    };
     // SAFETY: between fork and exec the closure makes one async-signal-safe system call and allocates nothing.
-    unsafe { command.pre_exec(set) };
+    unsafe { command.pre_exec(process::die_with_parent) };
 }
 
 /// Waits for the child in a thread, so that the main thread can wait with a time-out.
@@ -128,28 +115,7 @@ impl Waiter {
     /// Collects the child, which has ended.
     fn reap(self) -> io::Result<(ExitStatus, Usage)> {
         interrupt::forget_group();
-        let mut status = 0;
-        // SAFETY: all-zero bytes are a valid `rusage`, a struct of integers.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        let pid = self.child.id().cast_signed();
-        loop {
-            // SAFETY: `status` and `usage` are valid for writes; the pid is that of our unreaped child.
-            let reaped = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
-            if reaped == pid {
-                break;
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        let usage = Usage {
-            user_s: seconds(usage.ru_utime),
-            system_s: seconds(usage.ru_stime),
-            max_rss_kib: usage.ru_maxrss,
-        };
-        Ok((ExitStatus::from_raw(status), usage))
+        process::reap(self.child.id())
     }
 }
 
@@ -245,21 +211,6 @@ fn lock(captured: &Mutex<Captured>) -> MutexGuard<'_, Captured> {
     captured.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// CPU time all of the machine spent busy since boot, in seconds.
-fn busy_cpu_seconds() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
-    let ticks = busy_ticks(&text)?;
-    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
-}
-
-/// user, nice, system, irq, softirq and steal of the `cpu` line; idle, iowait and guests (contained in user)
-/// are left out.
-fn busy_ticks(stat: &str) -> Option<u64> {
-    let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
-    [0, 1, 2, 5, 6, 7].iter().map(|&index| fields.get(index).copied()).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,13 +265,7 @@ mod tests {
     #[test]
     fn usage_is_the_childs() {
         let finished = shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done", 120_000);
-        assert!(finished.usage.max_rss_kib > 0);
-        assert!(finished.usage.user_s + finished.usage.system_s > 0.0);
-    }
-
-    #[test]
-    fn busy_ticks_leave_out_idle_and_guests() {
-        assert_eq!(busy_ticks("cpu  1 2 4 100 200 8 16 32 400 800\ncpu0 …"), Some(63));
-        assert_eq!(busy_ticks("garbage"), None);
+        assert!(finished.usage.max_rss > 0);
+        assert!(finished.usage.user + finished.usage.system > 0.0);
     }
 }

@@ -104,9 +104,9 @@ fn one_run(plan: &Plan, round: u32, lock: usize, threads: usize) -> Run {
 
 fn fill(plan: &Plan, run: &mut Run, finished: &Finished) {
     run.wall_s = finished.wall_s;
-    run.user_s = finished.usage.user_s;
-    run.system_s = finished.usage.system_s;
-    run.max_rss_kib = finished.usage.max_rss_kib;
+    run.user_s = finished.usage.user;
+    run.system_s = finished.usage.system;
+    run.max_rss_kib = finished.usage.max_rss;
     run.competing_cpu_s = finished.competing_cpu_s;
     match finished.end {
         End::Exited(status) => run.exit_status = Some(status),

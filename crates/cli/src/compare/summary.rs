@@ -1,6 +1,6 @@
 //! The summary of every cell: a lock at a thread count, by one metric.
 
-use lockwork_stats::{Estimate, compare, estimate};
+use lockwork_stats::{Estimate, Finding, Margin, Tolerance, compare, estimate, holm_of_some};
 use serde::Serialize;
 
 use super::meta::Meta;
@@ -38,6 +38,12 @@ pub(crate) struct Cell {
     pub(crate) pairs: usize,
     /// The median of the ratios to the baseline within these rounds.
     pub(crate) ratio: Option<Estimate>,
+    /// Whether the ratio differs from 1 by more than 5%, by its interval.
+    pub(crate) five_percent: Option<Margin>,
+    /// The probabilities of such ratios between equals, by the paired Student t-test and by Wilcoxon's signed-rank test, with
+    /// Holm's correction over all comparisons of the metric.
+    pub(crate) student_p: Option<f64>,
+    pub(crate) wilcoxon_p: Option<f64>,
     pub(crate) verdict: Verdict,
     /// The verdict with the counts that explain it.
     pub(crate) note: String,
@@ -66,7 +72,17 @@ fn summarise_metric(meta: &Meta, runs: &[Run], metric: usize) -> Vec<Cell> {
         }
         cells.extend(row);
     }
+    correct(&mut cells);
     cells
+}
+
+/// Corrects the probabilities for the number of comparisons.
+fn correct(cells: &mut [Cell]) {
+    let of = |p: fn(&Cell) -> Option<f64>| holm_of_some(&cells.iter().map(p).collect::<Vec<_>>());
+    let (student, wilcoxon) = (of(|cell| cell.student_p), of(|cell| cell.wilcoxon_p));
+    for (cell, (student, wilcoxon)) in cells.iter_mut().zip(student.into_iter().zip(wilcoxon)) {
+        (cell.student_p, cell.wilcoxon_p) = (student, wilcoxon);
+    }
 }
 
 /// Counts a cell's runs and takes their median.
@@ -95,6 +111,9 @@ fn count(meta: &Meta, runs: &[Run], metric: usize, lock: usize, threads: usize, 
         baseline: meta.locks[meta.baseline_of(lock)].clone(),
         pairs: 0,
         ratio: None,
+        five_percent: None,
+        student_p: None,
+        wilcoxon_p: None,
         verdict: Verdict::NotRun,
         note: String::new(),
     }
@@ -120,6 +139,11 @@ fn conclude(cell: &mut Cell, baseline: &Cell, higher_is_better: bool, seed: u64)
             let compared = compare(&cell.series(), &baseline.series(), seed);
             cell.pairs = compared.pairs;
             cell.ratio = compared.ratio;
+            // The interval of fewer pairs than a verdict needs promises too much.
+            let decided = compared.ratio.filter(|_| compared.finding != Finding::NotEnoughRounds);
+            cell.five_percent = decided.map(|ratio| Tolerance::FIVE_PERCENT.rule(&ratio));
+            cell.student_p = compared.t.map(|test| test.p);
+            cell.wilcoxon_p = compared.wilcoxon.map(|test| test.p);
             Verdict::of(compared.finding, higher_is_better)
         } else {
             Verdict::NoBaseline

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 use lockwork_sim::machine::Arbitration;
 
 use super::coverage::CoverageArgs;
+use super::workers::PlaceArgs;
 use super::workload::{WorkloadArgs, milliseconds};
 
 /// `lockwork sim`
@@ -29,6 +30,7 @@ Examples:
   lockwork sim --machine e7-8870-v2 --threads 15,120,240 --locks 'ttas,mcs-spin,hmcs-spin,gcr(mcs-stp)'
   lockwork sim --machine x6-2 --threads 40,80 --unpinned --delay exponential:5000 --lines 4 --work uniform:100-1000
   lockwork sim --machine my-server.toml --seeds 9 --json
+  lockwork sim --machine a-64 --locks all --out shared/all --on slurm --jobs 100     on a cluster
   lockwork sim --workload avl --locks 'mcs-spin,gcr(mcs-spin)' --unpinned
   lockwork sim --sections profile.toml                    sections as a profile of a program describes them
   lockwork sim --explain --locks mcs-spin --threads 10    where the cycles of a hand-off go
@@ -64,7 +66,7 @@ pub(crate) enum SimCommand {
     },
     /// Compare published results with simulated ones
     #[command(
-        after_help = "Examples:\n  lockwork sim validate\n  lockwork sim validate RCL\n  lockwork sim validate --out results\n  lockwork sim validate --json | jq '.[] | select(.verdict == \"differs\")'"
+        after_help = "Examples:\n  lockwork sim validate\n  lockwork sim validate RCL\n  lockwork sim validate --out results\n  lockwork sim validate --out shared --on slurm --jobs 100\n  lockwork sim validate --json | jq '.[] | select(.verdict == \"differs\")'"
     )]
     Validate {
         /// Only the claims whose source contains this, such as `RCL` or `figure 6`
@@ -79,6 +81,8 @@ pub(crate) enum SimCommand {
         /// Write both, as validate.json and validate.txt, into this directory, too
         #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
         out: Option<PathBuf>,
+        #[command(flatten)]
+        place: PlaceArgs,
     },
     /// How often each lock is among the best: machines × workloads × thread counts × pinned or not
     Coverage(CoverageArgs),
@@ -152,6 +156,8 @@ pub(crate) struct SweepArgs {
     /// Print one JSON document on stdout in place of the tables
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
 }

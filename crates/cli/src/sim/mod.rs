@@ -23,8 +23,8 @@ use crate::error::Failure;
 pub(crate) fn main(args: &SimArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         Some(SimCommand::Machines { name, json }) => machines::main(name.as_deref(), *json),
-        Some(SimCommand::Validate { source, seeds, json, out }) => {
-            validate::main(source.as_deref(), *seeds, *json, out.as_deref())
+        Some(SimCommand::Validate { source, seeds, json, out, place }) => {
+            validate::main(source.as_deref(), *seeds, *json, out.as_deref(), place)
         }
         Some(SimCommand::Coverage(args)) => coverage::main(args),
         None if args.sweep.explain => explain::main(&args.sweep),

@@ -1,15 +1,17 @@
 //! A sweep: locks × machines × thread counts × seeds, summarised as `compare` summarises real runs.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lockwork_locks::registry::{Choice, DelegateSpec, delegates, mutexes};
 use lockwork_sim::workload::{Frame, Protection, RunResult};
 use lockwork_sim::{Machine, Options};
 use lockwork_stats::fairness::{jain_index, unfairness_factor};
+use serde::{Deserialize, Serialize};
 
 use super::args::SweepArgs;
-use super::{machines, sensitivity, workers, workload};
+use super::workers::{self, Place};
+use super::{machines, sensitivity, workload};
 use crate::bench::command_line;
 use crate::compare::metric::Metric;
 use crate::compare::plan::{Plan, Simulated, split_locks};
@@ -43,6 +45,16 @@ struct Job<'a> {
     threads: u32,
 }
 
+/// What a run gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Made {
+    outcome: Outcome,
+    reason: Option<String>,
+    took: Duration,
+    /// Bits of floating-point numbers, in the order of [`metrics`]: text would neither keep every figure nor know what is no number.
+    figures: Option<Vec<u64>>,
+}
+
 /// Simulates, prints and writes what was asked for.
 pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let sweep = Sweep::new(args)?;
@@ -50,9 +62,22 @@ pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
         files::prepare(&args.out)?;
     }
     interrupt::listen()?;
+    let out = (!args.no_report).then_some(args.out.as_path());
+    let place = args.place.at(out)?;
+    if args.sensitivity && !matches!(place, Place::Here) {
+        return Err(Failure::usage("--sensitivity runs on this host only: leave out --on slurm"));
+    }
+    // On this host one machine after the other, each with its table when it is done; a cluster gets all at once.
+    let mut elsewhere = match place {
+        Place::Here => None,
+        _ => Some(sweep.run_elsewhere(&place)?.into_iter()),
+    };
+    if place.is_task() {
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut documents = Vec::new();
     for index in 0..sweep.machines.len() {
-        let document = sweep.run(index);
+        let document = elsewhere.as_mut().and_then(Iterator::next).unwrap_or_else(|| sweep.run(index));
         if !args.json {
             terminal::print(&table::body(&document))?;
         }
@@ -143,9 +168,62 @@ impl Sweep {
         self.run_on(&self.machines[index], &self.threads[index])
     }
 
+    /// Simulates all machines on a cluster; as a task of one, what its work list asks for.
+    fn run_elsewhere(&self, place: &Place) -> Result<Vec<Document>, Failure> {
+        let started = format!("{:.0}", jiff::Timestamp::now());
+        let by_machine: Vec<Vec<Job<'_>>> = self
+            .machines
+            .iter()
+            .zip(&self.threads)
+            .map(|(machine, threads)| self.jobs(machine, threads))
+            .collect();
+        let jobs: Vec<&Job<'_>> = by_machine.iter().flatten().collect();
+        let all: Vec<usize> = (0..jobs.len()).collect();
+        let mut made: Vec<Option<Made>> = vec![None; jobs.len()];
+        let keep = |index: usize, run| {
+            made[index] = Some(run);
+            Ok(())
+        };
+        workers::each(place, &jobs, &all, "simulated", |job| self.simulate(job), keep)?;
+        let mut made = made.into_iter();
+        let documents =
+            by_machine.iter().zip(&self.machines).zip(&self.threads).map(|((jobs, machine), threads)| {
+                let made = made.by_ref().take(jobs.len()).collect();
+                self.document(machine, threads, jobs, made, started.clone())
+            });
+        Ok(documents.collect())
+    }
+
     /// Simulates a machine.
     pub(super) fn run_on(&self, machine: &Machine, threads: &[u32]) -> Document {
         let started = format!("{:.0}", jiff::Timestamp::now());
+        let jobs = self.jobs(machine, threads);
+        let made = workers::map(&jobs, &machine.name, |job| self.simulate(job));
+        self.document(machine, threads, &jobs, made, started)
+    }
+
+    /// The runs on a machine.
+    fn jobs<'a>(&'a self, machine: &'a Machine, threads: &[u32]) -> Vec<Job<'a>> {
+        let mut jobs = Vec::new();
+        for seed in 0..self.seeds {
+            for (t, threads) in threads.iter().enumerate() {
+                for (l, lock) in self.locks.iter().enumerate() {
+                    jobs.push(Job { machine, lock, at: (l, t, seed), threads: *threads });
+                }
+            }
+        }
+        jobs
+    }
+
+    /// What the runs on a machine come to; those that Ctrl-C has prevented are missing.
+    fn document(
+        &self,
+        machine: &Machine,
+        threads: &[u32],
+        jobs: &[Job<'_>],
+        made: Vec<Option<Made>>,
+        started: String,
+    ) -> Document {
         let plan = Plan::of_simulation(Simulated {
             machine: format!(
                 "{}, {} CPUs on {} nodes, workload {}",
@@ -161,35 +239,30 @@ impl Sweep {
             command: command_line(),
             commit: self.commit.clone(),
         });
-        let mut jobs = Vec::new();
-        for seed in 0..self.seeds {
-            for (t, threads) in threads.iter().enumerate() {
-                for (l, lock) in self.locks.iter().enumerate() {
-                    jobs.push(Job { machine, lock, at: (l, t, seed), threads: *threads });
-                }
+        let of_job = |(job, made): (&Job<'_>, Option<Made>)| {
+            let made = made?;
+            let mut values = Values::missing(plan.metric_names.clone());
+            for (place, bits) in made.figures.into_iter().flatten().enumerate() {
+                values.set(place, Some(f64::from_bits(bits)));
             }
-        }
-        let runs = workers::map(&jobs, &machine.name, |job| self.one_run(&plan, job));
-        let runs: Vec<Run> = runs.into_iter().flatten().collect();
+            Some(Run::simulated(&plan, job.at, made.outcome, made.reason, made.took, values))
+        };
+        let runs: Vec<Run> = jobs.iter().zip(made).filter_map(of_job).collect();
         let measured = Measured { runs, interrupted: interrupt::requested(), hopeless: false };
         Document::new(&plan, measured, started)
     }
 
-    fn one_run(&self, plan: &Plan, job: &Job<'_>) -> Run {
-        let (lock, threads, seed) = job.at;
+    fn simulate(&self, job: &Job<'_>) -> Made {
+        let (_, _, seed) = job.at;
         let frame = self.frame(job.machine, job.threads);
         let begun = Instant::now();
         let options = Options { seed: u64::from(seed) + self.options.seed, ..self.options };
         let workload = self.workload.on(job.threads);
         let result = workload.run(&frame, job.machine, job.lock, options);
         let (outcome, reason) = judge(&result);
-        let mut values = Values::missing(plan.metric_names.clone());
-        if outcome == Outcome::Ok {
-            for (place, value) in figures(&frame, job.machine, &result).into_iter().enumerate() {
-                values.set(place, Some(value));
-            }
-        }
-        Run::simulated(plan, (lock, threads, seed), outcome, reason, begun.elapsed(), values)
+        let figures = (outcome == Outcome::Ok).then(|| figures(&frame, job.machine, &result));
+        let figures = figures.map(|figures| figures.into_iter().map(f64::to_bits).collect());
+        Made { outcome, reason, took: begun.elapsed(), figures }
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use comfy_table::Table;
 use lockwork_sim::validate::{Claim, Measured, Point, Row, Verdict, claims};
 
-use super::workers;
+use super::workers::{self, PlaceArgs};
 use crate::compare::{files, interrupt};
 use crate::error::Failure;
 use crate::program::describe;
@@ -21,6 +21,7 @@ pub(super) fn main(
     seeds: u32,
     json: bool,
     out: Option<&Path>,
+    place: &PlaceArgs,
 ) -> Result<ExitCode, Failure> {
     out.map(files::prepare_asked).transpose()?;
     interrupt::listen()?;
@@ -42,7 +43,17 @@ pub(super) fn main(
     }
     let jobs: Vec<(&Point, u64)> =
         points.iter().flat_map(|point| (1..=u64::from(seeds)).map(move |seed| (*point, seed))).collect();
-    let results = workers::map(&jobs, "published results", |(point, seed)| point.run(*seed));
+    let mut results: Vec<Option<Measured>> = vec![None; jobs.len()];
+    let keep = |index: usize, measured| {
+        results[index] = Some(measured);
+        Ok(())
+    };
+    let place = place.at(out)?;
+    let all: Vec<usize> = (0..jobs.len()).collect();
+    workers::each(&place, &jobs, &all, "published results", |(point, seed)| point.run(*seed), keep)?;
+    if place.is_task() {
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut runs: HashMap<&Point, Vec<Measured>> = HashMap::new();
     for ((point, _), result) in jobs.iter().zip(results) {
         runs.entry(point).or_default().extend(result);

@@ -1,15 +1,131 @@
-//! Many runs on all CPUs of the host: each run by itself, in parallel with others, the results in the order of the
-//! requests.
+//! Many runs, each by itself: on all CPUs of the host, or on a cluster.
 
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lockwork_study::{Cluster, Points, make_points};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::cluster::ClusterArgs;
 use crate::compare::interrupt;
+use crate::error::Failure;
 
-/// Does `work` for each of the `jobs`, or for those that come before Ctrl-C.
+/// Where the runs are made.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Only what the work list in this directory asks for: what the jobs of --on slurm start
+    #[arg(long, value_name = "DIR", hide = true, value_hint = ValueHint::DirPath)]
+    task: Option<PathBuf>,
+}
+
+/// Where the runs are made, as far as it can be done.
+#[derive(Debug)]
+pub(super) enum Place {
+    Here,
+    /// By the tasks of a cluster, by way of a directory that all nodes share.
+    Cluster(Cluster, PathBuf),
+    /// By this process, which is such a task of the work list in a directory.
+    Task(PathBuf),
+}
+
+impl PlaceArgs {
+    /// `out` is the directory that the command writes into.
+    pub(super) fn at(&self, out: Option<&Path>) -> Result<Place, Failure> {
+        match (&self.task, self.cluster.cluster(false), out) {
+            (Some(directory), ..) => Ok(Place::Task(directory.clone())),
+            (None, None, _) => Ok(Place::Here),
+            (None, Some(cluster), Some(out)) => Ok(Place::Cluster(cluster, out.to_owned())),
+            (None, Some(_), None) => Err(Failure::usage(
+                "--on slurm needs --out with a directory that all nodes of the cluster share",
+            )),
+        }
+    }
+}
+
+impl Place {
+    /// Whether this process is a task of a cluster, which reports nothing itself.
+    pub(super) fn is_task(&self) -> bool {
+        matches!(self, Place::Task(_))
+    }
+}
+
+/// Does `work` for the `wanted` of the `jobs`, or for those that come before Ctrl-C, and gives each result to `keep` as it comes.
+/// The list of all jobs must follow from the command line alone: tasks of a cluster make it, too.
+pub(super) fn each<J: Sync, R: Send + Serialize + DeserializeOwned>(
+    place: &Place,
+    jobs: &[J],
+    wanted: &[usize],
+    label: &str,
+    work: impl Fn(&J) -> R + Sync,
+    keep: impl FnMut(usize, R) -> Result<(), Failure> + Send,
+) -> Result<(), Failure> {
+    match place {
+        Place::Here => here(jobs, wanted, label, work, keep),
+        Place::Cluster(cluster, out) => scatter(cluster, out, jobs.len(), wanted, label, keep),
+        Place::Task(directory) => {
+            make_points(directory, jobs.len(), &interrupt::requested, |index| work(&jobs[index]))
+                .map_err(|error| Failure::with_status(1, error))
+        }
+    }
+}
+
+fn here<J: Sync, R: Send>(
+    jobs: &[J],
+    wanted: &[usize],
+    label: &str,
+    work: impl Fn(&J) -> R + Sync,
+    keep: impl FnMut(usize, R) -> Result<(), Failure> + Send,
+) -> Result<(), Failure> {
+    let keep = Mutex::new(keep);
+    let kept = map(wanted, label, |&index| {
+        let result = work(&jobs[index]);
+        (keep.lock().unwrap_or_else(PoisonError::into_inner))(index, result)
+    });
+    kept.into_iter().flatten().collect()
+}
+
+fn scatter<R: DeserializeOwned>(
+    cluster: &Cluster,
+    out: &Path,
+    count: usize,
+    wanted: &[usize],
+    label: &str,
+    mut keep: impl FnMut(usize, R) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let refuse = |error: std::io::Error| Failure::with_status(1, format!("`{}`: {error}", out.display()));
+    std::fs::create_dir_all(out).map_err(refuse)?;
+    let out = std::fs::canonicalize(out).map_err(refuse)?;
+    let program = std::env::current_exe().map_err(refuse)?;
+    let mut command = vec![program.display().to_string()];
+    command.extend(std::env::args().skip(1));
+    command.extend(["--task".to_owned(), out.display().to_string()]);
+    let points = Points { out: &out, name: "sim", command: &command, count, wanted, cluster };
+    let bar = progress_bar(wanted.len() as u64, label);
+    let mut refusal = None;
+    let sink = |index, result| {
+        keep(index, result).map_err(|failure| {
+            let said = lockwork_study::Error::Campaign(failure.to_string());
+            refusal = Some(failure);
+            said
+        })
+    };
+    let finish = points.scatter(sink, &interrupt::requested, &|made| bar.set_position(made as u64));
+    bar.finish_and_clear();
+    match (finish, refusal) {
+        (_, Some(failure)) => Err(failure),
+        (Err(error), None) => Err(Failure::with_status(1, error)),
+        (Ok(_), None) => Ok(()),
+    }
+}
+
+/// Does `work` for each of the `jobs`, or for those that come before Ctrl-C, on this host; the results are in the order of the jobs.
 pub(super) fn map<J: Sync, R: Send>(
     jobs: &[J],
     label: &str,

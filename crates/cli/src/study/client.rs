@@ -16,6 +16,7 @@ use crate::terminal;
 Examples:
   lockwork study client memcached --port 11211 --rate 20000 --connections 16
   lockwork study client redis --port 6379 --reads 0.5 --seconds 30
+  lockwork study client mariadb --port 3306 --rate 2000   a server with skip-grant-tables
 
 Requests are due by a clock, and response times count from when a request was due: a server that stands still shows in
 all requests that were due meanwhile. Times are in seconds. `service` is what counts from when a request was sent.")]
@@ -55,6 +56,8 @@ pub(crate) struct ClientArgs {
 enum ProtocolArg {
     Memcached,
     Redis,
+    /// MariaDB or MySQL: a table of keys and values in the database `lockwork`, which `root` makes without a password
+    Mariadb,
 }
 
 /// Asks a server and prints how long it took to answer.
@@ -63,6 +66,7 @@ pub(super) fn client(args: &ClientArgs) -> Result<ExitCode, Failure> {
         protocol: match args.protocol {
             ProtocolArg::Memcached => Protocol::Memcached,
             ProtocolArg::Redis => Protocol::Redis,
+            ProtocolArg::Mariadb => Protocol::Mariadb,
         },
         address: SocketAddr::new(args.host, args.port),
         connections: args.connections,

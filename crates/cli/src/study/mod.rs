@@ -10,7 +10,7 @@ pub(crate) use run::seconds;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
 use lockwork_study::{Store, database};
 
 use crate::error::Failure;
@@ -44,15 +44,6 @@ pub(crate) struct ExportArgs {
     /// The campaign: its TOML file, its directory or its runs.sqlite
     #[arg(value_name = "CAMPAIGN", value_hint = ValueHint::AnyPath)]
     campaign: PathBuf,
-}
-
-/// What runs a campaign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum On {
-    /// This host
-    Local,
-    /// The Slurm cluster that this host submits to
-    Slurm,
 }
 
 /// Runs the command.

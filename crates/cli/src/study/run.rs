@@ -8,11 +8,12 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lockwork_study::{
-    Campaign, Cluster, Finish, Metric, Outcome, POWERCAP, Progress, Report, Settings, Store, Study,
-    campaign_tables, database, outcomes, title,
+    Campaign, Finish, Metric, Outcome, POWERCAP, Progress, Report, Settings, Store, Study, campaign_tables,
+    database, outcomes, title,
 };
 
-use super::{On, default_out};
+use super::default_out;
+use crate::cluster::ClusterArgs;
 use crate::compare::interrupt;
 use crate::error::Failure;
 use crate::preload::{self, Library, Request};
@@ -38,9 +39,6 @@ pub(crate) struct RunArgs {
     /// The short version, as the file's section `quick` says
     #[arg(long)]
     quick: bool,
-    /// Where it runs
-    #[arg(long, value_enum, default_value = "local")]
-    on: On,
     /// The campaign's directory [default: lockwork-study/NAME]
     #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
@@ -62,18 +60,11 @@ pub(crate) struct RunArgs {
     /// Where the energy counters are
     #[arg(long, value_name = "DIR", default_value = POWERCAP, hide = true)]
     powercap: PathBuf,
-    /// With --on slurm: at most so many tasks at a time
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    jobs: u32,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// With --on slurm: tasks may share a node, as simulations can
     #[arg(long)]
     share_nodes: bool,
-    /// With --on slurm: an argument of sbatch, such as --sbatch=--partition=big; repeatable
-    #[arg(long, value_name = "ARGUMENT")]
-    sbatch: Vec<String>,
-    /// With --on slurm: seconds between two looks at the queue
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, hide = true)]
-    every: f64,
     /// Print what would run, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -144,17 +135,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         interrupted: &interrupt::requested,
         progress: &progress,
     };
-    let finish = match args.on {
-        On::Local => lockwork_study::run(&campaign, &text, &settings),
-        On::Slurm => {
-            let cluster = Cluster {
-                jobs: args.jobs as usize,
-                exclusive: !args.share_nodes,
-                arguments: args.sbatch.clone(),
-                every: Duration::from_secs_f64(args.every.clamp(0.05, 600.0)),
-            };
-            lockwork_study::run_on_slurm(&campaign, &text, &settings, &cluster)
-        }
+    let finish = match args.cluster.cluster(!args.share_nodes) {
+        None => lockwork_study::run(&campaign, &text, &settings),
+        Some(cluster) => lockwork_study::run_on_slurm(&campaign, &text, &settings, &cluster),
     };
     bar.finish_and_clear();
     let finish = finish.map_err(|error| {

@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use lockwork_locks::registry::{Choice, DelegateSpec};
+use serde::{Deserialize, Serialize};
 
 use crate::machine::{self, Machine};
 use crate::simulation::Options;
@@ -60,13 +61,28 @@ pub(super) enum Figure {
 }
 
 /// What a run of a point gave.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "[u64; 5]", into = "[u64; 5]")]
 pub struct Measured {
     pub(super) throughput: f64,
     pub(super) section: f64,
     pub(super) first_section: f64,
     pub(super) hand_off: f64,
     pub(super) unfairness: f64,
+}
+
+/// As bits, since text would neither keep every figure nor know what is no number.
+impl From<Measured> for [u64; 5] {
+    fn from(run: Measured) -> Self {
+        [run.throughput, run.section, run.first_section, run.hand_off, run.unfairness].map(f64::to_bits)
+    }
+}
+
+impl From<[u64; 5]> for Measured {
+    fn from(bits: [u64; 5]) -> Self {
+        let [throughput, section, first_section, hand_off, unfairness] = bits.map(f64::from_bits);
+        Self { throughput, section, first_section, hand_off, unfairness }
+    }
 }
 
 impl Eq for Point {}

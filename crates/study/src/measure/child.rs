@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use super::pin;
+use super::{pin, process};
 use crate::store::Usage;
 
 /// Where a process may run and has its memory.
@@ -71,10 +71,7 @@ impl Process {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let place = place.clone();
         let settle = move || {
-            // SAFETY: prctl(PR_SET_PDEATHSIG) takes an integer and touches no memory.
-            if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            process::die_with_parent()?;
             if !place.cpus.is_empty() {
                 pin::confine(0, &place.cpus)?;
             }
@@ -132,31 +129,7 @@ impl Process {
 
     fn reap(&mut self) -> io::Result<(ExitStatus, Usage)> {
         self.reaped = true;
-        let mut status = 0;
-        // SAFETY: all-zero bytes are a valid `rusage`, a struct of integers.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        let pid = self.child.id().cast_signed();
-        loop {
-            // SAFETY: `status` and `usage` are valid for writes; the pid is that of our unreaped child.
-            if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } == pid {
-                break;
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        let usage = Usage {
-            user: seconds(usage.ru_utime),
-            system: seconds(usage.ru_stime),
-            max_rss: usage.ru_maxrss,
-            voluntary: usage.ru_nvcsw,
-            involuntary: usage.ru_nivcsw,
-            minor_faults: usage.ru_minflt,
-            major_faults: usage.ru_majflt,
-        };
-        Ok((ExitStatus::from_raw(status), usage))
+        process::reap(self.child.id())
     }
 }
 

@@ -140,12 +140,3 @@ pub(super) fn frequency() -> Option<f64> {
         lockwork_stats::mean(&mhz)
     })
 }
-
-/// CPU seconds that the machine has been busy since it was started: user, nice, system, irq, softirq and steal.
-pub(super) fn busy() -> Option<f64> {
-    let line = line_of("/proc/stat")?;
-    let fields: Vec<u64> =
-        line.strip_prefix("cpu ")?.split_whitespace().map_while(|field| field.parse().ok()).collect();
-    let ticks: Option<u64> = [0, 1, 2, 5, 6, 7].iter().map(|&place| fields.get(place).copied()).sum();
-    Some(ticks? as f64 / rustix::param::clock_ticks_per_second() as f64)
-}

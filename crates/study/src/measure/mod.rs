@@ -4,6 +4,7 @@ mod child;
 mod energy;
 mod host;
 mod pin;
+pub mod process;
 mod run;
 
 pub use energy::{POWERCAP, Rapl};

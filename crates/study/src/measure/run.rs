@@ -13,6 +13,7 @@ use super::child::{Ended, Place, Process};
 use super::energy::{Joules, Rapl, Reading};
 use super::host::{self, Host};
 use super::pin::{self, Pinner};
+use super::process;
 use crate::campaign::{Application, Campaign, Placement};
 use crate::store::{Outcome, Record, RunKey, Surroundings, Usage};
 
@@ -210,7 +211,7 @@ impl Bench<'_> {
     pub(crate) fn run(&self, application: &Application, key: &RunKey) -> Option<Record> {
         let started = format!("{:.0}", jiff::Timestamp::now());
         let mut surroundings = self.host.surroundings(&self.commit);
-        let busy = host::busy();
+        let busy = process::busy_seconds();
         let given = prepare_application(self, application)
             .map_err(|why| Failed(Outcome::Unprepared, format!("set-up: {why}")))
             .and_then(|()| self.measure(application, key))
@@ -227,7 +228,7 @@ impl Bench<'_> {
         }
         let used = given.usage.user + given.usage.system;
         surroundings.competing =
-            busy.zip(host::busy()).map(|(before, after)| (after - before - used).max(0.0));
+            busy.zip(process::busy_seconds()).map(|(before, after)| (after - before - used).max(0.0));
         surroundings.temperature = host::temperature();
         surroundings.frequency = host::frequency();
         Some(judge(application, key, given, started, surroundings))

@@ -84,9 +84,7 @@ pub(crate) fn hold(out: &Path) -> Result<Hold, Error> {
     let file = File::create(&path).map_err(|error| say(error.to_string()))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Hold { _file: file }),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            Err(say("another `lockwork study run` is at work here".to_owned()))
-        }
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(say("another lockwork is at work here".to_owned())),
         Err(error) => Err(say(error.to_string())),
     }
 }

@@ -5,7 +5,7 @@ mod rows;
 mod scale;
 mod series;
 
-use lockwork_stats::{MIN_PAIRS, RESAMPLES};
+use lockwork_stats::{MIN_PAIRS, Margin, RESAMPLES};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::format;
@@ -242,6 +242,9 @@ fn table(document: &Document, metric: &MetricInfo, baseline: Option<usize>) -> M
                         th scope="col" class="num" { "× " (document.meta.baseline) }
                         th scope="col" class="num" { "95% interval" }
                         th scope="col" { "Verdict" }
+                        th scope="col" { "5% rule" }
+                        th scope="col" class="num" { "Student’s p" }
+                        th scope="col" class="num" { "Wilcoxon’s p" }
                         th scope="col" class="num" { "Runs" }
                     }
                 }
@@ -268,8 +271,20 @@ fn table_row(cell: &Cell, with_threads: bool, baseline: Option<usize>) -> Markup
             td.num { (cell.ratio.map_or_else(dash, |r| format::ratio(r.value))) }
             td.num.soft { (cell.ratio.as_ref().map_or_else(dash, format::ratio_interval)) }
             td.verdict { span class={ "badge " (verdict_class(cell.verdict)) } { (cell.note) } }
+            td { (cell.five_percent.map_or("–", margin)) }
+            td.num.soft { (cell.student_p.map_or_else(dash, |p| format!("{p:.3}"))) }
+            td.num.soft { (cell.wilcoxon_p.map_or_else(dash, |p| format!("{p:.3}"))) }
             td.num { (format::runs(cell)) }
         }
+    }
+}
+
+/// What the rule of 5% says.
+fn margin(margin: Margin) -> &'static str {
+    match margin {
+        Margin::Alike => "alike",
+        Margin::Differs => "differs",
+        Margin::Undecided => "undecided",
     }
 }
 
@@ -377,6 +392,13 @@ fn how_to_read(document: &Document) -> Markup {
                 }
                 dt { "faster, slower" }
                 dd { "The interval of the ratio does not contain 1, whatever the intervals of the medians do." }
+                dt { "5% rule" }
+                dd { "Alike: the whole interval of the ratio lies within 5% of 1. Differs: all of it lies beyond. Undecided: neither." }
+                dt { "Student’s p, Wilcoxon’s p" }
+                dd {
+                    "How probable ratios like these are between equals, by the paired t-test and by the signed-rank test of their "
+                    "logarithms, with Holm's correction over all comparisons of the metric."
+                }
                 dt { "not enough rounds" }
                 dd { "Of fewer than " (MIN_PAIRS) " pairs no interval can say that much: chance alone puts five on one side of 1 too often." }
                 dt { "no difference" }

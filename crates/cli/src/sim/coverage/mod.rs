@@ -14,7 +14,7 @@ use lockwork_stats::median;
 
 use self::plan::{Job, Plan};
 use self::store::{Record, Store};
-use super::workers;
+use super::workers::{self, PlaceArgs};
 use super::workload::milliseconds;
 use crate::compare::runs::Outcome;
 use crate::compare::{files, interrupt};
@@ -32,7 +32,7 @@ Examples:
   lockwork sim coverage --forget cst-mutex          simulate this lock again, after a change of it
   lockwork sim coverage --load 'mine=--workload avl --delay 5000' --load short
   lockwork sim coverage --rwlocks --quick           reader-writer locks, by share of writers
-  sbatch --array=1-16 --wrap 'lockwork sim coverage --out shared --part $SLURM_ARRAY_TASK_ID/16'
+  lockwork sim coverage --out shared --on slurm --jobs 100   on a cluster
 
 A cell is a machine, a workload, a thread count and a placement. In each, a lock's throughput (the median over the seeds) is
 divided by that of the best lock. A lock that collapsed has done nothing. Every run is kept in the directory of --out as soon as it
@@ -75,8 +75,8 @@ pub(crate) struct CoverageArgs {
     /// Forget the runs of this lock first; repeatable
     #[arg(long, value_name = "LOCK")]
     forget: Vec<String>,
-    /// Only the K-th of N parts of the runs, into a file of its own in the same directory: for the tasks of a cluster
-    #[arg(long, value_name = "K/N", value_parser = part)]
+    /// Only the K-th of N parts of the runs, into a file of its own in the same directory: for the tasks of a cluster without Slurm
+    #[arg(long, value_name = "K/N", value_parser = part, conflicts_with = "on")]
     part: Option<(u32, u32)>,
     /// Where the runs and the reports go
     #[arg(long, short, value_name = "DIR", default_value = "lockwork-coverage", value_hint = ValueHint::DirPath)]
@@ -87,6 +87,8 @@ pub(crate) struct CoverageArgs {
     /// Print one JSON document on stdout in place of the table
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    place: PlaceArgs,
 }
 
 /// `3/16`
@@ -98,19 +100,23 @@ fn part(text: &str) -> Result<(u32, u32), String> {
 /// Simulates what is missing, prints and writes the matrix. The exit status is 130 after Ctrl-C.
 pub(super) fn main(args: &CoverageArgs) -> Result<ExitCode, Failure> {
     let plan = Plan::new(args)?;
-    files::prepare(&args.out)?;
+    let jobs = plan.jobs();
+    let place = args.place.at(Some(&args.out))?;
+    let make = |job: &Job<'_>| simulate(&plan, job, &args.commit);
     interrupt::listen()?;
+    if place.is_task() {
+        // Runs are handed in: the coordinator keeps them.
+        workers::each(&place, &jobs, &[], "coverage", make, |_, _| Ok(()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    files::prepare(&args.out)?;
     let mut forget = Vec::new();
     for lock in &args.forget {
         forget.extend(super::sweep::locks(lock)?.iter().map(ToString::to_string));
     }
     let store = Store::open(&args.out, args.part, &forget)?;
-    let jobs = plan.jobs();
-    let missing: Vec<&Job<'_>> = jobs
-        .iter()
-        .enumerate()
-        .filter(|(index, job)| is_of_part(*index, args.part) && !store.has(&job.key))
-        .map(|(_, job)| job)
+    let missing: Vec<usize> = (0..jobs.len())
+        .filter(|index| is_of_part(*index, args.part) && !store.has(&jobs[*index].key))
         .collect();
     eprintln!(
         "cells: {}, locks: {}, seeds: {}; {} runs, {} of them to be simulated",
@@ -120,8 +126,7 @@ pub(super) fn main(args: &CoverageArgs) -> Result<ExitCode, Failure> {
         jobs.len(),
         missing.len()
     );
-    let written = workers::map(&missing, "coverage", |job| store.add(simulate(&plan, job, &args.commit)));
-    written.into_iter().flatten().collect::<Result<Vec<()>, Failure>>()?;
+    workers::each(&place, &jobs, &missing, "coverage", make, |_, record| store.add(record))?;
     if interrupt::requested() {
         eprintln!("interrupted: the same command goes on from here");
     }

@@ -1,9 +1,11 @@
-//! A client of memcached and redis that measures response times without coordinated omission.
+//! A client of memcached, redis and MariaDB that measures response times without coordinated omission.
 //!
 //! A client that sends its next request when the last one is answered does not send while the server stands still, and so
 //! leaves out just the requests that would have waited. This one sends by a clock: request k of a connection is due at
 //! k times the interval, and its response time counts from then, whether or not the connection was free. Requests that were
 //! due and could not even be sent by the end count with the time that they had waited by then. (Gil Tene's wrk2 does the same.)
+
+mod mysql;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,6 +20,8 @@ pub enum Protocol {
     Memcached,
     /// RESP 2.
     Redis,
+    /// MySQL's, as MariaDB speaks it: a table of keys and values, which the client makes.
+    Mariadb,
 }
 
 /// What is asked of a server.
@@ -79,7 +83,22 @@ impl Connection {
         stream.set_read_timeout(Some(load.time + Duration::from_secs(10)))?;
         let reader = BufReader::new(stream.try_clone()?);
         let value = vec![b'x'; load.value];
-        Ok(Connection { reader, stream, protocol: load.protocol, value, line: Vec::new() })
+        let mut connection = Connection { reader, stream, protocol: load.protocol, value, line: Vec::new() };
+        if load.protocol == Protocol::Mariadb {
+            mysql::log_in(&mut connection.reader, &mut connection.stream, "root")?;
+        }
+        Ok(connection)
+    }
+
+    fn query(&mut self, text: &str) -> io::Result<usize> {
+        mysql::query(&mut self.reader, &mut self.stream, text)
+    }
+
+    /// Makes the table of a database's requests.
+    fn make_table(&mut self) -> io::Result<()> {
+        self.query("CREATE DATABASE IF NOT EXISTS lockwork")?;
+        self.query("CREATE TABLE IF NOT EXISTS lockwork.pairs (id INT PRIMARY KEY, value LONGTEXT)")?;
+        Ok(())
     }
 
     fn line(&mut self) -> io::Result<&str> {
@@ -98,6 +117,16 @@ impl Connection {
     }
 
     fn request(&mut self, key: u32, read: bool) -> io::Result<()> {
+        if self.protocol == Protocol::Mariadb {
+            let text = match read {
+                true => format!("SELECT value FROM lockwork.pairs WHERE id = {key}"),
+                false => {
+                    let value = String::from_utf8_lossy(&self.value);
+                    format!("REPLACE INTO lockwork.pairs VALUES ({key}, '{value}')")
+                }
+            };
+            return self.query(&text).map(|_| ());
+        }
         let refused = |line: &str| Err(io::Error::other(format!("the server answered `{line}`")));
         let key = format!("lockwork{key}");
         let (length, bytes) = (key.len(), self.value.len());
@@ -106,6 +135,7 @@ impl Connection {
             (Protocol::Memcached, false) => format!("set {key} 0 0 {bytes}\r\n"),
             (Protocol::Redis, true) => format!("*2\r\n$3\r\nGET\r\n${length}\r\n{key}\r\n"),
             (Protocol::Redis, false) => format!("*3\r\n$3\r\nSET\r\n${length}\r\n{key}\r\n${bytes}\r\n"),
+            (Protocol::Mariadb, _) => unreachable!("its requests are queries"),
         }
         .into_bytes();
         if !read {
@@ -182,6 +212,9 @@ impl Load {
     ///
     /// If memory for the histograms cannot be had.
     pub fn run(&self) -> io::Result<Answered> {
+        if self.protocol == Protocol::Mariadb {
+            Connection::open(self)?.make_table()?;
+        }
         // Connections are open before the first request is due.
         let start = Instant::now() + Duration::from_millis(50);
         let parts: Vec<io::Result<Answered>> = std::thread::scope(|scope| {
