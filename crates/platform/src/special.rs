@@ -3,6 +3,7 @@
 use core::sync::atomic::AtomicUsize;
 
 use crate::sched::load;
+use crate::tls::ThreadBlock;
 use crate::{Cells, Clock, Cpu, Native, Sched, sys};
 
 /// TWA's waiting array: words that all locks of a process share.
@@ -33,6 +34,12 @@ pub trait VisibleReaders: Cells + Cpu {
         panic!("no slot {index}")
     }
 
+    /// Whether the calling thread is to look at something that changes seldom: in one of some dozens of calls.
+    #[inline]
+    fn now_and_then() -> bool {
+        true
+    }
+
     /// The time on the monotonic clock some milliseconds ago, at most: when the kernel last had reason to note it. Cheaper
     /// than [`Cpu::now`].
     #[inline]
@@ -49,6 +56,9 @@ pub trait LoadControl: Sched {
         Self::runnable() > Self::parallelism()
     }
 }
+
+/// Calls of [`VisibleReaders::now_and_then`] of a thread for one that says so.
+const CALLS: u8 = 64;
 
 /// See [`SharedWords::shared_word`].
 static SHARED_WORDS: [AtomicUsize; 4096] = [const { AtomicUsize::new(0) }; 4096];
@@ -77,6 +87,14 @@ impl VisibleReaders for Native {
     #[inline]
     fn visible_reader<R>(index: usize, use_it: impl FnOnce(&AtomicUsize) -> R) -> R {
         use_it(&VISIBLE[index])
+    }
+
+    #[inline]
+    fn now_and_then() -> bool {
+        let calls = &ThreadBlock::current().calls;
+        let count = calls.get();
+        calls.set(count.wrapping_add(1));
+        count % CALLS == 0
     }
 
     fn now_roughly() -> u64 {

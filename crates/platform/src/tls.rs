@@ -24,7 +24,9 @@ pub(crate) struct ThreadBlock {
     /// The kernel's thread id; 0 until asked for.
     tid: Cell<u32>,
     /// Where the thread is in its life.
-    phase: Cell<u16>,
+    phase: Cell<u8>,
+    /// Counts the calls of `VisibleReaders::now_and_then`, modulo 256.
+    pub(crate) calls: Cell<u8>,
     /// How many forks the thread is in: a signal handler may fork while its thread does.
     pub(crate) forks: Cell<u16>,
     /// See `Native::read_locks`.
@@ -40,11 +42,11 @@ pub(crate) struct ThreadBlock {
 const _: () = assert!(size_of::<ThreadBlock>() == 64);
 
 /// The thread has not registered its exit handler yet (the zero that TLS starts with).
-const FRESH: u16 = 0;
+const FRESH: u8 = 0;
 /// The exit handler will run.
-const REGISTERED: u16 = 1;
+const REGISTERED: u8 = 1;
 /// The exit handler ran, or cannot be had: keep nothing in the thread any more.
-const DETACHED: u16 = 2;
+const DETACHED: u8 = 2;
 
 impl ThreadBlock {
     /// The calling thread's block.

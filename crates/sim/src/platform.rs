@@ -314,6 +314,16 @@ impl VisibleReaders for Sim {
         (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % VISIBLE_READERS
     }
 
+    fn now_and_then() -> bool {
+        /// As natively.
+        const CALLS: u32 = 64;
+        with(|engine| {
+            let calls = &mut engine.me().calls;
+            *calls = calls.wrapping_add(1);
+            *calls % CALLS == 1
+        })
+    }
+
     fn visible_reader<R>(index: usize, use_it: impl FnOnce(&Self::Usize) -> R) -> R {
         assert!(index < VISIBLE_READERS, "no slot {index}");
         use_it(shared(COMMON_WORDS + index))

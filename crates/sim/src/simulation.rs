@@ -75,6 +75,16 @@ impl Simulation {
         unsafe { &mut *self.engine }
     }
 
+    /// What `make` makes, which may ask what machine it is on, as locks do that are made otherwise on one node than on several. No
+    /// simulated thread does it, and no time passes.
+    ///
+    /// # Panics
+    ///
+    /// If `make` asks for more than that.
+    pub fn make<T>(&mut self, make: impl FnOnce() -> T) -> T {
+        Engine::enter(self.engine, make)
+    }
+
     /// As [`Simulation::place`], with a name for reports.
     pub fn place_named<T: 'static>(&mut self, name: &'static str, value: T) -> &'static T {
         &self.place_all(name, [value])[0]

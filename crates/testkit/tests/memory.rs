@@ -41,7 +41,7 @@ const MUTEXES: &[&str] = &[
 const SPINNING: &[&str] = &["alock", "ptl", "c-ptl-tkt"];
 
 /// Reader-writer locks.
-const RWLOCKS: &[&str] = &["cst-rwsem", "cst-rwsem-neutral", "c-rw-np", "c-rw-rp", "pf-q-stp"];
+const RWLOCKS: &[&str] = &["cst-rwsem", "cst-rwsem-neutral", "c-rw-np", "c-rw-rp", "pf-q-stp", "auto-rw"];
 
 #[test]
 fn contended_mutexes_that_are_freed_cost_nothing_for_good() {

@@ -57,6 +57,13 @@ const PHASED: &[(&str, usize)] = &[
 /// Plays for a biased lock whose readers are visible; threads 0 and 2 share a slot.
 const VISIBLE: &[(&str, usize)] = &[("wrh  A", 0), ("wrh x r", 0), ("rxr r", 2)];
 
+/// Plays for a bias that learns: it comes on after a time without writes, and a reader is visible then, and a writer revokes it.
+const LEARNING: &[(&str, usize)] =
+    &[("wrerr r", 2), ("wrerrw r", 1), ("wrerrr w", 1), ("wrerr x", 1), ("wrer w r", 0), ("wrer r r", 0)];
+
+/// Plays for a lock whose writers hand it on to those of other nodes, threads 1 and 3; the second of a batch ends it.
+const BATCHES: &[(&str, usize)] = &[("ww w", 2), ("w w W", 1), ("w w r", 1), ("d w w", 0), ("wc T w", 1)];
+
 /// Plays for a lock that is handed to a writer that was woken in vain after a long time, and otherwise taken without
 /// its guard; and whose last reader hands on if somebody slept before it came.
 const HANDED: &[(&str, usize)] = &[("wew w", 2), ("wer w", 2), ("w x", 2), ("d w A", 1), ("d w w", 2)];
@@ -87,6 +94,15 @@ fn deep(subject: RwSubject) -> Vec<Scenario> {
         "bravo(rw-ttas)" => return used(subject, config, VISIBLE),
         "linux-rwsem" => return used(subject, config, HANDED),
         phased if phased.starts_with("pf-") => return used(subject, config, PHASED),
+        "auto-rw" => {
+            let config = Config { parallelism: 4, ..config };
+            let nodes = Config { nodes: 2, ..config };
+            let mut plays = used(subject, config, LEARNING);
+            plays.extend(used(subject, nodes, &LEARNING[..2]));
+            plays.extend(used(subject, nodes, BATCHES));
+            plays.extend(used(subject, nodes, NODES));
+            return plays;
+        }
         _ => {}
     }
     if !subject.knows_nodes() {

@@ -44,6 +44,22 @@ pub trait LocalLock<P: Platform>: Part<P> {
     ///
     /// As [`RawLock::unlock`].
     unsafe fn hand_over(&self, token: Self::Token) -> Result<(), Self::Token>;
+
+    /// As [`LocalLock::hand_over`], by a lock of the whole machine that otherwise looks at the threads of one node only: if need be, to a
+    /// thread of another.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline]
+    unsafe fn hand_over_anywhere(&self, token: Self::Token) -> Result<(), Self::Token> {
+        // SAFETY: the caller's contract.
+        unsafe { self.hand_over(token) }
+    }
 }
 
 impl<P: Platform> Part<P> for Backoff<P> {

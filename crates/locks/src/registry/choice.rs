@@ -12,7 +12,7 @@ use super::{Spec, SpecError};
 pub enum Choice {
     /// glibc's own locks, through this library (`passthrough`).
     Passthrough,
-    /// One of ours for mutexes, and the default one for reader-writer locks.
+    /// One of ours for mutexes, and what goes with it for reader-writer locks: the default one, or its sibling.
     Lock(Spec),
     /// One of ours for mutexes, and glibc's own reader-writer locks (`mcs-stp+pthread`).
     MutexOnly(Spec),
@@ -63,7 +63,7 @@ impl Choice {
     pub fn rwlock(&self) -> Option<Spec> {
         match *self {
             Self::Passthrough | Self::MutexOnly(_) => None,
-            Self::Lock(_) => Some(Spec::DEFAULT_RWLOCK),
+            Self::Lock(spec) => Some(Spec::plain(spec.base.rwlock_beside())),
             Self::Rw(spec) | Self::Both(_, spec) => Some(spec),
         }
     }
@@ -105,6 +105,8 @@ mod tests {
             "gcr(mcs-stp, active=4)+rw-futex",
             "ticket+rw-ttas",
             "gcr(mcs-stp, active=4)+pthread",
+            "auto",
+            "cst-mutex+auto-rw",
         ] {
             assert_eq!(shown(text), text);
         }
@@ -124,6 +126,10 @@ mod tests {
         assert_eq!(of("passthrough"), (None, None));
         assert_eq!(of("ticket"), (some("ticket"), some("rw-futex")));
         assert_eq!(of("ticket+pthread"), (some("ticket"), None));
+        assert_eq!(of("auto"), (some("auto"), some("auto-rw")));
+        assert_eq!(of("cst-mutex+auto"), (some("cst-mutex"), some("auto-rw")));
+        assert_eq!(of("pthread+auto"), (None, some("auto-rw")));
+        assert_eq!(of("auto+rw-futex"), (some("auto"), some("rw-futex")));
         assert_eq!(of("rw-ttas"), (None, some("rw-ttas")));
         assert_eq!(of("ticket+rw-ttas"), (some("ticket"), some("rw-ttas")));
     }

@@ -200,6 +200,7 @@ table! {
     rwlock CRwNp, "c-rw-np", Spin, variants::C_RW_NP, variants::CRwNp<P>;
     rwlock CstRwsem, "cst-rwsem", SpinThenPark, variants::CST_RWSEM, variants::CstRwsem<P>;
     rwlock CstRwsemNeutral, "cst-rwsem-neutral", SpinThenPark, variants::CST_RWSEM_NEUTRAL, variants::CstRwsemNeutral<P>;
+    rwlock AutoRw, "auto-rw", SpinThenPark, rw::auto::DESCRIPTOR, rw::auto::Auto<P>;
     delegate Oyama, "oyama", SpinThenPark, oyama::DESCRIPTOR, oyama::Oyama<P, SpinThenPark>;
     delegate Fc, "fc", SpinThenPark, fc::DESCRIPTOR, fc::Fc<P>;
     delegate CcSynch, "cc-synch", SpinThenPark, cc_synch::DESCRIPTOR, cc_synch::CcSynch<P, SpinThenPark>;
@@ -275,7 +276,18 @@ pub fn delegates() -> impl Iterator<Item = &'static Entry> + Clone {
     LOCKS.iter().filter(|lock| lock.descriptor.is_delegate())
 }
 
+/// Locks of one name for users, of which each kind has its own: the name, and what it is where no mutex is wanted.
+const SIBLINGS: &[(LockId, LockId)] = &[(LockId::Auto, LockId::AutoRw), (LockId::Auto, LockId::SanlPlus)];
+
 impl LockId {
+    /// What serves reader-writer locks where only this mutex is named.
+    #[must_use]
+    pub fn rwlock_beside(self) -> Self {
+        let sibling =
+            SIBLINGS.iter().find(|(mutex, other)| *mutex == self && other.info().descriptor.rw().is_some());
+        sibling.map_or(DEFAULT_RWLOCK, |(_, rwlock)| *rwlock)
+    }
+
     /// What is known of this lock.
     #[must_use]
     pub const fn info(self) -> &'static Entry {

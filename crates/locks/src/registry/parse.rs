@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A choice says what to put under a program: mutexes, and reader-writer locks. A mutex alone leaves the latter to the
-//! default one of ours, a reader-writer lock alone leaves mutexes to glibc.
+//! default one of ours, a reader-writer lock alone leaves mutexes to glibc. `auto` names a lock of each kind, and alone both. Where a delegate
+//! is wanted it is `sanl-plus`.
 //!
 //! `number` is a name where the knob's values have names, as in `sanl(in-place=futex)`.
 //!
@@ -20,7 +21,7 @@
 
 use super::error::{Problem, nearest};
 use super::spec::{Spec, Wanted, Wrapper};
-use super::{Entry, LOCKS, LockId, SpecError, WRAPPERS, WrapperId, lookup};
+use super::{Entry, LOCKS, LockId, SIBLINGS, SpecError, WRAPPERS, WrapperId, lookup};
 use crate::describe::Kind;
 use crate::hierarchical::combinations::COMBINATIONS;
 use crate::knobs::{Knob, Knobs};
@@ -186,7 +187,11 @@ impl<'a> Parser<'a> {
     /// A lock and its knobs; `name` has been read.
     fn base(&mut self, at: usize, name: &'a str, wanted: Wanted) -> Result<(LockId, Knobs), SpecError<'a>> {
         let is_cohort = name == "cohort" && wanted == Wanted::Mutex;
-        let found = if is_cohort { Some(self.cohort()?) } else { find(name, wanted) };
+        let found = if is_cohort {
+            Some(self.cohort()?)
+        } else {
+            find(name, wanted).or_else(|| sibling(name, wanted))
+        };
         let Some(lock) = found else {
             return Err(self.error(at, self.no_such_lock(name, wanted)));
         };
@@ -303,6 +308,13 @@ fn is_of(lock: &Entry, wanted: Wanted) -> bool {
 /// The lock of this name, if it is of that kind.
 fn find(name: &str, wanted: Wanted) -> Option<&'static Entry> {
     lookup(name).filter(|lock| is_of(lock, wanted))
+}
+
+/// The lock of that kind that goes by the name of a mutex.
+fn sibling(name: &str, wanted: Wanted) -> Option<&'static Entry> {
+    let mutex = lookup(name)?.id;
+    let siblings = SIBLINGS.iter().filter(|(of, _)| *of == mutex).map(|(_, sibling)| sibling.info());
+    siblings.into_iter().find(|lock| is_of(lock, wanted))
 }
 
 /// The wrapper of this name, if it is one of locks of that kind.

@@ -76,6 +76,12 @@ impl Spec {
         self.base.info().descriptor
     }
 
+    /// Whether readers may be visible in the table of [`bravo`](crate::rw::bravo).
+    #[must_use]
+    pub fn has_visible_readers(&self) -> bool {
+        self.base == LockId::AutoRw || self.wrapper.is_some_and(|wrapper| wrapper.id == WrapperId::Bravo)
+    }
+
     /// What is known of it as a reader-writer lock, if it is one, without its wrapper.
     #[must_use]
     pub fn rw(&self) -> Option<RwFacts> {

@@ -32,6 +32,8 @@
 //! off, in units of 1,024 ns, of which it has the lowest 32 bits: what seems to be further ahead than the longest
 //! inhibition is past. 0 = not at all.
 //!
+//! A bias that `LEARNS` ([`learning`]) also rests: `OFF` and `BEGINNING` then say that no reader is visible, nor noted.
+//!
 //! # Invariants
 //!
 //! - I1: the readers are the visible ones that are not arriving, and those of the lock inside. Of the latter each is noted in
@@ -45,7 +47,9 @@
 //!   `OFF`.
 //! - I5: a release touches the lock for the last time as the lock inside does, or by leaving its slot.
 //! - I6: while a writer has this lock the bias is `OFF`. A thread that has the lock inside for writing
-//!   while it is not has yet to revoke.
+//!   while it is not has yet to revoke. (A bias that rests is as good as `OFF` for this.)
+//! - I7: a bias that learns comes to rest, and ends that, while a thread has the lock inside for writing, and nobody is visible. So
+//!   a reader finds it at rest throughout its section, or never: it is noted, or visible, exactly if the bias does not rest.
 //!
 //! # Ordering
 //!
@@ -57,6 +61,7 @@
 //! - E3: taking the slot, light barrier, look at the bias ↔ `REVOKING`, heavy barrier, look at the slot: one sees the
 //!   other.
 
+mod learning;
 #[cfg(test)]
 mod tests;
 
@@ -104,6 +109,9 @@ const REVOKING: u32 = 2;
 /// As [`REVOKING`], but no writer waits for them any more.
 const LAPSED: u32 = 3;
 
+/// Of a bias that learns, at rest: a reader is about to turn it on.
+const BEGINNING: u32 = 4;
+
 /// A slot's reader has yet to look at the bias.
 const ARRIVING: usize = 1;
 /// A slot's readers are counted by the lock inside.
@@ -121,16 +129,17 @@ const INHIBITION: u64 = 9;
 /// It does so for at most this long, in the units of `inhibited`.
 const LONGEST_INHIBITION: u32 = 1 << 24;
 
-/// The lock `L`, biased.
+/// The lock `L`, biased. A bias that `LEARNS` is there only where writes are rare: see [`learning`].
 #[repr(C, align(8))]
-pub struct Bravo<P: Platform, L> {
+pub struct Bravo<P: Platform, L, const LEARNS: bool = false> {
     lock: L,
     bias: P::U32,
+    /// While a bias that learns rests: what is known of the load.
     unnoted: P::U32,
     inhibited: P::U32,
 }
 
-impl<P: Platform, L> core::fmt::Debug for Bravo<P, L> {
+impl<P: Platform, L, const LEARNS: bool> core::fmt::Debug for Bravo<P, L, LEARNS> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Bravo").field("bias", &self.bias.load(Relaxed)).finish_non_exhaustive()
     }
@@ -173,7 +182,7 @@ pub fn forget_arrivals<P: Platform>() {
     }
 }
 
-impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
+impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> Bravo<P, L, LEARNS> {
     /// What waiters are known to wait for.
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize | WAITING_ON_RWLOCK
@@ -312,7 +321,9 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
     /// Turns the bias on, as a reader of the lock inside, if it may be.
     fn bias_again(&self) {
         let bias = self.bias.load(Relaxed);
-        if P::VISIBLE_READERS == 0 || !matches!(bias, OFF | LAPSED) {
+        // I7: one that learns is not turned on from its rest by a reader.
+        let may_be = bias == LAPSED || bias == OFF && !LEARNS;
+        if P::VISIBLE_READERS == 0 || !may_be {
             return;
         }
         if !is_inhibited(self.inhibited.load(Relaxed), || units(P::now_roughly())) {
@@ -360,7 +371,12 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         let gone = self.none_is_visible(&mut next)
             || poll_steadily::<P>(deadline, || self.none_is_visible(&mut next));
         if gone {
-            self.inhibited.store(inhibited_until(start, P::now(Clock::Monotonic)), Relaxed);
+            let end = P::now(Clock::Monotonic);
+            if LEARNS {
+                self.rest(start, end);
+            } else {
+                self.inhibited.store(inhibited_until(start, end), Relaxed);
+            }
             // I4. ORDER: Relaxed: whoever turns it on has the lock inside after us.
             self.bias.store(OFF, Relaxed);
         }
@@ -373,19 +389,31 @@ impl<P: Platform, L: RawRwLock<P>> Bravo<P, L> {
         if again && self.join() {
             return true;
         }
+        if LEARNS && deadline.is_none() && !again && self.reads_first() {
+            return true;
+        }
         let acquired =
             if again { self.lock.lock_shared_again(deadline) } else { self.lock.lock_shared(deadline) };
         if acquired {
-            self.note();
-            self.bias_again();
+            self.has_come_in();
         }
         acquired
+    }
+
+    /// Does what a reader of the lock inside owes to the bias.
+    fn has_come_in(&self) {
+        // I7.
+        if self.rests() {
+            return self.look_around();
+        }
+        self.note();
+        self.bias_again();
     }
 }
 
 // SAFETY: a writer has the lock inside, and no reader is visible (I4); E1 and E2 order those readers' sections, and the
 // lock inside the others.
-unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
+unsafe impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> RawRwLock<P> for Bravo<P, L, LEARNS> {
     fn new() -> Self {
         Self { lock: L::new(), bias: P::U32::new(OFF), unnoted: P::U32::new(0), inhibited: P::U32::new(0) }
     }
@@ -406,14 +434,17 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
         }
         let acquired = self.lock.try_lock_shared();
         if acquired {
-            self.note();
-            self.bias_again();
+            self.has_come_in();
         }
         acquired
     }
 
     #[inline]
     unsafe fn unlock_shared(&self) {
+        if self.rests() {
+            // I7. SAFETY: a reader of the lock inside.
+            return unsafe { self.lock.unlock_shared() };
+        }
         let own = if P::VISIBLE_READERS == 0 { None } else { self.own_slot(|slot| self.leave(slot)) };
         if own.unwrap_or_else(|| self.claim()) == Left::Inside {
             // SAFETY: a reader of the lock inside, claimed.
@@ -430,7 +461,9 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
                 return false;
             }
             // I2. ORDER: Relaxed: whoever turned it on has been acquired with the lock inside.
-            if self.bias.load(Relaxed) != OFF && !self.revoke(deadline) {
+            if self.is_off() {
+                self.note_write();
+            } else if !self.revoke(deadline) {
                 self.lapse();
                 // SAFETY: acquired above.
                 unsafe { self.lock.unlock_exclusive() };
@@ -446,13 +479,18 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
             if !self.lock.try_lock_exclusive() {
                 return false;
             }
-            let before = self.bias.load(Relaxed);
-            if before == OFF {
+            if self.is_off() {
+                self.note_write();
                 return true;
             }
+            let before = self.bias.load(Relaxed);
+            let start = if LEARNS { P::now(Clock::Monotonic) } else { 0 };
             self.bias.store(REVOKING, Relaxed);
             P::heavy_barrier();
             let free = self.none_is_visible(&mut 0);
+            if LEARNS && free {
+                self.rest(start, P::now(Clock::Monotonic));
+            }
             // I2. ORDER: Relaxed: E1, where it is turned on again, by the barrier before.
             self.bias.store(if free { OFF } else { before }, Relaxed);
             if !free {
@@ -470,21 +508,24 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
     }
 
     unsafe fn downgrade(&self) {
-        self.note();
+        if !self.rests() {
+            self.note();
+        }
         // SAFETY: the caller's contract.
         unsafe { self.lock.downgrade() };
     }
 
     fn is_locked(&self) -> bool {
-        self.lock.is_locked() || self.bias.load(Relaxed) != OFF && !self.none_is_visible(&mut 0)
+        self.lock.is_locked() || !self.is_off() && !self.none_is_visible(&mut 0)
     }
 
     unsafe fn forget_waiters(&self) {
         forget_arrivals::<P>();
         // SAFETY: the caller's contract.
         unsafe { self.lock.forget_waiters() };
-        if self.bias.load(Relaxed) == OFF {
-            return;
+        if self.is_off() {
+            // The thread that was about to turn it on is none of this process.
+            return self.bias.store(OFF, Relaxed);
         }
         self.lapse();
         if self.lock.try_lock_shared() {
@@ -498,6 +539,7 @@ unsafe impl<P: Platform, L: RawRwLock<P>> RawRwLock<P> for Bravo<P, L> {
 
     unsafe fn dispose(&self) {
         self.bias.store(OFF, Relaxed);
+        self.unnoted.store(0, Relaxed);
         self.inhibited.store(0, Relaxed);
         // SAFETY: the caller's contract.
         unsafe { self.lock.dispose() };

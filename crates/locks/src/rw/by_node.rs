@@ -17,7 +17,8 @@
 //! while the machine has CPUs to spare. A node gets a word of its own at the first use that finds no writer; until then
 //! its readers use that of the first node. The mutex of `cst-rwsem*` is the CST-mutex: with more threads than CPUs the
 //! lock goes to writers that are awake. `cst-rwsem` lets readers in when no writer of the releaser's node is awake, rather
-//! than when none waits: they would have to wait for a writer to wake up.
+//! than when none waits: they would have to wait for a writer to wake up. A rule with a batch ([`Rule::BATCH`]), as that of
+//! `auto-rw`, hands bars and lock to a writer of any node that is awake, or that is first among the nodes, for so many times.
 //!
 //! Properties: 8 bytes at rest; used, 192 more, 64 for each further node that reads, and the state of the writers'
 //! lock. Readers of different nodes share no line that changes. A writer changes a line a node, twice.
@@ -125,6 +126,9 @@ pub trait Rule: core::fmt::Debug + Send + Sync + 'static {
     const FAVOUR: Favour;
     /// Whether waiters sleep after a while, or spin.
     const PARKS: bool;
+    /// How many writers get in one after the other, of whatever node, before readers do. 0 = the writers' lock decides that, by
+    /// whom it hands itself over to.
+    const BATCH: u32 = 0;
 }
 
 /// The lock, with `M` for its writers.
@@ -291,7 +295,7 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
             shared.phase.store(LIFTING, Relaxed);
             if R::FAVOUR == Favour::Writers {
                 // SAFETY: held, by this token. ORDER: E5.
-                match unsafe { shared.writers.hand_over(token) } {
+                match unsafe { shared.hand_over::<R>(token) } {
                     Ok(()) => return, // I6.
                     Err(kept) => token = kept,
                 }
@@ -361,6 +365,36 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
         // before what the next writer does by E5.
         self.remaining.store(RESTING, Relaxed);
         self.lift_nodes();
+    }
+
+    /// Hands the writers' lock to the next writer, with the bars, if one waits whose turn it is.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the writer, by this token of the writers' lock.
+    unsafe fn hand_over<R: Rule>(&self, token: M::Token) -> Result<(), M::Token> {
+        if R::BATCH == 0 {
+            // SAFETY: the caller's contract.
+            return unsafe { self.writers.hand_over(token) };
+        }
+        // SAFETY: the writers' lock is held, here and below.
+        let batch = unsafe { self.batch.get() };
+        if batch + 1 < R::BATCH {
+            // SAFETY: as above.
+            unsafe { self.batch.set(batch + 1) };
+            // SAFETY: the caller's contract.
+            match unsafe { self.writers.hand_over_anywhere(token) } {
+                Ok(()) => return Ok(()),
+                Err(kept) => {
+                    // SAFETY: still held.
+                    unsafe { self.batch.set(0) };
+                    return Err(kept);
+                }
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.batch.set(0) };
+        Err(token)
     }
 
     /// Joins readers that a writer waits for.

@@ -1,5 +1,6 @@
 //! Reader-writer locks.
 
+pub mod auto;
 pub mod bravo;
 pub mod by_node;
 pub mod futex;

@@ -172,6 +172,8 @@ pub(crate) struct Fiber {
     /// Whether its last sleep ended at the deadline.
     pub(crate) timed_out: bool,
     pub(crate) word: u64,
+    /// Calls of `VisibleReaders::now_and_then`.
+    pub(crate) calls: u32,
     /// The address of its slot in the registry of waiters.
     pub(crate) slot: usize,
     /// Free pool nodes, by size.
@@ -217,6 +219,7 @@ impl Fiber {
             rounds: 1,
             timed_out: false,
             word: 0,
+            calls: 0,
             slot: 0,
             nodes: BTreeMap::new(),
         }

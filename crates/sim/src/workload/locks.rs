@@ -43,7 +43,8 @@ impl Visitor<Sim> for BuildRw<'_> {
     type Output = SimRwLock;
 
     fn rwlock<L: RawRwLock<Sim> + 'static>(self, new: impl Fn() -> L) -> SimRwLock {
-        self.0.place_named("the lock", new())
+        let lock = self.0.make(new);
+        self.0.place_named("the lock", lock)
     }
 }
 

@@ -60,26 +60,39 @@ impl<P: ModelPlatform, L: LocalLock<P>> Shared<P, L> {
         unsafe { self.lock.unlock(token) };
     }
 
-    /// A section after which the lock is handed to a waiter, if there is one.
-    fn run_and_hand_over(&self) {
+    /// A section after which the lock is handed to a waiter, if there is one: of the same node, or of any.
+    fn run_and_hand_over(&self, to: To) {
         let token = self.lock.lock();
         self.section();
-        // SAFETY: acquired above.
-        if let Err(token) = unsafe { self.lock.hand_over(token) } {
+        let handed_over = P::in_steps(|| match to {
+            // SAFETY: acquired above.
+            To::Node => unsafe { self.lock.hand_over(token) },
+            // SAFETY: as above.
+            To::Anybody => unsafe { self.lock.hand_over_anywhere(token) },
+        });
+        if let Err(token) = handed_over {
             // SAFETY: not handed over.
             unsafe { self.lock.unlock(token) };
         }
     }
 }
 
-/// A holder hands the lock over; all the others release it.
-fn handed_over<P: ModelPlatform, L: LocalLock<P>>(others: usize) -> Play {
+/// Whom a holder hands the lock to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum To {
+    Node,
+    Anybody,
+}
+
+/// A holder hands the lock over; all the others release it, or hand it over, too, where it may go to anybody.
+fn handed_over<P: ModelPlatform, L: LocalLock<P>>(others: usize, to: To) -> Play {
     let shared = Shared::<P, L>::new();
     let holder = Arc::clone(&shared);
-    let play = shared.play(1 + others).with(move || holder.run_and_hand_over());
-    (0..others).fold(play, |play, _| {
+    let play = shared.play(1 + others).with(move || holder.run_and_hand_over(to));
+    (0..others).fold(play, |play, number| {
         let other = Arc::clone(&shared);
-        play.with(move || other.run())
+        let hands_over = to == To::Anybody && number == 0;
+        play.with(move || if hands_over { other.run_and_hand_over(to) } else { other.run() })
     })
 }
 
@@ -93,9 +106,18 @@ pub fn parts<P: ModelPlatform>() -> Vec<Subject> {
         scenario.config.spin_budget = 0;
         scenario
     };
+    let play =
+        |name, others, to| Scenario::new(name, 1 + others, move || handed_over::<P, Cst<P>>(others, to));
+    let on_two_nodes = |mut scenario: Scenario| {
+        scenario.config.nodes = 2;
+        scenario
+    };
     let scenarios = vec![
-        Scenario::new("handed-over", 2, || handed_over::<P, Cst<P>>(1)).within(2),
-        asleep(Scenario::new("handed-over-to-a-sleeper", 2, || handed_over::<P, Cst<P>>(1)).within(2)),
+        play("handed-over", 1, To::Node).within(2),
+        asleep(play("handed-over-to-a-sleeper", 1, To::Node).within(2)),
+        on_two_nodes(play("handed-over-to-another-node", 1, To::Anybody).within(2)),
+        asleep(on_two_nodes(play("handed-over-to-a-sleeper-of-another-node", 1, To::Anybody).within(2))),
+        asleep(on_two_nodes(play("handed-over-by-turns", 2, To::Anybody).within(1))),
     ];
     vec![Subject {
         name: "cst-mutex, as a part".to_owned(),

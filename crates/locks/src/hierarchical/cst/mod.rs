@@ -374,6 +374,28 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         passed
     }
 
+    /// Hands the lock to the next of the leaders, if there is one. Its turn begins.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock, by way of `state`. A `fork` waits for it.
+    unsafe fn pass_on(&self, shared: &Shared<P>, state: &NodeState<P>) -> bool {
+        let serving = ptr::from_ref(state).cast_mut();
+        // SAFETY: I1: held, for all that follows.
+        unsafe { shared.serving.set(Serving(ptr::null_mut())) };
+        if !self.leaders(shared).hand_on(BY_NODE) {
+            // SAFETY: as above.
+            unsafe { shared.serving.set(Serving(serving)) };
+            return false;
+        }
+        // I1: the node's lock is still the caller's, and the state there until it leaves (I8).
+        // SAFETY: as above.
+        let chosen = unsafe { state.let_go(Chosen::nobody(), self.attention()) };
+        shared.leave(state);
+        chosen.wake();
+        true
+    }
+
     /// Releases a lock that others wait for, or that was not taken directly.
     #[cold]
     fn release_slow(&self) {
@@ -491,6 +513,24 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         let Serving(serving) = unsafe { shared.serving.get() };
         // SAFETY: I8. I1.
         let passed = unsafe { serving.as_ref() }.is_some_and(|state| unsafe { self.pass(shared, state) });
+        if passed { Ok(()) } else { Err(()) }
+    }
+
+    unsafe fn hand_over_anywhere(&self, (): ()) -> Result<(), ()> {
+        // ORDER: Acquire is E8.
+        if self.tail.load(Acquire) == held::<P>(DIRECTLY) {
+            return Err(());
+        }
+        // SAFETY: I8: as in `hand_over`, for all that follows.
+        let shared = unsafe { self.state.used() };
+        // SAFETY: I1.
+        let Serving(serving) = unsafe { shared.serving.get() };
+        // SAFETY: I8.
+        let passed = match unsafe { serving.as_ref() } {
+            None => self.leaders(shared).hand_on(DIRECTLY),
+            // SAFETY: I1.
+            Some(state) => unsafe { self.pass(shared, state) || self.pass_on(shared, state) },
+        };
         if passed { Ok(()) } else { Err(()) }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use lockwork_platform::{Cpu, Native};
 
+use super::learning::{DUE, WROTE};
 use super::*;
 use crate::rw::ttas::RwTtas;
 
@@ -121,4 +122,86 @@ fn a_writer_that_has_yet_to_revoke_does_not_outlive_a_fork() {
         }
         assert!(lock.try_lock_exclusive());
     }
+}
+
+type Learner = Bravo<Native, RwTtas<Native>, true>;
+
+/// A lock whose bias is to be turned on.
+fn due() -> Learner {
+    let lock = Learner::new();
+    lock.unnoted.store(DUE, Relaxed);
+    lock
+}
+
+fn plan(lock: &Learner) -> (u32, u32) {
+    (lock.bias.load(Relaxed), lock.unnoted.load(Relaxed))
+}
+
+fn is_noted(lock: &Learner) -> bool {
+    lock.own_slot(|slot| slot.load(Relaxed)) & ADDRESS == lock.name()
+}
+
+/// Reads, and says whether the reader was noted or visible.
+fn leaves_a_note(lock: &Learner) -> bool {
+    assert!(lock.lock_shared(None));
+    let noted = is_noted(lock);
+    // SAFETY: a reader.
+    unsafe { lock.unlock_shared() };
+    assert!(!is_noted(lock));
+    noted
+}
+
+#[test]
+fn a_bias_that_learns_comes_on_when_it_is_due_and_rests_after_a_write() {
+    let (_table, lock) = (table(), due());
+    assert!(leaves_a_note(&lock), "counted by the lock inside");
+    assert_eq!(plan(&lock), (ON, 0));
+    assert!(leaves_a_note(&lock), "visible");
+    assert!(lock.lock_exclusive(None));
+    assert_eq!((plan(&lock).0, plan(&lock).1 & WROTE), (OFF, WROTE));
+    // SAFETY: the writer.
+    unsafe { lock.unlock_exclusive() };
+    assert!(!leaves_a_note(&lock), "at rest");
+    assert!(lock.try_lock_exclusive());
+    // SAFETY: the writer.
+    unsafe { lock.downgrade() };
+    assert!(!is_noted(&lock));
+    // SAFETY: a reader.
+    unsafe { lock.unlock_shared() };
+    assert!(!lock.is_locked());
+}
+
+#[test]
+fn a_bias_that_learns_does_not_come_on_beside_a_reader_that_is_not_noted() {
+    let (_table, lock) = (table(), Learner::new());
+    assert!(lock.lock_shared(None));
+    lock.unnoted.store(DUE, Relaxed);
+    assert!(!leaves_a_note(&lock));
+    assert_eq!(plan(&lock), (OFF, 0), "the next attempt comes later");
+    // SAFETY: a reader.
+    unsafe { lock.unlock_shared() };
+    assert!(!lock.is_locked());
+}
+
+#[test]
+fn a_write_puts_off_a_bias_that_is_due() {
+    let (_table, lock) = (table(), due());
+    assert!(lock.try_lock_exclusive());
+    // SAFETY: the writer.
+    unsafe { lock.unlock_exclusive() };
+    assert_eq!(plan(&lock), (OFF, WROTE));
+    assert!(!leaves_a_note(&lock));
+}
+
+#[test]
+fn a_thread_that_was_about_to_turn_a_bias_on_is_forgotten() {
+    let (_table, lock) = (table(), due());
+    lock.bias.store(BEGINNING, Relaxed);
+    assert!(lock.try_lock_exclusive(), "it has not got the lock");
+    // SAFETY: nobody else uses the lock.
+    unsafe { lock.forget_waiters() };
+    assert!(lock.is_locked() && plan(&lock).0 == OFF);
+    // SAFETY: the writer.
+    unsafe { lock.unlock_exclusive() };
+    assert!(!leaves_a_note(&lock));
 }

@@ -82,6 +82,8 @@ pub(super) struct WritersLine<P: Platform, M> {
     pub(super) turn: P::Futex,
     /// Changed by the holder of the writers' lock.
     pub(super) phase: P::U32,
+    /// Writers that have been handed the bars since they were lifted: the writer's own.
+    pub(super) batch: P::Data<u32>,
     /// The word of the holder's token, which is the holder's own, and not noted if there is but one.
     pub(super) token: P::Data<usize>,
     /// Whose the state is, and how many wait.
@@ -108,6 +110,7 @@ impl<P: Platform, M: LocalLock<P>> PoolNode<P> for Shared<P, M> {
                 remaining: P::U32::new(RESTING),
                 turn: P::Futex::new(WAITING),
                 phase: P::U32::new(IDLE),
+                batch: P::Data::new(0),
                 token: P::Data::new(0),
                 claim: Claimed::new(),
             },

@@ -69,7 +69,7 @@ pub(crate) fn add(spec: Option<Spec>) -> Option<u32> {
     let served = if layers::any() { layered::around(ops) } else { ops };
     *entry = Entry { ops: Some(ops), served: Some(served), spec };
     COUNT.store(count + 1, Ordering::Release);
-    if spec.wrapper.is_some() {
+    if spec.has_visible_readers() {
         BIASED.store(true, Ordering::Relaxed);
     }
     Some(count)
