@@ -77,6 +77,10 @@ pub struct Knobs {
     pub turn: Option<u32>,
     /// Servers over which the delegates of this kind are distributed.
     pub servers: Option<u32>,
+    /// The number of the server that a delegate is for.
+    pub server: Option<u32>,
+    /// The real-time priority of its server.
+    pub priority: Option<u32>,
     /// Rounds over the requests that a thread serves others at most.
     pub serve: Option<u32>,
     /// Pauses before a requester tries to become the one that serves.
@@ -105,6 +109,8 @@ impl Knobs {
         spin: None,
         turn: None,
         servers: None,
+        server: None,
+        priority: None,
         serve: None,
         wait: None,
         contention: None,
@@ -150,16 +156,38 @@ pub const WAKING: &[Knob] = &[
 ];
 
 /// The knobs of delegates that need servers.
-pub const SERVED: &[Knob] = &[Knob {
-    name: "servers",
-    low: 1,
-    high: 64,
-    names: &[],
-    default: "1",
-    meaning: "servers over which the delegates of this name and number are distributed by turns; each has a thread",
-    get: |knobs| knobs.servers,
-    set: |knobs, value| knobs.servers = Some(value),
-}];
+pub const SERVED: &[Knob] = &[
+    Knob {
+        name: "servers",
+        low: 1,
+        high: 64,
+        names: &[],
+        default: "1",
+        meaning: "servers over which the delegates of this name and number are distributed by turns; each has a thread",
+        get: |knobs| knobs.servers,
+        set: |knobs, value| knobs.servers = Some(value),
+    },
+    Knob {
+        name: "server",
+        low: 1,
+        high: 64,
+        names: &[],
+        default: "by turns",
+        meaning: "the server of this delegate, by its number, instead of by turns",
+        get: |knobs| knobs.server,
+        set: |knobs, value| knobs.server = Some(value),
+    },
+    Knob {
+        name: "priority",
+        low: 1,
+        high: 99,
+        names: &[],
+        default: "none",
+        meaning: "the servers' real-time priority (SCHED_FIFO), as published; needs permission",
+        get: |knobs| knobs.priority,
+        set: |knobs, value| knobs.priority = Some(value),
+    },
+];
 
 /// The locks that SANL can have in place; the registry's `in_place` has their types, in this order.
 pub const IN_PLACE: &[&str] = &["mcs-stp", "mcs-spin", "futex", "cst-mutex", "auto"];

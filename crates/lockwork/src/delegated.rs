@@ -5,7 +5,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use lockwork_locks::delegation::posts::Posts;
 use lockwork_locks::delegation::{Delegate, Section};
@@ -13,7 +13,7 @@ use lockwork_platform::Native;
 
 use crate::delegates::{CcSynch, DynDelegate};
 use crate::dynamic::SpecError;
-use crate::servers;
+use crate::{pace, servers};
 
 mod condition;
 mod post;
@@ -47,7 +47,7 @@ pub use post::{Posted, RunError};
 /// all threads that wait for this value; to wait for another section, use [`Delegated::run_when`].
 ///
 /// A panic in a section goes to the thread that requested it, and poisons the value: later requests panic until
-/// [`Delegated::clear_poison`]. Sections of others that wait at that moment run all the same, on the value as it was left.
+/// [`Delegated::clear_poison`], unless the value was made [`without_poisoning`](Delegated::without_poisoning). Sections of others that wait at that moment run all the same, on the value as it was left.
 ///
 /// A section may use other delegates and locks. One that requests a section of its own value would wait for itself:
 /// [`Delegated::run`] panics, and [`Delegated::try_run_for`] returns an error.
@@ -59,12 +59,42 @@ pub use post::{Posted, RunError};
 pub struct Delegated<T: ?Sized, D: Delegate<Native> = CcSynch> {
     delegate: Owned<D>,
     posts: Posts<Native>,
-    poisoned: AtomicBool,
+    /// Whether requesters give way to each other: not where they wait for a server, which may need the very CPU.
+    gives_way: bool,
+    poison: Poison,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the delegate gives the value to one section at a time, in whatever thread.
 unsafe impl<T: ?Sized + Send, D: Delegate<Native>> Sync for Delegated<T, D> {}
+
+/// What becomes of a value when a section on it panics. Its address is what tells values apart.
+struct Poison(AtomicU8);
+
+impl Poison {
+    const CLEAN: u8 = 0;
+    const POISONED: u8 = 1;
+    /// A panic changes nothing.
+    const IGNORED: u8 = 2;
+
+    const fn none() -> Self {
+        Self(AtomicU8::new(Self::CLEAN))
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Relaxed) == Self::POISONED // ORDER: the delegate's, between sections.
+    }
+
+    /// A section has panicked.
+    fn set(&self) {
+        // ORDER: the delegate's, for the sections that follow.
+        let _ = self.0.compare_exchange(Self::CLEAN, Self::POISONED, Relaxed, Relaxed);
+    }
+
+    fn clear(&self) {
+        let _ = self.0.compare_exchange(Self::POISONED, Self::CLEAN, Relaxed, Relaxed); // ORDER: as above.
+    }
+}
 
 /// A delegate that gives back its memory at its end.
 struct Owned<D: Delegate<Native>>(D);
@@ -79,15 +109,15 @@ impl<D: Delegate<Native>> Drop for Owned<D> {
 /// One request, on its requester's stack.
 struct Call<'a, T, F, R> {
     value: *mut T,
-    poisoned: &'a AtomicBool,
+    poison: &'a Poison,
     section: Option<F>,
     result: Option<Result<R, Box<dyn Any + Send>>>,
 }
 
 /// A section that this thread runs, and the one around it.
 struct Running {
-    /// Of which value, by the address of its flag.
-    poisoned: *const AtomicBool,
+    /// Of which value, by the address of its poison.
+    poison: *const Poison,
     outer: *const Running,
 }
 
@@ -96,12 +126,12 @@ thread_local! {
     static RUNNING: Cell<*const Running> = const { Cell::new(ptr::null()) };
 }
 
-/// Whether this thread runs a section on the value with this flag.
-fn runs_on(poisoned: &AtomicBool) -> bool {
+/// Whether this thread runs a section on the value with this poison.
+fn runs_on(poison: &Poison) -> bool {
     let mut next = RUNNING.get();
     // SAFETY: each points to a frame further up this thread's stack, which ends after it has taken itself off the list.
     while let Some(running) = unsafe { next.as_ref() } {
-        if ptr::eq(running.poisoned, poisoned) {
+        if ptr::eq(running.poison, poison) {
             return true;
         }
         next = running.outer;
@@ -109,24 +139,24 @@ fn runs_on(poisoned: &AtomicBool) -> bool {
     false
 }
 
-/// Runs a section on the value at `value`, whose flag is `poisoned`, and catches its panic.
+/// Runs a section on the value at `value`, whose poison is `poison`, and catches its panic.
 ///
 /// # Safety
 ///
 /// In a section of the value's delegate.
 unsafe fn run_on<T, R>(
     value: *mut T,
-    poisoned: &AtomicBool,
+    poison: &Poison,
     section: impl FnOnce(&mut T) -> R,
 ) -> Result<R, Box<dyn Any + Send>> {
-    let running = Running { poisoned, outer: RUNNING.get() };
+    let running = Running { poison, outer: RUNNING.get() };
     RUNNING.set(&raw const running);
     // SAFETY: the delegate runs one section at a time.
     let value = unsafe { &mut *value };
     let result = catch_unwind(AssertUnwindSafe(|| section(value)));
     RUNNING.set(running.outer);
     if result.is_err() {
-        poisoned.store(true, Relaxed); // ORDER: the delegate's, for the sections that follow.
+        poison.set();
     }
     result
 }
@@ -137,7 +167,7 @@ unsafe fn run<T, F: FnOnce(&mut T) -> R, R>(call: *mut ()) {
     let call = unsafe { &mut *call.cast::<Call<'_, T, F, R>>() };
     let Some(section) = call.section.take() else { return };
     // SAFETY: a section of the delegate of the value that the call is for.
-    call.result = Some(unsafe { run_on(call.value, call.poisoned, section) });
+    call.result = Some(unsafe { run_on(call.value, call.poison, section) });
 }
 
 impl<T> Delegated<T> {
@@ -165,11 +195,36 @@ impl<T, D: Delegate<Native>> Delegated<T, D> {
     pub fn over(delegate: D, value: T) -> Self {
         servers::give(&delegate);
         Self {
+            gives_way: delegate.seat().is_none(),
             delegate: Owned(delegate),
             posts: Posts::none(),
-            poisoned: AtomicBool::new(false),
+            poison: Poison::none(),
             value: UnsafeCell::new(value),
         }
+    }
+}
+
+impl<T, D: Delegate<Native>> Delegated<T, D> {
+    /// The same value, which a panic does not poison: the sections that follow see it as it was left, as with parking_lot's mutex.
+    ///
+    /// ```
+    /// use lockwork::Delegated;
+    /// use std::panic::{AssertUnwindSafe, catch_unwind};
+    ///
+    /// let value = Delegated::new(1).without_poisoning();
+    /// let panic = catch_unwind(AssertUnwindSafe(|| {
+    ///     value.run(|value| {
+    ///         *value = 2;
+    ///         panic!("half done")
+    ///     })
+    /// }));
+    /// assert!(panic.is_err());
+    /// assert_eq!(value.run(|value| *value), 2);
+    /// ```
+    #[must_use]
+    pub fn without_poisoning(mut self) -> Self {
+        *self.poison.0.get_mut() = Poison::IGNORED;
+        self
     }
 }
 
@@ -208,6 +263,14 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
 
     /// Runs all sections on the value, one after the other and no other in between, and returns what they return.
     ///
+    /// ```
+    /// use lockwork::Delegated;
+    ///
+    /// let list = Delegated::new(vec![3, 1, 2]);
+    /// let sections: [fn(&mut Vec<i32>) -> i32; 2] = [|list| { list.sort(); list[0] }, |list| list.pop().unwrap_or(0)];
+    /// assert_eq!(list.run_all(sections), [1, 3]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// As [`Delegated::run`]; sections behind one that panics do not run.
@@ -222,7 +285,7 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
     /// Fails, unless a section may be requested.
     fn admit(&self) {
         assert!(
-            !runs_on(&self.poisoned),
+            !runs_on(&self.poison),
             "a section requests another one on its own value, and would wait for itself"
         );
         assert!(!self.is_poisoned(), "an earlier section panicked: see Delegated::clear_poison");
@@ -231,12 +294,15 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
     fn call<F: FnOnce(&mut T) -> R + Send, R: Send>(&self, section: F) -> R {
         self.admit();
         let mut call =
-            Call { value: self.value.get(), poisoned: &self.poisoned, section: Some(section), result: None };
+            Call { value: self.value.get(), poison: &self.poison, section: Some(section), result: None };
         // SAFETY: `run` is called once, with this call, and catches panics. Section and result are `Send`.
         let request = unsafe { Section::new(run::<T, F, R>, (&raw mut call).cast()) };
         if RUNNING.get().is_null() {
             // SAFETY: the call outlives this.
             unsafe { self.delegate.0.execute(request) };
+            if self.gives_way {
+                pace::give_way();
+            }
         } else {
             // SAFETY: as above.
             unsafe { self.delegate.0.execute_nested(request) };
@@ -251,14 +317,25 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
 }
 
 impl<T: ?Sized, D: Delegate<Native>> Delegated<T, D> {
-    /// Whether a section has panicked.
+    /// Whether a section has panicked since the last [`Delegated::clear_poison`].
     pub fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Relaxed)
+        self.poison.is_set()
     }
 
     /// Lets sections run again after one has panicked.
+    ///
+    /// ```
+    /// use lockwork::Delegated;
+    /// use std::panic::{AssertUnwindSafe, catch_unwind};
+    ///
+    /// let value = Delegated::new(1);
+    /// let panic = catch_unwind(AssertUnwindSafe(|| value.run(|_| panic!("half done"))));
+    /// assert!(panic.is_err() && value.is_poisoned());
+    /// value.clear_poison();
+    /// assert_eq!(value.run(|value| *value), 1);
+    /// ```
     pub fn clear_poison(&self) {
-        self.poisoned.store(false, Relaxed);
+        self.poison.clear();
     }
 
     /// The value, for a caller that has it to itself.

@@ -8,9 +8,10 @@ use lockwork_locks::delegation::{Seat, cc_synch, dsm_synch, fc, ffwd, h_synch, l
 use lockwork_locks::registry::erased::{ErasedLock, Held};
 use lockwork_locks::registry::{DelegateSpec, Visitor};
 use lockwork_locks::wait::SpinThenPark;
-use lockwork_platform::{Native, Sched};
+use lockwork_platform::Native;
 
 use crate::dynamic::SpecError;
+use crate::servers;
 
 pub use lockwork_locks::delegation::{Attempt, Delegate, Section};
 
@@ -126,20 +127,14 @@ impl DynDelegate {
     ///
     /// # Errors
     ///
-    /// [`SpecError`], which says what is wrong with the spec and what to write instead. More servers than CPUs are refused.
+    /// [`SpecError`], which says what is wrong with the spec and what to write instead. More servers than CPUs are
+    /// refused, and priorities that the process may not have.
     pub fn new(spec: &str) -> Result<Self, SpecError> {
         let parsed = DelegateSpec::parse(spec).map_err(SpecError::from)?;
         let built = Self::of(parsed);
-        let cpus = Native::parallelism();
-        match built.delegate.seat() {
-            Some(seat) if seat.servers as usize > cpus => Err(SpecError::new(
-                format!(
-                    "`{parsed}` asks for {} servers, and this process has {cpus} CPUs: each server wants one",
-                    seat.servers
-                ),
-                0,
-            )),
-            _ => Ok(built),
+        match built.delegate.seat().and_then(|seat| servers::refused(&seat, &parsed.to_string())) {
+            Some(reason) => Err(SpecError::new(reason, 0)),
+            None => Ok(built),
         }
     }
 
@@ -154,7 +149,7 @@ impl DynDelegate {
     /// Gives it a server, if it needs one.
     #[doc(hidden)]
     pub fn settle(&self) {
-        crate::servers::give(&*self.delegate);
+        servers::give(&*self.delegate);
     }
 }
 

@@ -70,9 +70,12 @@ mod lock_api_0_4;
 mod lock_api_0_5;
 pub mod locks;
 mod mutex;
+#[doc(hidden)]
+pub mod pace;
 mod rwlock;
 pub mod servers;
 mod time;
+mod wait_free;
 
 /// What tells the waiters of aware locks whether the thread ahead of them runs: its CPU clock. Programs under
 /// `lockwork run` see to it by themselves; others call [`allow`](cpu_time::allow) when they start, and
@@ -101,3 +104,4 @@ pub use lockwork_locks::{RawLock, RawRwLock};
 pub use lockwork_platform::{Clock, Deadline, Native};
 pub use mutex::{Mutex, MutexGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use wait_free::{Operation, WaitFree};

@@ -2,29 +2,30 @@
 //! [`Ffwd`](crate::delegates::Ffwd) values.
 //!
 //! They start with the first such value, sleep while there are no requests, and are shared by all values of their kind, which are
-//! given to them by turns. In a child after `fork` there are none: sections run in place there until [`start`].
+//! given to them by turns or by number (`rcl(servers=2)`, `rcl(server=2)`). Those with a real-time priority
+//! (`rcl(priority=10)`) are others than those without. In a child after `fork` there are none: sections run in place there until [`start`].
 
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::{Mutex, Once, PoisonError};
 use std::{ptr, thread};
 
 use lockwork_locks::delegation::served::Manner;
-use lockwork_locks::delegation::{Delegate, Server};
-use lockwork_platform::Native;
+use lockwork_locks::delegation::{Delegate, Seat, Server};
+use lockwork_platform::{Native, Sched, sys};
 
 pub use lockwork_locks::delegation::Measures;
 
-/// Servers of each kind, at most.
+/// Servers of a row, at most.
 const MOST: usize = 64;
 
-/// The servers of a kind, in the order in which they were made. Read by a child of `fork` without a lock.
+/// The servers of a kind, by their numbers. Read by a child of `fork` without a lock.
 type Row = [AtomicPtr<Server<Native>>; MOST];
 
-static RCL: Row = [const { AtomicPtr::new(ptr::null_mut()) }; MOST];
-static FFWD: Row = [const { AtomicPtr::new(ptr::null_mut()) }; MOST];
+/// RCL's and ffwd's, without and with a real-time priority.
+static ROWS: [Row; 4] = [const { [const { AtomicPtr::new(ptr::null_mut()) }; MOST] }; 4];
 
-/// Held while servers are made and given; the values that have been given one, of each kind.
-static GIVEN: Mutex<[usize; 2]> = Mutex::new([0; 2]);
+/// Held while servers are made and given; the values of each row that have been given one by turns.
+static GIVEN: Mutex<[usize; 4]> = Mutex::new([0; 4]);
 
 unsafe extern "C" {
     fn pthread_atfork(
@@ -41,23 +42,48 @@ unsafe extern "C" fn in_child() {
     }
 }
 
-fn row(manner: Manner) -> (&'static Row, usize) {
-    match manner {
-        Manner::Rcl => (&RCL, 0),
-        Manner::Ffwd => (&FFWD, 1),
-    }
+/// The row of servers that are like this.
+fn row(seat: &Seat<'_, Native>) -> usize {
+    2 * usize::from(seat.manner == Manner::Ffwd) + usize::from(seat.priority.is_some())
 }
 
 fn all() -> impl Iterator<Item = &'static Server<Native>> {
     // ORDER: made by this thread, or before a lock that it took, or before `fork`.
     let at = |server: &'static AtomicPtr<Server<Native>>| server.load(Relaxed);
     // SAFETY: null or a server, which is never freed.
-    RCL.iter().chain(&FFWD).filter_map(move |server| unsafe { at(server).as_ref() })
+    ROWS.iter().flatten().filter_map(move |server| unsafe { at(server).as_ref() })
 }
 
 /// A thread that serves.
 fn hire(server: &'static Server<Native>, turn: u32) -> bool {
-    thread::Builder::new().name("lockwork-serve".into()).spawn(move || server.serve(turn)).is_ok()
+    let serve = move || {
+        // What may not be had is refused where the spec is read; a process that has given up the right since does without.
+        let _ = server.priority() == 0 || sys::set_fifo_priority(server.priority());
+        server.serve(turn);
+    };
+    thread::Builder::new().name("lockwork-serve".into()).spawn(serve).is_ok()
+}
+
+/// Why this process cannot have the servers that a delegate asks for, if so; `spec` is how it asks.
+pub(crate) fn refused(seat: &Seat<'_, Native>, spec: &str) -> Option<String> {
+    let cpus = Native::parallelism();
+    let wanted = seat.number.unwrap_or(seat.servers);
+    if wanted as usize > cpus {
+        let what =
+            if seat.number.is_some() { format!("server {wanted}") } else { format!("{wanted} servers") };
+        return Some(format!(
+            "`{spec}` asks for {what}, and this process has {cpus} CPUs: each server wants one"
+        ));
+    }
+    let priority = seat.priority?;
+    // In a thread of its own: the calling one keeps its priority.
+    let outcome = thread::Builder::new().spawn(move || sys::set_fifo_priority(priority)).ok()?.join();
+    (outcome.ok() == Some(false)).then(|| {
+        format!(
+            "`{spec}` asks for a real-time priority, which this process may not have: allow it (`ulimit -r {priority}`, or \
+             CAP_SYS_NICE), or leave `priority` out"
+        )
+    })
 }
 
 /// Gives a delegate its server, if it needs one. Where no thread is to be had its sections run in place.
@@ -69,11 +95,18 @@ pub(crate) fn give<D: Delegate<Native> + ?Sized>(delegate: &D) {
         unsafe { pthread_atfork(None, None, Some(in_child)) };
     });
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let (row, index) = row(seat.manner);
-    let place = &row[given[index] % (seat.servers as usize).min(MOST)];
-    given[index] += 1;
+    let row = row(&seat);
+    let number = seat.number.map_or_else(
+        || {
+            given[row] += 1;
+            (given[row] - 1) % seat.servers as usize
+        },
+        |number| number as usize - 1,
+    );
+    let place = &ROWS[row][number % MOST];
     if place.load(Relaxed).is_null() {
-        place.store(Box::leak(Box::new(Server::new(seat.manner, hire))), Relaxed); // ORDER: under GIVEN.
+        let server = Server::with_priority(seat.manner, seat.priority.unwrap_or(0), hire);
+        place.store(Box::leak(Box::new(server)), Relaxed); // ORDER: under GIVEN.
     }
     // SAFETY: never freed.
     let server = unsafe { &*place.load(Relaxed) };

@@ -27,6 +27,7 @@ mod number {
     pub(super) const MUNMAP: usize = 11;
     pub(super) const RT_SIGPROCMASK: usize = 14;
     pub(super) const SCHED_YIELD: usize = 24;
+    pub(super) const SCHED_SETSCHEDULER: usize = 144;
     pub(super) const GETRUSAGE: usize = 98;
     pub(super) const MINCORE: usize = 27;
     pub(super) const SOCKET: usize = 41;
@@ -64,6 +65,7 @@ mod number {
     pub(super) const FUTEX: usize = 98;
     pub(super) const CLOCK_GETTIME: usize = 113;
     pub(super) const SCHED_YIELD: usize = 124;
+    pub(super) const SCHED_SETSCHEDULER: usize = 119;
     pub(super) const RT_SIGPROCMASK: usize = 135;
     pub(super) const SOCKET: usize = 198;
     pub(super) const CONNECT: usize = 203;
@@ -157,6 +159,17 @@ pub fn futex_wake(word: *const u32, n: u32) -> usize {
 pub fn sched_yield() {
     // SAFETY: no arguments, no memory.
     unsafe { syscall6(number::SCHED_YIELD, [0; 6]) };
+}
+
+/// Gives the calling thread the real-time priority (`SCHED_FIFO`), which threads that it starts do not inherit. Whether it may have
+/// it.
+#[must_use]
+pub fn set_fifo_priority(priority: u32) -> bool {
+    const FIFO: usize = 1;
+    const RESET_ON_FORK: usize = 0x4000_0000;
+    let args = [0, FIFO | RESET_ON_FORK, (&raw const priority).addr(), 0, 0, 0];
+    // SAFETY: the kernel reads the one number of a `struct sched_param`, which outlives the call.
+    unsafe { syscall6(number::SCHED_SETSCHEDULER, args) == 0 }
 }
 
 /// Sleeps for this long, or until a signal comes.

@@ -100,8 +100,8 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "delegation/lines.rs",
         snippet: "self.word.fetch_sub(TAKEN - REQUESTED, Release);",
         weaker: &[],
-        reason: Elsewhere(
-            "only SANL puts a request back; its plays run it as it is, and weakening it under them takes hours",
+        reason: Threads(
+            "a server that finds the delegate held puts the request back, and another server takes it, or its owner after some time",
         ),
     },
     Exception {

@@ -14,6 +14,7 @@ Examples:
   lockwork bench contend handoff --locks mcs-spin,mcs-stp --runs 9 --json | jq '.benchmarks[].summary'
   lockwork bench many --locks mcs-stp,clh-stp --counts 1,1000,500000
   lockwork bench closures --threads 1,2,8,32 --delay 100ns --lines 5
+  lockwork bench closures --object map --locks 'fc,rcl,locked(cst-mutex)' --threads 8
 
 Benchmarks:
   pair     nanoseconds of an uncontended lock and unlock, in a process with a second, idle thread
@@ -56,6 +57,9 @@ pub(crate) struct BenchArgs {
     /// What a thread of contend, closures and trylock does between two operations: pauses (100) or a time (500ns, 2us)
     #[arg(long, value_name = "PAUSES|TIME", default_value = "0")]
     pub(crate) delay: super::options::Delay,
+    /// What a section of closures works on: --lines cache lines, a counter, a hash map, a priority queue (heap) or a FIFO queue
+    #[arg(long, value_name = "OBJECT", value_enum, default_value_t = super::options::Object::Lines)]
+    pub(crate) object: super::options::Object,
     /// Shared cache lines that a section of contend or closures writes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) lines: u32,

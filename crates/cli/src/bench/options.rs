@@ -67,6 +67,9 @@ impl Benchmark {
                 ("jain", "", true),
                 ("operations", "", true),
                 ("transfer", "ns", false),
+                // Of servers, and 0 without: Lozi et al., section 4.2.
+                ("use_rate", "", false),
+                ("false_serialisation", "", false),
             ]),
             Benchmark::Handoff => of(&[
                 ("p50", "ns", false),
@@ -95,6 +98,34 @@ impl Benchmark {
                 metrics.extend(largest_first.iter().map(each("pool", "B")));
                 metrics
             }
+        }
+    }
+}
+
+/// What a section of closures works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Object {
+    /// `--lines` cache lines, each found through the one before.
+    Lines,
+    /// A counter.
+    Counter,
+    /// A hash map of 1,024 keys.
+    Map,
+    /// A priority queue of some thousand items.
+    Heap,
+    /// A FIFO queue of some thousand items.
+    Queue,
+}
+
+impl Object {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "lines",
+            Self::Counter => "counter",
+            Self::Map => "map",
+            Self::Heap => "heap",
+            Self::Queue => "queue",
         }
     }
 }

@@ -104,6 +104,8 @@ fn plan(args: &BenchArgs, benchmark: Benchmark, locks: Vec<String>, seed: u64) -
         &args.time.as_secs_f64().to_string(),
         "--delay",
         &args.delay.to_string(),
+        "--object",
+        args.object.name(),
         "--lines",
         &args.lines.to_string(),
         "--instances",

@@ -7,7 +7,7 @@
 //!
 //! Properties: FIFO; 8 bytes a delegate; one node of 64 bytes for each requester and one for the combiner. One swap for each
 //! request, and one line transfer between requester and combiner in each direction. The combiner serves [`COMBINED`]
-//! requests at most, its own included, and then hands the role to the next requester.
+//! requests at most, its own included, or for a tenth of a millisecond, and then hands the role to the next requester.
 //!
 //! # State
 //!
@@ -40,7 +40,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, Platform};
 
 use super::request::{Granted, Request};
-use super::{COMBINED, Delegate, Section};
+use super::{COMBINED, Delegate, Section, Stint};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::wait::WaitPolicy;
 
@@ -131,7 +131,7 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> CcSynch<P, W, MOST> {
     /// Serves the requests from `node` on, then leaves the delegate idle or makes another requester the combiner. The caller
     /// combines, and has run one section.
     fn combine(&self, mut node: NonNull<Request<P>>) {
-        let mut left = MOST - 1;
+        let mut stint = Stint::of(MOST - 1);
         loop {
             // SAFETY: I1, I4: the node is in the queue and has not been granted.
             let request = unsafe { node.as_ref() };
@@ -139,11 +139,10 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> CcSynch<P, W, MOST> {
             if next.is_none() && self.leave_idle(node) {
                 return;
             }
-            let Some(next) = next.filter(|_| left > 0) else {
+            let Some(next) = next.filter(|_| stint.goes_on::<P>()) else {
                 // SAFETY: I3: unserved; its requester, which is there or about to be, combines from now on.
                 return unsafe { request.hand_over() }; // ORDER: E3.
             };
-            left -= 1;
             // SAFETY: I2, I3: noted before the link (E2); one thread combines, and serves each node once.
             unsafe { request.run() };
             // SAFETY: I4: its successor is known, and nothing of it is touched from here on. ORDER: E3.

@@ -36,7 +36,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, Platform};
 
 use super::request::{Granted, Request};
-use super::{COMBINED, Delegate, Section};
+use super::{COMBINED, Delegate, Section, Stint};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::wait::{Patience, WaitPolicy};
 
@@ -82,20 +82,19 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> DsmSynch<P, W, MOST> {
     /// requester the combiner. `own` is out of the queue afterwards.
     fn combine(&self, own: NonNull<Request<P>>) {
         let mut node = own;
-        let mut left = MOST;
+        let mut stint = Stint::of(MOST - 1);
         loop {
             // SAFETY: I3: in the queue, and not granted.
             let request = unsafe { node.as_ref() };
             // SAFETY: I2: one thread combines, and runs each section once. Noted before the link (E2), or by this thread.
             unsafe { request.run() };
-            left -= 1;
             let next = self.behind(node);
             if node != own {
                 // SAFETY: I3: what is behind it is known, and nothing of it is touched from here on. ORDER: E3.
                 unsafe { request.finish() };
             }
             let Some(next) = next else { return };
-            if left == 0 {
+            if !stint.goes_on::<P>() {
                 // SAFETY: I3: in the queue, and not granted.
                 let next = unsafe { next.as_ref() };
                 // SAFETY: I2: unserved; its requester combines from now on. ORDER: E3.

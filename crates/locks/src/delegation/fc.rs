@@ -33,7 +33,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, Platform};
 
 use super::lines::{Lines, Outcome, Parked, Sleepers};
-use super::{COMBINED, Delegate, Section, known_by};
+use super::{COMBINED, Delegate, Section, Stint, known_by};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::wait::{Patience, Wait};
 
@@ -100,13 +100,17 @@ impl<P: Platform> Fc<P> {
     }
 
     fn look_over(&self, sleepers: &mut Sleepers<P>) {
-        let mut left = COMBINED;
+        let mut stint = Stint::of(COMBINED);
         for _ in 0..PASSES {
-            let mut served = 0;
-            // SAFETY: I1.
-            self.lines.each(|line| served += u32::from(unsafe { self.parked.serve(line, sleepers) }));
-            left = left.saturating_sub(served);
-            if served == 0 || left == 0 {
+            let mut goes_on = false;
+            // A pass serves everybody, also one in which the stint ends.
+            self.lines.each(|line| {
+                // SAFETY: I1.
+                if unsafe { self.parked.serve(line, sleepers) } {
+                    goes_on = stint.goes_on::<P>();
+                }
+            });
+            if !goes_on {
                 return;
             }
         }

@@ -22,6 +22,7 @@ mod lines;
 pub mod locked;
 pub mod oyama;
 pub mod p_sim;
+pub mod pace;
 pub mod posts;
 pub mod rcl;
 mod request;
@@ -30,7 +31,7 @@ pub mod served;
 
 use core::ptr;
 
-use lockwork_platform::Platform;
+use lockwork_platform::{Clock, Platform};
 
 pub use self::served::{Measures, Seat, Server};
 use crate::api::{Held, RawLock, Token};
@@ -172,6 +173,56 @@ pub unsafe trait Delegate<P: Platform>: Send + Sync {
 /// bound `h` of Fatourou and Kallimanis, PPoPP 2012, who choose a multiple of the number of threads.
 pub const COMBINED: u32 = 128;
 
+/// For how long a combiner runs sections before it hands the role over, were they fewer: the requester that it is waits that long.
+const STINT_NS: u64 = 100_000;
+
+/// What a combiner has run since it became one: so many sections, or for so long, and no more.
+#[derive(Debug)]
+pub(crate) struct Stint {
+    left: u32,
+    run: u32,
+    /// When the fourth section had been run.
+    begun: u64,
+}
+
+impl Stint {
+    /// Sections from one look at the clock to the next, at most: it costs as much as a short section.
+    const INTERVAL: u32 = 16;
+
+    /// Of a combiner that runs `most` sections.
+    #[inline(always)]
+    pub(crate) fn of(most: u32) -> Self {
+        Self { left: most, run: 0, begun: 0 }
+    }
+
+    /// Whether the combiner may run another section, which is then counted.
+    #[inline(always)]
+    pub(crate) fn goes_on<P: Platform>(&mut self) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        if self.run & 3 == 0 && self.run != 0 && !self.has_time::<P>() {
+            self.left = 0;
+            return false;
+        }
+        self.left -= 1;
+        self.run += 1;
+        true
+    }
+
+    #[inline(never)]
+    fn has_time<P: Platform>(&mut self) -> bool {
+        match self.run {
+            4 => self.begun = P::now(Clock::Monotonic),
+            run if run == 8 || run.is_multiple_of(Self::INTERVAL) => {
+                return P::now(Clock::Monotonic).saturating_sub(self.begun) < STINT_NS;
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
 /// On cache lines of its own: what some threads write, apart from what others read.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -195,4 +246,40 @@ fn lock_inside_slow<P: Platform, L: RawLock<P>>(lock: &L) -> L::Token {
 #[inline(always)]
 fn known_by<T>(this: &T) -> usize {
     ptr::from_ref(this).addr() | WAITING_ON_DELEGATE
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use lockwork_platform::Native;
+
+    use super::*;
+
+    /// Sections that a combiner runs in a stint, each of which takes so long.
+    fn sections(most: u32, each: Duration) -> u32 {
+        let mut stint = Stint::of(most);
+        let mut sections = 0;
+        while stint.goes_on::<Native>() {
+            sections += 1;
+            sleep(each);
+        }
+        assert!(!stint.goes_on::<Native>(), "it is over for good");
+        sections
+    }
+
+    #[test]
+    fn a_stint_ends_by_number() {
+        assert_eq!(sections(0, Duration::ZERO), 0);
+        assert_eq!(sections(1, Duration::ZERO), 1);
+        assert_eq!(sections(7, Duration::ZERO), 7);
+    }
+
+    #[test]
+    fn a_stint_ends_by_time() {
+        assert_eq!(sections(COMBINED, Duration::from_millis(1)), 8);
+    }
 }

@@ -35,7 +35,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, Platform};
 
 use super::request::{Granted, Request};
-use super::{COMBINED, Delegate, Section};
+use super::{COMBINED, Delegate, Section, Stint};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::wait::WaitPolicy;
 
@@ -125,7 +125,7 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> Oyama<P, W, MOST> {
     /// Runs the requests of `batch`, the eldest first, and those that come meanwhile. The caller combines and has run one
     /// section.
     fn combine(&self, mut batch: *mut Request<P>) {
-        let mut left = MOST - 1;
+        let mut stint = Stint::of(MOST - 1);
         loop {
             let Some(node) = NonNull::new(batch) else {
                 // ORDER: Release is E1.
@@ -137,11 +137,10 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> Oyama<P, W, MOST> {
             };
             // SAFETY: I2: not granted yet.
             let request = unsafe { node.as_ref() };
-            if left == 0 {
+            if !stint.goes_on::<P>() {
                 // SAFETY: I1: unserved; its requester combines from now on, and finds the rest behind it. ORDER: E3.
                 return unsafe { request.hand_over() };
             }
-            left -= 1;
             batch = request.next.load(Relaxed); // ORDER: E2, or this thread's own.
             // SAFETY: I1: one thread combines, and runs each section once. Noted before the push (E2).
             unsafe { request.run() };

@@ -7,9 +7,10 @@
 //! here are closures that change what they like, and run once. So the deviation that matters: one thread runs the announced
 //! sections on the state itself, with the others kept out by a word, and what is left of the paper is how requests are
 //! announced (`Act`), how they are recognised as new (`applied`), that one write answers all of them, and that a requester
-//! serves two rounds at most. It is not wait-free: a section that blocks holds up the others. Besides: a thread that finds the
-//! delegate idle runs its section without announcing it; threads are in groups of 32, as many as there are; requesters sleep
-//! when they have waited for a context switch's time.
+//! serves two rounds at most. It is not wait-free: a section that blocks holds up the others. The Rust library has the paper's
+//! construction, for values that can be cloned, as `WaitFree`. Besides: a thread that finds the delegate idle runs its section
+//! without announcing it; threads are in groups of 32, as many as there are; requesters sleep when they have waited for a context
+//! switch's time.
 //!
 //! Properties: no order among requesters, but each round serves all that have announced; 16 bytes a delegate, and 704 for each 32
 //! threads. Uncontended, one compare-and-swap. Contended, one addition for a request; the combiner finds by one load which of
@@ -72,7 +73,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     },
     summary: "requesters turn a bit each; one store answers all whose bits the combiner has found turned",
     properties: "one addition for a request, one store for 32 answers; the combiner reads nothing of threads that want nothing",
-    deviations: "sections run once, in one thread, instead of in all on copies of the state: so it is not wait-free; sleepers",
+    deviations: "sections run once, in one thread, instead of in all on copies of the state: so it is not wait-free (the Rust library's `WaitFree` is); sleepers",
     avoid: "many requesters at once: they compete for the word of their group, which cc-synch's queue avoids",
     ..Descriptor::MUTEX
 };

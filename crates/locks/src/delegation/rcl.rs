@@ -2,7 +2,7 @@
 //!
 //! Jean-Pierre Lozi, Florian David, Gaël Thomas, Julia Lawall and Gilles Muller, "Remote core locking: migrating critical-section
 //! execution to improve the performance of multithreaded applications", USENIX ATC 2012, and "Fast and portable locking for
-//! multicore architectures", ACM TOCS 2016. Deviations: no real-time priorities, and no management or backup thread: requesters
+//! multicore architectures", ACM TOCS 2016. Deviations: real-time priorities only by a knob, and no management or backup thread: requesters
 //! that sleep look whether their server makes progress ([`served`](super::served), I4); an idle server sleeps; lines are
 //! found by the numbers of threads and are as many as threads, instead of 256 Ki; a section inside a section runs in place.
 //!
@@ -35,7 +35,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     },
     summary: "threads of their own run the sections; a section that blocks does not stop the others",
     properties: "the data of sections stays on the server's CPU; one line transfer for the request and one for the answer",
-    deviations: "no real-time priorities; sleeping requesters watch the server; idle servers sleep; nested sections run in place",
+    deviations: "real-time priorities by a knob only; sleeping requesters watch the server; idle servers sleep; nested sections run in place",
     avoid: "as few CPUs as threads: each server wants one",
     ..Descriptor::MUTEX
 };

@@ -231,25 +231,27 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         delegate
     }
 
-    /// Brings the profile up to date before a section, and says whether to delegate it.
+    /// Brings the profile up to date before a section, and says whether to delegate it; `None` = one thread has used the delegate, and
+    /// there is nothing to profile.
     #[inline(always)]
-    fn begin(&self, profile: &mut Profile) -> bool {
+    fn begin(&self, profile: &mut Profile) -> Option<bool> {
         if !profile.member {
             profile.member = true;
             self.members.fetch_add(1, Relaxed); // ORDER: an estimate, as all that the vote goes by.
+        }
+        let contention = self.limits().contention();
+        if contention < ALL_DELEGATE && self.members.load(Relaxed) == 1 {
+            return None;
         }
         profile.count = (profile.count + 1) % SAMPLE;
         if profile.count <= 1 {
             self.measure(profile);
         }
-        match self.limits().contention() {
+        Some(match contention {
             ALL_DELEGATE => true,
             ODD_DELEGATE => P::thread_id() % 2 == 1,
-            _ => {
-                let members = self.members.load(Relaxed);
-                members > 1 && self.votes.load(Relaxed).saturating_mul(2) > members
-            }
-        }
+            _ => self.votes.load(Relaxed).saturating_mul(2) > self.members.load(Relaxed),
+        })
     }
 
     /// The first of two sections in a row is timed; at the second its share of the time in between is known.
@@ -448,12 +450,20 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
         };
         // SAFETY: the calling thread's.
         let mut profile = Profile::of(unsafe { line.own.get() });
-        if self.begin(&mut profile) {
+        let was_member = profile.member;
+        match self.begin(&mut profile) {
             // SAFETY: the caller's contract.
-            unsafe { self.delegate(section, line, profile.share) };
-        } else {
+            Some(true) => unsafe { self.delegate(section, line, profile.share) },
             // SAFETY: as above.
-            unsafe { self.run_in_place(section) };
+            Some(false) => unsafe { self.run_in_place(section) },
+            None => {
+                if !was_member {
+                    // SAFETY: the calling thread's.
+                    unsafe { line.own.set(profile.packed()) };
+                }
+                // SAFETY: the caller's contract.
+                return unsafe { self.run_in_place(section) };
+            }
         }
         if profile.count == 0 && profile.begin != 0 {
             profile.spent = P::now(Clock::Monotonic).saturating_sub(profile.begin).max(1);

@@ -34,6 +34,7 @@ use core::{fmt, ptr};
 use lockwork_platform::{AtomicCell, AtomicInt, FutexCell, Platform};
 
 use super::lines::{Line, Lines};
+use super::pace::Pace;
 use super::{Apart, Attempt, Delegate, Section, known_by, lock_inside};
 use crate::api::{Held, RawLock};
 use crate::blocking::futex::FutexLock;
@@ -72,13 +73,15 @@ pub struct Server<P: Platform> {
     turn: P::U32,
     lines: Lines<P>,
     manner: Manner,
+    /// The real-time priority of its threads; 0 = none.
+    priority: u32,
     hire: Hire<P>,
     /// What has been counted. Written by the thread that has the turn, nearly always, at every request: apart from what requesters
     /// read.
     counts: Apart<[P::Usize; 3]>,
 }
 
-/// What a server has done.
+/// What a server has done (Lozi et al., section 4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measures {
     /// Scans in which there was at least one request.
@@ -89,6 +92,45 @@ pub struct Measures {
     pub mixed: usize,
 }
 
+impl Measures {
+    /// The share of the scans that found requests which found them for more than one delegate: how much of the time threads
+    /// wait for sections that have nothing to do with theirs.
+    #[must_use]
+    pub fn false_serialisation(&self) -> f64 {
+        share(self.mixed, self.scans)
+    }
+
+    /// Requests that a scan found which found any, as a share of the `clients` that there are: 1 = all of them waited.
+    #[must_use]
+    pub fn use_rate(&self, clients: usize) -> f64 {
+        share(self.served, self.scans.saturating_mul(clients))
+    }
+
+    /// What both have done.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            scans: self.scans.wrapping_add(other.scans),
+            served: self.served.wrapping_add(other.served),
+            mixed: self.mixed.wrapping_add(other.mixed),
+        }
+    }
+
+    /// What has been done since `before`.
+    #[must_use]
+    pub fn since(&self, before: Self) -> Self {
+        Self {
+            scans: self.scans.wrapping_sub(before.scans),
+            served: self.served.wrapping_sub(before.served),
+            mixed: self.mixed.wrapping_sub(before.mixed),
+        }
+    }
+}
+
+fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
 const SCANS: usize = 0;
 const SERVED: usize = 1;
 const MIXED: usize = 2;
@@ -97,11 +139,18 @@ impl<P: Platform> Server<P> {
     /// A server that is stopped.
     #[must_use]
     pub fn new(manner: Manner, hire: Hire<P>) -> Self {
+        Self::with_priority(manner, 0, hire)
+    }
+
+    /// A server that is stopped, whose threads are to have a real-time priority; 0 = none.
+    #[must_use]
+    pub fn with_priority(manner: Manner, priority: u32, hire: Hire<P>) -> Self {
         Self {
             state: P::Futex::new(STOPPED),
             turn: P::U32::new(0),
             lines: Lines::none(),
             manner,
+            priority,
             hire,
             counts: Apart(core::array::from_fn(|_| P::Usize::new(0))),
         }
@@ -111,6 +160,12 @@ impl<P: Platform> Server<P> {
     #[must_use]
     pub fn manner(&self) -> Manner {
         self.manner
+    }
+
+    /// The real-time priority that its threads are to have; 0 = none.
+    #[must_use]
+    pub fn priority(&self) -> u32 {
+        self.priority
     }
 
     /// Whether it serves.
@@ -178,6 +233,7 @@ impl<P: Platform> Server<P> {
     pub fn serve(&self, turn: u32) {
         let mut left = Self::idle_budget();
         let mut patience = Patience::brief::<P>();
+        let mut pace = Pace::new();
         loop {
             if self.state.load(Relaxed) == STOPPED {
                 P::heavy_barrier(); // ORDER: I3.
@@ -190,6 +246,7 @@ impl<P: Platform> Server<P> {
             if self.scan(turn) {
                 left = Self::idle_budget();
                 patience = Patience::brief::<P>();
+                pace.step::<P>();
                 continue;
             }
             if left > 0 {
@@ -322,6 +379,10 @@ pub struct Served<P: Platform, const FFWD: bool> {
 struct Place<P: Platform> {
     /// Servers that the delegate is to be distributed over, as its spec says; 0 = 1.
     servers: P::U32,
+    /// Which of them, from 1; 0 = by turns.
+    number: P::U32,
+    /// Of the servers' threads; 0 = none.
+    priority: P::U32,
     server: P::Ptr<Server<P>>,
 }
 
@@ -339,6 +400,10 @@ pub struct Seat<'a, P: Platform> {
     pub manner: Manner,
     /// Over how many servers the delegates of this kind are to be distributed.
     pub servers: u32,
+    /// Which server it is to be, from 1, if the spec says so.
+    pub number: Option<u32>,
+    /// The real-time priority of the server's threads, if the spec says one.
+    pub priority: Option<u32>,
 }
 
 impl<P: Platform> Seat<'_, P> {
@@ -388,17 +453,29 @@ impl<P: Platform, const FFWD: bool> Served<P, FFWD> {
 // SAFETY: I1: sections run under `lock`, each by the one thread that took it or whose it is; E1 and the lines' edges.
 unsafe impl<P: Platform, const FFWD: bool> Delegate<P> for Served<P, FFWD> {
     fn new() -> Self {
-        let place = Place { servers: P::U32::new(0), server: P::Ptr::new(ptr::null_mut()) };
+        let none = || P::U32::new(0);
+        let place =
+            Place { servers: none(), number: none(), priority: none(), server: P::Ptr::new(ptr::null_mut()) };
         Self { lock: FutexLock::new(), place: Apart(place) }
     }
 
     fn configure(&self, knobs: &Knobs) {
-        self.place.0.servers.store(knobs.servers.unwrap_or(0), Relaxed); // ORDER: before the first use.
+        // ORDER: before the first use.
+        self.place.0.servers.store(knobs.servers.unwrap_or(0), Relaxed);
+        self.place.0.number.store(knobs.server.unwrap_or(0), Relaxed);
+        self.place.0.priority.store(knobs.priority.unwrap_or(0), Relaxed);
     }
 
     fn seat(&self) -> Option<Seat<'_, P>> {
-        let servers = self.place.0.servers.load(Relaxed).max(1);
-        Some(Seat { server: &self.place.0.server, manner: Self::MANNER, servers })
+        let place = &self.place.0;
+        let given = |knob: &P::U32| Some(knob.load(Relaxed)).filter(|value| *value > 0);
+        Some(Seat {
+            server: &place.server,
+            manner: Self::MANNER,
+            servers: given(&place.servers).unwrap_or(1),
+            number: given(&place.number),
+            priority: given(&place.priority),
+        })
     }
 
     unsafe fn execute(&self, section: Section) {

@@ -7,7 +7,6 @@ use std::marker::PhantomData;
 use std::mem;
 use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use lockwork_locks::delegation::{Delegate, Section};
 use lockwork_platform::Native;
 
-use super::{Delegated, run_on, runs_on};
+use super::{Delegated, Poison, run_on, runs_on};
 
 /// Why a section did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +53,12 @@ enum State<F, R> {
 /// A section on its way.
 struct Call<T, F, R> {
     value: *mut T,
-    poisoned: *const AtomicBool,
+    poison: *const Poison,
     state: Mutex<(State<F, R>, Option<Waker>)>,
     ended: Condvar,
 }
 
-// SAFETY: the value and its flag are used in a section, and outlive it; the rest is behind a mutex.
+// SAFETY: the value and its poison are used in a section, and outlive it; the rest is behind a mutex.
 unsafe impl<T: Send, F: Send, R: Send> Send for Call<T, F, R> {}
 // SAFETY: as above.
 unsafe impl<T: Send, F: Send, R: Send> Sync for Call<T, F, R> {}
@@ -81,13 +80,13 @@ impl<T, F: FnOnce(&mut T) -> R, R> Call<T, F, R> {
         };
         drop(state);
         // SAFETY: alive, as the value is.
-        let poisoned = unsafe { &*self.poisoned };
-        let outcome = if poisoned.load(Relaxed) {
+        let poison = unsafe { &*self.poison };
+        let outcome = if poison.is_set() {
             drop(section);
             Err(Box::new("an earlier section panicked: see Delegated::clear_poison") as Box<dyn Any + Send>)
         } else {
             // SAFETY: the caller is in a section of the value's delegate.
-            unsafe { run_on(self.value, poisoned, section) }
+            unsafe { run_on(self.value, poison, section) }
         };
         let mut state = self.state();
         state.0 = State::Done(outcome);
@@ -156,7 +155,7 @@ impl<T: Send, F: FnOnce(&mut T) -> R + Send, R: Send> Pending<R> for Call<T, F, 
 
     fn wait(&self) -> Outcome<R> {
         // SAFETY: alive, as the value is.
-        let runs_inside = runs_on(unsafe { &*self.poisoned });
+        let runs_inside = runs_on(unsafe { &*self.poison });
         assert!(
             !runs_inside || self.is_done(),
             "a section waits for a post on its own value, which runs after it"
@@ -227,7 +226,7 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
     fn leave<F: FnOnce(&mut T) -> R + Send, R: Send>(&self, section: F) -> Arc<Call<T, F, R>> {
         let call = Arc::new(Call {
             value: self.value.get(),
-            poisoned: &raw const self.poisoned,
+            poison: &raw const self.poison,
             state: Mutex::new((State::Open(section), None)),
             ended: Condvar::new(),
         });
@@ -266,6 +265,16 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
     /// Runs `section` on the value, unless nobody has begun it by the time that `timeout` has passed. One that has begun is
     /// waited for.
     ///
+    /// ```
+    /// use lockwork::{Delegated, RunError};
+    /// use std::time::Duration;
+    ///
+    /// let value = Delegated::new(1);
+    /// assert_eq!(value.try_run_for(Duration::from_secs(9), |value| *value + 1), Ok(2));
+    /// let again = value.run(|_| value.try_run_for(Duration::from_secs(9), |value| *value));
+    /// assert_eq!(again, Err(RunError::Reentered));
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`RunError`]: the section has not run, and will not.
@@ -278,7 +287,7 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
         timeout: Duration,
         section: impl FnOnce(&mut T) -> R + Send,
     ) -> Result<R, RunError> {
-        if runs_on(&self.poisoned) {
+        if runs_on(&self.poison) {
             return Err(RunError::Reentered);
         }
         if self.is_poisoned() {

@@ -1,8 +1,9 @@
-//! Closures: threads with a delay between sections that touch shared cache lines, under a delegate, under a lock, or under
-//! the mutexes of other crates.
+//! Closures: threads with a delay between sections that work on shared cache lines, or on a counter, map, heap or queue, under a
+//! delegate, under a lock, or under the mutexes of other crates.
 //!
 //! The latency is that of a section as its requester sees it, from the request to the result; the clock is read once before and
-//! once after.
+//! once after. Delegates with servers also say how much of a scan's lines had a request (`use_rate`), and in which share of the scans
+//! the requests were for several values (`false_serialisation`; more than one with `--instances`).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +11,13 @@ use std::time::{Duration, Instant};
 
 use lockwork::Delegated;
 use lockwork::delegates::DynDelegate;
+use lockwork::servers::Measures;
 
 use super::crew::{crew, nanos, stopped};
 use super::done::{Done, figures, operations};
+use super::objects::{Counter, Heap, Lines, Map, Object, Queue};
 use super::{Figures, Padded, figure, not_exclusive};
-use crate::bench::options::Delay;
+use crate::bench::options::{Delay, Object as Kind};
 use crate::error::Failure;
 
 /// `std::sync::Mutex`, which the others are compared with.
@@ -33,103 +36,81 @@ pub(super) struct Closures {
     pub(super) time: Duration,
     /// Between two sections.
     pub(super) delay: Delay,
-    /// Cache lines that a section writes.
+    /// What a section works on.
+    pub(super) object: Kind,
+    /// Cache lines that a section writes, if it works on those.
     pub(super) lines: usize,
     /// Values, each with its own lines.
     pub(super) instances: usize,
 }
 
-#[repr(align(64))]
-struct Line {
-    /// The index of the line to touch after this one.
-    next: usize,
-    count: u64,
-}
-
-/// What a section works on.
-struct Value(Box<[Line]>);
-
-impl Value {
-    fn new(lines: usize) -> Self {
-        Self((1..=lines).map(|next| Line { next: next % lines, count: 0 }).collect())
-    }
-
-    /// A section. Its result is what its requester checks: how often there was one before.
-    #[inline(always)]
-    fn touch(&mut self) -> u64 {
-        let mut place = 0;
-        let before = self.0[0].count;
-        for _ in 0..self.0.len() {
-            let line = &mut self.0[place];
-            line.count += 1;
-            place = std::hint::black_box(line.next);
-        }
-        before
-    }
-
-    fn total(&self) -> u64 {
-        self.0.iter().map(|line| line.count).sum()
-    }
-}
-
 /// Something that runs sections on its value.
 trait Runs: Sync {
-    fn run(&self) -> u64;
-    fn total(&self) -> u64;
+    fn run(&self, random: u64) -> u64;
+    fn operations(&self) -> u64;
 }
 
-impl Runs for Delegated<Value, DynDelegate> {
-    fn run(&self) -> u64 {
-        Delegated::run(self, Value::touch)
+impl<O: Object> Runs for Delegated<O, DynDelegate> {
+    fn run(&self, random: u64) -> u64 {
+        Delegated::run(self, |object| object.operate(random))
     }
 
-    fn total(&self) -> u64 {
-        Delegated::run(self, |value| value.total())
-    }
-}
-
-impl Runs for Mutex<Value> {
-    fn run(&self) -> u64 {
-        self.lock().expect("no section panics").touch()
-    }
-
-    fn total(&self) -> u64 {
-        self.lock().expect("no section panics").total()
+    fn operations(&self) -> u64 {
+        Delegated::run(self, |object| object.operations())
     }
 }
 
-impl Runs for parking_lot::Mutex<Value> {
-    fn run(&self) -> u64 {
-        self.lock().touch()
+impl<O: Object> Runs for Mutex<O> {
+    fn run(&self, random: u64) -> u64 {
+        self.lock().expect("no section panics").operate(random)
     }
 
-    fn total(&self) -> u64 {
-        self.lock().total()
+    fn operations(&self) -> u64 {
+        self.lock().expect("no section panics").operations()
     }
 }
 
-impl Runs for lamlock::Lock<Value> {
-    fn run(&self) -> u64 {
-        lamlock::Lock::run(self, Value::touch).expect("no section panics")
+impl<O: Object> Runs for parking_lot::Mutex<O> {
+    fn run(&self, random: u64) -> u64 {
+        self.lock().operate(random)
     }
 
-    fn total(&self) -> u64 {
-        lamlock::Lock::run(self, |value| value.total()).expect("no section panics")
+    fn operations(&self) -> u64 {
+        self.lock().operations()
+    }
+}
+
+impl<O: Object> Runs for lamlock::Lock<O> {
+    fn run(&self, random: u64) -> u64 {
+        lamlock::Lock::run(self, |object| object.operate(random)).expect("no section panics")
+    }
+
+    fn operations(&self) -> u64 {
+        lamlock::Lock::run(self, |object| object.operations()).expect("no section panics")
     }
 }
 
 impl Closures {
     /// Measures what `name` names.
     pub(super) fn run(&self, name: &str) -> Result<Figures, Failure> {
+        match self.object {
+            Kind::Lines => self.run_on(name, || Lines::new(self.lines)),
+            Kind::Counter => self.run_on(name, Counter::default),
+            Kind::Map => self.run_on(name, Map::new),
+            Kind::Heap => self.run_on(name, Heap::new),
+            Kind::Queue => self.run_on(name, Queue::new),
+        }
+    }
+
+    fn run_on<O: Object>(&self, name: &str, object: impl Fn() -> O) -> Result<Figures, Failure> {
         let failed = |message| Failure::with_status(1, message);
-        let values = || Value::new(self.lines);
         let figures = match name {
-            STD => self.measure(|| Mutex::new(values())),
-            PARKING_LOT => self.measure(|| parking_lot::Mutex::new(values())),
-            LAMLOCK => self.measure(|| lamlock::Lock::new(values())),
+            STD => self.measure(|| Mutex::new(object())),
+            PARKING_LOT => self.measure(|| parking_lot::Mutex::new(object())),
+            LAMLOCK => self.measure(|| lamlock::Lock::new(object())),
             spec => {
                 DynDelegate::new(spec).map_err(|error| Failure::usage(format!("`{spec}`: {error}")))?;
-                let make = || Delegated::with_spec(spec, values());
+                let make = || Delegated::with_spec(spec, object());
                 self.measure(|| make().unwrap_or_else(|error| unreachable!("checked above: {error}")))
             }
         };
@@ -140,13 +121,14 @@ impl Closures {
         let values: Vec<Padded<R>> = (0..self.instances).map(|_| Padded(make())).collect();
         let values = values.as_slice();
         let transfer = transfer();
+        let before = servers();
         let (done, wall) = crew(self.threads, self.time, |index, stop| {
             let mut random = fastrand::Rng::with_seed(u64::from(index));
             let mut done = Done::nothing();
             while !stopped(stop) {
                 let place = if values.len() == 1 { 0 } else { random.usize(..values.len()) };
                 let begin = Instant::now();
-                std::hint::black_box(values[place].0.run());
+                std::hint::black_box(values[place].0.run(random.u64(..)));
                 done.add_since(begin);
                 self.delay.pass();
             }
@@ -154,14 +136,22 @@ impl Closures {
         })?;
 
         let operations = operations(&done);
-        let touched: u64 = values.iter().map(|value| value.0.total()).sum();
-        if touched != operations * self.lines as u64 {
-            return Err(not_exclusive(touched / self.lines as u64, operations));
+        let guarded: u64 = values.iter().map(|value| value.0.operations()).sum();
+        if guarded != operations {
+            return Err(not_exclusive(guarded, operations));
         }
         let mut figures = figures(&done, wall);
         figures.push(figure("transfer", transfer));
+        let by_servers = servers().since(before);
+        figures.push(figure("use_rate", by_servers.use_rate(self.threads as usize)));
+        figures.push(figure("false_serialisation", by_servers.false_serialisation()));
         Ok(figures)
     }
+}
+
+/// What all servers of this process have done.
+fn servers() -> Measures {
+    lockwork::servers::measures().into_iter().fold(Measures::default(), Measures::and)
 }
 
 /// Nanoseconds that a cache line takes from one thread to another: half of the fastest of some round trips, on whatever CPUs

@@ -11,6 +11,7 @@ mod glibc;
 mod handoff;
 mod locks;
 mod many;
+mod objects;
 mod pair;
 mod trylock;
 
@@ -46,6 +47,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
             threads,
             time: args.time,
             delay: args.delay,
+            object: args.object,
             lines: args.lines as usize,
             instances: args.instances as usize,
         };
