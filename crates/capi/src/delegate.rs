@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
 use lockwork::delegates::{Attempt, Delegate as _, DynDelegate, Section};
+use lockwork::pace;
 use lockwork_config as config;
 use lockwork_locks::api::Held;
 use lockwork_locks::delegation::condition::{Condition, Seen};
@@ -14,7 +15,7 @@ use lockwork_locks::delegation::posts::Posts;
 use lockwork_platform::{AtomicCell, Deadline, FutexCell, Native, NativeFutex, Sched};
 
 use crate::time::{self, REALTIME, Timespec};
-use crate::{EBUSY, EDEADLK, EINVAL, ENOTSUP, EPERM, ETIMEDOUT, error, specs};
+use crate::{EBUSY, EDEADLK, EINVAL, ENOTSUP, EPERM, ETIMEDOUT, error, specs, tsan};
 
 /// A function of the program that runs as a section.
 pub type Function = Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>;
@@ -24,6 +25,8 @@ pub type Function = Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>;
 struct Inner {
     delegate: DynDelegate,
     posts: Posts<Native>,
+    /// Whether requesters give way to each other: not where they wait for a server.
+    gives_way: bool,
 }
 
 /// `lockwork_delegate_t`.
@@ -85,14 +88,23 @@ fn runs_on(inner: *const Inner) -> bool {
     false
 }
 
-/// Calls the program's function as a section of `inner`.
-unsafe fn call(inner: *const Inner, section: Function, argument: *mut c_void) -> *mut c_void {
+/// Calls the program's function as a section of `inner`, for the request at this address.
+unsafe fn call<R>(
+    inner: *const Inner,
+    request: *const R,
+    section: Function,
+    argument: *mut c_void,
+) -> *mut c_void {
     let Some(section) = section else { return ptr::null_mut() };
+    tsan::acquire(request);
+    tsan::acquire(inner);
     let running = Running { inner, outer: RUNNING.get() };
     RUNNING.set(&raw const running);
     // SAFETY: the program's: its contract is the header's.
     let result = unsafe { section(argument) };
     RUNNING.set(running.outer);
+    tsan::release(inner);
+    tsan::release(request);
     result
 }
 
@@ -110,7 +122,8 @@ unsafe fn run(data: *mut ()) {
     // SAFETY: the requester's, which waits.
     let request = unsafe { &mut *data.cast::<Call<'_>>() };
     // SAFETY: in a section.
-    request.result = unsafe { call(request.inner, request.section, request.argument) };
+    request.result =
+        unsafe { call(request.inner, ptr::from_ref(request), request.section, request.argument) };
     request.seen = request.condition.map(Condition::seen);
 }
 
@@ -118,7 +131,7 @@ unsafe fn run_posted(data: *mut ()) {
     // SAFETY: the program keeps it until it has waited for it.
     let posted = unsafe { &*data.cast::<Posted>() };
     // SAFETY: in a section.
-    let result = unsafe { call(posted.delegate.get(), posted.section.get(), posted.argument.get()) };
+    let result = unsafe { call(posted.delegate.get(), posted, posted.section.get(), posted.argument.get()) };
     posted.argument.set(result);
     let word = &raw const posted.word;
     posted.word.swap(DONE, AcqRel); // ORDER: the result → `lockwork_delegate_wait`.
@@ -143,6 +156,7 @@ impl Delegate {
 
     /// Notes that the calling thread holds it.
     fn note_held(&self, Held(word): Held) -> c_int {
+        tsan::acquire(self.inner());
         self.held.set(word);
         self.holder.store(Native::thread_id().max(1), Relaxed); // ORDER: read by this thread.
         0
@@ -192,7 +206,7 @@ fn standard() -> DynDelegate {
 
 fn made(delegate: DynDelegate) -> Box<Inner> {
     delegate.settle();
-    Box::new(Inner { delegate, posts: Posts::none() })
+    Box::new(Inner { gives_way: delegate.seat().is_none(), delegate, posts: Posts::none() })
 }
 
 /// Keeps the reason, and returns the number.
@@ -237,13 +251,18 @@ unsafe fn execute(
     let mut request = Call { inner, section, argument, condition, result: ptr::null_mut(), seen: None };
     // SAFETY: called once, with this request, which outlives it. The program's functions do not unwind (the header).
     let section = unsafe { Section::new(run, (&raw mut request).cast()) };
+    tsan::release(&raw const request);
     if RUNNING.get().is_null() {
         // SAFETY: as above.
         unsafe { inner.delegate.execute(section) };
+        if inner.gives_way {
+            pace::give_way();
+        }
     } else {
         // SAFETY: as above.
         unsafe { inner.delegate.execute_nested(section) };
     }
+    tsan::acquire(&raw const request);
     inner.posts.settle(&inner.delegate);
     Ok((request.result, request.seen))
 }
@@ -332,6 +351,7 @@ pub unsafe extern "C" fn lockwork_delegate_post(
     };
     // SAFETY: the caller's contract.
     unsafe { posted.write(fresh) };
+    tsan::release(posted);
     // SAFETY: called once, and the program keeps `posted` meanwhile.
     let section = unsafe { Section::new(run_posted, posted.cast()) };
     // SAFETY: as above; these posts are the delegate's.
@@ -359,6 +379,7 @@ pub unsafe extern "C" fn lockwork_delegate_wait(posted: *mut Posted) -> *mut c_v
     while posted.word.load(Acquire) != DONE {
         let _ = posted.word.wait(POSTED, None);
     }
+    tsan::acquire(posted);
     posted.argument.get()
 }
 
@@ -423,6 +444,7 @@ pub unsafe extern "C" fn lockwork_delegate_release(delegate: *mut Delegate) -> c
         return refuse(EPERM, "nobody holds the delegate");
     }
     delegate.holder.store(0, Relaxed); // ORDER: as above.
+    tsan::release(inner);
     // SAFETY: it is held, and released once.
     unsafe { inner.delegate.release(Held(delegate.held.get())) };
     inner.posts.settle(&inner.delegate);

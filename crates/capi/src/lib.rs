@@ -18,6 +18,7 @@ pub mod mutex;
 pub mod rwlock;
 mod specs;
 pub mod time;
+mod tsan;
 
 use core::ffi::c_int;
 

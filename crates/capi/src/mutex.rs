@@ -12,7 +12,7 @@ use lockwork_locks::registry::{DEFAULT, Spec, Wrapper};
 
 use crate::specs::{self, Served, Server};
 use crate::time::{self, REALTIME, Timespec};
-use crate::{EBUSY, EINVAL, ETIMEDOUT};
+use crate::{EBUSY, EINVAL, ETIMEDOUT, tsan};
 
 /// `lockwork_mutex_t`.
 #[repr(C, align(8))]
@@ -88,6 +88,15 @@ fn served(spec: Spec) -> &'static MutexServer {
     SERVED.by(spec, |spec| operations(*spec))
 }
 
+/// Tells of an acquisition, if the `outcome` is one, which it returns.
+#[inline(always)]
+fn acquired(mutex: *const Mutex, outcome: c_int) -> c_int {
+    if outcome == 0 {
+        tsan::acquire(mutex);
+    }
+    outcome
+}
+
 /// Initialises a mutex with the lock that `spec` describes, the default one where it is null.
 ///
 /// # Safety
@@ -126,7 +135,7 @@ pub unsafe extern "C" fn lockwork_mutex_lock(mutex: *mut Mutex) -> c_int {
     // SAFETY: the caller's contract.
     let server = unsafe { &*mutex }.server();
     // SAFETY: it serves this mutex.
-    unsafe { (server.operations.lock)(mutex) }
+    acquired(mutex, unsafe { (server.operations.lock)(mutex) })
 }
 
 /// Acquires if that needs no waiting.
@@ -139,7 +148,7 @@ pub unsafe extern "C" fn lockwork_mutex_trylock(mutex: *mut Mutex) -> c_int {
     // SAFETY: the caller's contract.
     let server = unsafe { &*mutex }.server();
     // SAFETY: it serves this mutex.
-    unsafe { (server.operations.trylock)(mutex) }
+    acquired(mutex, unsafe { (server.operations.trylock)(mutex) })
 }
 
 /// Releases.
@@ -151,6 +160,7 @@ pub unsafe extern "C" fn lockwork_mutex_trylock(mutex: *mut Mutex) -> c_int {
 pub unsafe extern "C" fn lockwork_mutex_unlock(mutex: *mut Mutex) -> c_int {
     // SAFETY: the caller's contract.
     let server = unsafe { &*mutex }.server();
+    tsan::release(mutex);
     // SAFETY: it serves this mutex.
     unsafe { (server.operations.unlock)(mutex) }
 }
@@ -187,7 +197,8 @@ pub unsafe extern "C" fn lockwork_mutex_clocklock(
     // SAFETY: the caller's contract.
     let mutex = unsafe { &*mutex };
     // SAFETY: it serves this mutex.
-    if unsafe { (mutex.server().operations.lock_until)(mutex, deadline) } { 0 } else { ETIMEDOUT }
+    let in_time = unsafe { (mutex.server().operations.lock_until)(mutex, deadline) };
+    acquired(mutex, if in_time { 0 } else { ETIMEDOUT })
 }
 
 /// Gives back what the mutex holds outside of itself.

@@ -11,7 +11,7 @@ use lockwork_locks::registry::Spec;
 
 use crate::specs::{self, Served, Server};
 use crate::time::{self, REALTIME, Timespec};
-use crate::{EAGAIN, EBUSY, EINVAL, ETIMEDOUT};
+use crate::{EAGAIN, EBUSY, EINVAL, ETIMEDOUT, tsan};
 
 /// Bytes for the lock.
 const ROOM: usize = 40;
@@ -70,11 +70,27 @@ impl RwLock {
         &server.operations
     }
 
+    /// What readers release for ThreadSanitizer, and writers acquire: readers are not ordered among themselves.
+    fn readers(&self) -> *const usize {
+        &raw const self.lock[0]
+    }
+
+    /// Tells of a reader, if it has `acquired`; what its function returns, `otherwise` if it has not.
+    fn reads(&self, acquired: bool, otherwise: c_int) -> c_int {
+        if !acquired {
+            return otherwise;
+        }
+        tsan::acquire(self);
+        0
+    }
+
     /// Notes the writer, if it has `acquired`; what its function returns, `otherwise` if it has not.
     fn wrote(&self, acquired: bool, otherwise: c_int) -> c_int {
         if !acquired {
             return otherwise;
         }
+        tsan::acquire(self);
+        tsan::acquire(self.readers());
         self.is_written.store(1, Relaxed); // ORDER: read by this writer only, or by readers, after it has released.
         0
     }
@@ -115,7 +131,8 @@ pub unsafe extern "C" fn lockwork_rwlock_rdlock(lock: *mut RwLock) -> c_int {
     // SAFETY: the caller's contract.
     let lock = unsafe { &*lock };
     // SAFETY: it serves this lock.
-    if unsafe { (lock.operations().lock_shared)(lock, None) } { 0 } else { EAGAIN }
+    let acquired = unsafe { (lock.operations().lock_shared)(lock, None) };
+    lock.reads(acquired, EAGAIN)
 }
 
 /// Acquires for reading if that needs no waiting.
@@ -128,7 +145,8 @@ pub unsafe extern "C" fn lockwork_rwlock_tryrdlock(lock: *mut RwLock) -> c_int {
     // SAFETY: the caller's contract.
     let lock = unsafe { &*lock };
     // SAFETY: it serves this lock.
-    if unsafe { (lock.operations().try_lock_shared)(lock) } { 0 } else { EBUSY }
+    let acquired = unsafe { (lock.operations().try_lock_shared)(lock) };
+    lock.reads(acquired, EBUSY)
 }
 
 /// Acquires for reading, or gives up at a time on `CLOCK_REALTIME`.
@@ -157,12 +175,13 @@ pub unsafe extern "C" fn lockwork_rwlock_clockrdlock(
     let lock = unsafe { &*lock };
     // SAFETY: it serves this lock.
     if unsafe { (lock.operations().try_lock_shared)(lock) } {
-        return 0;
+        return lock.reads(true, 0);
     }
     // SAFETY: the caller's contract.
     let Some(deadline) = (unsafe { time::deadline(clock, time) }) else { return EINVAL };
     // SAFETY: it serves this lock.
-    if unsafe { (lock.operations().lock_shared)(lock, Some(deadline)) } { 0 } else { ETIMEDOUT }
+    let acquired = unsafe { (lock.operations().lock_shared)(lock, Some(deadline)) };
+    lock.reads(acquired, ETIMEDOUT)
 }
 
 /// Acquires for writing.
@@ -241,9 +260,11 @@ pub unsafe extern "C" fn lockwork_rwlock_unlock(lock: *mut RwLock) -> c_int {
     // Beside the caller there is no holder of the other side. ORDER: the caller's own store, or one before its acquisition.
     if lock.is_written.load(Relaxed) == 1 {
         lock.is_written.store(0, Relaxed);
+        tsan::release(lock);
         // SAFETY: the caller is the writer.
         unsafe { (operations.unlock_exclusive)(lock) };
     } else {
+        tsan::release(lock.readers());
         // SAFETY: the caller is a reader.
         unsafe { (operations.unlock_shared)(lock) };
     }

@@ -1,8 +1,12 @@
 //! Programs that are built with what `scripts/install.sh library` installs, by the flags of pkg-config and by CMake.
 
+mod common;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
+
+use common::{CRATE, DELEGATES, run};
 
 const C: &str = r#"
 #include <lockwork.h>
@@ -10,16 +14,12 @@ const C: &str = r#"
 
 static void *more(void *number) { return ++*(int *)number, number; }
 
-int main(void) {
-    lockwork_mutex_t mutex;
-    if (lockwork_mutex_init(&mutex, "mcs-stp") != 0) return puts(lockwork_error()), 1;
-    lockwork_mutex_lock(&mutex);
-    lockwork_mutex_unlock(&mutex);
+int main(int count, char **arguments) {
     lockwork_delegate_t delegate;
-    if (lockwork_delegate_init(&delegate, "fc") != 0) return puts(lockwork_error()), 1;
-    int number = 1;
-    if (*(int *)lockwork_delegate_run(&delegate, more, &number) != 2) return 1;
-    return lockwork_delegate_destroy(&delegate) + lockwork_mutex_destroy(&mutex);
+    int number = count;
+    if (lockwork_delegate_init(&delegate, arguments[1]) != 0) return puts(lockwork_error()), 1;
+    if (*(int *)lockwork_delegate_run(&delegate, more, &number) != 3) return 1;
+    return lockwork_delegate_destroy(&delegate);
 }
 "#;
 
@@ -27,10 +27,10 @@ const CPP: &str = r#"
 #include <lockwork.hpp>
 #include <mutex>
 
-int main() {
+int main(int, char **arguments) {
     lockwork::mutex mutex("gcr(mcs-stp)");
     std::lock_guard guard(mutex);
-    lockwork::delegated<int> count("rcl", 41);
+    lockwork::delegated<int> count(arguments[1], 41);
     return count.run([](int &count) { return ++count; }) == 42 ? 0 : 1;
 }
 "#;
@@ -46,22 +46,26 @@ target_compile_features(two PRIVATE cxx_std_17)
 target_link_libraries(two lockwork::lockwork)
 ";
 
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{text}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    text
+/// What a command prints.
+fn printed(command: &mut Command) -> String {
+    String::from_utf8_lossy(&run(command).stdout).into_owned()
+}
+
+/// Runs a program under each delegate.
+fn run_under_each(program: &Path, libraries: &Path) {
+    for delegate in DELEGATES {
+        run(Command::new("timeout")
+            .args(["-s", "KILL", "60"])
+            .arg(program)
+            .arg(delegate)
+            .env("LD_LIBRARY_PATH", libraries));
+    }
 }
 
 /// Installs below a directory and writes the programs into it.
 fn installed(directory: &Path) -> PathBuf {
     let prefix = directory.join("prefix");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(CRATE).join("../..");
     run(Command::new(root.join("scripts/install.sh"))
         .arg("library")
         .env("PREFIX", &prefix)
@@ -76,9 +80,11 @@ fn installed(directory: &Path) -> PathBuf {
 fn by_the_flags_of_pkg_config() {
     let directory = tempfile::tempdir().expect("a directory");
     let prefix = installed(directory.path());
-    let flags = run(Command::new("pkg-config")
-        .args(["--cflags", "--libs", "lockwork"])
-        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    let flags = printed(
+        Command::new("pkg-config")
+            .args(["--cflags", "--libs", "lockwork"])
+            .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
+    );
     for (compiler, standard, source) in [("cc", "-std=c11", "one.c"), ("c++", "-std=c++17", "two.cpp")] {
         let program = directory.path().join("program");
         run(Command::new(compiler)
@@ -86,7 +92,7 @@ fn by_the_flags_of_pkg_config() {
             .arg(&program)
             .args(flags.split_whitespace())
             .current_dir(directory.path()));
-        run(Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+        run_under_each(&program, &prefix.join("lib"));
     }
 }
 
@@ -100,6 +106,6 @@ fn by_the_package_of_cmake() {
         .current_dir(directory.path()));
     run(Command::new("cmake").args(["--build", "build"]).current_dir(directory.path()));
     for program in ["one", "two"] {
-        run(&mut Command::new(directory.path().join("build").join(program)));
+        run_under_each(&directory.path().join("build").join(program), &prefix.join("lib"));
     }
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -72,6 +73,7 @@ static void *again(void *unused) {
     CHECK(strstr(lockwork_error(), "wait for itself"));
     CHECK(lockwork_delegate_execute(&delegate, again, NULL, &result) == EDEADLK);
     CHECK(lockwork_delegate_acquire(&delegate) == EDEADLK);
+    CHECK(lockwork_delegate_destroy(&delegate) == EBUSY && strstr(lockwork_error(), "section of the delegate runs"));
 
     /* What is posted from here runs afterwards. */
     CHECK(lockwork_delegate_post(&delegate, add, &from_within, &behind) == 0);
@@ -134,6 +136,23 @@ static void hold(void) {
     CHECK(lockwork_delegate_release(&delegate) == EPERM);
 }
 
+/* A child that may not have real-time priorities is told so. */
+static void without_permission(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = {0, 0};
+        lockwork_delegate_t refused;
+        alarm(20);
+        CHECK(setrlimit(RLIMIT_RTPRIO, &none) == 0);
+        /* Where root cannot become somebody else there is nobody without permission. */
+        if (geteuid() == 0 && setuid(65534) != 0) _exit(0);
+        CHECK(lockwork_delegate_init(&refused, "rcl(priority=7)") == EINVAL && strstr(lockwork_error(), "ulimit -r 7"));
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 static void *is_large(void *limit) { return total >= *(long *)limit ? &total : NULL; }
 
 static void *wait_until_large(void *limit) {
@@ -146,6 +165,7 @@ static void *wait_until_large(void *limit) {
 int main(int count, char **arguments) {
     pthread_t threads[THREADS], waiter;
     const char *spec = arguments[count > 1 ? 1 : 0];
+    without_permission();
     CHECK(lockwork_delegate_init(&delegate, "msc-stp") == EINVAL && strstr(lockwork_error(), "unknown delegate"));
     CHECK(lockwork_delegate_init(&delegate, "mcs-stp") == EINVAL && strstr(lockwork_error(), "locked(mcs-stp)"));
     if (sysconf(_SC_NPROCESSORS_ONLN) < 64) {
