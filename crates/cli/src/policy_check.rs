@@ -30,7 +30,7 @@ A policy:
   lock = \"ticket\"
 
   [[rule]]
-  symbol = \"global_mutex\"               # a static lock, by name
+  symbol = \"global_mutex\"               # a static lock, by name, or \"server+0x4a2c0\" by address
   lock = \"ttas\"
 
   [[rule]]

@@ -81,6 +81,35 @@ fn a_gain_becomes_a_policy() {
     assert!(said.contains("served 1 mutexes by ticket"), "{said}");
 }
 
+/// Static locks of a stripped program have no name, and any thread may take one first: the policy goes by the lock's address.
+#[test]
+fn static_locks_of_a_stripped_program_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = |name: &str| {
+        let output = Command::new("nm").arg(program()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.ends_with(&format!(" {name}"))).expect("a variable");
+        u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+    };
+    let hot = format!("stripped+{:#x}", address("hot"));
+    let stripped = directory.path().join("stripped");
+    assert!(Command::new("strip").arg("-o").arg(&stripped).arg(program()).status().unwrap().success());
+    let options = ["--metric", SCORE, "--locks", "futex,ticket", "--threads", "2,4", "--budget", "60"];
+    let mut command = tune(directory.path(), &options);
+    command.arg("--").arg(&stripped).args(["{threads}", "20"]);
+    let (status, stdout, stderr) = output(&mut command);
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(found["sites"][0]["name"], *hot, "{found:#}");
+    assert_eq!(found["sites"][0]["rule"], format!("symbol = \"{hot}\""));
+    assert_eq!(found["verdict"], "confirmed", "{found:#}");
+    let mut run = lockwork();
+    run.env("LOCKWORK_SO", library()).args(["run", "-v", "--policy"]);
+    run.arg(directory.path().join("lockwork.policy.toml")).arg("--").arg(&stripped).args(["2", "1"]);
+    let (_, _, said) = output(&mut run);
+    assert!(said.contains("served 1 mutexes by ticket"), "{said}");
+}
+
 #[test]
 fn wall_time_ends_with_a_policy_or_with_none() {
     let directory = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@
 //! lock = "ticket"
 //!
 //! [[rule]]
-//! symbol = "global_mutex"               # a static lock, by its own symbol
+//! symbol = "global_mutex"               # a static lock, by its own symbol, or "libfoo.so.1+0x1a2b" where it has none
 //! kind = "mutex"                        # every condition of a rule must hold
 //! lock = "ttas"
 //! ```
@@ -53,8 +53,8 @@ pub struct Policy {
 pub struct Rule {
     /// Where the lock was initialised or first taken.
     pub init: Option<Init>,
-    /// The symbol of the lock itself.
-    pub symbol: Option<SymbolPattern>,
+    /// The lock itself, if it is static.
+    pub symbol: Option<Variable>,
     /// What sort of lock it is.
     pub kind: Option<KindPattern>,
     /// What it gets.
@@ -72,6 +72,15 @@ pub enum Init {
     Function(SymbolPattern),
 }
 
+/// A static variable, in which a lock lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// `module+0x1234`: the lock's own address, as `nm` would show it. Stripped files have nothing else.
+    Location(Location),
+    /// Its name; the lock lies anywhere within.
+    Name(SymbolPattern),
+}
+
 /// What is known of a lock when its algorithm is chosen. What is unknown matches no condition on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
@@ -81,6 +90,10 @@ pub struct Site<'a> {
     pub offset: usize,
     /// The symbol, as the linker sees it, of the function around it.
     pub symbol: Option<&'a str>,
+    /// The file in whose data the lock lies.
+    pub lock_module: Option<&'a str>,
+    /// The lock's offset from the beginning of that module.
+    pub lock_offset: usize,
     /// The symbol, as the linker sees it, of the lock itself.
     pub lock_symbol: Option<&'a str>,
     /// What sort of lock it is.
@@ -124,7 +137,13 @@ impl Policy {
     /// Whether any rule asks for the symbol of the lock, which is costly to find.
     #[must_use]
     pub fn needs_lock_symbol(&self) -> bool {
-        self.rules.iter().any(|rule| rule.symbol.is_some())
+        self.rules.iter().any(|rule| matches!(rule.symbol, Some(Variable::Name(_))))
+    }
+
+    /// Whether any rule asks which module's data the lock lies in, and where.
+    #[must_use]
+    pub fn needs_lock_location(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.symbol, Some(Variable::Location(_))))
     }
 }
 
@@ -134,10 +153,27 @@ impl Rule {
     pub fn matches(&self, site: &Site<'_>) -> bool {
         self.kind.is_none_or(|kind| kind.matches(site.kind))
             && self.init.as_ref().is_none_or(|init| init.matches(site))
-            && self
-                .symbol
-                .as_ref()
-                .is_none_or(|symbol| site.lock_symbol.is_some_and(|name| symbol.matches(name)))
+            && self.symbol.as_ref().is_none_or(|symbol| symbol.matches(site))
+    }
+}
+
+impl Variable {
+    fn matches(&self, site: &Site<'_>) -> bool {
+        match self {
+            Variable::Location(location) => {
+                site.lock_module.is_some_and(|module| location.matches(module, site.lock_offset))
+            }
+            Variable::Name(symbol) => site.lock_symbol.is_some_and(|name| symbol.matches(name)),
+        }
+    }
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Variable::Location(location) => location.fmt(f),
+            Variable::Name(symbol) => symbol.fmt(f),
+        }
     }
 }
 

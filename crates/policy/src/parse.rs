@@ -13,7 +13,7 @@ use crate::error::PolicyError;
 use crate::kind::{self, Kind, KindPattern};
 use crate::module::Location;
 use crate::symbol::SymbolPattern;
-use crate::{Init, Policy, Rule};
+use crate::{Init, Policy, Rule, Variable};
 
 const KEYS: [&str; 2] = ["default", "rule"];
 const RULE_KEYS: [&str; 4] = ["init", "symbol", "kind", "lock"];
@@ -98,7 +98,7 @@ impl File<'_> {
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "init" => init = Some(self.init(value)?),
-                "symbol" => symbol = Some(self.symbol(value)?),
+                "symbol" => symbol = Some(self.variable(value)?),
                 "kind" => kind = Some(self.kind(value)?),
                 "lock" => lock = Some((self.lock(value)?, value)),
                 _ => return Err(self.unknown(key, "a rule", &RULE_KEYS)),
@@ -144,23 +144,35 @@ impl File<'_> {
     }
 
     fn init(&self, value: &Value<'_>) -> Result<Init, PolicyError> {
-        let text = self.string(value, "a code location")?;
-        if let Some((module, offset)) = text.trim().rsplit_once("+0x") {
-            let offset = usize::from_str_radix(offset, 16).map_err(|_| {
-                self.error(
-                    value.span().start,
-                    format!("`0x{offset}` is no offset: write for example libfoo.so.1+0x1a2b"),
-                )
-            })?;
-            if module.is_empty() {
-                return Err(self.error(
-                    value.span().start,
-                    "the module is missing: write for example libfoo.so.1+0x1a2b",
-                ));
-            }
-            return Ok(Init::Location(Location { module: module.to_string(), offset }));
+        match self.location(value, "a code location")? {
+            Some(location) => Ok(Init::Location(location)),
+            None => self.symbol(value).map(Init::Function),
         }
-        self.symbol(value).map(Init::Function)
+    }
+
+    fn variable(&self, value: &Value<'_>) -> Result<Variable, PolicyError> {
+        match self.location(value, "a symbol")? {
+            Some(location) => Ok(Variable::Location(location)),
+            None => self.symbol(value).map(Variable::Name),
+        }
+    }
+
+    /// `module+0x1234`; `None` if it is something else.
+    fn location(&self, value: &Value<'_>, what: &str) -> Result<Option<Location>, PolicyError> {
+        let text = self.string(value, what)?;
+        let Some((module, offset)) = text.trim().rsplit_once("+0x") else { return Ok(None) };
+        let offset = usize::from_str_radix(offset, 16).map_err(|_| {
+            self.error(
+                value.span().start,
+                format!("`0x{offset}` is no offset: write for example libfoo.so.1+0x1a2b"),
+            )
+        })?;
+        if module.is_empty() {
+            return Err(
+                self.error(value.span().start, "the module is missing: write for example libfoo.so.1+0x1a2b")
+            );
+        }
+        Ok(Some(Location { module: module.to_string(), offset }))
     }
 
     fn symbol(&self, value: &Value<'_>) -> Result<SymbolPattern, PolicyError> {

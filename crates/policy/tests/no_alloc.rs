@@ -34,7 +34,8 @@ static ALLOCATOR: Counting = Counting;
 fn choosing_does_not_allocate() {
     let policy = Policy::parse(
         "default = \"ttas\"\n[[rule]]\ninit = \"libfoo.so+0x12\"\nlock = \"tas\"\n\
-         [[rule]]\ninit = \"Box::put\"\nlock = \"ticket\"\n[[rule]]\nsymbol = \"ns::mutex\"\nlock = \"futex\"\n",
+         [[rule]]\ninit = \"Box::put\"\nlock = \"ticket\"\n[[rule]]\nsymbol = \"ns::mutex\"\nlock = \"futex\"\n\
+         [[rule]]\nsymbol = \"libfoo.so+0x41\"\nlock = \"tas\"\n",
     )
     .unwrap();
     let before = ALLOCATIONS.get();
@@ -46,6 +47,8 @@ fn choosing_does_not_allocate() {
             module: Some("/usr/lib/libfoo.so.1"),
             offset: 0x13,
             symbol: Some(symbol),
+            lock_module: Some("/usr/lib/libfoo.so.1"),
+            lock_offset: 0x40,
             lock_symbol: Some(symbol),
             kind: Kind::Normal,
         };

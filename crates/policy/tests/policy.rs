@@ -25,7 +25,7 @@ lock = "passthrough"
 "#;
 
 fn site(kind: Kind) -> Site<'static> {
-    Site { module: None, offset: 0, symbol: None, lock_symbol: None, kind }
+    Site { module: None, offset: 0, symbol: None, lock_module: None, lock_offset: 0, lock_symbol: None, kind }
 }
 
 fn chosen(policy: &Policy, site: &Site<'_>) -> String {
@@ -53,6 +53,21 @@ fn the_first_matching_rule_decides() {
     let global = Site { lock_symbol: Some("global_mutex"), ..site(Kind::Recursive) };
     assert_eq!(chosen(&policy, &global), "ttas");
     assert_eq!(policy.choose(&global).unwrap().line, 13);
+}
+
+#[test]
+fn a_static_lock_is_named_by_its_place_in_a_file() {
+    let text = "[[rule]]\nsymbol = \"libfoo.so+0x4040\"\nkind = \"mutex\"\nlock = \"tas\"\n";
+    let policy = Policy::parse(text).unwrap();
+    assert!(policy.needs_lock_location() && !policy.needs_lock_symbol() && !policy.needs_location());
+    assert_eq!(policy.rules[0].symbol.as_ref().unwrap().to_string(), "libfoo.so+0x4040");
+    let lock = Site { lock_module: Some("/lib/libfoo.so.1"), lock_offset: 0x4040, ..site(Kind::Normal) };
+    assert_eq!(chosen(&policy, &lock), "tas");
+    assert_eq!(chosen(&policy, &Site { lock_offset: 0x4068, ..lock }), "passthrough");
+    assert_eq!(chosen(&policy, &Site { lock_module: Some("/lib/libc.so.6"), ..lock }), "passthrough");
+    // The code that takes it is another place.
+    let code = Site { module: lock.lock_module, offset: 0x4040, ..site(Kind::Normal) };
+    assert_eq!(chosen(&policy, &code), "passthrough");
 }
 
 #[test]
@@ -118,6 +133,7 @@ fn errors_have_a_place_and_a_mend() {
         ("[[rule]]\ninit = \"libfoo.so+0xzz\"", "line 2, column 8: `0xzz` is no offset"),
         ("[[rule]]\ninit = \"+0x12\"", "line 2, column 8: the module is missing"),
         ("[[rule]]\ninit = \"a::\"", "line 2, column 8: `a::` is no symbol: a part of the name is empty"),
+        ("[[rule]]\nsymbol = \"libfoo.so+0xzz\"", "line 2, column 10: `0xzz` is no offset"),
         ("[[rule]]\nsymbol = \"\"", "line 2, column 10: `` is no symbol"),
         ("default = \"ttas\"\ndefault = \"tas\"", "line 2, column 1: duplicate key"),
         ("default = ", "line 1, column 11: "),

@@ -48,6 +48,8 @@ struct Module {
     symbols: Vec<Symbol>,
     /// Where its segments lie, by the file's addresses.
     segments: Vec<(u64, u64)>,
+    /// Those of them that hold variables.
+    data: Vec<(u64, u64)>,
     loader: Option<Loader>,
 }
 
@@ -132,23 +134,34 @@ impl Symbols {
         format!("{}+{offset:#x}", file_name(&mapping.path))
     }
 
-    /// The name of the static variable at an address, and the file that it is in.
-    pub(crate) fn variable(&self, address: u64) -> Option<(String, String)> {
+    /// `module+0x1234` for a variable, as policies name static locks: the file's own address of it, whatever its name.
+    pub(crate) fn static_place(&self, address: u64) -> Option<String> {
+        self.in_modules(|module| {
+            let place = address.wrapping_sub(module.bias);
+            let is_inside = module.data.iter().any(|&(start, end)| (start..end).contains(&place));
+            is_inside.then(|| format!("{}+{place:#x}", module.name))
+        })
+    }
+
+    /// What is found in the first file that has it.
+    fn in_modules<R>(&self, find: impl Fn(&Module) -> Option<R>) -> Option<R> {
         let mut paths: Vec<&PathBuf> = self.mappings.iter().map(|mapping| &mapping.path).collect();
         paths.dedup();
+        paths.into_iter().find_map(|path| self.with_module(path, &find).flatten())
+    }
+
+    /// The name of the static variable at an address, and the file that it is in.
+    pub(crate) fn variable(&self, address: u64) -> Option<(String, String)> {
         // What is not in the file (`.bss`) lies behind it, in memory without a name.
-        paths.into_iter().find_map(|path| {
-            let found = self.with_module(path, |module| {
-                let place = address.wrapping_sub(module.bias);
-                let is_inside = module.segments.iter().any(|&(start, end)| (start..end).contains(&place));
-                let symbol = is_inside.then(|| module.symbol(place, true)).flatten()?;
-                let inside = match place - symbol.start {
-                    0 => String::new(),
-                    offset => format!("+{offset:#x}"),
-                };
-                Some((format!("{}{inside}", demangle(&symbol.name)), module.name.clone()))
-            });
-            found.flatten()
+        self.in_modules(|module| {
+            let place = address.wrapping_sub(module.bias);
+            let is_inside = module.segments.iter().any(|&(start, end)| (start..end).contains(&place));
+            let symbol = is_inside.then(|| module.symbol(place, true)).flatten()?;
+            let inside = match place - symbol.start {
+                0 => String::new(),
+                offset => format!("+{offset:#x}"),
+            };
+            Some((format!("{}{inside}", demangle(&symbol.name)), module.name.clone()))
         })
     }
 }
@@ -184,10 +197,8 @@ impl Module {
             bias: first.start.wrapping_sub(own),
             name: file_name(&first.path),
             symbols,
-            segments: segments
-                .iter()
-                .map(|segment| (segment.address(), segment.address() + segment.size()))
-                .collect(),
+            segments: segments.iter().map(range).collect(),
+            data: segments.iter().filter(|segment| segment.permissions().writable()).map(range).collect(),
             loader: Loader::new(&first.path).ok(),
         })
     }
@@ -220,6 +231,11 @@ impl Module {
         }
         frames
     }
+}
+
+/// Where a segment lies in memory, by the file's addresses.
+fn range<'a>(segment: &impl ObjectSegment<'a>) -> (u64, u64) {
+    (segment.address(), segment.address() + segment.size())
 }
 
 fn file_name(path: &Path) -> String {

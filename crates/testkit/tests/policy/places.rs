@@ -140,6 +140,42 @@ fn of_a_stripped_program() {
     }
 }
 
+/// The address that `nm` shows for a variable.
+fn variable(program: &Path, name: &str) -> u64 {
+    let output = Command::new("nm").arg(program).output().expect("nm");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let line = text.lines().find(|line| line.split(' ').next_back() == Some(name));
+    let digits = line.and_then(|line| line.split(' ').next()).expect("the variable");
+    u64::from_str_radix(digits, 16).expect("an address")
+}
+
+/// Static locks of a stripped program, by their own addresses: in `.data` and in `.bss`.
+#[test]
+fn by_the_locks_own_address() {
+    for way in WAYS {
+        let bench = Bench::new();
+        let program = bench.build("places", "places.c", way);
+        let [hidden, shown, table] = ["hidden", "shown", "table"].map(|name| variable(&program, name));
+        strip(&program);
+        let policy = [
+            "default = \"futex\"\n".to_owned(),
+            // Inside a lock, and the address of another file.
+            rule(&[("symbol", &at("places", hidden + 1))], "tas"),
+            rule(&[("symbol", &at("libc.so.6", hidden))], "tas"),
+            rule(&[("symbol", &at("places", hidden))], "ticket"),
+            rule(&[("symbol", &at(program.to_str().unwrap(), shown))], "mcs-stp"),
+            // The second of an array.
+            rule(&[("symbol", &at("places", table + 40))], "clh-stp"),
+        ]
+        .concat();
+        let report = bench.report(&program, &policy);
+        assert_eq!(report.counts(), [0, 0, 1, 1, 1, 10], "{way:?}: {report:?}");
+        for served in ["1 mutexes by ticket", "1 mutexes by mcs-stp", "1 mutexes by clh-stp"] {
+            assert!(report.summary.contains(served), "{served}: {report:?}");
+        }
+    }
+}
+
 /// All conditions of a rule must hold, and the first rule that matches decides.
 #[test]
 fn the_first_rule_whose_conditions_all_hold_decides() {

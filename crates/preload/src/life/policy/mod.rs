@@ -10,6 +10,8 @@
 //!   file's own addresses, as `nm`, `objdump`, `addr2line` and backtraces show them (see `call` and `modules`), or by
 //!   the function it is in. Where the compiler made a tail call of it, it is the place that called that function.
 //! - Symbols come from the file's `.symtab`; of a stripped file, exported functions and variables are known only.
+//! - A static lock can be named by its own address in the file, too, as `nm` would show it. It is the same in each run, whichever
+//!   thread takes the lock first.
 //! - What is called from generated code, and what lies on the heap or a stack, has no place or symbol.
 //!
 //! # What a rule decides
@@ -144,7 +146,10 @@ pub(crate) fn load(path: &'static CStr, default: Option<Choice>) -> Choice {
         let mut policy = parse(file, &read(file, path));
         policy.default = default.unwrap_or(policy.default);
         let default = policy.default;
-        let places = policy.needs_function() || policy.needs_location() || policy.needs_lock_symbol();
+        let places = policy.needs_function()
+            || policy.needs_location()
+            || policy.needs_lock_symbol()
+            || policy.needs_lock_location();
         if places && !modules::prepare() {
             sys::refuse(format_args!("`{file}`: rules with `init` or `symbol` need glibc 2.35 or later"));
         }

@@ -1,6 +1,6 @@
 //! From a lock to the rule that decides for it.
 
-use lockwork_policy::{Init, Kind, Policy, Rule, Site};
+use lockwork_policy::{Init, Kind, Policy, Rule, Site, Variable};
 
 use super::modules::{self, Loaded, Module};
 use super::{cache, call};
@@ -10,15 +10,16 @@ const NONE: u16 = u16::MAX;
 
 /// The index of the first rule that matches the lock at `address`, used by the call that returns to `caller`.
 pub(super) fn rule(policy: &Policy, address: usize, caller: usize, kind: Kind) -> Option<u16> {
-    let needs_place = policy.needs_function() || policy.needs_location() || policy.needs_lock_symbol();
+    let needs_lock = policy.needs_lock_symbol() || policy.needs_lock_location();
+    let needs_place = policy.needs_function() || policy.needs_location() || needs_lock;
     if !needs_place || kind == Kind::Spin {
         return by_kind(policy, kind);
     }
-    let lock = if policy.needs_lock_symbol() { modules::find(address) } else { None };
+    let lock = if needs_lock { modules::find(address) } else { None };
     // The return address may be the first one of the next function.
     let code = modules::find(caller.wrapping_sub(1));
     let identity = code.as_ref().map_or(0, |code| code.identity);
-    // A lock that has no symbol is decided by its place alone.
+    // A lock that lies in no module is decided by its place alone.
     if lock.is_none()
         && let Some(known) = cache::get(caller, kind, identity)
     {
@@ -80,13 +81,25 @@ fn names(module: &'static Module, offset: usize) -> impl Iterator<Item = &'stati
 /// Whether a rule matches under any of the names that the places have: a function or variable may have several, and so
 /// have modules and calls.
 fn matches(rule: &Rule, code: Option<&Point>, lock: Option<&Point>, kind: Kind) -> bool {
-    let site = Site { module: None, offset: 0, symbol: None, lock_symbol: None, kind };
-    let with_lock = |site: Site<'_>| match lock {
-        Some(lock) if rule.symbol.is_some() => {
-            lock.variables().any(|name| rule.matches(&Site { lock_symbol: Some(name), ..site }))
-        }
-        _ => rule.matches(&site),
+    let site = Site {
+        module: None,
+        offset: 0,
+        symbol: None,
+        lock_module: None,
+        lock_offset: 0,
+        lock_symbol: None,
+        kind,
     };
+    let with_lock =
+        |site: Site<'_>| match (&rule.symbol, lock) {
+            (Some(Variable::Name(_)), Some(lock)) => {
+                lock.variables().any(|name| rule.matches(&Site { lock_symbol: Some(name), ..site }))
+            }
+            (Some(Variable::Location(_)), Some(lock)) => lock.module.names.iter().any(|&name| {
+                rule.matches(&Site { lock_module: Some(name), lock_offset: lock.offset, ..site })
+            }),
+            _ => rule.matches(&site),
+        };
     match (&rule.init, code) {
         (Some(Init::Location(_)), Some(code)) => {
             code.module.names.iter().any(|&name| {
