@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use crate::cpu::Deadline;
-use crate::{Native, Platform, barrier, sys};
+use crate::{Native, Platform, barrier, observe, sys};
 
 /// A wait ended because its deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,7 +257,7 @@ futex_of_word!(NativeFutex, AtomicU32);
 
 impl FutexCell for NativeFutex {
     fn wait(&self, expected: u32, deadline: Option<Deadline>) -> Result<(), TimedOut> {
-        match sys::futex_wait(self.0.as_ptr(), expected, deadline) {
+        match observe::sleeping(|| sys::futex_wait(self.0.as_ptr(), expected, deadline)) {
             sys::ETIMEDOUT => Err(TimedOut),
             _ => Ok(()),
         }

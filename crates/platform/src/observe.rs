@@ -14,6 +14,10 @@ pub struct Observer {
     pub wait_begins: fn(usize),
     /// The calling thread waits no more: it has what it waited for, or has given up, and is in no queue.
     pub wait_ends: fn(),
+    /// The calling thread, which may be waiting for something else than a lock, is about to sleep in the kernel.
+    pub sleeps: fn(),
+    /// It does so no more.
+    pub wakes: fn(),
     /// The calling thread ends. It may still use locks.
     pub thread_ends: fn(),
 }
@@ -45,6 +49,16 @@ pub(crate) fn wait_ends() {
     if let Some(observer) = observer() {
         (observer.wait_ends)();
     }
+}
+
+/// Runs what sleeps in the kernel, and tells the observer.
+#[inline(always)]
+pub(crate) fn sleeping<R>(sleep: impl FnOnce() -> R) -> R {
+    let Some(observer) = observer() else { return sleep() };
+    (observer.sleeps)();
+    let result = sleep();
+    (observer.wakes)();
+    result
 }
 
 /// Tells the observer.

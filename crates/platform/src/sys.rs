@@ -332,6 +332,12 @@ pub fn now_roughly() -> u64 {
     read_clock(6)
 }
 
+/// For how long threads of this process have been on CPUs, in nanoseconds.
+#[must_use]
+pub fn process_cpu_time() -> u64 {
+    read_clock(2)
+}
+
 /// Nanoseconds since the origin of the clock with this id, which is one that always exists.
 fn read_clock(id: i32) -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };

@@ -13,8 +13,8 @@ use std::path::Path;
 use lockwork_platform::{Clock, sys};
 
 use lockwork_profile::format::{
-    EDGES, EVENTS, FREE, HELD, Held, LOCKS, MAGIC, RETIRED, Region, SERVERS, STACKS, Stage, THREADS, Thread,
-    VERSION,
+    EDGES, EVENTS, FREE, HELD, Held, LOCKS, MAGIC, PARKED, Part, QUEUED, RETIRED, Region, SERVERS, SPINNING,
+    STACKS, Stage, THREADS, Thread, VERSION,
 };
 pub use lockwork_profile::format::{Kind, Mode};
 use lockwork_profile::histogram::{BUCKETS, Histogram, lower_bound};
@@ -38,6 +38,8 @@ pub struct Profile {
     pub is_enabled: bool,
     /// The life times of its threads.
     pub threads_ns: u64,
+    /// The CPU time that it used; 0 = unknown.
+    pub cpu_ns: u64,
     /// How many threads there were.
     pub threads: u64,
     /// The mean time between sampled points of waiting.
@@ -111,6 +113,16 @@ impl Durations {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    /// Of a part of waits, known by its orders of magnitude.
+    fn of_part(part: &Part) -> Self {
+        let mut durations = Self { total_ns: part.ns.load(Relaxed), ..Self::default() };
+        for (order, count) in part.orders.iter().enumerate() {
+            let middle = (1_u64 << order) + (1_u64 << order) / 2;
+            durations.buckets[lockwork_profile::histogram::bucket(middle)] += u64::from(count.load(Relaxed));
+        }
+        durations
+    }
+
     /// Adds one.
     pub fn add(&mut self, ns: u64) {
         self.buckets[lockwork_profile::histogram::bucket(ns)] += 1;
@@ -159,7 +171,7 @@ impl Durations {
 }
 
 /// A lock or a condition, or what was counted under a site.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Lock {
     /// Its number in edges and events.
     pub index: u32,
@@ -171,6 +183,8 @@ pub struct Lock {
     pub site: u64,
     /// The return address of the call that used it first, as far as that was seen.
     pub first_use: u64,
+    /// What the program calls it; empty if it does not.
+    pub name: String,
     /// What serves it.
     pub served_by: String,
     /// Whether it was destroyed or initialised anew.
@@ -189,6 +203,16 @@ pub struct Lock {
     pub wait: Durations,
     /// Of their sum, to read.
     pub wait_reads_ns: u64,
+    /// Of their sum, what was not within a section of another lock.
+    pub outer_wait_ns: u64,
+    /// Of the waits, what the thread slept in the kernel. Of this and the next two, durations are known to a factor of two.
+    pub parked: Durations,
+    /// What it was awake while others got the lock.
+    pub queued: Durations,
+    /// What it was awake as the next to get the lock.
+    pub spinning: Durations,
+    /// Of the times held, their sum outside of sections of other locks.
+    pub outer_hold_ns: u64,
     /// Times held.
     pub hold: Durations,
     /// The variance of their sum, in µs².
@@ -342,6 +366,27 @@ pub fn load(path: &Path) -> io::Result<Box<Region>> {
     Ok(region)
 }
 
+/// Switches the recorder of a process on or off that records in this file.
+///
+/// # Errors
+///
+/// As [`load`], or it cannot be mapped.
+pub fn switch(path: &Path, on: bool) -> io::Result<()> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+    // It is a profile, and of this version.
+    load(path)?;
+    let file = File::options().read(true).write(true).open(path)?;
+    let (bytes, access) = (size_of::<Region>(), ProtFlags::READ | ProtFlags::WRITE);
+    // SAFETY: a fresh mapping.
+    let place = unsafe { mmap(core::ptr::null_mut(), bytes, access, MapFlags::SHARED, &file, 0) }?;
+    // SAFETY: as large as a region, page-aligned, and of nothing but atomics, for which all patterns are valid. Profiles do not
+    // shrink.
+    unsafe { &*place.cast::<Region>() }.switch(on);
+    // SAFETY: mapped above, and not used any more.
+    unsafe { munmap(place, bytes) }?;
+    Ok(())
+}
+
 /// Writes a region to a new file, with holes where it is empty.
 ///
 /// # Errors
@@ -408,6 +453,7 @@ impl Profile {
             started_ns,
             wall_ns: end.saturating_sub(started_ns),
             has_ended,
+            cpu_ns: number(&header.cpu_ns),
             is_enabled: header.enabled.load(Relaxed) != 0,
             wait_period_ns: number(&header.wait_period_ns),
             max_period: header.max_period.load(Relaxed),
@@ -456,6 +502,9 @@ impl Profile {
             lock.contended += 1;
             lock.unfinished += 1;
             lock.wait.add(wait.ns);
+            if lock.served_by == "pthread" {
+                lock.parked.add(wait.ns);
+            }
             if wait.mode == Mode::Read {
                 lock.contended_reads += 1;
                 lock.wait_reads_ns += wait.ns;
@@ -553,11 +602,11 @@ fn activity(thread: &Thread, end: u64) -> Activity {
     });
     let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
     // What it waits for is the last of the list, and it has not got that yet.
-    let is_awaited = |place, held: &Held| place + 1 == count && held.address.load(Relaxed) == address;
+    let is_awaited = |place, held: &Held| place + 1 == count && held.address() == address;
     let held = thread.held[..count].iter().enumerate();
     let held = held.filter(|&(place, held)| held.stage() != Stage::About && !is_awaited(place, held));
     let held = held.map(|(_, held)| held);
-    let holds = held.map(|held| (held.address.load(Relaxed), held.caller.load(Relaxed))).collect();
+    let holds = held.map(|held| (held.address(), held.caller.load(Relaxed))).collect();
     Activity { thread: thread.tid.load(Relaxed), waits_for, holds }
 }
 
@@ -583,6 +632,7 @@ fn locks(region: &Region) -> Vec<Lock> {
             address: number(&lock.address),
             site: number(&lock.site),
             first_use: number(&lock.first_use),
+            name: text(&lock.name),
             served_by,
             is_retired: lock.state.load(Relaxed) == RETIRED,
             contended: number(&lock.contended),
@@ -592,6 +642,11 @@ fn locks(region: &Region) -> Vec<Lock> {
             uncontended_variance: number(&lock.uncontended_variance),
             wait: Durations::of(&lock.wait, number(&lock.wait_ns), number(&lock.wait_max_ns)),
             wait_reads_ns: number(&lock.wait_reads_ns),
+            outer_wait_ns: number(&lock.outer_wait_ns),
+            parked: Durations::of_part(&lock.parts[PARKED]),
+            queued: Durations::of_part(&lock.parts[QUEUED]),
+            spinning: Durations::of_part(&lock.parts[SPINNING]),
+            outer_hold_ns: number(&lock.outer_hold_ns),
             hold: Durations::of(&lock.hold, number(&lock.hold_ns), number(&lock.hold_max_ns)),
             hold_variance_us2: number(&lock.hold_variance_us2),
             think: Durations::of(&lock.think, number(&lock.think_ns), 0),

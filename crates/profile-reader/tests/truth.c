@@ -105,6 +105,31 @@ static void threads(int number, void *(*function)(void *)) {
   for (int i = 0; i < number; i++) pthread_join(all[i], 0);
 }
 
+/* Each thread takes each of its locks once: a quarter of all. */
+enum { MANY = 1 << 20 };
+static pthread_mutex_t *many;
+static void *one_of_many(void *which) {
+  for (long i = (intptr_t)which; i < MANY; i += 4) {
+    pthread_mutex_lock(&many[i]);
+    pthread_mutex_unlock(&many[i]);
+  }
+  return 0;
+}
+
+static void *once(void *mutex) {
+  pthread_mutex_lock(mutex);
+  pthread_mutex_unlock(mutex);
+  return 0;
+}
+
+/* Threads that are there at the same time. */
+static pthread_barrier_t all_there;
+static void *together(void *mutex) {
+  once(mutex);
+  pthread_barrier_wait(&all_there);
+  return once(mutex);
+}
+
 int main(int argc, char **argv) {
   const char *part = argc > 1 ? argv[1] : "";
   if (!strcmp(part, "stuck")) {
@@ -115,6 +140,22 @@ int main(int argc, char **argv) {
     puts("waiting");
     fflush(stdout);
     rest(60000000);
+    return 0;
+  }
+  if (!strcmp(part, "many")) {
+    /* A million locks, then thousands of threads: as many at a time as a machine lets a program have. */
+    many = calloc(MANY, sizeof *many);
+    threads(4, one_of_many);
+    enum { CROWD = 5000 };
+    static pthread_t crowd[CROWD];
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    pthread_barrier_init(&all_there, 0, CROWD + 1);
+    for (int i = 0; i < CROWD; i++)
+      if (pthread_create(&crowd[i], &small, together, &counted[0])) return 77;
+    pthread_barrier_wait(&all_there);
+    for (int i = 0; i < CROWD; i++) pthread_join(crowd[i], 0);
     return 0;
   }
   if (!strcmp(part, "fork")) {

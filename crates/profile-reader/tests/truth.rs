@@ -158,6 +158,34 @@ fn our_locks_are_told_truly() {
     the_profile_tells_the_truth("mcs-stp");
 }
 
+/// A million locks and thousands of threads at a time: the file is no larger, and says how much found no room. What did is counted
+/// right.
+#[test]
+fn memory_is_bounded_whatever_the_program_does() {
+    let _alone = alone();
+    for choice in ["passthrough", "mcs-stp"] {
+        let directory = tempfile::tempdir().unwrap();
+        let output = start(choice, "many", directory.path()).wait_with_output().unwrap();
+        if output.status.code() == Some(77) {
+            return eprintln!("SKIPPED: a crowd of threads: the machine does not allow so many");
+        }
+        assert!(output.status.success(), "{choice}: {:?}", output.status);
+        let size = std::fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len());
+        assert!(size.max().unwrap() < 32 << 20);
+        let all = profiles(directory.path());
+        let profile = &all[0];
+        assert!(profile.locks.len() < 1024 && profile.dropped.locks > 0, "{choice}: {:?}", profile.dropped);
+        // 4096 threads have a place at a time; others are counted, and do not record.
+        assert!((1..=905).contains(&profile.dropped.threads), "{choice}: {:?}", profile.dropped);
+        let sum = |figure: fn(&Lock) -> u64| profile.locks.iter().map(figure).sum::<u64>() as f64;
+        let counted = sum(|lock| lock.uncontended + lock.contended) + profile.dropped.acquisitions as f64;
+        let interval = 4.0 * sum(|lock| lock.uncontended_variance).sqrt() + 20_000.0;
+        assert_is("acquisitions", counted, f64::from(1 << 20), interval);
+    }
+}
+
 /// The file outlives SIGKILL, and a wait that never ended is in it.
 #[test]
 fn unfinished_waits_outlive_a_kill() {

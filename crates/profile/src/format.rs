@@ -11,7 +11,7 @@ use crate::histogram::Histogram;
 /// The first 8 bytes of a file whose header is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockprof");
 /// The version of the layout. A reader knows one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Threads at a time.
 pub const THREADS: usize = 4096;
@@ -43,6 +43,8 @@ pub const CODE: usize = 1024;
 pub const NAME: usize = 64;
 /// Choices of locks that have names.
 pub const SERVERS: usize = 64;
+/// Locks that the program has given names, by a hash of the lock's address.
+pub const NAMES: usize = 4096;
 
 /// The file.
 #[repr(C)]
@@ -62,6 +64,8 @@ pub struct Region {
     pub events: [WaitEvent; EVENTS],
     /// Where locks were initialised.
     pub sites: [Site; SITES],
+    /// What the program called locks that have no record yet.
+    pub names: [Named; NAMES],
     /// Executable memory, in order of addresses.
     pub code: [Range; CODE],
     /// The text of `/proc/self/maps`.
@@ -70,7 +74,34 @@ pub struct Region {
     pub servers: [[[AtomicU8; NAME]; SERVERS]; 2],
     /// Locks. Number 0 is none.
     pub locks: [Lock; LOCKS],
+    /// What the entry points of the process jump through.
+    pub entrances: Entrances,
 }
+
+/// Addresses of functions in the process. Switching the recorder is to copy one page over the first.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Entrances {
+    /// What the entry points jump through: the process has it mapped in the place of a static of the library.
+    pub live: Page,
+    /// The functions of the recorder.
+    pub on: Page,
+    /// Those that serve without it.
+    pub off: Page,
+}
+
+/// As much memory as is mapped at a time, of words.
+#[repr(C)]
+#[cfg_attr(not(target_arch = "aarch64"), repr(align(4096)))]
+#[cfg_attr(target_arch = "aarch64", repr(align(65536)))]
+#[derive(Debug)]
+pub struct Page {
+    /// The words that are used.
+    pub words: [AtomicU64; ENTRANCES],
+}
+
+/// Words of a page that are used.
+pub const ENTRANCES: usize = 256;
 
 /// The beginning of the file.
 #[repr(C, align(64))]
@@ -102,6 +133,8 @@ pub struct Header {
     pub locks: AtomicU32,
     /// Events written so far.
     pub events: AtomicU64,
+    /// CPU time that the process has used, as of its last thread that ended, its last sampled wait, or its end.
+    pub cpu_ns: AtomicU64,
     /// Life times of threads that have ended.
     pub ended_threads_ns: AtomicU64,
     /// Threads that have ended.
@@ -184,6 +217,10 @@ pub struct Thread {
     pub think_lock: AtomicU32,
     /// See above.
     pub think_weight: AtomicU32,
+    /// Since when it sleeps in the kernel while it waits for a lock; 0 = it does not.
+    pub parked_since: AtomicU64,
+    /// How long it did during the wait.
+    pub parked_ns: AtomicU64,
     /// The call of a wait on a condition.
     pub frame: [AtomicU64; 2],
     /// Stack that is known to be readable.
@@ -196,8 +233,8 @@ pub struct Thread {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Held {
-    /// Its address.
-    pub address: AtomicU64,
+    /// Its address; with [`Self::PASSED`], nothing but this, `caller` and `frame` is noted of a mutex: see [`Stage::Passed`].
+    pub word: AtomicU64,
     /// The code location that acquired it.
     pub caller: AtomicU64,
     /// The frame pointer there.
@@ -216,6 +253,8 @@ pub struct Held {
     pub how: AtomicU32,
     /// How often it was acquired again (recursive mutexes).
     pub again: AtomicU32,
+    /// For how many microseconds the thread slept in the kernel while it waited.
+    pub parked_us: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Held>() == 64);
@@ -228,11 +267,24 @@ pub enum Stage {
     About = 0,
     /// It has it.
     Has = 1,
-    /// It has it, or waits for it: nothing was noted but the call.
+    /// It has it, or waits for it: nothing was noted but the call. Said by [`Held::PASSED`] alone.
     Passed = 2,
 }
 
 impl Held {
+    /// A bit of `word`: addresses of locks are even.
+    pub const PASSED: u64 = 1;
+
+    /// The address of the lock.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.word.load(Relaxed) & !Self::PASSED
+    }
+
+    fn passed(&self) -> bool {
+        self.word.load(Relaxed) & Self::PASSED != 0
+    }
+
     /// A mode and a stage as one word, so that one store writes both.
     #[must_use]
     pub const fn how(mode: Mode, stage: Stage) -> u32 {
@@ -242,16 +294,16 @@ impl Held {
     /// How it is held.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        Mode::of(self.how.load(Relaxed) & 0xff)
+        if self.passed() { Mode::Mutex } else { Mode::of(self.how.load(Relaxed) & 0xff) }
     }
 
     /// Whether the thread has it.
     #[must_use]
     pub fn stage(&self) -> Stage {
         match self.how.load(Relaxed) >> 8 {
+            _ if self.passed() => Stage::Passed,
             0 => Stage::About,
-            1 => Stage::Has,
-            _ => Stage::Passed,
+            _ => Stage::Has,
         }
     }
 }
@@ -271,10 +323,11 @@ pub enum Mode {
 }
 
 /// What kind of thing a record is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
     /// A mutex.
+    #[default]
     Mutex = 0,
     /// A reader-writer lock.
     RwLock = 1,
@@ -362,6 +415,10 @@ pub struct Lock {
     pub hold_variance_us2: AtomicU64,
     /// The longest that was seen.
     pub hold_max_ns: AtomicU64,
+    /// Of `hold_ns`, what was not within a section of another lock.
+    pub outer_hold_ns: AtomicU64,
+    /// The same of `wait_ns`.
+    pub outer_wait_ns: AtomicU64,
     /// Time between a release and the same thread's next acquisition: times weights.
     pub think_ns: AtomicU64,
     /// Weights of those.
@@ -374,6 +431,10 @@ pub struct Lock {
     pub tries_failed: AtomicU64,
     /// Attempts that were given up.
     pub timed_out: AtomicU64,
+    /// What the program called it.
+    pub name: [AtomicU8; NAME],
+    /// Parts of waits, by [`PARKED`] and so on.
+    pub parts: [Part; PARTS],
     /// Histogram of waits.
     pub wait: Histogram,
     /// Of hold times.
@@ -382,6 +443,34 @@ pub struct Lock {
     pub think: Histogram,
     /// The latest releases that somebody waited for.
     pub ring: [Release; RING],
+}
+
+/// Parts of a wait.
+pub const PARTS: usize = 3;
+/// The thread slept in the kernel.
+pub const PARKED: usize = 0;
+/// It was awake, and another waiter got the lock.
+pub const QUEUED: usize = 1;
+/// It was awake, and the next to get the lock.
+pub const SPINNING: usize = 2;
+
+/// A part of the waits for a lock.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Part {
+    /// Their sum.
+    pub ns: AtomicU64,
+    /// How many waits had such a part of each order of magnitude: from 2ⁿ ns on.
+    pub orders: [AtomicU32; 48],
+}
+
+impl Part {
+    pub(crate) fn add(&self, ns: u64) {
+        if ns != 0 {
+            self.ns.fetch_add(ns, Relaxed);
+            self.orders[(ns.ilog2() as usize).min(47)].fetch_add(1, Relaxed);
+        }
+    }
 }
 
 /// A release of a lock that somebody waited for.
@@ -466,6 +555,16 @@ pub struct Site {
     pub caller: AtomicU64,
 }
 
+/// What the program called a lock.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Named {
+    /// The lock.
+    pub address: AtomicU64,
+    /// Its name.
+    pub name: [AtomicU8; NAME],
+}
+
 /// Memory.
 #[repr(C)]
 #[derive(Debug)]
@@ -488,9 +587,33 @@ impl Region {
     /// How many threads wait for locks with this address's hash.
     #[inline(always)]
     pub(crate) fn watchers(&self, address: u64) -> &AtomicU32 {
-        // Every release looks here: the high bits of a product are hash enough.
-        let hash = (address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.watched[(hash >> (64 - WATCHED.ilog2())) as usize]
+        // Every release looks here: the high bits of a short product are hash enough.
+        let hash = (address as u32).wrapping_mul(0x9e37_79b9);
+        &self.watched[(hash >> (32 - WATCHED.ilog2())) as usize]
+    }
+}
+
+impl Region {
+    /// Switches the recorder on or off, from within the process or from another that has the file mapped. Threads that are in the
+    /// middle of an operation end it as they began it.
+    pub fn switch(&self, on: bool) {
+        let header = &self.header;
+        let copy = |from: &Page| {
+            for (to, from) in self.entrances.live.words.iter().zip(&from.words) {
+                to.store(from.load(Relaxed), Relaxed);
+            }
+        };
+        if on {
+            // What threads noted before is out of date.
+            header.epoch.fetch_add(1, Relaxed);
+            // Threads look at the epoch where they take samples, and there only.
+            self.threads.iter().for_each(|thread| thread.countdown.store(1, Relaxed));
+            header.enabled.store(1, Relaxed);
+            copy(&self.entrances.on);
+        } else {
+            copy(&self.entrances.off);
+            header.enabled.store(0, Relaxed);
+        }
     }
 }
 

@@ -4,7 +4,12 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use crate::format::{EDGES, FREE, Kind, LIVE, LOCKS, LOCKS_OF_THEIR_OWN, Lock, RETIRED, Region, SITES, hash};
+use core::sync::atomic::AtomicU8;
+
+use crate::format::{
+    EDGES, FREE, Kind, LIVE, LOCKS, LOCKS_OF_THEIR_OWN, Lock, NAME, NAMES, Named, RETIRED, Region, SITES,
+    hash,
+};
 
 /// How far a record lies from its hash at most.
 const PROBES: usize = 64;
@@ -12,6 +17,17 @@ const PROBES: usize = 64;
 /// What the record of a lock, or of a site, is found by. It is never 0.
 fn key(kind: Kind, address: u64) -> u64 {
     address << 2 | (kind as u64 + 1)
+}
+
+/// Writes a name, cut where there is no more room.
+pub(crate) fn write_name(place: &[AtomicU8; NAME], name: &[u8]) {
+    for (cell, byte) in place[..NAME - 1].iter().zip(name.iter().chain(core::iter::repeat(&0))) {
+        cell.store(*byte, Relaxed);
+    }
+}
+
+fn copy_name(to: &[AtomicU8; NAME], from: &[AtomicU8; NAME]) {
+    to.iter().zip(from).for_each(|(to, from)| to.store(from.load(Relaxed), Relaxed));
 }
 
 impl Lock {
@@ -59,6 +75,10 @@ impl Region {
             lock.site.store(site, Relaxed);
             lock.first_use.store(caller, Relaxed);
             lock.server.store(server, Relaxed);
+            let named = self.named(address);
+            if named.address.load(Relaxed) == address {
+                copy_name(&lock.name, &named.name);
+            }
         });
         if index != 0 {
             return index;
@@ -104,6 +124,27 @@ impl Region {
         let site = &self.sites[(hash(address >> 3) >> 8) as usize % SITES];
         site.address.store(address, Relaxed);
         site.caller.store(caller, Relaxed);
+        let named = self.named(address);
+        if named.address.load(Relaxed) == address {
+            named.address.store(0, Relaxed);
+        }
+    }
+
+    fn named(&self, address: u64) -> &Named {
+        &self.names[(hash(address >> 3) >> 8) as usize % NAMES]
+    }
+
+    /// The program calls the lock at `address` so.
+    pub(crate) fn name(&self, address: u64, name: &[u8]) {
+        for kind in [Kind::Mutex, Kind::RwLock, Kind::Cond] {
+            let index = self.look_up(kind, address);
+            if index != 0 {
+                write_name(&self.locks[index as usize].name, name);
+            }
+        }
+        let named = self.named(address);
+        write_name(&named.name, name);
+        named.address.store(address, Relaxed);
     }
 
     fn site_of(&self, address: u64) -> u64 {
@@ -179,5 +220,24 @@ mod tests {
         let again = region.record(Kind::Mutex, 64, 0, 0);
         assert!(again != mutex && again != rwlock);
         assert_eq!(region.locks[again as usize].site.load(Relaxed), 5);
+    }
+
+    #[test]
+    fn names_are_of_a_lock_and_not_of_its_memory() {
+        let region = Region::in_memory();
+        let name = |index: u32| -> Vec<u8> {
+            let cells = region.locks[index as usize].name.iter().map(|cell| cell.load(Relaxed));
+            cells.take_while(|byte| *byte != 0).collect()
+        };
+        region.name(64, b"before");
+        let mutex = region.record(Kind::Mutex, 64, 0, 0);
+        assert_eq!(name(mutex), b"before");
+        region.name(64, b"a longer name");
+        region.name(64, b"after");
+        assert_eq!(name(mutex), b"after");
+        region.renew(Kind::Mutex, 64, 5);
+        assert_eq!(name(region.record(Kind::Mutex, 64, 0, 0)), b"");
+        region.name(128, &[b'x'; 100]);
+        assert_eq!(name(region.record(Kind::RwLock, 128, 0, 0)), [b'x'; NAME - 1]);
     }
 }

@@ -17,14 +17,15 @@
 //! release.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release as Released, SeqCst};
-use core::sync::atomic::{AtomicU8, AtomicU64, compiler_fence, fence};
+use core::sync::atomic::{AtomicU64, compiler_fence, fence};
 
 use lockwork_platform::{Clock, Native, Placement, sys};
 
 use crate::format::{
-    EVENTS, HELD, Held, Kind, Lock, MAGIC, Mode, NAME, RING, Region, Stage, THREADS, Thread, VERSION,
-    WaitEvent, hash,
+    EVENTS, HELD, Held, Kind, Lock, MAGIC, Mode, PARKED, QUEUED, RING, Region, SPINNING, Stage, THREADS,
+    Thread, VERSION, WaitEvent, hash,
 };
+use crate::locks::write_name;
 use crate::stacks::Frames;
 
 /// The call of an operation.
@@ -58,6 +59,17 @@ pub enum Begun {
     Again,
 }
 
+/// A wait that has ended.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: u64,
+    until: u64,
+    /// Of that, the thread slept in the kernel.
+    parked_ns: u64,
+    /// The thread had no other lock.
+    is_outer: bool,
+}
+
 /// A release that is more than removing a note.
 #[derive(Debug)]
 pub struct Releasing {
@@ -65,17 +77,17 @@ pub struct Releasing {
     at: u64,
     since: u64,
     waited_since: u64,
+    parked_ns: u64,
     caller: u64,
     frame: u64,
     stack: u32,
     lock: u32,
     weight: u32,
+    /// The section was not within that of another lock.
+    is_outer: bool,
     /// The place in the lock's ring, if somebody waits.
     turn: Option<u32>,
 }
-
-/// A mutex of which nothing was noted but the call.
-const PASSED: u32 = Held::how(Mode::Mutex, Stage::Passed);
 
 fn now() -> u64 {
     sys::now(Clock::Monotonic)
@@ -114,7 +126,18 @@ impl Region {
 
     /// Notes the end of the process.
     pub fn end(&self) {
+        self.note_cpu_time();
         self.header.ended_ns.store(now(), Relaxed);
+    }
+
+    /// CPU time, so that a reader can tell threads that are idle.
+    fn note_cpu_time(&self) {
+        self.header.cpu_ns.store(sys::process_cpu_time(), Relaxed);
+    }
+
+    /// The program calls the lock at this address so.
+    pub fn name_lock(&self, address: usize, name: &[u8]) {
+        self.name(address as u64, name);
     }
 
     /// Whether threads record.
@@ -169,6 +192,7 @@ impl Region {
         let lived = now().saturating_sub(thread.started_ns.load(Relaxed));
         self.header.ended_threads_ns.fetch_add(lived, Relaxed);
         self.header.ended_threads.fetch_add(1, Relaxed);
+        self.note_cpu_time();
         if thread.waiting_for.load(Relaxed) != 0 {
             self.stop_waiting(thread);
         }
@@ -239,6 +263,8 @@ impl Region {
         held.since.store(now(), Relaxed);
         if held.waited_since.load(Relaxed) != 0 {
             self.stop_waiting(thread);
+            let parked_us = thread.parked_ns.load(Relaxed) / 1000;
+            held.parked_us.store(u32::try_from(parked_us).unwrap_or(u32::MAX), Relaxed);
         }
         if is_sample {
             held.weight.store(thread.take_acquisition(self.header.max_period.load(Relaxed)), Relaxed);
@@ -257,7 +283,13 @@ impl Region {
             if index != 0 {
                 let lock = &self.locks[index as usize];
                 lock.timed_out.fetch_add(1, Relaxed);
-                self.waited(thread, target.mode, index, stack, [since, now()]);
+                let wait = Wait {
+                    since,
+                    until: now(),
+                    parked_ns: thread.parked_ns.load(Relaxed),
+                    is_outer: thread.held_count.load(Relaxed) == 1,
+                };
+                self.waited(thread, target.mode, index, stack, wait);
             }
         } else {
             let index = self.record(target.mode.kind(), target.address as u64, caller, target.server);
@@ -282,7 +314,7 @@ impl Region {
         // Most release what they acquired last.
         if let Some(top) = count.checked_sub(1)
             && let held = &thread.held[top]
-            && held.address.load(Relaxed) == address as u64
+            && held.address() == address as u64
             && held.since.load(Relaxed) == 0
             && held.again.load(Relaxed) == 0
             && !is_watched
@@ -305,8 +337,7 @@ impl Region {
             return None;
         }
         let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
-        let is_it =
-            |held: &&Held| held.address.load(Relaxed) == address as u64 && held.stage() != Stage::About;
+        let is_it = |held: &&Held| held.address() == address as u64 && held.stage() != Stage::About;
         let place = (0..count).rev().find(|place| is_it(&&thread.held[*place]))?;
         let held = &thread.held[place];
         let again = held.again.load(Relaxed);
@@ -325,11 +356,13 @@ impl Region {
             at: now(),
             since,
             waited_since: held.waited_since.load(Relaxed),
+            parked_ns: u64::from(held.parked_us.load(Relaxed)) * 1000,
             caller: held.caller.load(Relaxed),
             frame: held.frame.load(Relaxed),
             stack: held.stack.load(Relaxed),
             lock: held.lock.load(Relaxed),
             weight: held.weight.load(Relaxed),
+            is_outer: place == 0,
             turn: None,
         };
         thread.remove(place);
@@ -396,7 +429,13 @@ impl Region {
         if releasing.waited_since != 0 {
             lock.contended.fetch_add(1, Relaxed);
             lock.contended_reads.fetch_add(reads, Relaxed);
-            self.waited(thread, mode, index, releasing.stack, [releasing.waited_since, releasing.since]);
+            let wait = Wait {
+                since: releasing.waited_since,
+                until: releasing.since,
+                parked_ns: releasing.parked_ns,
+                is_outer: releasing.is_outer,
+            };
+            self.waited(thread, mode, index, releasing.stack, wait);
         } else {
             lock.uncontended.fetch_add(weight, Relaxed);
             lock.uncontended_reads.fetch_add(weight * reads, Relaxed);
@@ -405,6 +444,9 @@ impl Region {
         let held = releasing.at.saturating_sub(releasing.since);
         lock.hold.add(held, weight);
         lock.hold_ns.fetch_add(held * weight, Relaxed);
+        if releasing.is_outer {
+            lock.outer_hold_ns.fetch_add(held * weight, Relaxed);
+        }
         let squared = (held as f64 / 1e3) * (held as f64 / 1e3);
         lock.hold_variance_us2.fetch_add((squared * (weight * (weight - 1)) as f64) as u64, Relaxed);
         raise(&lock.hold_max_ns, held);
@@ -416,11 +458,18 @@ impl Region {
     }
 
     /// Adds a wait to the lock's figures, and if it is a sample, to the blame and the events.
-    fn waited(&self, thread: &Thread, mode: Mode, index: u32, stack: u32, [since, until]: [u64; 2]) {
+    fn waited(&self, thread: &Thread, mode: Mode, index: u32, stack: u32, wait: Wait) {
         let lock = &self.locks[index as usize];
+        let Wait { since, until, is_outer, .. } = wait;
         let ns = until.saturating_sub(since);
         lock.wait.add(ns, 1);
         lock.wait_ns.fetch_add(ns, Relaxed);
+        if is_outer {
+            lock.outer_wait_ns.fetch_add(ns, Relaxed);
+        }
+        if mode != Mode::Cond {
+            lock.split_wait(wait);
+        }
         if mode == Mode::Read {
             lock.wait_reads_ns.fetch_add(ns, Relaxed);
         }
@@ -433,6 +482,9 @@ impl Region {
         };
         let (holder, released_at) = last.unwrap_or((0, 0));
         let number = self.header.events.fetch_add(1, Relaxed);
+        if number.is_multiple_of(64) {
+            self.note_cpu_time();
+        }
         let event = &self.events[number as usize % EVENTS];
         event.write(
             [since, until, released_at],
@@ -545,7 +597,8 @@ impl Region {
         self.stop_waiting(thread);
         if index != 0 {
             self.locks[index as usize].contended.fetch_add(1, Relaxed);
-            self.waited(thread, Mode::Cond, index, stack, [since, now()]);
+            let wait = Wait { since, until: now(), parked_ns: 0, is_outer: true };
+            self.waited(thread, Mode::Cond, index, stack, wait);
         }
         thread.busy.store(0, Relaxed);
     }
@@ -578,14 +631,14 @@ impl Region {
         if thread.epoch.load(Relaxed) != self.header.epoch.load(Relaxed) {
             thread.clear();
             thread.epoch.store(self.header.epoch.load(Relaxed), Relaxed);
+            thread.draw_acquisition();
         }
         if thread.think_of.load(Relaxed) == address as u64 {
             self.think_ends(thread);
         }
         let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
         if may_recurse
-            && let Some(held) =
-                thread.held[..count].iter().find(|held| held.address.load(Relaxed) == address as u64)
+            && let Some(held) = thread.held[..count].iter().find(|held| held.address() == address as u64)
         {
             held.again.store(held.again.load(Relaxed) + 1, Relaxed);
             return Begun::Again;
@@ -594,7 +647,8 @@ impl Region {
             self.header.dropped.held.fetch_add(1, Relaxed);
             return Begun::Ignored;
         };
-        thread.push(held, count, address, call, Held::how(mode, Stage::About));
+        held.how.store(Held::how(mode, Stage::About), Relaxed);
+        thread.push(held, count, address as u64, call);
         Begun::Followed
     }
 
@@ -602,18 +656,15 @@ impl Region {
     /// has been done; what follows is the lock's own operation, which waits until the thread has it, and no more. `false`: it
     /// is a matter for [`about_to`](Self::about_to).
     #[inline(always)]
-    pub fn passes(&self, thread: &Thread, address: usize, call: Call) -> bool {
+    pub fn passes(thread: &Thread, address: usize, call: Call) -> bool {
         let left = thread.countdown.load(Relaxed).wrapping_sub(1);
         let count = thread.held_count.load(Relaxed) as usize;
         let Some(held) = thread.held.get(count) else { return false };
-        if left == 0
-            || thread.think_of.load(Relaxed) == address as u64
-            || thread.epoch.load(Relaxed) != self.header.epoch.load(Relaxed)
-        {
+        if left == 0 || thread.think_of.load(Relaxed) == address as u64 {
             return false;
         }
         thread.countdown.store(left, Relaxed);
-        thread.push(held, count, address, call, PASSED);
+        thread.push(held, count, address as u64 | Held::PASSED, call);
         true
     }
 
@@ -623,7 +674,7 @@ impl Region {
     pub fn forgets(&self, thread: &Thread, address: usize) -> bool {
         let top = (thread.held_count.load(Relaxed) as usize).wrapping_sub(1);
         let Some(held) = thread.held.get(top) else { return false };
-        let is_plain = held.address.load(Relaxed) == address as u64 && held.how.load(Relaxed) == PASSED;
+        let is_plain = held.word.load(Relaxed) == address as u64 | Held::PASSED;
         if !is_plain || self.watchers(address as u64).load(Relaxed) != 0 {
             return false;
         }
@@ -644,9 +695,7 @@ impl Region {
     /// An acquisition that was [`Begun::Again`] failed.
     pub fn not_again(&self, thread: &Thread, address: usize) {
         let count = (thread.held_count.load(Relaxed) as usize).min(HELD);
-        if let Some(held) =
-            thread.held[..count].iter().find(|held| held.address.load(Relaxed) == address as u64)
-        {
+        if let Some(held) = thread.held[..count].iter().find(|held| held.address() == address as u64) {
             held.again.store(held.again.load(Relaxed).saturating_sub(1), Relaxed);
         }
     }
@@ -657,12 +706,6 @@ impl Region {
 fn here() -> u64 {
     let mark = 0_u8;
     core::hint::black_box(&raw const mark) as u64
-}
-
-fn write_name(place: &[AtomicU8; NAME], name: &[u8]) {
-    for (cell, byte) in place[..NAME - 1].iter().zip(name.iter().chain(core::iter::repeat(&0))) {
-        cell.store(*byte, Relaxed);
-    }
 }
 
 impl Thread {
@@ -694,11 +737,10 @@ impl Thread {
     /// Adds a lock to the list, at the place behind it. The list is longer from the first store on: a signal handler that
     /// acquires locks in the middle of this does so behind that place.
     #[inline(always)]
-    fn push(&self, held: &Held, count: usize, address: usize, call: Call, how: u32) {
+    fn push(&self, held: &Held, count: usize, word: u64, call: Call) {
         self.held_count.store(count as u32 + 1, Relaxed);
         compiler_fence(SeqCst);
-        held.how.store(how, Relaxed);
-        held.address.store(address as u64, Relaxed);
+        held.word.store(word, Relaxed);
         held.caller.store(call.caller as u64, Relaxed);
         held.frame.store(call.frame as u64, Relaxed);
     }
@@ -722,8 +764,27 @@ impl Thread {
         self.readable.iter().for_each(|bound| bound.store(0, Relaxed));
     }
 
+    /// The thread is about to sleep in the kernel.
+    pub fn parks(&self) {
+        if self.waiting_for.load(Relaxed) != 0 && self.waiting_mode.load(Relaxed) != Mode::Cond as u32 {
+            self.parked_since.store(now(), Relaxed);
+        }
+    }
+
+    /// It does so no more.
+    pub fn unparks(&self) {
+        let since = self.parked_since.load(Relaxed);
+        if since != 0 {
+            self.parked_since.store(0, Relaxed);
+            let before = self.parked_ns.load(Relaxed);
+            self.parked_ns.store(before + now().saturating_sub(since), Relaxed);
+        }
+    }
+
     /// Shows readers what the thread waits for.
     fn shows_wait(&self, target: Target, lock: u32, stack: u32, since: u64) {
+        self.parked_since.store(0, Relaxed);
+        self.parked_ns.store(0, Relaxed);
         self.waiting_mode.store(target.mode as u32, Relaxed);
         self.waiting_lock.store(lock, Relaxed);
         self.waiting_stack.store(stack, Relaxed);
@@ -736,7 +797,7 @@ impl Held {
     fn is_awaited(&self, target: Target) -> bool {
         self.stage() != Stage::Has
             && self.waited_since.load(Relaxed) == 0
-            && self.address.load(Relaxed) == target.address as u64
+            && self.address() == target.address as u64
     }
 
     fn call(&self) -> Call {
@@ -746,6 +807,7 @@ impl Held {
     /// The thread has it.
     fn has_it(&self) {
         self.how.store(Self::how(self.mode(), Stage::Has), Relaxed);
+        self.word.store(self.address(), Relaxed);
     }
 
     fn clear(&self) {
@@ -755,11 +817,12 @@ impl Held {
         self.lock.store(0, Relaxed);
         self.weight.store(0, Relaxed);
         self.again.store(0, Relaxed);
+        self.parked_us.store(0, Relaxed);
     }
 
     fn copy(&self, from: &Self) {
         for (to, from) in [
-            (&self.address, &from.address),
+            (&self.word, &from.word),
             (&self.caller, &from.caller),
             (&self.frame, &from.frame),
             (&self.since, &from.since),
@@ -773,6 +836,7 @@ impl Held {
             (&self.weight, &from.weight),
             (&self.how, &from.how),
             (&self.again, &from.again),
+            (&self.parked_us, &from.parked_us),
         ] {
             to.store(from.load(Relaxed), Relaxed);
         }
@@ -780,6 +844,41 @@ impl Held {
 }
 
 impl Lock {
+    /// Adds the parts of a wait. What its thread slept is taken from the time in which others got the lock first.
+    fn split_wait(&self, Wait { since, until, parked_ns, .. }: Wait) {
+        let ns = until.saturating_sub(since);
+        // glibc's mutex and reader-writer lock sleep at once.
+        let parked = if self.server.load(Relaxed) == 0 { ns } else { parked_ns.min(ns) };
+        let behind = self.last_release_but_one([since, until]).map_or(0, |at| at.saturating_sub(since));
+        let queued = behind.saturating_sub(parked).min(ns - parked);
+        self.parts[PARKED].add(parked);
+        self.parts[QUEUED].add(queued);
+        self.parts[SPINNING].add(ns - parked - queued);
+    }
+
+    /// When the lock was released the last time but one during a wait: until then others were ahead.
+    fn last_release_but_one(&self, [since, until]: [u64; 2]) -> Option<u64> {
+        let all = self.releases.load(Acquire);
+        let mut seen = 0;
+        for turn in (all.saturating_sub(RING as u32)..all).rev() {
+            let release = &self.ring[turn as usize % RING];
+            let at = release.at.load(Relaxed);
+            fence(Acquire);
+            // Another release may be written here by now, or this one not yet.
+            if release.turn.load(Relaxed).wrapping_sub(u64::from(turn) * 2 + 1) > 1 || at > until {
+                continue;
+            }
+            if at <= since {
+                return None;
+            }
+            seen += 1;
+            if seen == 2 {
+                return Some(at);
+            }
+        }
+        None
+    }
+
     fn note_owner(&self, tid: u32, weight: u64) {
         if self.last_owner.load(Relaxed) != tid {
             let before = self.last_owner.swap(tid, Relaxed);
@@ -845,12 +944,12 @@ mod tests {
         let (region, place) = started();
         let thread = &region.threads[place];
         for address in [64, 128, 192] {
-            assert!(region.passes(thread, address, CALL));
+            assert!(Region::passes(thread, address, CALL));
         }
         // The one in the middle first, which is not the latest.
         assert!(!region.forgets(thread, 128));
         release(&region, thread, 128);
-        let held = |place: usize| thread.held[place].address.load(Relaxed);
+        let held = |place: usize| thread.held[place].address();
         assert_eq!((thread.held_count.load(Relaxed), held(0), held(1)), (2, 64, 192));
         assert!(region.forgets(thread, 192) && region.forgets(thread, 64));
         assert!(!region.forgets(thread, 64));
@@ -863,7 +962,7 @@ mod tests {
         let (region, place) = started();
         let thread = &region.threads[place];
         thread.countdown.store(1, Relaxed);
-        assert!(!region.passes(thread, 64, CALL));
+        assert!(!Region::passes(thread, 64, CALL));
         assert_eq!(thread.held_count.load(Relaxed), 0);
         assert_eq!(region.about_to(thread, 64, Mode::Mutex, CALL, false), Begun::Followed);
         region.acquired(thread);
@@ -873,15 +972,15 @@ mod tests {
         assert_eq!(region.locks[index].uncontended.load(Relaxed), 1);
         thread.countdown.store(1000, Relaxed);
         // The next acquisition ends a think time.
-        assert!(!region.passes(thread, 64, CALL));
-        assert!(region.passes(thread, 128, CALL));
+        assert!(!Region::passes(thread, 64, CALL));
+        assert!(Region::passes(thread, 128, CALL));
     }
 
     #[test]
     fn a_wait_of_what_passes_is_noted() {
         let (region, place) = started();
         let thread = &region.threads[place];
-        assert!(region.passes(thread, 64, CALL));
+        assert!(Region::passes(thread, 64, CALL));
         region.wait_begins(thread, mutex(64));
         assert_eq!((thread.waiting_for.load(Relaxed), region.watchers(64).load(Relaxed)), (64, 1));
         region.wait_ends(thread);
@@ -896,14 +995,14 @@ mod tests {
         assert_eq!(region.locks[index].contended.load(Relaxed), 1);
         assert_eq!(thread.held_count.load(Relaxed), 0);
         // The place is as new.
-        assert!(region.passes(thread, 128, CALL) && region.forgets(thread, 128));
+        assert!(Region::passes(thread, 128, CALL) && region.forgets(thread, 128));
     }
 
     #[test]
     fn a_release_that_somebody_waits_for_is_noted() {
         let (region, place) = started();
         let thread = &region.threads[place];
-        assert!(region.passes(thread, 64, CALL));
+        assert!(Region::passes(thread, 64, CALL));
         region.watchers(64).store(1, Relaxed);
         assert!(!region.forgets(thread, 64));
         // Nobody noted that lock yet, so that there is no ring for it.
@@ -916,12 +1015,13 @@ mod tests {
         let (region, place) = started();
         let thread = &region.threads[place];
         for number in 0..HELD {
-            assert!(region.passes(thread, 64 + 64 * number, CALL));
+            assert!(Region::passes(thread, 64 + 64 * number, CALL));
         }
-        assert!(!region.passes(thread, 8, CALL));
-        region.header.epoch.store(2, Relaxed);
+        assert!(!Region::passes(thread, 8, CALL));
+        region.switch(false);
+        region.switch(true);
         thread.held_count.store(0, Relaxed);
-        assert!(!region.passes(thread, 8, CALL));
+        assert!(!Region::passes(thread, 8, CALL));
         assert_eq!(region.about_to(thread, 8, Mode::Mutex, CALL, false), Begun::Followed);
     }
 }

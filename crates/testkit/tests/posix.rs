@@ -15,9 +15,12 @@ use lockwork_locks::registry;
 use lockwork_locks::registry::Choice;
 use std::fmt::Write as _;
 use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// Everything that may differ from glibc.
 const DEVIATIONS: &[Deviation] = &[
@@ -115,10 +118,14 @@ const WITH_RWLOCKS: &[&str] = &[
 /// Programs with reader-writer locks of `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`, too.
 const KINDS_OF_RWLOCKS: &[&str] = &["rwlock_basic", "rwlock_stress"];
 
-/// What one program did under a lock: nothing to say, or the report of its failure.
-fn failure_of(program: &str, lock: &str) -> Option<String> {
+/// What one program did under a lock: nothing to say, or the report of its failure. With a directory, its processes record their
+/// locks there.
+fn failure_of(program: &str, lock: &str, recordings: Option<&Path>) -> Option<String> {
     let mut command = common::command(program);
     common::put_under(&mut command, lock);
+    if let Some(directory) = recordings {
+        command.env("LOCKWORK_PROFILE", directory.join("p"));
+    }
     let output = command.output().expect("timeout (coreutils)");
     let ours = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -165,18 +172,44 @@ fn wrongly_served(program: &str, lock: &str, stderr: &str) -> Vec<String> {
 
 /// Runs all programs under a lock.
 fn check(lock: &str) {
-    check_with(lock, &common::programs());
+    check_with(lock, &common::programs(), None);
+}
+
+/// The same with the recorder on.
+fn check_recorded(lock: &str) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ended = AtomicBool::new(false);
+    let recordings = thread::scope(|scope| {
+        // Of processes there are thousands, each with a file of tens of megabytes.
+        let cleaner = scope.spawn(|| {
+            let mut count = 0;
+            while !ended.load(Ordering::Relaxed) {
+                for entry in std::fs::read_dir(directory.path()).expect("the directory").flatten() {
+                    count += usize::from(std::fs::remove_file(entry.path()).is_ok());
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+            count
+        });
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            check_with(lock, &common::programs(), Some(directory.path()));
+        }));
+        ended.store(true, Ordering::Relaxed);
+        let count = cleaner.join().expect("the cleaner");
+        result.map(|()| count).unwrap_or_else(|panic| resume_unwind(panic))
+    });
+    assert!(recordings > 100, "{recordings} processes recorded");
 }
 
 /// Runs the programs that use reader-writer locks under one.
 fn check_rw(lock: &str) {
     let programs = common::programs();
     let uses = |program: &String| WITH_RWLOCKS.contains(&program.as_str());
-    check_with(lock, &programs.into_iter().filter(uses).collect::<Vec<_>>());
+    check_with(lock, &programs.into_iter().filter(uses).collect::<Vec<_>>(), None);
 }
 
 /// Runs programs under a lock; two at a time unless the lock spins.
-fn check_with(lock: &str, programs: &[String]) {
+fn check_with(lock: &str, programs: &[String], recordings: Option<&Path>) {
     let workers = if common::effort(lock).spin { 1 } else { 2 };
     let next = AtomicUsize::new(0);
     let reports = Mutex::new(Vec::new());
@@ -184,7 +217,7 @@ fn check_with(lock: &str, programs: &[String]) {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(report) = failure_of(program, lock) {
+                    if let Some(report) = failure_of(program, lock, recordings) {
                         reports.lock().expect("no worker panicked").push(report);
                     }
                 }
@@ -215,6 +248,10 @@ const OTHERS: [&str; 11] = [
     "biased(mcs-stp)",
     "biased(futex)",
 ];
+
+/// What it runs under once more with the recorder on: glibc's own locks, the default, and a queue lock beside which readers are
+/// counted by node.
+const RECORDED: [&str; 3] = ["passthrough", "cst-mutex", "mcs-stp+cst-rwsem"];
 
 /// And besides every reader-writer lock; the first with a mutex of ours beside it.
 const RW_OTHERS: [&str; 3] = ["mcs-stp+rw-ttas", "bravo(rw-futex)", "bravo(cst-rwsem)"];
@@ -268,6 +305,10 @@ fn main() {
     let mut trials: Vec<Trial> = locks.map(|lock| under(lock.to_owned(), check)).collect();
     let rwlocks = registry::rwlocks().map(|lock| lock.name).chain(RW_OTHERS);
     trials.extend(rwlocks.map(|lock| under(lock.to_owned(), check_rw)));
+    trials.extend(RECORDED.map(|lock| {
+        let kind = format!("recorder on, {}", common::effort(lock));
+        trial(&format!("recorded under {lock}"), Box::new(move || check_recorded(lock))).with_kind(kind)
+    }));
     trials.push(trial("deviations are real", Box::new(every_deviation_names_a_line_that_glibc_prints)));
     trials.push(trial("programs are listed by their names", Box::new(lists_name_programs)));
     trials.push(trial("a broken library is noticed", Box::new(a_broken_library_is_noticed)));

@@ -6,7 +6,7 @@
 
 /// Entry of an operation on a mutex: one load of kind and tag, one jump. Anything but kind 0 is `$slow`'s.
 macro_rules! mutex_entry {
-    ($(#[$doc:meta])* $name:ident, $column:path, $slow:path) => {
+    ($(#[$doc:meta])* $name:ident, $operation:expr, $slow:path) => {
         $(#[$doc])*
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
@@ -18,11 +18,12 @@ macro_rules! mutex_entry {
                 "jne {slow}",
                 "shr rax, 32",
                 "and eax, {mask}",
-                "lea rcx, [rip + {column}]",
+                "lea rcx, [rip + {entrances} + {column}]",
                 "jmp qword ptr [rcx + 8 * rax]",
                 ".p2align 6",
                 slow = sym $slow,
-                column = sym $column,
+                entrances = sym $crate::abi::entrances::ENTRANCES,
+                column = const $crate::abi::entrances::column($operation),
                 mask = const $crate::serve::mutex::table::TAGS - 1,
             );
             #[cfg(target_arch = "aarch64")]
@@ -31,14 +32,15 @@ macro_rules! mutex_entry {
                 "cbnz w9, 1f",
                 "lsr x9, x9, #32",
                 "and x9, x9, #{mask}",
-                "adrp x10, {column}",
-                "add x10, x10, :lo12:{column}",
+                "adrp x10, {entrances} + {column}",
+                "add x10, x10, :lo12:{entrances} + {column}",
                 "ldr x10, [x10, x9, lsl #3]",
                 "br x10",
                 "1: b {slow}",
                 ".p2align 6",
                 slow = sym $slow,
-                column = sym $column,
+                entrances = sym $crate::abi::entrances::ENTRANCES,
+                column = const $crate::abi::entrances::column($operation),
                 mask = const $crate::serve::mutex::table::TAGS - 1,
             );
         }
@@ -68,10 +70,10 @@ macro_rules! with_caller {
     };
 }
 
-/// A function that appends its return address and the caller's frame pointer to its one argument and jumps to where
-/// `$pointer` points.
+/// A function that appends its return address and the caller's frame pointer to its one argument and jumps to what serves this
+/// operation on mutexes that need more than the lock.
 macro_rules! with_call_through {
-    ($(#[$doc:meta])* $name:ident, $pointer:path) => {
+    ($(#[$doc:meta])* $name:ident, $operation:expr) => {
         $(#[$doc])*
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn $name(mutex: *mut $crate::abi::layout::Mutex) -> core::ffi::c_int {
@@ -79,17 +81,19 @@ macro_rules! with_call_through {
             core::arch::naked_asm!(
                 "mov rsi, qword ptr [rsp]",
                 "mov rdx, rbp",
-                "jmp qword ptr [rip + {pointer}]",
-                pointer = sym $pointer,
+                "jmp qword ptr [rip + {entrances} + {checked}]",
+                entrances = sym $crate::abi::entrances::ENTRANCES,
+                checked = const $crate::abi::entrances::checked($operation),
             );
             #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 "mov x1, x30",
                 "mov x2, x29",
-                "adrp x9, {pointer}",
-                "ldr x9, [x9, :lo12:{pointer}]",
+                "adrp x9, {entrances} + {checked}",
+                "ldr x9, [x9, :lo12:{entrances} + {checked}]",
                 "br x9",
-                pointer = sym $pointer,
+                entrances = sym $crate::abi::entrances::ENTRANCES,
+                checked = const $crate::abi::entrances::checked($operation),
             );
         }
     };
@@ -123,57 +127,45 @@ macro_rules! with_call {
     };
 }
 
-/// A function for an entry point's column: while the profile is switched off it jumps on through `$column`, as the entry point
-/// does without a profile; else it appends its return address, the caller's frame pointer and what it would have jumped to to
-/// its argument, and jumps to `$target`. The tag is where `mutex_entry` leaves it, in rax or x9.
-macro_rules! with_call_if_enabled {
-    ($(#[$doc:meta])* $name:ident, $column:path, $target:path) => {
+/// A function for an entry point's column: it appends its return address, the caller's frame pointer, and the leaf function of
+/// this operation and the tag, to its argument, and jumps to `$target`. The tag is where `mutex_entry` leaves it, in rax or x9.
+macro_rules! with_call_and_leaf {
+    ($(#[$doc:meta])* $name:ident, $operation:expr, $target:path) => {
         $(#[$doc])*
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn $name() {
             #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
-                "mov rcx, qword ptr [rip + {enabled}]",
-                "cmp dword ptr [rcx], 0",
-                "lea rcx, [rip + {column}]",
-                "je 2f",
+                "lea rcx, [rip + {leaves} + {column}]",
                 "mov rsi, qword ptr [rsp]",
                 "mov rdx, rbp",
                 "mov rcx, qword ptr [rcx + 8 * rax]",
                 "jmp {target}",
-                "2:",
-                "jmp qword ptr [rcx + 8 * rax]",
                 ".p2align 6",
-                enabled = sym $crate::layers::profile::ENABLED,
                 target = sym $target,
-                column = sym $column,
+                leaves = sym $crate::serve::mutex::table::LEAVES,
+                column = const $operation * size_of::<$crate::abi::entrances::Column>(),
             );
             #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
-                "adrp x10, {enabled}",
-                "ldr x10, [x10, :lo12:{enabled}]",
-                "ldr w11, [x10]",
-                "adrp x3, {column}",
-                "add x3, x3, :lo12:{column}",
+                "adrp x3, {leaves} + {column}",
+                "add x3, x3, :lo12:{leaves} + {column}",
                 "ldr x3, [x3, x9, lsl #3]",
-                "cbnz w11, 2f",
-                "br x3",
-                "2:",
                 "mov x1, x30",
                 "mov x2, x29",
                 "b {target}",
-                enabled = sym $crate::layers::profile::ENABLED,
                 target = sym $target,
-                column = sym $column,
+                leaves = sym $crate::serve::mutex::table::LEAVES,
+                column = const $operation * size_of::<$crate::abi::entrances::Column>(),
             );
         }
     };
 }
 
-/// Entry of an operation on a reader-writer lock: straight to where `$ours` points if it is ours, else to where `$decide`
-/// points with the return address as the fourth argument.
+/// Entry of an operation on a reader-writer lock: straight to what serves ours if it is ours, else to what serves others with the
+/// return address as the fourth argument.
 macro_rules! rwlock_entry {
-    ($(#[$doc:meta])* $name:ident, $ours:path, $decide:path) => {
+    ($(#[$doc:meta])* $name:ident, $operation:expr) => {
         $(#[$doc])*
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
@@ -182,34 +174,36 @@ macro_rules! rwlock_entry {
             core::arch::naked_asm!(
                 "cmp dword ptr [rdi + {server}], {first_of_ours}",
                 "jb 2f",
-                "jmp qword ptr [rip + {ours}]",
+                "jmp qword ptr [rip + {entrances} + {ours}]",
                 "2:",
                 "mov rcx, qword ptr [rsp]",
-                "jmp qword ptr [rip + {decide}]",
+                "jmp qword ptr [rip + {entrances} + {others}]",
                 ".p2align 6",
                 server = const core::mem::offset_of!($crate::abi::layout::RwLock, server),
                 first_of_ours = const $crate::abi::layout::RWLOCK_FUTEX,
-                ours = sym $ours,
-                decide = sym $decide,
+                entrances = sym $crate::abi::entrances::ENTRANCES,
+                ours = const $crate::abi::entrances::rwlock($operation, 0),
+                others = const $crate::abi::entrances::rwlock($operation, 1),
             );
             #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 "ldr w9, [x0, #{server}]",
                 "cmp w9, #{first_of_ours}",
                 "b.lo 2f",
-                "adrp x9, {ours}",
-                "ldr x9, [x9, :lo12:{ours}]",
+                "adrp x9, {entrances} + {ours}",
+                "ldr x9, [x9, :lo12:{entrances} + {ours}]",
                 "br x9",
                 "2:",
                 "mov x3, x30",
-                "adrp x9, {decide}",
-                "ldr x9, [x9, :lo12:{decide}]",
+                "adrp x9, {entrances} + {others}",
+                "ldr x9, [x9, :lo12:{entrances} + {others}]",
                 "br x9",
                 ".p2align 6",
                 server = const core::mem::offset_of!($crate::abi::layout::RwLock, server),
                 first_of_ours = const $crate::abi::layout::RWLOCK_FUTEX,
-                ours = sym $ours,
-                decide = sym $decide,
+                entrances = sym $crate::abi::entrances::ENTRANCES,
+                ours = const $crate::abi::entrances::rwlock($operation, 0),
+                others = const $crate::abi::entrances::rwlock($operation, 1),
             );
         }
     };
@@ -378,7 +372,7 @@ macro_rules! cancellable_entry {
     };
 }
 
-pub(crate) use with_call_if_enabled;
+pub(crate) use with_call_and_leaf;
 pub(crate) use {
     alias, cancellable_entry, mutex_entry, rwlock_entry, with_call, with_call_through, with_caller,
 };

@@ -4,6 +4,7 @@
 
 mod dlopen;
 mod dlvsym;
+pub(crate) mod entrances;
 pub(crate) mod entry;
 pub(crate) mod errno;
 pub(crate) mod layout;

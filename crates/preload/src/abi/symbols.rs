@@ -55,5 +55,6 @@ symbols! {
         mtx_init mtx_destroy mtx_lock mtx_trylock mtx_timedlock mtx_unlock
         cnd_init cnd_destroy cnd_wait cnd_timedwait cnd_signal cnd_broadcast
         pthread_cancel prctl syscall dlopen dlvsym
+        lockwork_name __itt_sync_create __itt_sync_rename
     }
 }

@@ -1,7 +1,8 @@
 //! Storage engines: RocksDB (one mutex on the block cache, background threads) and Kyoto Cabinet
 //! (mostly reader-writer locks).
 
-use crate::programs::{program, succeed, succeed_under, tail};
+use crate::process::Ended;
+use crate::programs::{program, succeed, succeed_recorded_under, succeed_under, tail};
 use crate::under_each_lock;
 use std::path::Path;
 use std::process::Command;
@@ -19,25 +20,31 @@ fn db_bench(path: &Path, benchmarks: &str, keys: u32, threads: u32, reads: u32) 
     command
 }
 
-fn reads_find_every_key(lock: &str, threads: u32, reads: u32) {
+type Runs = fn(Command, &str) -> Ended;
+
+fn reads_find_every_key(runs: Runs, lock: &str, threads: u32, reads: u32) {
     const KEYS: u32 = 20_000;
     let directory = tempfile::tempdir().unwrap();
     succeed(db_bench(directory.path(), "fillseq", KEYS, 1, KEYS));
 
     let mut command = db_bench(directory.path(), "readrandom", KEYS, threads, reads);
     command.arg("--use_existing_db=1");
-    let text = succeed_under(command, lock).text();
+    let text = runs(command, lock).text();
     let found = format!("({reads} of {reads} found)");
     assert!(text.contains(&found), "{found} is not in {}", tail(&text));
 }
 
 fn rocksdb_reads(lock: &str) {
-    reads_find_every_key(lock, 8, 2500);
+    reads_find_every_key(succeed_under, lock, 8, 2500);
+}
+
+fn recorded_rocksdb_reads(lock: &str) {
+    reads_find_every_key(succeed_recorded_under, lock, 8, 2500);
 }
 
 /// First-come-first-served spinning collapses when a processor is missing: few threads, few reads.
 fn rocksdb_reads_by_two_threads(lock: &str) {
-    reads_find_every_key(lock, 2, 1000);
+    reads_find_every_key(succeed_under, lock, 2, 1000);
 }
 
 /// Writers, compaction and readers together; the last reads must find what the writers left.
@@ -54,9 +61,17 @@ fn rocksdb_writes(lock: &str) {
 }
 
 fn kyoto_cabinet_is_consistent(lock: &str) {
+    wicked(succeed_under, lock);
+}
+
+fn recorded_kyoto_cabinet(lock: &str) {
+    wicked(succeed_recorded_under, lock);
+}
+
+fn wicked(runs: Runs, lock: &str) {
     let mut command = program("kccachetest");
     command.args(["wicked", "-th", "8", "-it", "1", "10000"]);
-    let text = succeed_under(command, lock).text();
+    let text = runs(command, lock).text();
     assert!(text.trim_end().ends_with("\nok"), "{}", tail(&text));
 }
 
@@ -71,6 +86,17 @@ under_each_lock!(rocksdb_reads:
     rocksdb_reads_clh_stp = "clh-stp",
     rocksdb_reads_backoff = "backoff",
     rocksdb_reads_passthrough = "passthrough",
+);
+
+under_each_lock!(recorded_rocksdb_reads:
+    recorded_rocksdb_reads_passthrough = "passthrough",
+    recorded_rocksdb_reads_cst_mutex = "cst-mutex",
+    recorded_rocksdb_reads_mcs_stp = "mcs-stp",
+);
+
+under_each_lock!(recorded_kyoto_cabinet:
+    recorded_kyoto_cabinet_passthrough = "passthrough",
+    recorded_kyoto_cabinet_cst_rwsem = "cst-mutex+cst-rwsem",
 );
 
 under_each_lock!(rocksdb_reads_by_two_threads:

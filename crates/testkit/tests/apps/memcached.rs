@@ -16,13 +16,16 @@ struct Server {
 }
 
 impl Server {
-    fn start(lock: &str, directory: &Path) -> Self {
+    fn start(lock: &str, directory: &Path, is_recorded: bool) -> Self {
         let port_file = directory.join("port");
         let mut command = program("memcached");
         // `-p -1` takes any free port; `-u` is needed by root and has no effect for others.
         command.args(["-l", "127.0.0.1", "-p", "-1", "-U", "0", "-t", "4", "-u", "root"]);
         command.env("MEMCACHED_PORT_FILENAME", &port_file);
         put_under(&mut command, lock);
+        if is_recorded {
+            command.env("LOCKWORK_PROFILE", directory.join("profile"));
+        }
         let process = Running::start(&mut command);
         let port = wait_for_port(&port_file);
         Self { process, address: format!("127.0.0.1:{port}") }
@@ -53,8 +56,16 @@ fn wait_for_port(file: &Path) -> u16 {
 }
 
 fn memcached_returns_what_was_stored(lock: &str) {
+    returns_what_was_stored(lock, false);
+}
+
+fn recorded_memcached_returns_what_was_stored(lock: &str) {
+    returns_what_was_stored(lock, true);
+}
+
+fn returns_what_was_stored(lock: &str, is_recorded: bool) {
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::start(lock, directory.path());
+    let server = Server::start(lock, directory.path(), is_recorded);
     // Its own default, from a file that is there: it looks for one in the home directory otherwise, and may find none.
     let settings = directory.path().join("memcaslap.cnf");
     fs::write(&settings, "key\n64 64 1\nvalue\n1024 1024 1\ncmd\n0 0.1\n1 0.9\n").unwrap();
@@ -67,6 +78,11 @@ fn memcached_returns_what_was_stored(lock: &str) {
     }
     server.stop(lock);
 }
+
+under_each_lock!(recorded_memcached_returns_what_was_stored:
+    recorded_passthrough = "passthrough",
+    recorded_cst_mutex = "cst-mutex",
+);
 
 under_each_lock!(memcached_returns_what_was_stored:
     futex = "futex",

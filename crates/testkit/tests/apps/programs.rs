@@ -88,6 +88,19 @@ pub(crate) fn succeed_under(mut command: Command, lock: &str) -> Ended {
     ended
 }
 
+/// The same with the recorder on, which must have made a file.
+pub(crate) fn succeed_recorded_under(mut command: Command, lock: &str) -> Ended {
+    let directory = tempfile::tempdir().expect("a directory");
+    command.env("LOCKWORK_PROFILE", directory.path().join("p"));
+    let ended = succeed_under(command, lock);
+    assert!(!ended.stderr.contains("is not recorded"), "{}", tail(&ended.stderr));
+    assert!(
+        std::fs::read_dir(directory.path()).expect("the directory").next().is_some(),
+        "nothing is recorded"
+    );
+    ended
+}
+
 /// Checks that the library reported at the program's end, and had served mutexes by `lock`, or both kinds by
 /// `MUTEX+RWLOCK`.
 pub(crate) fn assert_served(ended: &Ended, lock: &str) {

@@ -1,7 +1,8 @@
 //! The x265 encoder: a pool of threads that wake each other by hundreds of thousands of condition
 //! variable broadcasts a second.
 
-use crate::programs::{program, succeed, succeed_under};
+use crate::process::Ended;
+use crate::programs::{program, succeed, succeed_recorded_under, succeed_under};
 use crate::under_each_lock;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,12 +60,25 @@ static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
 });
 
 fn x265_encodes_the_same(lock: &str) {
+    encodes_the_same(succeed_under, lock);
+}
+
+fn recorded_x265_encodes_the_same(lock: &str) {
+    encodes_the_same(succeed_recorded_under, lock);
+}
+
+fn encodes_the_same(runs: fn(Command, &str) -> Ended, lock: &str) {
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("locked.hevc");
-    let ended = succeed_under(encode(&REFERENCE.input, &output), lock);
+    let ended = runs(encode(&REFERENCE.input, &output), lock);
     assert!(ended.stderr.contains(&format!("encoded {FRAMES} frames")), "{}", ended.stderr);
     assert!(fs::read(output).unwrap() == REFERENCE.encoded, "the encoded video differs");
 }
+
+under_each_lock!(recorded_x265_encodes_the_same:
+    recorded_passthrough = "passthrough",
+    recorded_cst_mutex = "cst-mutex",
+);
 
 under_each_lock!(x265_encodes_the_same:
     futex = "futex",

@@ -8,14 +8,14 @@ use core::ffi::c_int;
 use lockwork_profile::recorder::Begun;
 
 use super::mutex::target;
-use super::{LOADED, MUTEX, call, recording, settle};
+use super::{MUTEX, call, is_loaded, recording, settle};
 use crate::abi::errno::EOWNERDEAD;
 use crate::abi::layout::Mutex;
 
 /// A wait on the condition at `cond` is about to begin, by the code before the return address `caller` with this frame
 /// pointer. `is_glibcs`: by glibc's function.
 pub(crate) fn prepare(cond: usize, mutex: *mut Mutex, [caller, frame]: [usize; 2], is_glibcs: bool) {
-    if LOADED.load(core::sync::atomic::Ordering::Relaxed) == 0 {
+    if !is_loaded() {
         return;
     }
     let Some((region, thread)) = recording() else { return };

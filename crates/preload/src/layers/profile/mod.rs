@@ -7,9 +7,13 @@
 //!
 //! The file is made at the start, with all the room it will need: a disk that fills up later disturbs nobody. A child of
 //! `fork` gets a file of its own, mapped at the same place.
+//!
+//! To switch the recorder on or off is to change what the entry points jump through, in the file (`entrances`).
 
 pub(crate) mod cond;
+mod entrances;
 pub(crate) mod mutex;
+mod names;
 pub(crate) mod rwlock;
 
 use core::ffi::CStr;
@@ -31,9 +35,6 @@ use crate::serve::rwlock::table as rwtable;
 
 /// 1 = this process is profiled. Read by entry points in assembly.
 pub(crate) static LOADED: AtomicU32 = AtomicU32::new(0);
-/// The word that says whether threads record: the file's, or one that is always 0. Read by entry points in assembly.
-pub(crate) static ENABLED: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NEVER).cast_mut());
-static NEVER: AtomicU32 = AtomicU32::new(0);
 static REGION: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
 static BEGINS_OFF: AtomicBool = AtomicBool::new(false);
 /// Where files are made: the variable's value, in the environment for ever.
@@ -42,7 +43,7 @@ static PATH: AtomicPtr<core::ffi::c_char> = AtomicPtr::new(ptr::null_mut());
 /// In the place of a thread that is not recorded.
 const NOT_RECORDED: *const () = ptr::without_provenance(1);
 
-static OBSERVER: Observer = Observer { wait_begins, wait_ends, thread_ends };
+static OBSERVER: Observer = Observer { wait_begins, wait_ends, sleeps, wakes, thread_ends };
 
 /// The mean time between sampled points of waiting.
 const WAIT_PERIOD_NS: u64 = 50_000;
@@ -72,11 +73,19 @@ pub(crate) fn enter() {
             name(region, 1, server, &rwtable::spec(server));
         }
     }
-    ENABLED.store((&raw const region.header.enabled).cast_mut(), Relaxed);
     observe::install(&OBSERVER);
-    crate::serve::mutex::enter_profile();
-    crate::serve::rwlock::enter_profile();
+    entrances::enter(region);
     LOADED.store(1, Relaxed);
+}
+
+/// Whether this process is profiled.
+pub(crate) fn is_loaded() -> bool {
+    LOADED.load(Relaxed) != 0
+}
+
+/// The leaf function of an operation and a tag changes.
+pub(crate) fn leaf_changes(operation: usize, tag: usize, leaf: [*mut (); 2]) {
+    entrances::leaf_changes(region(), operation, tag, leaf);
 }
 
 /// Some text, cut where there is no more room.
@@ -191,15 +200,20 @@ fn region() -> Option<&'static Region> {
     unsafe { REGION.load(Relaxed).as_ref() }
 }
 
-/// Where the calling thread records, if it has done so before.
+/// Where the calling thread records, if it has done so before: a place in the region, which there is then.
+#[inline(always)]
+fn known_thread() -> Option<&'static Thread> {
+    let place = observe::place();
+    // SAFETY: set by `new_thread`, in the region, which is mapped for ever.
+    (place.addr() > NOT_RECORDED.addr()).then(|| unsafe { &*place.cast::<Thread>() })
+}
+
+/// The same, and the region.
 #[inline(always)]
 fn known() -> Option<(&'static Region, &'static Thread)> {
-    let place = observe::place();
-    if place.addr() <= NOT_RECORDED.addr() {
-        return None;
-    }
-    // SAFETY: set by `new_thread`, in the region.
-    Some((region()?, unsafe { &*place.cast::<Thread>() }))
+    let thread = known_thread()?;
+    // SAFETY: a thread has a place only while there is a region: a child of `fork` that has none takes the places away.
+    Some((unsafe { REGION.load(Relaxed).as_ref().unwrap_unchecked() }, thread))
 }
 
 /// Where the calling thread records; `None` while nothing is recorded.
@@ -270,10 +284,24 @@ fn wait_ends() {
     }
 }
 
+/// The observer of sleeps.
+fn sleeps() {
+    if let Some(thread) = known_thread() {
+        thread.parks();
+    }
+}
+
+/// The observer of sleeps' ends.
+fn wakes() {
+    if let Some(thread) = known_thread() {
+        thread.unparks();
+    }
+}
+
 /// A lock was initialised by the code before `caller`, or (0) destroyed.
 #[inline]
 pub(crate) fn renewed(kind: Kind, address: usize, caller: usize) {
-    if LOADED.load(Relaxed) != 0
+    if is_loaded()
         && let Some(region) = region()
     {
         region.renew_lock(kind, address, caller);
@@ -287,7 +315,8 @@ pub(crate) fn after_fork_in_child() {
     let place = ptr::from_ref(region).cast_mut();
     REGION.store(make_file(place).unwrap_or(ptr::null_mut()), Relaxed);
     if self::region().is_none() {
-        ENABLED.store((&raw const NEVER).cast_mut(), Relaxed);
+        // Before that: what was mapped there is the parent's.
+        entrances::leave();
         region.lose_child();
     } else {
         enter();

@@ -3,35 +3,35 @@
 
 use core::ffi::c_int;
 
-use lockwork_profile::format::{Region, Thread};
+use lockwork_profile::format::Region;
 use lockwork_profile::recorder::{Begun, Target};
 
-use super::{MUTEX, call, known, recording, settle};
-use crate::abi::entry::with_call_if_enabled;
+use super::{MUTEX, call, known, known_thread, recording, settle};
+use crate::abi::entry::with_call_and_leaf;
 use crate::abi::errno::{EBUSY, EOWNERDEAD};
 use crate::abi::layout::Mutex;
 use crate::abi::real;
 use crate::life::start;
-use crate::serve::mutex::table::{LOCK, Leaf, PASSTHROUGH_TAG, TRYLOCK, UNLOCK};
-use crate::serve::mutex::{lock_unprofiled, trylock_unprofiled, unlock_unprofiled};
+use crate::serve::mutex::table::{Leaf, PASSTHROUGH_TAG};
+use crate::serve::mutex::{LOCK, TRYLOCK, UNLOCK, lock_unprofiled, trylock_unprofiled, unlock_unprofiled};
 
-with_call_if_enabled! {
+with_call_and_leaf! {
     /// `pthread_mutex_lock` of a mutex without bookkeeping.
     enter_lock, LOCK, lock
 }
-with_call_if_enabled! {
+with_call_and_leaf! {
     /// The same, where the lock is one of ours.
     enter_our_lock, LOCK, our_lock
 }
-with_call_if_enabled! {
+with_call_and_leaf! {
     /// The same, where it is glibc's.
     enter_glibcs_lock, LOCK, glibcs_lock
 }
-with_call_if_enabled! {
+with_call_and_leaf! {
     /// `pthread_mutex_trylock` of a mutex without bookkeeping.
     enter_trylock, TRYLOCK, trylock
 }
-with_call_if_enabled! {
+with_call_and_leaf! {
     /// `pthread_mutex_unlock` of a mutex without bookkeeping.
     enter_unlock, UNLOCK, plain_unlock
 }
@@ -57,14 +57,13 @@ fn is_success(result: c_int) -> bool {
 
 /// Notes an acquisition of a mutex without bookkeeping of which there is nothing to note but the call, as most are.
 #[inline(always)]
-fn passing(mutex: *mut Mutex, caller: usize, frame: usize) -> Option<(&'static Region, &'static Thread)> {
-    let (region, thread) = known()?;
-    region.passes(thread, mutex as usize, call(caller, frame)).then_some((region, thread))
+fn passing(mutex: *mut Mutex, caller: usize, frame: usize) -> bool {
+    known_thread().is_some_and(|thread| Region::passes(thread, mutex as usize, call(caller, frame)))
 }
 
 /// Nothing follows the lock's own operation, which is jumped to. It says itself when it waits.
 unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
-    if passing(mutex, caller, frame).is_none() {
+    if !passing(mutex, caller, frame) {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
     }
@@ -73,20 +72,24 @@ unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, le
 }
 
 unsafe extern "C" fn glibcs_lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
-    let Some((region, thread)) = passing(mutex, caller, frame) else {
+    if !passing(mutex, caller, frame) {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
-    };
+    }
     // SAFETY: as above.
     match unsafe { real::pthread_mutex_trylock(mutex) } {
         0 => 0,
         // SAFETY: as above.
-        _ => unsafe { wait_for_glibcs(region, thread, mutex) },
+        _ => unsafe { wait_for_glibcs(mutex) },
     }
 }
 
 #[cold]
-unsafe fn wait_for_glibcs(region: &Region, thread: &Thread, mutex: *mut Mutex) -> c_int {
+unsafe fn wait_for_glibcs(mutex: *mut Mutex) -> c_int {
+    let Some((region, thread)) = known() else {
+        // SAFETY: the entry point's contract.
+        return unsafe { real::pthread_mutex_lock(mutex) };
+    };
     let target = target(mutex as usize);
     region.wait_begins(thread, target);
     // SAFETY: the entry point's contract.

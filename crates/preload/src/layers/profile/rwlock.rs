@@ -6,6 +6,7 @@ use lockwork_profile::format::Mode;
 use lockwork_profile::recorder::{Begun, Target};
 
 use super::{call, recording, settle};
+use crate::abi::entrances::RWLOCK_OPERATIONS;
 use crate::abi::entry::with_call;
 use crate::abi::errno::EBUSY;
 use crate::abi::layout::{RWLOCK_GLIBC, RwLock};
@@ -141,3 +142,16 @@ unsafe extern "C" fn unlock(lock: *mut RwLock, _: usize, _: usize, caller: usize
         }
     }
 }
+
+/// Where the entry points jump to, by operation: see `serve::rwlock::routes`.
+pub(super) const ENTRANCES: [*const (); RWLOCK_OPERATIONS] = [
+    enter_read as *const (),
+    enter_try_read as *const (),
+    enter_timed_read as *const (),
+    enter_clock_read as *const (),
+    enter_write as *const (),
+    enter_try_write as *const (),
+    enter_timed_write as *const (),
+    enter_clock_write as *const (),
+    enter_unlock as *const (),
+];

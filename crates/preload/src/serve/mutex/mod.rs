@@ -11,26 +11,31 @@ use lockwork_locks::inplace::stays_locked;
 use lockwork_platform::{Native, bookmarks};
 use lockwork_profile::format::Kind as Record;
 
-use self::table::{ENTER_LOCK, ENTER_TRYLOCK, ENTER_UNLOCK, PASSTHROUGH_TAG};
+use self::table::PASSTHROUGH_TAG;
 use crate::abi::entry::{mutex_entry, with_call_through, with_caller};
 use crate::abi::errno::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM};
 use crate::abi::layout::{Mutex, MutexKind, attribute_kind, attribute_sort};
 use crate::abi::real;
-use crate::layers::profile::{self, mutex as profiled};
+use crate::layers::profile;
 use crate::life::counters::{self, Kind};
 use crate::life::{fork, start};
 
+/// Operations, by their places among the entry points' ways.
+pub(crate) const LOCK: usize = 0;
+pub(crate) const TRYLOCK: usize = 1;
+pub(crate) const UNLOCK: usize = 2;
+
 mutex_entry! {
     /// POSIX.
-    pthread_mutex_lock, ENTER_LOCK, lock_slow
+    pthread_mutex_lock, LOCK, lock_slow
 }
 mutex_entry! {
     /// POSIX.
-    pthread_mutex_trylock, ENTER_TRYLOCK, trylock_slow
+    pthread_mutex_trylock, TRYLOCK, trylock_slow
 }
 mutex_entry! {
     /// POSIX.
-    pthread_mutex_unlock, ENTER_UNLOCK, unlock_slow
+    pthread_mutex_unlock, UNLOCK, unlock_slow
 }
 
 with_caller! {
@@ -47,34 +52,24 @@ with_caller! {
 }
 with_call_through! {
     /// Kinds that need more than the lock.
-    lock_slow, CHECKED_LOCK
+    lock_slow, LOCK
 }
 with_call_through! {
     /// Kinds that need more than the lock.
-    trylock_slow, CHECKED_TRYLOCK
+    trylock_slow, TRYLOCK
 }
 with_call_through! {
     /// Kinds that need more than the lock.
-    unlock_slow, CHECKED_UNLOCK
+    unlock_slow, UNLOCK
 }
 
-/// What serves kinds that need more than the lock. Called with the mutex, the return address and the frame pointer of the
-/// call.
-static CHECKED_LOCK: AtomicPtr<()> = AtomicPtr::new(lock_checked as *const () as *mut ());
-static CHECKED_TRYLOCK: AtomicPtr<()> = AtomicPtr::new(trylock_checked as *const () as *mut ());
-static CHECKED_UNLOCK: AtomicPtr<()> = AtomicPtr::new(unlock_checked as *const () as *mut ());
-
-/// The profile's functions stand at every entry from here on.
-pub(crate) fn enter_profile() {
-    for (pointer, function) in [
-        (&CHECKED_LOCK, profiled::lock as *const ()),
-        (&CHECKED_TRYLOCK, profiled::trylock as *const ()),
-        (&CHECKED_UNLOCK, profiled::unlock as *const ()),
-    ] {
-        pointer.store(function.cast_mut(), Relaxed);
-    }
-    timed::enter_profile();
-    table::enter_profile();
+/// What serves kinds that need more than the lock, without a profile.
+pub(crate) const fn checked() -> [AtomicPtr<()>; 3] {
+    [
+        AtomicPtr::new(lock_checked as *const () as *mut ()),
+        AtomicPtr::new(trylock_checked as *const () as *mut ()),
+        AtomicPtr::new(unlock_checked as *const () as *mut ()),
+    ]
 }
 
 /// Acquires as the entry point does without a profile.

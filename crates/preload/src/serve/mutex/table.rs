@@ -6,17 +6,18 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use lockwork_locks::inplace::mutex::{self, Operations};
 use lockwork_locks::knobs::Knobs;
 use lockwork_locks::registry::{Choice, Spec, Wrapper};
 
-use super::{first_use_lock, first_use_trylock, first_use_unlock};
+use super::{LOCK, TRYLOCK, UNLOCK, first_use_lock, first_use_trylock, first_use_unlock};
+use crate::abi::entrances::Column;
 use crate::abi::layout::Mutex;
 use crate::abi::real;
 use crate::layers::{self, Access, Event, How, profile};
-use crate::life::{counters, start};
+use crate::life::counters;
 
 /// Number of tags. A tag is masked to this range, so that garbage does not become a wild jump.
 pub(crate) const TAGS: usize = 64;
@@ -27,59 +28,22 @@ pub(crate) type Leaf = mutex::Leaf<Mutex>;
 /// The code of one choice.
 pub(crate) type Ops = Operations<Mutex>;
 
-/// Leaf functions by tag, read by the entry points in assembly.
-#[repr(transparent)]
-pub(crate) struct Column([AtomicPtr<()>; TAGS]);
-
-macro_rules! column {
-    ($name:ident, $first:expr, $rest:expr) => {
-        pub(crate) static $name: Column = {
-            let mut cells = [const { AtomicPtr::new($rest as *const () as *mut ()) }; TAGS];
-            cells[0] = AtomicPtr::new($first as *const () as *mut ());
-            Column(cells)
-        };
-    };
+/// Leaf functions by tag, at first.
+pub(crate) const fn first_leaves() -> [Column; 3] {
+    [
+        Column::new(first_use_lock as *const (), forward_lock as *const ()),
+        Column::new(first_use_trylock as *const (), forward_trylock as *const ()),
+        Column::new(first_use_unlock as *const (), forward_unlock as *const ()),
+    ]
 }
 
-column!(LOCK, first_use_lock, forward_lock);
-column!(TRYLOCK, first_use_trylock, forward_trylock);
-column!(UNLOCK, first_use_unlock, forward_unlock);
-
-// What the entry points jump through: the same functions, or the profile's.
-column!(ENTER_LOCK, first_use_lock, forward_lock);
-column!(ENTER_TRYLOCK, first_use_trylock, forward_trylock);
-column!(ENTER_UNLOCK, first_use_unlock, forward_unlock);
-
-/// Whether the profile's functions are at the entry points.
-static PROFILED: AtomicBool = AtomicBool::new(false);
-
-/// The profile's functions stand at the entry points from here on.
-pub(crate) fn enter_profile() {
-    PROFILED.store(true, Ordering::Relaxed);
-    for (tag, cell) in (0..).zip(&ENTER_LOCK.0) {
-        let function = if ops(tag).is_some() {
-            profile::mutex::enter_our_lock as *const ()
-        } else if tag == PASSTHROUGH_TAG || start::forwards_everything() {
-            profile::mutex::enter_glibcs_lock as *const ()
-        } else {
-            profile::mutex::enter_lock as *const ()
-        };
-        cell.store(function.cast_mut(), Ordering::Relaxed);
-    }
-    for (column, function) in [
-        (&ENTER_TRYLOCK, profile::mutex::enter_trylock as *const ()),
-        (&ENTER_UNLOCK, profile::mutex::enter_unlock as *const ()),
-    ] {
-        column.0.iter().for_each(|cell| cell.store(function.cast_mut(), Ordering::Relaxed));
-    }
-}
+/// Leaf functions by operation and tag. Without a profile, the entry points jump to the same ones (`abi/entrances`).
+pub(crate) static LEAVES: [Column; 3] = first_leaves();
 
 /// Sets a leaf function.
-fn set(column: &Column, entries: &Column, tag: usize, leaf: *const ()) {
-    column.0[tag].store(leaf.cast_mut(), Ordering::Relaxed);
-    if !PROFILED.load(Ordering::Relaxed) {
-        entries.0[tag].store(leaf.cast_mut(), Ordering::Relaxed);
-    }
+fn set(operation: usize, tag: usize, leaf: *const ()) {
+    let before = LEAVES[operation].0[tag].swap(leaf.cast_mut(), Ordering::Relaxed);
+    profile::leaf_changes(operation, tag, [before, leaf.cast_mut()]);
 }
 
 unsafe extern "C" fn forward_lock(mutex: *mut Mutex) -> c_int {
@@ -117,15 +81,15 @@ pub(crate) const PASSTHROUGH_TAG: u32 = TAGS as u32 - 1;
 
 /// Makes undecided mutexes glibc's, without a decision.
 pub(crate) fn forward_undecided() {
-    set(&LOCK, &ENTER_LOCK, 0, first_forward_lock as *const ());
-    set(&TRYLOCK, &ENTER_TRYLOCK, 0, first_forward_trylock as *const ());
-    set(&UNLOCK, &ENTER_UNLOCK, 0, forward_unlock as *const ());
+    set(LOCK, 0, first_forward_lock as *const ());
+    set(TRYLOCK, 0, first_forward_trylock as *const ());
+    set(UNLOCK, 0, forward_unlock as *const ());
 }
 
 /// Takes itself out of the way of all later calls.
 unsafe extern "C" fn first_forward_lock(mutex: *mut Mutex) -> c_int {
     counters::uncounted();
-    set(&LOCK, &ENTER_LOCK, 0, forward_lock as *const ());
+    set(LOCK, 0, forward_lock as *const ());
     // SAFETY: the entry point's contract.
     unsafe { forward_lock(mutex) }
 }
@@ -133,7 +97,7 @@ unsafe extern "C" fn first_forward_lock(mutex: *mut Mutex) -> c_int {
 /// As [`first_forward_lock`].
 unsafe extern "C" fn first_forward_trylock(mutex: *mut Mutex) -> c_int {
     counters::uncounted();
-    set(&TRYLOCK, &ENTER_TRYLOCK, 0, forward_trylock as *const ());
+    set(TRYLOCK, 0, forward_trylock as *const ());
     // SAFETY: the entry point's contract.
     unsafe { forward_trylock(mutex) }
 }
@@ -161,9 +125,8 @@ pub(crate) fn add(choice: Choice) -> Option<u32> {
     } else {
         [ops.lock, ops.trylock, ops.unlock]
     };
-    let columns = [(&LOCK, &ENTER_LOCK), (&TRYLOCK, &ENTER_TRYLOCK), (&UNLOCK, &ENTER_UNLOCK)];
-    for ((column, entries), leaf) in columns.into_iter().zip(leaves) {
-        set(column, entries, slot, leaf as *const ());
+    for (operation, leaf) in [LOCK, TRYLOCK, UNLOCK].into_iter().zip(leaves) {
+        set(operation, slot, leaf as *const ());
     }
     COUNT.store(count + 1, Ordering::Release);
     Some(count)
@@ -216,7 +179,7 @@ pub(crate) unsafe fn configure(mutex: &Mutex, tag: u32) {
 #[inline]
 pub(crate) unsafe fn lock(mutex: *mut Mutex, tag: u32) -> c_int {
     // SAFETY: a column holds leaf functions only.
-    unsafe { leaf(&LOCK, tag)(mutex) }
+    unsafe { leaf(LOCK, tag)(mutex) }
 }
 
 /// Acquires a decided mutex for a thread that has waited on a condition.
@@ -241,7 +204,7 @@ pub(crate) unsafe fn reacquire(mutex: *mut Mutex, tag: u32) -> c_int {
 #[inline]
 pub(crate) unsafe fn trylock(mutex: *mut Mutex, tag: u32) -> c_int {
     // SAFETY: a column holds leaf functions only.
-    unsafe { leaf(&TRYLOCK, tag)(mutex) }
+    unsafe { leaf(TRYLOCK, tag)(mutex) }
 }
 
 /// See [`lock`].
@@ -252,12 +215,12 @@ pub(crate) unsafe fn trylock(mutex: *mut Mutex, tag: u32) -> c_int {
 #[inline]
 pub(crate) unsafe fn unlock(mutex: *mut Mutex, tag: u32) -> c_int {
     // SAFETY: a column holds leaf functions only.
-    unsafe { leaf(&UNLOCK, tag)(mutex) }
+    unsafe { leaf(UNLOCK, tag)(mutex) }
 }
 
 #[inline]
-fn leaf(column: &Column, tag: u32) -> Leaf {
-    let address = column.0[tag as usize % TAGS].load(Ordering::Relaxed);
+fn leaf(operation: usize, tag: u32) -> Leaf {
+    let address = LEAVES[operation].0[tag as usize % TAGS].load(Ordering::Relaxed);
     // SAFETY: columns are filled with leaf functions at compile time and by `add`.
     unsafe { core::mem::transmute::<*mut (), Leaf>(address) }
 }

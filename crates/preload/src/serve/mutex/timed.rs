@@ -1,8 +1,6 @@
 //! `pthread_mutex_timedlock` and `pthread_mutex_clocklock`.
 
 use core::ffi::c_int;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::Clock;
 
@@ -13,7 +11,7 @@ use crate::abi::errno::{EBUSY, EDEADLK, EINVAL, ETIMEDOUT};
 use crate::abi::layout::{Mutex, MutexKind};
 use crate::abi::real;
 use crate::abi::time::{self, Timespec};
-use crate::layers::profile::mutex as profiled;
+use crate::layers::profile::{self, mutex as profiled};
 use crate::layers::{self, How};
 
 with_caller! {
@@ -27,18 +25,11 @@ with_caller! {
     pthread_mutex_clocklock(mutex: *mut Mutex, clock: c_int, time: *const Timespec), "rcx", "x3", clocklock_from_entry
 }
 
-/// Whether the profile has to be told.
-static PROFILED: AtomicBool = AtomicBool::new(false);
-
-pub(super) fn enter_profile() {
-    PROFILED.store(true, Relaxed);
-}
-
 unsafe extern "C" fn timedlock_from_entry(mutex: *mut Mutex, time: *const Timespec, caller: usize) -> c_int {
     // SAFETY: the program's arguments.
     let lock = || unsafe { timedlock_from(mutex, time, caller) };
     // SAFETY: as above.
-    if PROFILED.load(Relaxed) { unsafe { profiled::timed(mutex, caller, lock) } } else { lock() }
+    if profile::is_loaded() { unsafe { profiled::timed(mutex, caller, lock) } } else { lock() }
 }
 
 unsafe extern "C" fn clocklock_from_entry(
@@ -50,7 +41,7 @@ unsafe extern "C" fn clocklock_from_entry(
     // SAFETY: the program's arguments.
     let lock = || unsafe { clocklock_from(mutex, clock, time, caller) };
     // SAFETY: as above.
-    if PROFILED.load(Relaxed) { unsafe { profiled::timed(mutex, caller, lock) } } else { lock() }
+    if profile::is_loaded() { unsafe { profiled::timed(mutex, caller, lock) } } else { lock() }
 }
 
 unsafe fn timedlock_from(mutex: *mut Mutex, time: *const Timespec, caller: usize) -> c_int {

@@ -13,12 +13,13 @@ use lockwork_policy::Kind as Sort;
 use lockwork_profile::format::Kind as Record;
 
 use self::table as rwtable;
+use crate::abi::entrances::RWLOCK_OPERATIONS;
 use crate::abi::entry::rwlock_entry;
 use crate::abi::errno::{EAGAIN, EBUSY, EDEADLK, EINVAL, ETIMEDOUT};
 use crate::abi::layout::{PREFER_WRITERS, RWLOCK_FUTEX, RWLOCK_GLIBC, RwLock};
 use crate::abi::real;
 use crate::abi::time::{self, Timespec};
-use crate::layers::profile::{self, rwlock as profiled};
+use crate::layers::profile;
 use crate::layers::{self, Access, Event, How};
 use crate::life::counters::{self, Kind};
 use crate::life::policy::Chosen;
@@ -71,18 +72,10 @@ fn is_writer(lock: &RwLock) -> bool {
 }
 
 /// An operation: `$name` is its entry, `$ours` serves it, and `$decide` does so for locks that are not known to be ours. The
-/// entry jumps to where the two statics in `$route` point.
+/// entry jumps to what [`routes`] has at `$number`.
 macro_rules! operation {
-    ($(#[$doc:meta])* $name:ident, $route:ident, $ours:ident, $decide:ident($($argument:ident: $type:ty),*; $($unused:ty),*)) => {
-        /// Where the entry jumps to.
-        mod $route {
-            use core::sync::atomic::AtomicPtr;
-
-            pub(super) static OURS: AtomicPtr<()> = AtomicPtr::new(super::$ours as *const () as *mut ());
-            pub(super) static DECIDE: AtomicPtr<()> = AtomicPtr::new(super::$decide as *const () as *mut ());
-        }
-
-        rwlock_entry! { $(#[$doc])* $name, $route::OURS, $route::DECIDE }
+    ($(#[$doc:meta])* $name:ident, $number:expr, $ours:ident, $decide:ident($($argument:ident: $type:ty),*; $($unused:ty),*)) => {
+        rwlock_entry! { $(#[$doc])* $name, $number }
 
         pub(crate) unsafe extern "C" fn $decide(
             lock: *mut RwLock,
@@ -104,55 +97,58 @@ macro_rules! operation {
 
 operation! {
     /// POSIX. A thread that has it for writing gets `EDEADLK`.
-    pthread_rwlock_rdlock, to_read, read, decide_and_read(; usize, usize)
+    pthread_rwlock_rdlock, 0, read, decide_and_read(; usize, usize)
 }
 operation! {
     /// POSIX.
-    pthread_rwlock_tryrdlock, to_try_read, try_read, decide_and_try_read(; usize, usize)
+    pthread_rwlock_tryrdlock, 1, try_read, decide_and_try_read(; usize, usize)
 }
 operation! {
     /// POSIX.
-    pthread_rwlock_timedrdlock, to_timed_read, timed_read, decide_and_timed_read(time: *const Timespec; usize)
+    pthread_rwlock_timedrdlock, 2, timed_read, decide_and_timed_read(time: *const Timespec; usize)
 }
 operation! {
     /// POSIX 2024.
-    pthread_rwlock_clockrdlock, to_clock_read, clock_read, decide_and_clock_read(clock: c_int, time: *const Timespec;)
+    pthread_rwlock_clockrdlock, 3, clock_read, decide_and_clock_read(clock: c_int, time: *const Timespec;)
 }
 operation! {
     /// POSIX. A thread that has it for writing gets `EDEADLK`.
-    pthread_rwlock_wrlock, to_write, write, decide_and_write(; usize, usize)
+    pthread_rwlock_wrlock, 4, write, decide_and_write(; usize, usize)
 }
 operation! {
     /// POSIX.
-    pthread_rwlock_trywrlock, to_try_write, try_write, decide_and_try_write(; usize, usize)
+    pthread_rwlock_trywrlock, 5, try_write, decide_and_try_write(; usize, usize)
 }
 operation! {
     /// POSIX.
-    pthread_rwlock_timedwrlock, to_timed_write, timed_write, decide_and_timed_write(time: *const Timespec; usize)
+    pthread_rwlock_timedwrlock, 6, timed_write, decide_and_timed_write(time: *const Timespec; usize)
 }
 operation! {
     /// POSIX 2024.
-    pthread_rwlock_clockwrlock, to_clock_write, clock_write, decide_and_clock_write(clock: c_int, time: *const Timespec;)
+    pthread_rwlock_clockwrlock, 7, clock_write, decide_and_clock_write(clock: c_int, time: *const Timespec;)
 }
 operation! {
     /// POSIX.
-    pthread_rwlock_unlock, to_unlock, unlock, decide_and_unlock(; usize, usize)
+    pthread_rwlock_unlock, 8, unlock, decide_and_unlock(; usize, usize)
 }
 
-/// The profile's functions stand at every entry from here on.
-pub(crate) fn enter_profile() {
-    let enter = |routes: [&AtomicPtr<()>; 2], function: *const ()| {
-        routes.into_iter().for_each(|route| route.store(function.cast_mut(), Relaxed));
-    };
-    enter([&to_read::OURS, &to_read::DECIDE], profiled::enter_read as *const ());
-    enter([&to_try_read::OURS, &to_try_read::DECIDE], profiled::enter_try_read as *const ());
-    enter([&to_timed_read::OURS, &to_timed_read::DECIDE], profiled::enter_timed_read as *const ());
-    enter([&to_clock_read::OURS, &to_clock_read::DECIDE], profiled::enter_clock_read as *const ());
-    enter([&to_write::OURS, &to_write::DECIDE], profiled::enter_write as *const ());
-    enter([&to_try_write::OURS, &to_try_write::DECIDE], profiled::enter_try_write as *const ());
-    enter([&to_timed_write::OURS, &to_timed_write::DECIDE], profiled::enter_timed_write as *const ());
-    enter([&to_clock_write::OURS, &to_clock_write::DECIDE], profiled::enter_clock_write as *const ());
-    enter([&to_unlock::OURS, &to_unlock::DECIDE], profiled::enter_unlock as *const ());
+/// Where the entries jump to without a profile: for ours, and for others.
+pub(crate) const fn routes() -> [[AtomicPtr<()>; 2]; RWLOCK_OPERATIONS] {
+    [
+        route(read as *const (), decide_and_read as *const ()),
+        route(try_read as *const (), decide_and_try_read as *const ()),
+        route(timed_read as *const (), decide_and_timed_read as *const ()),
+        route(clock_read as *const (), decide_and_clock_read as *const ()),
+        route(write as *const (), decide_and_write as *const ()),
+        route(try_write as *const (), decide_and_try_write as *const ()),
+        route(timed_write as *const (), decide_and_timed_write as *const ()),
+        route(clock_write as *const (), decide_and_clock_write as *const ()),
+        route(unlock as *const (), decide_and_unlock as *const ()),
+    ]
+}
+
+const fn route(ours: *const (), others: *const ()) -> [AtomicPtr<()>; 2] {
+    [AtomicPtr::new(ours.cast_mut()), AtomicPtr::new(others.cast_mut())]
 }
 
 /// The operations as the entry points serve them without a profile: the lock, its arguments, and the return address.
