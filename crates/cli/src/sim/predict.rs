@@ -2,7 +2,7 @@
 //! another machine.
 //!
 //! A row of the profile becomes a kind of lock: so many locks, taken as often, held as long as the profile's histogram says. What
-//! lies between a release and the next attempt is thinking. What a profile does not know is assumed, and said ([`ASSUMED`]).
+//! lies between a release and the next attempt is thinking. Of reader-writer locks, as many sections read. What a profile does not know is assumed, and said ([`ASSUMED`]).
 //! How far that is off on the machine of the profile is simulated and printed first.
 
 use std::path::PathBuf;
@@ -58,13 +58,10 @@ pub(crate) struct PredictArgs {
     #[arg(long, requires = "host", conflicts_with_all = ["file", "no_sensitivity"])]
     check: bool,
     /// The locks, separated by commas, the one that others are compared with first
-    #[arg(
-        long,
-        short,
-        value_name = "A,B,…",
-        default_value = "futex,ttas,ticket,mcs-spin,mcs-stp,clh-stp,hmcs-spin,cna-stp,linux-mutex,cst-mutex,gcr(mcs-stp)"
-    )]
-    pub(super) locks: String,
+    /// [default: futex,ttas,ticket,mcs-spin,mcs-stp,clh-stp,hmcs-spin,cna-stp,linux-mutex,cst-mutex,gcr(mcs-stp); where the hottest
+    /// lock is a reader-writer lock: rw-futex,rw-ttas,pf-q,linux-rwsem,c-rw-wp,bravo(rw-futex),cst-rwsem]
+    #[arg(long, short, value_name = "A,B,…")]
+    pub(super) locks: Option<String>,
     /// Thread counts [default: the profile's, the machine's CPUs, and twice as many]
     #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     threads: Vec<u32>,
@@ -84,7 +81,13 @@ pub(crate) struct PredictArgs {
 
 /// What a profile does not know.
 const ASSUMED: &str = "Assumed: a section writes one shared cache line beside what its time is; threads compute between sections, and take \
-                       locks independently of each other; reader-writer locks are mutexes.";
+                       locks independently of each other; readers hold a lock as long as writers do; `rw-futex` stands for glibc's \
+                       reader-writer lock, and mutexes beside the predicted reader-writer lock are that lock, written.";
+
+/// What is predicted where nothing is asked for: mutexes, and reader-writer locks.
+pub(super) const MUTEXES: &str =
+    "futex,ttas,ticket,mcs-spin,mcs-stp,clh-stp,hmcs-spin,cna-stp,linux-mutex,cst-mutex,gcr(mcs-stp)";
+const RWLOCKS: &str = "rw-futex,rw-ttas,pf-q,linux-rwsem,c-rw-wp,bravo(rw-futex),cst-rwsem";
 
 /// So many of the best go on to the variants of the machine.
 const BEST: usize = 5;
@@ -101,6 +104,8 @@ pub(super) struct Fitted {
     measured: f64,
     /// What served the lock that was waited for most, as the simulator knows it.
     lock: String,
+    /// Whether that is a reader-writer lock.
+    is_rwlock: bool,
 }
 
 /// How far the simulation of the profile's own machine is off.
@@ -146,9 +151,10 @@ pub(crate) fn main(args: &PredictArgs) -> Result<ExitCode, Failure> {
         return predict_check::main(args);
     }
     let machine = machines::find(&args.machine)?;
-    let locks = locks(&args.locks)?;
     let view = profile::open(&args.file)?;
     let fitted = fit(&view)?;
+    let default = if fitted.is_rwlock { RWLOCKS } else { MUTEXES };
+    let locks = locks(args.locks.as_deref().unwrap_or(default))?;
     interrupt::listen()?;
     let home = match &args.host {
         Some(name) => machines::find(name)?,
@@ -216,6 +222,7 @@ pub(super) fn fit(view: &View) -> Result<Fitted, Failure> {
             share: row.acquisitions() as f64,
             instances: row.members.len(),
             hold,
+            reads: if row.kind() == "rwlock" { row.read_share() } else { 0.0 },
             lines: Quantity::Drawn(Distribution::Fixed(1)),
         }));
     }
@@ -225,13 +232,20 @@ pub(super) fn fit(view: &View) -> Result<Fitted, Failure> {
         return Err(refuse("it has no lock that was held"));
     }
     let think = quantity(&think).ok_or_else(|| refuse("no thread took locks more than once"))?;
-    let hottest = view.locks.first().map_or("pthread", |row| row.sum.served_by.as_str());
+    let hottest = view.locks.first();
+    let is_rwlock = hottest.is_some_and(|row| row.kind() == "rwlock");
+    let served_by = hottest.map_or("pthread", |row| row.sum.served_by.as_str());
     Ok(Fitted {
         sections: Sections { in_nanoseconds: true, think, locks: kinds },
         threads: (times as f64 / wall).round().max(1.0) as u32,
         measured: all as f64 / (wall / 1e9),
-        // glibc's mutex has the algorithm of `futex`.
-        lock: if hottest == "pthread" { "futex".to_owned() } else { hottest.to_owned() },
+        lock: match (served_by, is_rwlock) {
+            // glibc's mutex has the algorithm of `futex`.
+            ("pthread", false) => "futex".to_owned(),
+            ("pthread", true) => "rw-futex".to_owned(),
+            (other, _) => other.to_owned(),
+        },
+        is_rwlock,
     })
 }
 
@@ -380,28 +394,15 @@ mod tests {
     fn lock(index: u32, count: usize, hold_ns: u64, wait_ns: u64, think_ns: u64) -> Lock {
         Lock {
             index,
-            kind: lockwork_profile_reader::Kind::Mutex,
-            address: 0,
             site: 0x1000 * u64::from(index),
-            first_use: 0,
             served_by: "pthread".to_owned(),
-            is_retired: false,
             contended: count as u64 / 2,
-            contended_reads: 0,
             uncontended: count.div_ceil(2) as u64,
-            uncontended_reads: 0,
-            uncontended_variance: 0,
             wait: durations(wait_ns, count),
-            wait_reads_ns: 0,
             hold: durations(hold_ns, count),
-            hold_variance_us2: 0,
             think: durations(think_ns, count),
             waiting_max: 1,
-            owner_switches: 0,
-            node_crossings: 0,
-            tries_failed: 0,
-            timed_out: 0,
-            unfinished: 0,
+            ..Lock::default()
         }
     }
 
@@ -456,6 +457,18 @@ mod tests {
         assert_eq!(chosen, ["futex", "mcs-stp", "clh-stp", "hmcs-spin", "ttas", "ticket"]);
     }
 
+    #[test]
+    fn readers_of_a_profile_read() {
+        let mut rwlock = lock(1, 3000, 100_000, 200_000, 700_000);
+        rwlock.kind = lockwork_profile_reader::Kind::RwLock;
+        // Half of the acquisitions waited.
+        (rwlock.contended_reads, rwlock.uncontended_reads) = (1000, 1400);
+        let fitted = fit(&view(vec![rwlock])).unwrap();
+        assert!(fitted.is_rwlock);
+        assert_eq!((fitted.lock.as_str(), fitted.sections.locks[0].reads), ("rw-futex", 0.8));
+        assert!(locks(RWLOCKS).unwrap().iter().all(|lock| matches!(lock, Protection::Rw(_))));
+    }
+
     /// The locks keep their order on a machine if the profile of the sections keeps what matters of them.
     #[test]
     fn a_profile_of_sections_ranks_locks_as_the_sections_themselves() {
@@ -468,6 +481,7 @@ mod tests {
                 share: 1.0,
                 instances: 1,
                 hold: Quantity::Drawn(Distribution::Fixed(300)),
+                reads: 0.0,
                 lines: Quantity::Drawn(Distribution::Fixed(1)),
             }],
         };

@@ -5,13 +5,13 @@
 
 use std::process::ExitCode;
 
-use lockwork_profile_reader::{Durations, Kind, Lock, Profile};
+use lockwork_profile_reader::{Durations, Lock, Profile};
 use lockwork_sim::workload::{Frame, LockUse, Protection, RunResult};
 use lockwork_sim::{Machine, Options};
 use lockwork_stats::{Estimate, kendall};
 use serde::Serialize;
 
-use super::predict::{PredictArgs, fit, sweep_of, thread_counts};
+use super::predict::{MUTEXES, PredictArgs, fit, sweep_of, thread_counts};
 use super::sweep::{locks, times};
 use super::workload::Choice;
 use super::{machines, workers};
@@ -58,7 +58,7 @@ struct Checked {
 pub(super) fn main(args: &PredictArgs) -> Result<ExitCode, Failure> {
     let machine = machines::find(&args.machine)?;
     let home = machines::find(args.host.as_deref().unwrap_or(&args.machine))?;
-    let locks = locks(&args.locks)?;
+    let locks = locks(args.locks.as_deref().unwrap_or(MUTEXES))?;
     interrupt::listen()?;
     let mut cells = Vec::new();
     for workload in Choice::to_predict()? {
@@ -104,29 +104,15 @@ fn as_profile(machine: &Machine, frame: &Frame, lock: &Protection, result: &RunR
         };
         Lock {
             index: index as u32 + 1,
-            kind: Kind::Mutex,
-            address: 0,
             // Locks of one place are of one kind.
             site: 0x1000,
-            first_use: 0,
             served_by: lock.to_string(),
-            is_retired: false,
             contended: used.waits.len() as u64,
-            contended_reads: 0,
             uncontended: used.uncontended,
-            uncontended_reads: 0,
-            uncontended_variance: 0,
             wait: durations(&used.waits),
-            wait_reads_ns: 0,
             hold: durations(&used.holds),
-            hold_variance_us2: 0,
             think: durations(&used.thinks),
-            waiting_max: 0,
-            owner_switches: 0,
-            node_crossings: 0,
-            tries_failed: 0,
-            timed_out: 0,
-            unfinished: 0,
+            ..Lock::default()
         }
     };
     Profile {

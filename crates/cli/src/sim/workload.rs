@@ -187,6 +187,7 @@ impl WorkloadArgs {
             share: 1.0,
             instances: self.instances.unwrap_or(4) as usize,
             hold: Quantity::Drawn(self.work.unwrap_or(Distribution::Exponential(500))),
+            reads: 0.0,
             lines: Quantity::Drawn(self.lines.unwrap_or(Distribution::Uniform(1, 4))),
         };
         Ok(Sections { in_nanoseconds: false, think: Quantity::Drawn(think), locks: vec![kind] })

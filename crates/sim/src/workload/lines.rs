@@ -37,6 +37,13 @@ impl Lines {
         }
     }
 
+    /// Reads the first `count` lines, one after the other.
+    pub(super) fn read(self, count: usize) {
+        for line in self.0.iter().take(count) {
+            let _ = get(&line.value);
+        }
+    }
+
     /// Reads all lines. Returns whether all have been updated equally often, as they have outside of updates of all.
     pub(super) fn are_equal(self) -> bool {
         let mut values = self.0.iter().map(|line| get(&line.value));

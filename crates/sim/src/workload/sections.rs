@@ -36,6 +36,8 @@ pub struct Kind {
     pub instances: usize,
     /// Time in a section, beside what its lines take.
     pub hold: Quantity,
+    /// The part of the sections that only read, from 0 to 1. Under a lock that is no reader-writer lock they take it as others do.
+    pub reads: f64,
     /// Lines that a section reads and writes, one after the other; each lock has as many as a section touches at most.
     pub lines: Quantity,
 }
@@ -102,8 +104,16 @@ impl Load for Profile {
         let Some(Set { kind, first, data, .. }) = set else { return };
         let instance = thread.random.below(data.len() as u64) as usize;
         let lines = kind.lines.draw(&mut thread.random) as usize;
-        thread.section(first + instance, Access::Write, |thread| {
-            data[instance].update(lines);
+        let access = if kind.reads > 0.0 && thread.random.fraction() < kind.reads {
+            Access::Read
+        } else {
+            Access::Write
+        };
+        thread.section(first + instance, access, |thread| {
+            match access {
+                Access::Read => data[instance].read(lines),
+                Access::Write => data[instance].update(lines),
+            }
             delay(kind.hold.draw(&mut thread.random));
         });
         thread.think(|random| self.think.draw(random));

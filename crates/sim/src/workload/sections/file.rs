@@ -10,6 +10,7 @@
 //! hold = [[100, 50], [400, 30], [2000, 1]]   # a histogram: values, each with a count
 //! lines = "uniform:1-4"           # 1 where nothing is said
 //! instances = 8                   # 1 where nothing is said
+//! reads = 0.9                     # the part of the sections that only read; 0 where nothing is said
 //! ```
 
 use std::path::Path;
@@ -48,6 +49,24 @@ struct Lock {
     hold: Quantity,
     #[serde(default)]
     lines: LineCount,
+    #[serde(default)]
+    reads: Part,
+}
+
+/// From 0 to 1.
+#[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "f64")]
+struct Part(f64);
+
+impl TryFrom<f64> for Part {
+    type Error = String;
+
+    fn try_from(part: f64) -> Result<Self, String> {
+        match part {
+            0.0..=1.0 => Ok(Self(part)),
+            _ => Err(format!("`reads` is {part}: a part of all sections, from 0 to 1")),
+        }
+    }
 }
 
 /// More than 0.
@@ -143,6 +162,7 @@ impl Sections {
             instances: lock.instances.0,
             hold: lock.hold,
             lines: lock.lines.0,
+            reads: lock.reads.0,
         };
         let locks = lock.into_iter().enumerate().map(kind).collect();
         Ok(Self { in_nanoseconds: unit == Unit::Ns, think, locks })
@@ -154,11 +174,11 @@ mod tests {
     use super::*;
 
     const TOML: &str = "unit = \"ns\"\nthink = \"exponential:2000\"\n\n[[lock]]\nname = \"cache\"\nshare = 3\n\
-                        hold = [[100, 50], [400, 30]]\nlines = \"uniform:1-4\"\ninstances = 8\n\n[[lock]]\nhold = 700\n";
+                        hold = [[100, 50], [400, 30]]\nlines = \"uniform:1-4\"\ninstances = 8\n\n[[lock]]\nhold = 700\nreads = 0.5\n";
 
     const JSON: &str = r#"{"unit": "ns", "think": "exponential:2000", "lock": [
         {"name": "cache", "share": 3, "hold": [[100, 50], [400, 30]], "lines": "uniform:1-4", "instances": 8},
-        {"hold": 700}]}"#;
+        {"hold": 700, "reads": 0.5}]}"#;
 
     #[test]
     fn toml_and_json_say_the_same() {
@@ -169,6 +189,7 @@ mod tests {
         assert_eq!((cache.name.as_str(), cache.share, cache.instances), ("cache", 3.0, 8));
         assert_eq!((cache.hold.mean(), cache.lines.most()), ((5_000 + 12_000) / 80, 4));
         assert_eq!((other.name.as_str(), other.share, other.instances), ("lock 2", 1.0, 1));
+        assert_eq!((cache.reads, other.reads), (0.0, 0.5));
         assert_eq!(other.hold, Quantity::Drawn(Distribution::Fixed(700)));
     }
 
@@ -181,6 +202,7 @@ mod tests {
             ("uniform:1-4", "uniform:1-5000", "a.toml:8: `lines` may be 5000"),
             ("[[100, 50], [400, 30]]", "[[100, 0]]", "a.toml:7: a histogram has counts"),
             ("[[100, 50], [400, 30]]", "[100]", "a.toml:7: invalid type"),
+            ("reads = 0.5", "reads = 1.5", "a.toml:13: `reads` is 1.5: a part of all sections"),
             ("hold = 700", "hole = 700", "a.toml:12: unknown field `hole`"),
             ("\"ns\"", "\"ms\"", "a.toml:1: unknown variant `ms`"),
         ] {
