@@ -454,6 +454,8 @@ profile_costs() {
     recorded pairs 21 '^ns: ([0-9.]+)' "$BIN/lockwork-pairs"
     recorded avl 15 '^ops\/sec: ([0-9]+)' "$BIN/lockwork-avl" --threads=2 --ops=500000
     recorded kccachetest 15 '^time: ([0-9.]+)' kccachetest wicked -th 2 -it 1 100000
+    [[ -s target/bench.y4m ]] || make_video 200 >target/bench.y4m
+    recorded x265 9 '\(([0-9.]+) fps\)' x265 --preset ultrafast --no-progress --pools 2 -F 4 --input target/bench.y4m -o /dev/null
     provide "$db" db_bench --compression_type=none
     recorded rocksdb 15 '^readrandom .* ([0-9]+) ops\/sec' db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom \
         --threads=2 "--num=$KEYS" --reads=100000 --cache_size=8388608 --cache_numshardbits=0 --compression_type=none

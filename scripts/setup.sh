@@ -21,7 +21,10 @@ test_packages=(
     nodejs:node python3:python3 chromium:chromium
 )
 # Where these cannot be had, their tests are skipped, and counted as such.
-optional_test_packages=(guile-3.0:guile sbcl:sbcl erlang-base:escript libclang1-19 libclang-common-19-dev slurm-wlm:slurmctld munge:munged)
+optional_test_packages=(
+    guile-3.0:guile sbcl:sbcl erlang-base:escript libclang1-19 libclang-common-19-dev slurm-wlm:slurmctld munge:munged
+    golang-go:go prometheus:promtool python3-prometheus-client
+)
 aarch64_packages=(
     qemu-user:qemu-aarch64 gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc libc6-dev-arm64-cross
 )
@@ -51,7 +54,8 @@ find_missing() {
 
 # Sets `as_root` to the prefix that runs a command as root; fails when there is none.
 find_root() {
-    as_root=(env DEBIAN_FRONTEND=noninteractive)
+    # At this run level no package starts a service: `promtool` comes with one.
+    as_root=(env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1)
     if [[ $(id -u) -ne 0 ]]; then
         sudo -n true 2>/dev/null || return 1
         as_root=(sudo -n "${as_root[@]}")

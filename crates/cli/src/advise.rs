@@ -52,7 +52,7 @@ struct Rule {
 
 const ANY: f64 = f64::INFINITY;
 
-/// Part of the threads' time below which a lock is not worth changing.
+/// Part of the time that threads are busy below which a lock is not worth changing.
 pub(crate) const WORTH: f64 = 0.01;
 
 const RULES: &[Rule] = &[
@@ -191,7 +191,7 @@ fn figures(view: &View, row: &Row) -> Vec<(&'static str, f64)> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let threads = view.profile.threads_ns as f64 / view.profile.wall_ns.max(1) as f64;
     vec![
-        ("waited", view.of_threads(row.sum.wait.total_ns)),
+        ("waited", view.of_busy(row.sum.wait.total_ns)),
         ("mutex", is(row.kind() == "mutex")),
         ("rwlock", is(row.kind() == "rwlock")),
         ("served by glibc", is(row.sum.served_by == "pthread")),
@@ -246,7 +246,7 @@ fn test(candidates: &[String]) -> Option<String> {
 
 /// Whether a lock may be worth changing.
 pub(crate) fn is_worth(view: &View, row: &Row) -> bool {
-    view.of_threads(row.sum.wait.total_ns) >= WORTH
+    view.of_busy(row.sum.wait.total_ns) >= WORTH
 }
 
 /// Everything that the rules say of a profile. Empty: nothing is to be gained.
@@ -332,9 +332,9 @@ pub(crate) fn main(args: &AdviseArgs) -> Result<ExitCode, Failure> {
 
 fn render(view: &View, advice: &[Advice]) -> String {
     if advice.is_empty() {
-        let waited = percent(view.of_threads(view.waits_ns()));
+        let waited = percent(view.of_busy(view.waits_ns()));
         return format!(
-            "Nothing to gain: the threads of {} waited for locks for {waited} of their time, and for no single lock for \
+            "Nothing to gain: the threads of {} waited for locks for {waited} of their busy time, and for no single lock for \
              {} of it or more. Keep glibc's.\n",
             view.profile.name,
             percent(WORTH)

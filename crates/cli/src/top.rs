@@ -1,17 +1,18 @@
 //! `lockwork top`: what a program that is being recorded waits for, right now.
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::IsTerminal as _;
-use std::mem::offset_of;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lockwork_profile::format::{Header, Region};
+use lockwork_profile::format::Region;
 use lockwork_profile_reader::{Activity, Mode, Profile, load};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::stdio::stdin;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::error::Failure;
 use crate::profile::table;
@@ -26,10 +27,10 @@ Examples:
   lockwork profile -- ./server &
   lockwork top                     of the only program that is being recorded
   lockwork top 4242 --once         print once: holders, waiters, deadlocks
-  lockwork top 4242 --record off   stop recording; `on` begins again
+  lockwork top 4242 --record off   stop recording; `on` begins again; so does the key r
 
-A program can be looked at if it was started by `lockwork profile` (with --off it costs next to nothing until it is
-switched on). The exit status is 3 if threads wait for each other in a circle.")]
+A program can be looked at if it was started by `lockwork profile` (with --off it costs nothing until it is switched
+on). The exit status is 3 if threads wait for each other in a circle.")]
 pub(crate) struct TopArgs {
     /// The process [default: the only one that is being recorded]
     #[arg(value_name = "PID")]
@@ -67,19 +68,72 @@ pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
         return record(&file, switch);
     }
     let on_terminal = std::io::stdout().is_terminal();
+    let keys = (on_terminal && !args.once).then(Keys::of_terminal).flatten();
     loop {
         let profile = Profile::read(&file).map_err(|error| unreadable(&file, &error))?;
         let view = View::new(profile);
         let cycles = cycles(&view.profile.now);
         let clear = if on_terminal && !args.once { "\x1b[H\x1b[2J" } else { "" };
-        terminal::print(&format!("{clear}{}", picture(&view, &cycles)))?;
+        let help = match (&keys, view.profile.is_enabled) {
+            (None, _) => "",
+            (Some(_), true) => "\nr: switch the recorder off   q: end\n",
+            (Some(_), false) => "\nr: switch the recorder on   q: end\n",
+        };
+        terminal::print(&format!("{clear}{}{help}", picture(&view, &cycles)))?;
         if args.once {
             return Ok(if cycles.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DEADLOCK) });
         }
-        std::thread::sleep(Duration::from_secs_f64(args.interval));
+        match wait(keys.as_ref(), Duration::from_secs_f64(args.interval)) {
+            Some(b'q') => return Ok(ExitCode::SUCCESS),
+            Some(b'r') => _ = record(&file, if view.profile.is_enabled { Switch::Off } else { Switch::On })?,
+            _ => {}
+        }
         if !Path::new(&format!("/proc/{pid}")).exists() {
             eprintln!("lockwork: process {pid} has ended");
             return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// A terminal that gives single keys, until this is dropped.
+struct Keys(Termios);
+
+impl Keys {
+    /// `None` where keys do not come from a terminal.
+    fn of_terminal() -> Option<Self> {
+        let before = tcgetattr(stdin()).ok()?;
+        let mut keys = before.clone();
+        keys.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+        tcsetattr(stdin(), OptionalActions::Now, &keys).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no mending.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+/// Waits for a key, or for as long as that.
+fn wait(keys: Option<&Keys>, time: Duration) -> Option<u8> {
+    if keys.is_none() {
+        std::thread::sleep(time);
+        return None;
+    }
+    let timeout = Timespec::try_from(time).ok();
+    let mut events = [PollFd::from_borrowed_fd(stdin(), PollFlags::IN)];
+    if poll(&mut events, timeout.as_ref()).ok()? == 0 {
+        return None;
+    }
+    let mut key = [0];
+    match rustix::io::read(stdin(), &mut key) {
+        Ok(1) => Some(key[0]),
+        // The terminal is gone: pictures go on at their pace.
+        _ => {
+            std::thread::sleep(time);
+            None
         }
     }
 }
@@ -136,16 +190,7 @@ fn recorded_in(maps: &str) -> Option<PathBuf> {
 }
 
 fn record(file: &Path, switch: Switch) -> Result<ExitCode, Failure> {
-    let written = (|| {
-        let region = load(file)?;
-        let epoch = region.header.epoch.load(std::sync::atomic::Ordering::Relaxed).wrapping_add(1);
-        let file = OpenOptions::new().write(true).open(file)?;
-        let header = offset_of!(Region, header) as u64;
-        let at = |offset: usize| header + offset as u64;
-        file.write_all_at(&epoch.to_ne_bytes(), at(offset_of!(Header, epoch)))?;
-        file.write_all_at(&u32::from(switch == Switch::On).to_ne_bytes(), at(offset_of!(Header, enabled)))
-    })();
-    written.map_err(|error| unreadable(file, &error))?;
+    lockwork_profile_reader::switch(file, switch == Switch::On).map_err(|error| unreadable(file, &error))?;
     Ok(ExitCode::SUCCESS)
 }
 

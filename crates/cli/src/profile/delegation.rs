@@ -45,7 +45,7 @@ pub(crate) fn in_sections_of(view: &View, row: &Row) -> Share {
 /// The time in all sections.
 pub(crate) fn in_sections(view: &View) -> Share {
     Share {
-        value: view.of_threads(view.waits_ns() + view.sections_ns()),
+        value: view.of_threads(view.sections_and_waits_ns()),
         error: view.of_threads(view.sections_error_ns()),
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn page(view: &View) -> String {
                         (fact("Process", &profile.pid.to_string()))
                         (fact("Wall time", &duration(profile.wall_ns as f64)))
                         (fact("Threads", &profile.threads.to_string()))
-                        (fact("Threads' time waiting for locks", &percent(view.of_threads(view.waits_ns()))))
+                        (fact("Busy time waiting for locks", &percent(view.of_busy(view.waits_ns()))))
                         (fact("Threads' time holding locks", &percent(view.of_threads(view.sections_ns()))))
                     }
                 }
@@ -72,7 +72,7 @@ fn glance(view: &View) -> Markup {
         section aria-labelledby="glance" {
             h2 id="glance" { "At a glance" }
             @if hurting.is_empty() {
-                p { "No lock hurts: threads waited for none of them for more than 1% of their time." }
+                p { "No lock hurts: threads waited for none of them for more than 1% of their busy time." }
             }
             @for row in hurting { p { (table::sentence(view, row)) } }
         }
@@ -99,7 +99,7 @@ fn locks(view: &View) -> Markup {
                                 td { (row.sum.served_by) }
                                 td { (count(row.acquisitions())) }
                                 td { (percent(row.contended_share())) }
-                                td { (percent(view.of_threads(row.sum.wait.total_ns))) }
+                                td { (percent(view.of_busy(row.sum.wait.total_ns))) }
                                 td { (duration(row.sum.wait.quantile(0.5) as f64)) }
                                 td { (duration(row.sum.wait.quantile(0.99) as f64)) }
                                 td { (duration(row.sum.wait.max_ns as f64)) }

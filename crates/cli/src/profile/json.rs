@@ -1,6 +1,6 @@
 //! The profile as JSON.
 
-use lockwork_profile_reader::Durations;
+use lockwork_profile_reader::{Durations, Lock};
 use serde_json::{Value, json};
 
 use super::view::{Row, View};
@@ -12,6 +12,20 @@ fn durations(durations: &Durations) -> Value {
         "p99": durations.quantile(0.99),
         "max": if durations.max_ns == 0 { durations.quantile(1.0) } else { durations.max_ns },
     })
+}
+
+/// Waits, and their parts, whose quantiles are known to a factor of two.
+fn wait(lock: &Lock) -> Value {
+    let mut wait = durations(&lock.wait);
+    for (name, part) in [("spinning", &lock.spinning), ("queued", &lock.queued), ("parked", &lock.parked)] {
+        wait[name] = json!({
+            "total": part.total_ns,
+            "count": part.count(),
+            "p50": part.quantile(0.5),
+            "p99": part.quantile(0.99),
+        });
+    }
+    wait
 }
 
 /// A stack: functions, the innermost first.
@@ -49,7 +63,7 @@ fn lock(view: &View, row: &Row) -> Value {
         "acquisitions": row.acquisitions(),
         "acquisitions_error": row.acquisitions_error().round(),
         "contended": lock.contended,
-        "wait_ns": durations(&lock.wait),
+        "wait_ns": wait(lock),
         "hold_ns": durations(&lock.hold),
         "hold_error_ns": row.hold_error_ns().round(),
         "think_ns": durations(&lock.think),
@@ -88,9 +102,11 @@ pub(crate) fn document(view: &View) -> Value {
         "wall_ns": profile.wall_ns,
         "threads": profile.threads,
         "threads_ns": profile.threads_ns,
+        "cpu_ns": profile.cpu_ns,
         "section_share": view.of_threads(view.sections_ns()),
         "section_share_error": view.of_threads(view.sections_error_ns()),
         "wait_share": view.of_threads(view.waits_ns()),
+        "busy_wait_share": view.of_busy(view.waits_ns()),
         "locks": view.locks.iter().map(|row| lock(view, row)).collect::<Vec<Value>>(),
         "conditions": conditions,
         "dropped": {
@@ -99,6 +115,7 @@ pub(crate) fn document(view: &View) -> Value {
             "blame_ns": dropped.blame_ns,
             "threads": dropped.threads,
             "held": dropped.held,
+            "locks": dropped.locks,
             "events": dropped.events,
             "children": dropped.children,
         },

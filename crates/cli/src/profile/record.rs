@@ -1,11 +1,11 @@
 //! Runs a program with the recorder on, and keeps what its processes recorded.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{OsStr, OsString, c_int};
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use lockwork_config as config;
 use lockwork_platform::{Clock, sys};
@@ -18,6 +18,41 @@ use crate::preload::{self, Library};
 use crate::program::{self, describe};
 use crate::run::read_policy;
 use crate::specs;
+
+/// While it is there, signals that would end this process are the program's: what it does then is recorded, too.
+struct Signals;
+
+/// The program.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+
+impl Signals {
+    fn to(program: u32) -> Self {
+        PROGRAM.store(program.cast_signed(), Relaxed);
+        // A terminal sends Ctrl-C to the program, too.
+        // SAFETY: sets no handler.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+        let handler = pass_on as extern "C" fn(c_int) as usize;
+        for signal in [libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: a handler that calls `kill` only, which is safe in signal handlers. Waiting for the program goes on.
+            unsafe { libc::signal(signal, handler) };
+        }
+        Self
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: sets no handler.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+}
+
+extern "C" fn pass_on(signal: c_int) {
+    // SAFETY: no memory is involved, and the program has not been waited for: its id is its own.
+    unsafe { libc::kill(PROGRAM.load(Relaxed), signal) };
+}
 
 /// What to record, and where.
 #[derive(Debug)]
@@ -69,6 +104,11 @@ impl Recording {
         };
         let mut environment = preload::with_library(library, &settings);
         environment.push((config::PROFILE.name, Some(place.prefix())));
+        // Programs that are linked with Intel's instrumentation interface look there for what takes names of locks.
+        let notify = "INTEL_LIBITTNOTIFY64";
+        if std::env::var_os(notify).is_none() {
+            environment.push((notify, Some(library.path().as_os_str().to_owned())));
+        }
         if request.off {
             environment.push((config::PROFILE_OFF.name, Some("1".into())));
         }
@@ -101,15 +141,16 @@ pub(crate) fn run(request: &Request, command: &[OsString]) -> Result<Recorded, F
         let why = describe(&error);
         Failure::with_status(NOT_EXECUTABLE, format!("`{}` cannot be executed: {why}", program.display()))
     })?;
-    // Ctrl-C is the program's: what it does then is recorded, too.
-    // SAFETY: sets no handler, and no other thread of this process runs.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    let signals = Signals::to(child.id());
     let status = child.wait();
-    // SAFETY: as above.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    drop(signals);
     let status =
         status.map_err(|error| Failure::with_status(1, format!("lost sight of the program: {error}")))?;
     let (profile, others) = recording.collect()?;
+    // What is there then is of another program, and would be taken for this one's.
+    if profile.is_none() && read::load(&request.output).is_ok() {
+        let _ = fs::remove_file(&request.output);
+    }
     Ok(Recorded { status: exit_code(status), profile, others })
 }
 
@@ -132,7 +173,7 @@ impl Place {
         let refuse = |error: &std::io::Error| {
             let mend = match error.kind() {
                 std::io::ErrorKind::StorageFull => {
-                    "; a process needs 26 MB there, give another place by --output"
+                    "; a process needs 27 MB there, give another place by --output"
                 }
                 _ => "; give another place by --output",
             };

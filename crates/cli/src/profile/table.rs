@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use comfy_table::CellAlignment;
 
+use lockwork_profile_reader::Lock;
+
 use super::view::{Row, View, share};
 use crate::terminal;
 
-/// A lock hurts if threads waited for it for more than this part of their time.
+/// A lock hurts if threads waited for it for more than this part of the time that they were busy.
 pub(crate) const HURTS: f64 = 0.01;
 /// Rows of the table.
 const MOST: usize = 20;
@@ -103,7 +105,7 @@ pub(crate) fn overview(view: &View) -> String {
 }
 
 fn sentences(view: &View, text: &mut String) {
-    text.push_str("`waited` is the part of all threads' time; a lock that hurts is one with more than 1%.\n");
+    text.push_str("`waited` is the part of the time that threads were busy: on a CPU, or waiting for locks. A lock that hurts is one with more than 1%.\n");
     let hurting: Vec<&Row> = hurting(view).collect();
     if hurting.is_empty() {
         text.push_str("\nNo lock hurts.\n");
@@ -129,7 +131,7 @@ fn sentences(view: &View, text: &mut String) {
 
 /// Locks that threads waited for, for more than a part of their time.
 pub(crate) fn hurting(view: &View) -> impl Iterator<Item = &Row> {
-    view.locks.iter().filter(|row| view.of_threads(row.sum.wait.total_ns) > HURTS)
+    view.locks.iter().filter(|row| view.of_busy(row.sum.wait.total_ns) > HURTS)
 }
 
 fn heading(view: &View) -> String {
@@ -162,7 +164,7 @@ fn cells(view: &View, row: &Row) -> Vec<String> {
         row.kind().to_owned(),
         count(row.acquisitions()),
         percent(row.contended_share()),
-        percent(view.of_threads(lock.wait.total_ns)),
+        percent(view.of_busy(lock.wait.total_ns)),
         quantile(&lock.wait, 0.5),
         quantile(&lock.wait, 0.99),
         quantile(&lock.hold, 0.5),
@@ -172,15 +174,32 @@ fn cells(view: &View, row: &Row) -> Vec<String> {
     ]
 }
 
+/// What a waiter did, where that is not the same throughout.
+fn parts(lock: &Lock) -> String {
+    let parts = [
+        (&lock.parked, "asleep"),
+        (&lock.queued, "awake behind others"),
+        (&lock.spinning, "awake as the next"),
+    ];
+    let said: Vec<String> = parts
+        .into_iter()
+        .map(|(part, how)| (share(part.total_ns, lock.wait.total_ns), how))
+        .filter(|(part, _)| *part >= 0.005)
+        .map(|(part, how)| format!("{} {how}", percent(part)))
+        .collect();
+    if said.len() < 2 { String::new() } else { format!(" ({})", said.join(", ")) }
+}
+
 /// The graph of waiters and holders, in a sentence.
 pub(crate) fn sentence(view: &View, row: &Row) -> String {
     let lock = &row.sum;
     let mut text = format!(
-        "{} ({}): threads waited for it for {} of their time, {} in all; {} of {} acquisitions had to wait, {} on average.",
+        "{} ({}): threads waited for it for {} of their busy time, {} in all{}; {} of {} acquisitions had to wait, {} on average.",
         row.name,
         row.site,
-        percent(view.of_threads(lock.wait.total_ns)),
+        percent(view.of_busy(lock.wait.total_ns)),
         duration(lock.wait.total_ns as f64),
+        parts(lock),
         percent(row.contended_share()),
         count(row.acquisitions()),
         duration(lock.wait.mean_ns()),

@@ -134,9 +134,14 @@ impl View {
         edges
     }
 
-    /// Time that threads had locks.
+    /// Time that threads had locks. A thread that has several has them once.
     pub(crate) fn sections_ns(&self) -> u64 {
-        self.locks.iter().map(|row| row.sum.hold.total_ns).sum()
+        self.locks.iter().map(|row| row.sum.outer_hold_ns).sum()
+    }
+
+    /// Time that threads had locks, or waited for the first.
+    pub(crate) fn sections_and_waits_ns(&self) -> u64 {
+        self.sections_ns() + self.locks.iter().map(|row| row.sum.outer_wait_ns).sum::<u64>()
     }
 
     /// How far that may be off: half the width of a 95% interval.
@@ -153,6 +158,16 @@ impl View {
     /// The part of the threads' time that a time is.
     pub(crate) fn of_threads(&self, ns: u64) -> f64 {
         share(ns, self.profile.threads_ns)
+    }
+
+    /// The part of the time that threads were busy: on a CPU, or waiting for locks asleep. Threads that wait for work are neither.
+    pub(crate) fn of_busy(&self, ns: u64) -> f64 {
+        let asleep: u64 = self.locks.iter().map(|row| row.sum.parked.total_ns).sum();
+        let busy = match self.profile.cpu_ns {
+            0 => self.profile.threads_ns,
+            cpu => (cpu + asleep).min(self.profile.threads_ns),
+        };
+        share(ns, busy).min(1.0)
     }
 
     /// How many threads waited on average.
@@ -176,17 +191,27 @@ fn names(symbols: &Symbols, lock: &Lock) -> [String; 3] {
         _ => place.clone(),
     };
     let by_place = format!("init = \"{place}\"");
+    let called = |name: String| if lock.name.is_empty() { name } else { lock.name.clone() };
     if lock.address != 0
         && let Some((variable, module)) = symbols.variable(lock.address)
     {
         // A rule names a variable, not a place in it.
         let rule = format!("symbol = \"{}\"", variable.split('+').next().unwrap_or(&variable));
         let site = if lock.site == 0 { format!("static in {module}") } else { site };
-        return [variable, site, rule];
+        return [called(variable), site, rule];
+    }
+    // Which code took it first changes from run to run.
+    if lock.address != 0
+        && let Some(place) = symbols.static_place(lock.address)
+    {
+        let module = place.rsplit_once('+').map_or("", |(module, _)| module);
+        let site = if lock.site == 0 { format!("static in {module}") } else { site };
+        let rule = format!("symbol = \"{place}\"");
+        return [called(place), site, rule];
     }
     let function =
         symbols.frames(code).into_iter().next().map_or_else(|| place.clone(), |frame| frame.function);
-    [function, site, by_place]
+    [called(function), site, by_place]
 }
 
 fn merge(sum: &mut Lock, lock: &Lock) {
@@ -197,6 +222,11 @@ fn merge(sum: &mut Lock, lock: &Lock) {
     sum.uncontended_variance += lock.uncontended_variance;
     sum.wait.merge(&lock.wait);
     sum.wait_reads_ns += lock.wait_reads_ns;
+    sum.outer_wait_ns += lock.outer_wait_ns;
+    sum.parked.merge(&lock.parked);
+    sum.queued.merge(&lock.queued);
+    sum.spinning.merge(&lock.spinning);
+    sum.outer_hold_ns += lock.outer_hold_ns;
     sum.hold.merge(&lock.hold);
     sum.hold_variance_us2 += lock.hold_variance_us2;
     sum.think.merge(&lock.think);

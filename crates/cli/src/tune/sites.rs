@@ -18,7 +18,7 @@ pub(crate) struct Site {
     pub(crate) kind: String,
     /// The condition of a rule that names it: a line of TOML.
     pub(crate) condition: String,
-    /// The part of the threads' time that they waited for it.
+    /// The part of the threads' busy time that they waited for it.
     pub(crate) waited: f64,
     /// How many threads waited, on average.
     pub(crate) waiters: f64,
@@ -57,7 +57,7 @@ impl Site {
             format!("{} ({})", self.name, self.place)
         };
         format!(
-            "{called}: threads waited for it for {} of their time, {:.1} of them on average",
+            "{called}: threads waited for it for {} of their busy time, {:.1} of them on average",
             percent(self.waited),
             self.waiters
         )
@@ -71,7 +71,7 @@ pub(crate) fn sites(view: &View, asked: &[String], limits: Limits) -> (Vec<Site>
     let mut remarks = Vec::new();
     for row in view.locks.iter().filter(|row| advise::is_worth(view, row)) {
         if let Some(known) = sites.iter_mut().find(|site| is_of(site, row)) {
-            known.waited += view.of_threads(row.sum.wait.total_ns);
+            known.waited += view.of_busy(row.sum.wait.total_ns);
             known.waiters += view.mean_waiters(row);
             continue;
         }
@@ -83,7 +83,7 @@ pub(crate) fn sites(view: &View, asked: &[String], limits: Limits) -> (Vec<Site>
             place: row.site.clone(),
             kind: row.kind().to_owned(),
             condition: row.rule.clone(),
-            waited: view.of_threads(row.sum.wait.total_ns),
+            waited: view.of_busy(row.sum.wait.total_ns),
             waiters: view.mean_waiters(row),
             candidates: canonical(wanted, limits.candidates),
         };
@@ -161,7 +161,7 @@ mod tests {
     fn a_name_is_said_once() {
         assert_eq!(
             site("symbol = \"hot\"", "mutex").describe(),
-            "hot (static in server): threads waited for it for 50.0% of their time, 1.0 of them on average"
+            "hot (static in server): threads waited for it for 50.0% of their busy time, 1.0 of them on average"
         );
         let mut by_code = site("init = \"server+0x10\"", "mutex");
         by_code.place = "hot (server+0x10)".to_owned();

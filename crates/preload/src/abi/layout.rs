@@ -106,6 +106,20 @@ impl Mutex {
         self.kind.load(Ordering::Relaxed) & TYPE_MASK == RECURSIVE
     }
 
+    /// Whether its owner's death frees it. Such a mutex is glibc's.
+    #[inline(always)]
+    pub(crate) fn is_robust(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) & ROBUST != 0
+    }
+
+    /// The thread that has a robust mutex, which glibc keeps in the first word, beside two flags.
+    pub(crate) fn robust_owner(&self) -> Option<u32> {
+        const THREAD: u32 = 0x3fff_ffff;
+        // SAFETY: the first word of a mutex of glibc's, which only atomic operations change.
+        let word = unsafe { &*core::ptr::from_ref(self).cast::<core::sync::atomic::AtomicU32>() };
+        Some(word.load(Ordering::Relaxed) & THREAD).filter(|thread| *thread != 0)
+    }
+
     /// What a policy calls a mutex of this kind.
     pub(crate) fn sort(&self) -> Kind {
         sort(self.kind.load(Ordering::Relaxed))

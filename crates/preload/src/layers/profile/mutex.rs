@@ -3,6 +3,7 @@
 
 use core::ffi::c_int;
 
+use lockwork_platform::Native;
 use lockwork_profile::format::Region;
 use lockwork_profile::recorder::{Begun, Target};
 
@@ -147,7 +148,12 @@ unsafe fn waiting(mutex: *mut Mutex, caller: usize, frame: usize, acquire: impl 
         }
         Begun::Followed => {
             let mut result = EBUSY;
-            if is_glibcs(it) {
+            if is_glibcs(it) && it.is_robust() {
+                // glibc's attempt on a mutex that cannot be recovered leaves it locked.
+                if it.robust_owner().is_some_and(|owner| owner != Native::tid()) {
+                    region.wait_begins(thread, target(address));
+                }
+            } else if is_glibcs(it) {
                 // SAFETY: the entry point's contract.
                 result = unsafe { trylock_unprofiled(mutex, caller) };
                 if result == EBUSY {

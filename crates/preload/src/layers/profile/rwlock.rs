@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 
+use lockwork_platform::Clock;
 use lockwork_profile::format::Mode;
 use lockwork_profile::recorder::{Begun, Target};
 
@@ -11,7 +12,7 @@ use crate::abi::entry::with_call;
 use crate::abi::errno::EBUSY;
 use crate::abi::layout::{RWLOCK_GLIBC, RwLock};
 use crate::abi::real;
-use crate::abi::time::Timespec;
+use crate::abi::time::{self, Timespec};
 use crate::serve::rwlock::unprofiled;
 
 /// The lock as the recorder wants it.
@@ -40,11 +41,26 @@ macro_rules! waits {
             waits!(@arguments $position first second $($argument: $type),*);
             // SAFETY: the program's arguments.
             let acquire = || unsafe { unprofiled::$function(lock, $($argument,)* $($unused,)* caller) };
+            // glibc refuses times and clocks that are none whether the lock is free or not.
+            let is_valid = waits!(@valid $position first second);
             // SAFETY: the program's lock.
-            let attempt = || unsafe { $attempt(lock) };
+            let attempt = || if is_valid { unsafe { $attempt(lock) } } else { acquire() };
             // SAFETY: as above.
             unsafe { waiting(lock, $mode, [caller, frame], acquire, attempt) }
         }
+    };
+    (@valid none $first:ident $second:ident) => {
+        true
+    };
+    (@valid one $first:ident $second:ident) => {
+        // SAFETY: the program's time.
+        unsafe { time::deadline(Clock::Realtime, $first as *const Timespec) }.is_some()
+    };
+    (@valid two $first:ident $second:ident) => {
+        time::clock($first as c_int).is_some_and(|clock| {
+            // SAFETY: the program's time.
+            unsafe { time::deadline(clock, $second as *const Timespec) }.is_some()
+        })
     };
     (@arguments none $first:ident $second:ident) => {};
     (@arguments one $first:ident $second:ident $time:ident: $type:ty) => {

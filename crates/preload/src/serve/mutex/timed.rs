@@ -40,8 +40,10 @@ unsafe extern "C" fn clocklock_from_entry(
 ) -> c_int {
     // SAFETY: the program's arguments.
     let lock = || unsafe { clocklock_from(mutex, clock, time, caller) };
+    // A clock that there is not is refused whether the mutex is free or not.
+    let is_profiled = profile::is_loaded() && time::clock(clock).is_some();
     // SAFETY: as above.
-    if profile::is_loaded() { unsafe { profiled::timed(mutex, caller, lock) } } else { lock() }
+    if is_profiled { unsafe { profiled::timed(mutex, caller, lock) } } else { lock() }
 }
 
 unsafe fn timedlock_from(mutex: *mut Mutex, time: *const Timespec, caller: usize) -> c_int {
