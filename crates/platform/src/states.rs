@@ -13,7 +13,9 @@
 //!
 //! # Ordering
 //!
-//! - E1: the CAS that publishes a chunk (Release) → the loads that find it (Acquire): its initialisation.
+//! - E1: that of [`Published`]: the initialisation of a chunk, and of all that were published before.
+//! - E2: the store of `hand`, or to `returned` (Release) → the load of `hand`, or the swap, that finds it (Acquire): E1, of the thread
+//!   that knew the chunk.
 
 use core::any::TypeId;
 use core::hash::{Hash, Hasher};
@@ -22,6 +24,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::nodes::{self, MOST_BLOCK};
+use crate::published::Published;
 use crate::{NODE_BYTES, Native, PooledState, waiters};
 
 /// Bytes of states that a pool has before anything is taken back.
@@ -56,7 +59,7 @@ fn take_from<T: PooledState<Native>>(state: &T) -> bool {
 struct Pool {
     /// 0 = of none yet.
     kind: AtomicU64,
-    chunks: AtomicPtr<Chunk>,
+    chunks: Published<Native, Chunk>,
     /// Where the next look begins; null = at the first.
     hand: AtomicPtr<Chunk>,
     /// Of the chunks.
@@ -68,7 +71,7 @@ struct Pool {
 static TABLE: [Pool; POOLS] = [const {
     Pool {
         kind: AtomicU64::new(0),
-        chunks: AtomicPtr::new(ptr::null_mut()),
+        chunks: Published::nothing(),
         hand: AtomicPtr::new(ptr::null_mut()),
         number: AtomicUsize::new(0),
         returned: [const { AtomicPtr::new(ptr::null_mut()) }; RETURNED],
@@ -143,8 +146,8 @@ pub(crate) fn take<T: PooledState<Native>>() -> Option<NonNull<T>> {
 pub(crate) fn give<T: PooledState<Native>>(state: NonNull<T>) {
     let pool = pool_of::<T>();
     let free = pool.returned.iter().find(|cell| cell.load(Relaxed).is_null()).unwrap_or(&pool.returned[0]);
-    // Whatever was there is found by a look. ORDER: Relaxed: a hint, of a chunk that this thread knows (I1).
-    free.store(state.as_ptr().cast(), Relaxed);
+    // Whatever was there is found by a look.
+    free.store(state.as_ptr().cast(), Release); // ORDER: E2.
 }
 
 impl Pool {
@@ -153,6 +156,7 @@ impl Pool {
             if cell.load(Relaxed).is_null() {
                 return None;
             }
+            // ORDER: Acquire is E2.
             let state = NonNull::new(cell.swap(ptr::null_mut(), Acquire))?.cast::<T>();
             // SAFETY: I1.
             take_from(unsafe { state.as_ref() }).then_some(state)
@@ -161,21 +165,20 @@ impl Pool {
 
     /// Looks through so many chunks for a state that nobody uses.
     fn look<T: PooledState<Native>>(&self, chunks: usize) -> Option<NonNull<T>> {
-        // ORDER: E1, here and below; the hand points to a chunk that was found so.
-        let mut chunk = self.hand.load(Acquire);
+        let mut chunk = self.hand.load(Acquire); // ORDER: E2.
         for _ in 0..chunks {
             if chunk.is_null() {
-                chunk = self.chunks.load(Acquire);
+                chunk = self.chunks.pointer(); // ORDER: E1.
             }
             // SAFETY: I1.
             let here = unsafe { chunk.as_ref() }?;
             if let Some(state) = here.take() {
-                self.hand.store(chunk, Release);
+                self.hand.store(chunk, Release); // ORDER: E2.
                 return Some(state);
             }
-            chunk = here.next.load(Acquire);
+            chunk = here.next.load(Relaxed); // ORDER: E1, of this one.
         }
-        self.hand.store(chunk, Release);
+        self.hand.store(chunk, Release); // ORDER: E2.
         None
     }
 
@@ -205,22 +208,19 @@ impl Pool {
         let taken = unsafe { states.as_ref() }.take_back();
         debug_assert!(taken, "a new state has no owner");
         self.number.fetch_add(1, Relaxed);
-        let mut next = self.chunks.load(Relaxed);
-        loop {
-            let header = Chunk {
-                next: AtomicPtr::new(next),
-                states: states.cast(),
-                count: count as u32,
-                hand: AtomicU32::new(1),
-            };
-            // SAFETY: ours until it is published.
-            unsafe { chunk.write(header) };
-            // ORDER: Release is E1; what was there was published likewise, and the read-modify-write hands that on.
-            match self.chunks.compare_exchange(next, chunk.as_ptr(), Release, Relaxed) {
-                Ok(_) => return Some(states),
-                Err(there) => next = there,
-            }
-        }
+        let header = Chunk {
+            next: AtomicPtr::new(ptr::null_mut()),
+            states: states.cast(),
+            count: count as u32,
+            hand: AtomicU32::new(1),
+        };
+        // SAFETY: ours until it is published.
+        unsafe { chunk.write(header) };
+        // SAFETY: as above.
+        let link = |next| unsafe { chunk.as_ref() }.next.store(next, Relaxed);
+        // SAFETY: initialised, and I1. ORDER: E1.
+        unsafe { self.chunks.push(chunk, link) };
+        Some(states)
     }
 }
 

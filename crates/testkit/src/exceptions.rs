@@ -18,7 +18,7 @@ pub enum Reason {
 pub struct Exception {
     /// The end of the path of the source file.
     pub source: &'static str,
-    /// On the line of the site; empty: all of the file, of which there is no model.
+    /// On the line of the site.
     pub snippet: &'static str,
     /// The weaker orderings that all models pass; none: no model passes the line.
     pub weaker: &'static [Ordering],
@@ -27,9 +27,9 @@ pub struct Exception {
 }
 
 impl Exception {
-    /// A file of which there is no model.
-    const fn file(source: &'static str, reason: Reason) -> Self {
-        Self { source, snippet: "", weaker: &[], reason }
+    /// A line that no model passes.
+    const fn unmodelled(source: &'static str, snippet: &'static str, reason: Reason) -> Self {
+        Self { source, snippet, weaker: &[], reason }
     }
 }
 
@@ -37,18 +37,116 @@ use Reason::{Elsewhere, Model, Threads};
 
 /// The list.
 pub const EXCEPTIONS: &[Exception] = &[
-    Exception::file(
+    Exception {
+        source: "state/claim.rs",
+        snippet: "let seen = self.0.load(Acquire); // ORDER: E2, E3, E5.",
+        weaker: &[Relaxed],
+        reason: Threads(
+            "a thread that waits until another of its lock has opened the state, and a third that had it before",
+        ),
+    },
+    Exception {
+        source: "state/claim.rs",
+        snippet: "self.0.load(Acquire) & !(USERS | CLOSING) == owner.0",
+        weaker: &[Relaxed],
+        reason: Threads("a state that goes to another lock and back while a third thread looks at it"),
+    },
+    Exception {
+        source: "state/claim.rs",
+        snippet: "P::fence(Release); // ORDER: E4.",
+        weaker: &[Relaxed],
+        reason: Threads(
+            "a thread whose attempt fails in a state that a second one is about to take back, for a lock that a third has used: the \
+             plays of attempts have two",
+        ),
+    },
+    Exception {
+        source: "state/claim.rs",
+        snippet: "let taken = self.0.compare_exchange(seen | CLOSING, CLOSING, AcqRel, Relaxed).is_ok();",
+        weaker: &[Release],
+        reason: Threads(
+            "a user that comes and goes between the two exchanges of a thread that takes the state back for a third",
+        ),
+    },
+    Exception {
+        source: "state/claim.rs",
+        snippet: "self.0.fetch_and(!CLOSING, Release); // ORDER: E3.",
+        weaker: &[Relaxed],
+        reason: Threads("one that takes back in vain, one that came meanwhile, and one that comes after it"),
+    },
+    Exception {
+        source: "state/claim.rs",
+        snippet: "let reserved = self.0.compare_exchange(CLOSING, owner.0 + OPENING + 1, Release, Relaxed).is_ok();",
+        weaker: &[Relaxed],
+        reason: Elsewhere(
+            "by argument: `open` releases what this does, and a thread that comes in between waits for that",
+        ),
+    },
+    Exception {
+        source: "state/claim.rs",
+        snippet: "self.0.fetch_and(!OPENING, Release); // ORDER: E2.",
+        weaker: &[Relaxed],
+        reason: Elsewhere(
+            "by argument: a read-modify-write, it goes on with what `reserve_for` released; what is written in between is read by \
+             the lock's word",
+        ),
+    },
+    Exception {
+        source: "state/claim.rs",
+        snippet: "let before = self.0.fetch_sub(owner.0 + OPENING + 1, AcqRel); // ORDER: E1.",
+        weaker: &[Acquire, Release],
+        reason: Threads(
+            "two that publish a state for a lock, and one that looks at the state of the slower one",
+        ),
+    },
+    Exception {
+        source: "state/claim.rs",
+        snippet: "let before = self.0.fetch_sub(owner.0 + 1, AcqRel); // ORDER: E1.",
+        weaker: &[Acquire, Release],
+        reason: Threads("one that destroys its lock, one that looks at the state, and one that takes it"),
+    },
+    Exception::unmodelled(
         "state/claim.rs",
-        Elsewhere(
-            "the plays of scenarios/states.rs run it as it is; weakening each ordering under them takes hours",
+        "self.0.load(Relaxed) == 0 && self.0.compare_exchange(0, CLOSING, Acquire, Relaxed).is_ok()",
+        Elsewhere("the pool of the models takes states by `take_back` only, which makes the same exchange"),
+    ),
+    Exception::unmodelled(
+        "state/claim.rs",
+        "self.0.fetch_and(!CLOSING, Release);",
+        Threads(
+            "a thread that looks at a state between its being taken and its being given to a lock, by others",
         ),
     ),
-    Exception::file(
-        "hierarchical/directory.rs",
-        Elsewhere(
-            "the plays of cohort locks and of scenarios/states.rs run it as it is; weakening each ordering under them takes hours",
+    Exception {
+        source: "hierarchical/directory.rs",
+        snippet: "match self.0.compare_exchange(seen, seen + 1, Acquire, Relaxed) {",
+        weaker: &[Relaxed],
+        reason: Threads(
+            "the first user of a part, another that joins it there, and a third that takes the state back meanwhile, with a lock of \
+             its own",
         ),
-    ),
+    },
+    Exception {
+        source: "hierarchical/directory.rs",
+        snippet: "if self.0.compare_exchange(0, 1, Release, Relaxed).is_ok() {",
+        weaker: &[Relaxed],
+        reason: Threads("as above"),
+    },
+    Exception {
+        source: "hierarchical/directory.rs",
+        snippet: "if self.0.fetch_sub(1, AcqRel) == 1 {",
+        weaker: &[Acquire, Release],
+        reason: Threads("as above: two users of a part, the last of which leaves the state for both"),
+    },
+    Exception {
+        source: "hierarchical/directory.rs",
+        snippet: "let there = match cell.compare_exchange(ptr::null_mut(), fresh.as_ptr(), Release, Acquire) {",
+        weaker: &[Relaxed],
+        reason: Elsewhere(
+            "the plays of states have each part made by one thread; `Published::first` is the same exchange, and its orderings are \
+             weakened",
+        ),
+    },
     Exception {
         source: "queue/alock.rs",
         snippet: "self.wait_for(self.next.fetch_add(1, Acquire)); // ORDER: E4.",
@@ -280,73 +378,107 @@ pub const EXCEPTIONS: &[Exception] = &[
             "it keeps a load behind it that could otherwise be 2^31 turns old; no play has as many",
         ),
     },
-    Exception::file(
+    Exception::unmodelled(
         "platform/src/barrier.rs",
+        "fence(SeqCst);",
         Elsewhere(
             "the system call that is a barrier in all threads has no model; loom's platform has fences in its stead, and \
                    those are weakened where the locks ask for them; litmus tests in the simulator (crates/sim/tests/litmus.rs)",
         ),
     ),
-    Exception::file(
+    Exception::unmodelled(
         "platform/src/cells.rs",
+        "Self::fence(Ordering::SeqCst);",
         Elsewhere("the machine's own instructions, for which a model has others"),
     ),
-    Exception::file(
+    Exception::unmodelled(
         "platform/src/slice.rs",
+        "compiler_fence(Ordering::SeqCst);",
         Elsewhere(
             "a thread and its own signal handler: the compiler's order only; crates/testkit/tests/slices.rs",
         ),
     ),
-    Exception::file(
+    Exception::unmodelled(
         "sched/cpu_time.rs",
+        "fence(SeqCst);",
         Elsewhere(
             "store, fence, load on both sides (Dekker): the same shape as the barriers of `biased`, which are weakened; \
                    crates/testkit/tests/filters.rs on the machine",
         ),
     ),
-    Exception::file(
+    Exception::unmodelled("sched/cpu_time.rs", "slot.reads_clock.store(0, Release);", Elsewhere("as above")),
+    Exception::unmodelled(
         "sched/monitor.rs",
+        "LENGTH.store(path.len(), Release);",
         Elsewhere(
             "by argument: a length and a mapping, each published once and never changed; crates/monitor/tests",
         ),
     ),
-    Exception::file(
+    Exception::unmodelled("sched/monitor.rs", "let length = LENGTH.load(Acquire);", Elsewhere("as above")),
+    Exception::unmodelled("sched/monitor.rs", "let mapped = MAPPED.load(Acquire);", Elsewhere("as above")),
+    Exception::unmodelled(
+        "sched/monitor.rs",
+        "if MAPPED.compare_exchange(ptr::null_mut(), pages.as_ptr(), Release, Relaxed).is_err() {",
+        Elsewhere("as above"),
+    ),
+    Exception::unmodelled(
         "sched/monitor/probe.rs",
+        "IS_MAPPED.store(is_mapped, Release);",
         Elsewhere("by argument: one flag that publishes one mapping; crates/monitor/tests/clients/probe.rs"),
     ),
-    Exception::file(
+    Exception::unmodelled("sched/monitor/probe.rs", "!IS_MAPPED.load(Acquire)", Elsewhere("as above")),
+    Exception::unmodelled(
         "platform/src/states.rs",
+        "cell.swap(ptr::null_mut(), Acquire)",
         Elsewhere(
-            "by argument: chunks are published by one pointer each and never taken back; a stack that is emptied by a \
-                   swap; `locks_that_are_dropped_without_having_been_destroyed_cost_nothing` and its kin on the machine",
+            "by argument: a pointer to a chunk that stays, from a thread that knows the chunk (chunks are published by `Published`, \
+             whose orderings are weakened); `locks_that_are_dropped_without_having_been_destroyed_cost_nothing` and its kin on the \
+             machine",
         ),
     ),
-    Exception::file(
+    Exception::unmodelled(
+        "platform/src/states.rs",
+        "free.store(state.as_ptr().cast(), Release);",
+        Elsewhere("as above"),
+    ),
+    Exception::unmodelled("platform/src/states.rs", "self.hand.load(Acquire);", Elsewhere("as above")),
+    Exception::unmodelled(
+        "platform/src/states.rs",
+        "self.hand.store(chunk, Release);",
+        Elsewhere("as above"),
+    ),
+    Exception::unmodelled(
         "platform/src/waiters.rs",
+        "slot.reads_clock.load(Ordering::Acquire) != 0",
         Elsewhere(
             "one load, of another thread's mark: its part of the store, fence, load on both sides of sched/cpu_time.rs",
         ),
     ),
-    Exception::file(
+    Exception::unmodelled(
         "preload/src/serve/cancel.rs",
+        "fence(SeqCst);",
         Elsewhere(
             "store, fence, load on both sides (Dekker), all of it sequentially consistent; posix suite, cancellation",
         ),
     ),
-    Exception::file(
+    Exception::unmodelled(
         "preload/src/serve/mutex/table.rs",
+        "COUNT.store(count + 1, Ordering::Release);",
         Elsewhere(
             "by argument: an entry is written before its tag is given to a mutex, by the thread that starts the library",
         ),
     ),
-    Exception::file(
+    Exception::unmodelled(
         "preload/src/serve/rwlock/table.rs",
+        "COUNT.store(count + 1, Ordering::Release);",
         Elsewhere(
             "by argument: an entry is written before its number is given to a lock, by the thread that starts the library",
         ),
     ),
-    Exception::file(
+    Exception::unmodelled(
         "preload/src/serve/spin.rs",
+        "lock.compare_exchange(FREE, LOCKED, Acquire, Relaxed)",
         Elsewhere("a test-and-set word, as `tas`, whose orderings are weakened"),
     ),
+    Exception::unmodelled("preload/src/serve/spin.rs", "store(FREE, Release);", Elsewhere("as above")),
 ];

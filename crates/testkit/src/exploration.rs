@@ -1,6 +1,7 @@
 //! Scenarios explored by loom, and what is said of it.
 
 use std::env;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use crate::engines::loom::{Bounds, explore};
@@ -27,8 +28,10 @@ pub fn report(name: &str, scenario: &Scenario, executions: u64, time: Duration) 
     if env::var_os("LOCKWORK_BOUNDS").is_some() {
         let Scenario { threads, preemptions, config, .. } = scenario;
         let nodes = config.nodes;
-        eprintln!(
-            "bound: {name}: {threads} threads, {nodes} nodes, {preemptions} switches, {executions} executions, {time:?}"
+        // A line by itself, in one piece, whatever the harness has just begun to print.
+        let line = format!(
+            "\nbound: {name}: {threads} threads, {nodes} nodes, {preemptions} switches, {executions} executions, {time:?}\n"
         );
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 }
