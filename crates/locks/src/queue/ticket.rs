@@ -200,9 +200,16 @@ impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
             return false;
         }
         if self.serving.before(served) != 0 {
-            Wait::run::<P, _>(address, None, |wait| self.wait_for(wait, served));
+            self.wait_endlessly(address, served);
         }
         true
+    }
+
+    /// One call, so that the fast path needs no stack.
+    #[cold]
+    #[inline(never)]
+    fn wait_endlessly(&self, address: usize, number: u32) {
+        Wait::run::<P, _>(address, None, |wait| self.wait_for(wait, number));
     }
 
     /// What is served, without an order.
