@@ -71,6 +71,11 @@ pub trait Cpu: Sized {
     /// part of spin-then-park.
     fn spin_budget() -> u32;
 
+    /// What a context-switch round trip costs, in ns.
+    fn round_trip_ns() -> u64 {
+        ROUND_TRIP_NS.load(Ordering::Relaxed)
+    }
+
     /// Whether spinning threads keep their CPU however long they spin. If not, they yield it now and then after a while.
     fn strict_spin() -> bool {
         false

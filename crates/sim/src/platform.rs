@@ -375,10 +375,13 @@ impl Cpu for Sim {
 
     fn spin_budget() -> u32 {
         with(|engine| {
-            let os = &engine.machine.os;
-            let round_trip = 2 * (os.context_switch + os.syscall) + os.wake + os.wake_latency;
-            u32::try_from(round_trip / engine.machine.core.pause).unwrap_or(u32::MAX).max(1)
+            let pauses = engine.machine.os.round_trip() / engine.machine.core.pause;
+            u32::try_from(pauses).unwrap_or(u32::MAX).max(1)
         })
+    }
+
+    fn round_trip_ns() -> u64 {
+        with(|engine| engine.machine.ns(engine.machine.os.round_trip()))
     }
 
     fn strict_spin() -> bool {

@@ -101,7 +101,7 @@ pub const NUMA: Descriptor = Descriptor {
     summary: "GCR that prefers the threads of one NUMA node for a time",
     properties: "As gcr, with the threads that compete mostly of one NUMA node, which spares the lock's data transfers. \
                  Another 64 bytes of state, and 64 for each node that has passive threads.",
-    deviations: "As gcr; the preferred node changes after so many admissions (`turn`), not after so many acquisitions.",
+    deviations: "As gcr; the preferred node changes after so many acquisitions (`turn`), to the next that has passive threads.",
     avoid: "One NUMA node: there it is gcr with a costlier queue.",
     knobs: NUMA_KNOBS,
     ..DESCRIPTOR

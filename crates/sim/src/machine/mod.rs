@@ -183,6 +183,13 @@ impl Default for Os {
     }
 }
 
+impl Os {
+    /// What a thread's sleep costs, in cycles, from the decision to sleep until it runs again.
+    pub(crate) fn round_trip(&self) -> u64 {
+        2 * (self.context_switch + self.syscall) + self.wake + self.wake_latency
+    }
+}
+
 fn one() -> usize {
     1
 }

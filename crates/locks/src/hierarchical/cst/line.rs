@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode};
 
-use crate::wait::{self, ABANDONED, PARKED, Patience, Returning, WAITING, Wait, spin_with_room};
+use crate::wait::{self, ABANDONED, PARKED, Patience, ROUND_TRIPS, Returning, WAITING, Wait, spin_with_room};
 
 /// Of a waiter's word: what it waited for, and the lock of the whole machine, are the waiter's.
 pub(crate) const OWNED: u32 = 4;
@@ -16,6 +16,14 @@ pub(super) const REQUEUED: u32 = 6;
 
 /// Times that a waiter lines up again in vain, before it is handed the lock asleep.
 const AGED: u32 = 2;
+
+/// For how many context-switch round trips a waiter spins even where threads outnumber CPUs.
+pub(super) fn patience<P: Platform>() -> u32 {
+    /// Round trips for each further NUMA node: a thread that slept whenever another node has its turn would make nothing of its
+    /// own node's.
+    const AWAY: u32 = 4;
+    ROUND_TRIPS.min(1 + AWAY * (P::nodes() as u32 - 1))
+}
 
 /// Of a queue's tail: what is queued for is held, and nobody waits. No waiter has such an address.
 const MOST_HELD: usize = 2;
@@ -117,15 +125,11 @@ impl<P: Platform> Waiter<P> {
     /// Waits for as long as it takes, or up to the deadline. Returns what the word says then: what was granted,
     /// [`REQUEUED`], or [`ABANDONED`], after which the node is no longer the caller's.
     pub(super) fn wait(&self, wait: &Wait) -> u32 {
-        /// Round trips for each further NUMA node: who slept whenever another node has its turn would make nothing of
-        /// its own node's.
-        const AWAY: u32 = 4;
         let look = || {
             let said = self.word.load(Acquire); // ORDER: E4.
             (said != WAITING).then_some(said)
         };
-        if let Some(said) = spin_with_room::<P, _>(AWAY * (P::nodes() as u32 - 1), wait.deadline, look, || ())
-        {
+        if let Some(said) = spin_with_room::<P, _>(patience::<P>() - 1, wait.deadline, look, || ()) {
             return said;
         }
         // ORDER: Acquire on failure is E4. Success publishes nothing: others read the state only.

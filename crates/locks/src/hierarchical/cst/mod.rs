@@ -20,7 +20,10 @@
 //! - The presence of node states is their pointers, in a line that is read only, instead of a bit vector and a list.
 //! - Those to be woken are chosen before the lock is released, and woken after it.
 //! - Whether the caller's time slice is over cannot be asked for: a waiter sleeps after a context-switch round trip, if there
-//!   are signs of more threads than CPUs and there is but one node; else after up to twenty.
+//!   are signs of more threads than CPUs and there is but one node; else after up to twenty. Where there are several nodes and
+//!   more threads than CPUs, a thread yields its CPU once before it lines up.
+//! - A node's turn is bounded in time as well as in hand-overs, so that the turns of all nodes end before the leaders of those
+//!   that wait go to sleep.
 //! - A waiter may give up at a deadline, and goes on in its old place when it comes back.
 //!
 //! The paper's sleepers may starve, since a woken one lines up behind others and may sleep again before its turn. Here that is
@@ -137,7 +140,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     properties: "No hand-over waits for a sleeper while another waiter is awake; sleepers are woken one at a time. Nothing \
                  but 16 bytes until somebody waits, then memory for those nodes only that wait.",
     deviations: "One sleeper is woken at a time; a free lock is taken without its node; releasers move sleepers to the \
-                 parking list; the starvation of sleepers is bounded; waiters can give up at a deadline.",
+                 parking list; the starvation of sleepers is bounded; a node's turn is bounded in time, too; where threads \
+                 outnumber the CPUs of several nodes a thread yields before it lines up; waiters can give up at a deadline.",
     avoid: "Where the order of arrival matters.",
     knobs: knobs::WAKING,
     ..Descriptor::MUTEX
@@ -287,8 +291,25 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         Attention { most: self.state.wake().unwrap_or(WAKE), turn: TURN }
     }
 
+    /// Lets the other threads of the CPU run first, where threads outnumber CPUs and waiters spin nevertheless. Whether the lock was
+    /// free afterwards, and is the caller's.
+    ///
+    /// One of them may be a waiter that has lost its CPU, or was woken and has none yet. If the caller spun behind it, the lock
+    /// would wait for the CPU that the caller has. A thread that is in no queue holds up nobody while it has no CPU.
+    fn acquire_after_others(&self, wait: &Wait) -> bool {
+        // A thread with a deadline would be late for it; on one node a waiter sleeps soon.
+        if P::nodes() == 1 || wait.deadline.is_some() || P::strict_spin() || !P::is_overloaded() {
+            return false;
+        }
+        P::yield_now();
+        self.acquire_fast(DIRECTLY)
+    }
+
     /// Lines up and waits. Whether the lock was acquired before the deadline.
     fn acquire(&self, wait: &Wait) -> bool {
+        if self.acquire_after_others(wait) {
+            return true;
+        }
         let Some((shared, state)) = enter_part_or_wait(&self.state, P::node(), wait) else { return false };
         match state.acquire(wait) {
             None => {}

@@ -4,15 +4,24 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, AtomicInt, DataCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode};
+use lockwork_platform::{
+    AtomicCell, AtomicInt, Clock, DataCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode,
+};
 
 use super::super::directory::Users;
-use super::line::{Line, OWNED, Offer, REQUEUED, Waiter, held};
+use super::line::{Line, OWNED, Offer, REQUEUED, Waiter, held, patience};
 use crate::api::address;
 use crate::wait::{ABANDONED, GRANTED, Returning, Wait};
 
 /// How a node's lock is held: there is but one way.
 const HELD: usize = 1;
+
+/// Hand-overs between two looks at the clock.
+const LOOK_EVERY: u32 = 8;
+/// Of `begun`: not known yet.
+const UNKNOWN: u64 = 0;
+/// Of `begun`: it has lasted for long enough.
+const OVER: u64 = u64::MAX;
 
 /// A pointer to a waiter, or null, as data of a holder.
 pub(super) struct Last<P: Platform>(*mut Waiter<P>);
@@ -39,6 +48,8 @@ pub(crate) struct NodeState<P: Platform> {
     parked: P::Data<Last<P>>,
     /// Hand-overs that are left until the other nodes get their turn. The holder's.
     passes: P::Data<u32>,
+    /// When the node's turn began, in ns; or [`UNKNOWN`], or [`OVER`]. The holder's.
+    begun: P::Data<u64>,
     /// Hand-overs since sleepers were chosen because that was due, up to where it is due. The holder's.
     passed_over: P::Data<u32>,
     /// Those who were told to line up again, and have not done so yet.
@@ -62,6 +73,7 @@ impl<P: Platform> PoolNode<P> for NodeState<P> {
             first: P::Ptr::new(ptr::null_mut()),
             parked: P::Data::new(Last(ptr::null_mut())),
             passes: P::Data::new(0),
+            begun: P::Data::new(UNKNOWN),
             passed_over: P::Data::new(0),
             woken: P::U32::new(0),
             users: P::Usize::new(0),
@@ -361,8 +373,10 @@ impl<P: Platform> NodeState<P> {
     ///
     /// The caller holds the node's lock.
     pub(crate) unsafe fn begin(&self, passes: u32) {
-        // SAFETY: I4.
+        // SAFETY: I4, here and below.
         unsafe { self.passes.set(passes) };
+        // SAFETY: as above.
+        unsafe { self.begun.set(UNKNOWN) };
     }
 
     /// Whether one more hand-over is left in the node's turn; it is, then, for this one.
@@ -373,11 +387,35 @@ impl<P: Platform> NodeState<P> {
     pub(crate) unsafe fn may_pass(&self) -> bool {
         // SAFETY: I4, here and below.
         let passes = unsafe { self.passes.get() };
-        if passes > 0 {
-            // SAFETY: as above.
-            unsafe { self.passes.set(passes - 1) };
+        // SAFETY: the caller's contract.
+        if passes == 0 || unsafe { self.has_lasted(passes) } {
+            return false;
         }
-        passes > 0
+        // SAFETY: as above.
+        unsafe { self.passes.set(passes - 1) };
+        true
+    }
+
+    /// Whether the node's turn, of which so many hand-overs are left, has lasted for so long that the first waiters of the other
+    /// nodes would be asleep if all turns did. Looks at the clock every few hand-overs.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the node's lock.
+    unsafe fn has_lasted(&self, passes: u32) -> bool {
+        // SAFETY: I4, here and below.
+        let begun = unsafe { self.begun.get() };
+        if begun == OVER || !passes.is_multiple_of(LOOK_EVERY) || P::nodes() == 1 {
+            return begun == OVER;
+        }
+        let now = P::now(Clock::Monotonic);
+        let share = u64::from(patience::<P>()) * P::round_trip_ns() / P::nodes() as u64;
+        let is_over = begun != UNKNOWN && now.saturating_sub(begun) > share;
+        if begun == UNKNOWN || is_over {
+            // SAFETY: as above.
+            unsafe { self.begun.set(if is_over { OVER } else { now }) };
+        }
+        is_over
     }
 
     /// Hand-overs that are left in the node's turn.
