@@ -1,10 +1,10 @@
 //! `auto-rw`: the reader-writer lock that needs no choosing, which `auto` names where a reader-writer lock is wanted.
 //!
 //! Our own, made of parts. On a machine with one NUMA node it is one word ([`futex`](super::futex), writers preferred). On others it
-//! counts readers by node ([`by_node`], as CST's lock: Sanidhya Kashyap, Changwoo Min and Taesoo Kim, "Scalable NUMA-aware blocking
-//! synchronization primitives", USENIX ATC 2017), around the CST-mutex for its writers, who go one after the other, of whatever
-//! node, up to [`BATCH`] of them: a writer that comes after others finds the readers barred already. Around either there is a bias
-//! that learns ([`bravo`](super::bravo)): where nobody writes for long, readers leave the lock alone. On two CPUs there is none.
+//! counts readers by node ([`by_node`](super::by_node), as CST's lock: Sanidhya Kashyap, Changwoo Min and Taesoo Kim, "Scalable
+//! NUMA-aware blocking synchronization primitives", USENIX ATC 2017), around the CST-mutex for its writers. Up to [`BATCH`] of these
+//! go one after the other, of whatever node: a writer that comes after others finds the readers barred already. Around either
+//! there is a bias that learns ([`bravo`](super::bravo)): where nobody writes for long, readers leave the lock alone. On two CPUs there is none.
 //!
 //! Properties: 24 bytes; used on a machine with several nodes, 192 more, 64 for each further node that reads, and the state of
 //! the writers' lock, all of which goes to other locks when it is idle. Writers wait for the readers that are there, and for writers
