@@ -360,7 +360,7 @@ closures() {
 # Needs libclang and the library for C programs.
 kernels() {
     local work=target/bench-kernels name
-    local -a delegates=('locked(futex)' 'locked(cst-mutex)' cc-synch fc rcl sanl sanl-plus)
+    local -a delegates=('locked(futex)' cc-synch fc rcl sanl-plus)
     rm -rf "$work"
     mkdir -p "$work"
     cp -r crates/reengineer/kernels "$work/before"

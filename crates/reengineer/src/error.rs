@@ -29,6 +29,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A section cannot be converted any more when those inside of it have been.
+    #[error("{}: {left} sections cannot be converted after those inside of them; name these by --except, or give --hold", path.display())]
+    Left {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        left: usize,
+    },
     /// The compiler cannot make anything of a file.
     #[error("{}: cannot be parsed", path.display())]
     Parse {

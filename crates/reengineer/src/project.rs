@@ -543,6 +543,15 @@ impl Project {
             .filter(|found| found.file == command.file && found.refusal().is_none() && self.is_chosen(found))
             .map(|found| (found.section.function.as_str(), found.section.lock.as_str()))
             .collect();
+        let is_planned = |found: &&Finding| {
+            let section = &found.section;
+            found.file == command.file
+                && section.plan.is_ok()
+                && !section.continues
+                && section.by.is_none()
+                && self.is_chosen(found)
+        };
+        let mut left = self.findings.iter().filter(is_planned).count();
         loop {
             let unit = parse(command, &text, unsaved, &self.vocabulary, None)?;
             let mut edits: Vec<Edit> = Vec::new();
@@ -561,8 +570,15 @@ impl Project {
                         .any(|(_, plan)| outer.start < plan.slice.start && plan.slice.end <= outer.end)
                 };
                 if let Some((section, plan)) = plans.iter().find(|(_, plan)| !holds(&plan.slice)) {
-                    edits.extend(conversion(&text, function, section, plan).unwrap_or_default());
+                    let conversion = conversion(&text, function, section, plan);
+                    let counts = conversion.is_some() && section.by.is_none();
+                    left = left.saturating_sub(usize::from(counts));
+                    edits.extend(conversion.unwrap_or_default());
                 }
+            }
+            // What is left takes the delegate as a lock, which it may only with `--hold`.
+            if edits.is_empty() && left > 0 && !self.choice.may_hold {
+                return Err(Error::Left { path: command.file.clone(), left });
             }
             if edits.is_empty() {
                 return Ok(text);

@@ -987,6 +987,11 @@ impl<'a> Finder<'a> {
     fn check_lock(&self, statement: &Node, held: &[&Node]) -> Result<(), Refusal> {
         let mut read = Vec::new();
         self.read_for(statement, &mut read);
+        // A section inside that has become a closure has the addresses of what it names; what it writes was looked at before.
+        let is_context = |node: &&&Node| matches!(&node.kind, Kind::Declaration(variable) if variable.name.starts_with("lockwork_"));
+        let contexts: HashSet<Id> =
+            held.iter().filter(is_context).flat_map(|node| node.walk().map(id)).collect();
+        let writes = |other: &&Node, variable| !contexts.contains(&id(other)) && writes(other, variable);
         for variable in read {
             if held.iter().any(|other| writes(other, variable)) && self.applies(Rule::LockChanges) {
                 return Err(Refusal::LockChanges(variable.name.clone()));
