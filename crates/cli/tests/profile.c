@@ -1,0 +1,121 @@
+// A program for profiles: `profile PART`. What each part does is said there.
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// What a program declares to give locks names; there if the library is.
+extern void lockwork_name(const void *, const char *) __attribute__((weak));
+extern void __itt_sync_create(const void *, const char *, const char *, int) __attribute__((weak));
+
+pthread_mutex_t hot = PTHREAD_MUTEX_INITIALIZER;
+pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, inner = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+
+static void rest(long us) {
+    struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+    nanosleep(&pause, NULL);
+}
+
+__attribute__((noinline)) void hold(void) {
+    pthread_mutex_lock(&hot);
+    rest(200);
+    pthread_mutex_unlock(&hot);
+}
+
+__attribute__((noinline)) void look(void) {
+    pthread_rwlock_rdlock(&shared);
+    rest(100);
+    pthread_rwlock_unlock(&shared);
+}
+
+__attribute__((noinline)) void change(void) {
+    pthread_rwlock_wrlock(&shared);
+    rest(100);
+    pthread_rwlock_unlock(&shared);
+}
+
+static void *mixed(void *rounds) {
+    for (long i = 0; i < (long)rounds; i++) {
+        hold();
+        if (i % 4) look();
+        else change();
+    }
+    return NULL;
+}
+
+static void crowd(int threads, void *(*work)(void *), void *argument) {
+    pthread_t all[64];
+    for (int i = 0; i < threads; i++) pthread_create(&all[i], NULL, work, argument);
+    for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
+}
+
+static void *use(void *mutex) {
+    for (int i = 0; i < 20; i++) {
+        pthread_mutex_lock(mutex);
+        rest(100);
+        pthread_mutex_unlock(mutex);
+    }
+    return NULL;
+}
+
+// Two locks on the heap that the program gives names.
+static void named(void) {
+    pthread_mutex_t *cache = malloc(sizeof *cache), *index = malloc(sizeof *index);
+    pthread_mutex_init(cache, NULL);
+    pthread_mutex_init(index, NULL);
+    if (lockwork_name) lockwork_name(cache, "the cache");
+    if (__itt_sync_create) __itt_sync_create(index, "Mutex", "the index", 0);
+    crowd(3, use, cache);
+    crowd(3, use, index);
+}
+
+// One lock is held within the section of another for nearly all of the program's time.
+static void nested(void) {
+    pthread_mutex_lock(&outer);
+    pthread_mutex_lock(&inner);
+    rest(200000);
+    pthread_mutex_unlock(&inner);
+    pthread_mutex_unlock(&outer);
+}
+
+static void *wait_for_ever(void *unused) {
+    pthread_mutex_lock(&inner);
+    for (;;) pthread_cond_wait(&never, &inner);
+    return unused;
+}
+
+// Many threads have nothing to do; two compute, and wait for each other now and then.
+static void *compute(void *unused) {
+    for (int i = 0; i < 100; i++) {
+        pthread_mutex_lock(&hot);
+        for (volatile long j = 0; j < 300000; j++) {}
+        pthread_mutex_unlock(&hot);
+        for (volatile long j = 0; j < 30000; j++) {}
+    }
+    return unused;
+}
+
+static void idle(void) {
+    pthread_t thread;
+    for (int i = 0; i < 40; i++) pthread_create(&thread, NULL, wait_for_ever, NULL);
+    crowd(2, compute, NULL);
+}
+
+int main(int count, char **arguments) {
+    const char *part = count > 1 ? arguments[1] : "";
+    if (!strcmp(part, "mixed")) crowd(4, mixed, (void *)60);
+    else if (!strcmp(part, "named")) named();
+    else if (!strcmp(part, "nested")) nested();
+    else if (!strcmp(part, "idle")) idle();
+    else if (!strcmp(part, "serve")) {
+        puts("up");
+        fflush(stdout);
+        crowd(4, mixed, (void *)1000000000);
+    } else
+        return 2;
+    return 0;
+}
