@@ -52,7 +52,7 @@ const show = (point) => {
 };
 const hide = () => { tip.hidden = true; };
 for (const point of document.querySelectorAll(".pt")) {
-  point.querySelector("title").remove();
+  point.querySelector("title")?.remove();
   point.addEventListener("pointerenter", () => show(point));
   point.addEventListener("pointerleave", hide);
   point.addEventListener("focus", () => show(point));
