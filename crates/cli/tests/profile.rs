@@ -451,7 +451,7 @@ fn a_terminated_profile_is_whole() {
     child.wait().unwrap();
     let left: Vec<_> =
         std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(left, [file.clone()]);
+    assert_eq!(left, std::slice::from_ref(&file));
     assert!(json_of(&file)["locks"].is_array());
 }
 

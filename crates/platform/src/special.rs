@@ -94,7 +94,7 @@ impl VisibleReaders for Native {
         let calls = &ThreadBlock::current().calls;
         let count = calls.get();
         calls.set(count.wrapping_add(1));
-        count % CALLS == 0
+        count.is_multiple_of(CALLS)
     }
 
     fn now_roughly() -> u64 {

@@ -549,8 +549,12 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         // SAFETY: I8.
         let passed = match unsafe { serving.as_ref() } {
             None => self.leaders(shared).hand_on(DIRECTLY),
-            // SAFETY: I1.
-            Some(state) => unsafe { self.pass(shared, state) || self.pass_on(shared, state) },
+            Some(state) => {
+                // SAFETY: I1: held by the caller.
+                let within = unsafe { self.pass(shared, state) };
+                // SAFETY: I1: still held, since nothing was passed.
+                within || unsafe { self.pass_on(shared, state) }
+            }
         };
         if passed { Ok(()) } else { Err(()) }
     }

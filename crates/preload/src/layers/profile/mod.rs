@@ -212,8 +212,10 @@ fn known_thread() -> Option<&'static Thread> {
 #[inline(always)]
 fn known() -> Option<(&'static Region, &'static Thread)> {
     let thread = known_thread()?;
+    // SAFETY: set once to a region that is mapped for ever, or null.
+    let region = unsafe { REGION.load(Relaxed).as_ref() };
     // SAFETY: a thread has a place only while there is a region: a child of `fork` that has none takes the places away.
-    Some((unsafe { REGION.load(Relaxed).as_ref().unwrap_unchecked() }, thread))
+    Some((unsafe { region.unwrap_unchecked() }, thread))
 }
 
 /// Where the calling thread records; `None` while nothing is recorded.
