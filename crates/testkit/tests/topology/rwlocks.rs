@@ -1,7 +1,8 @@
 //! Reader-writer locks that count readers by node.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{self, sync_channel};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -223,20 +224,29 @@ fn writers_of_all_nodes_get_the_lock() {
     with_all("writers of all nodes get the lock", |subject| {
         let topology = topology::current();
         let (shelf, order) = (Shelf::new(subject.make()), Mutex::new(Vec::new()));
+        let (mut writers, mut seen) = (0, BTreeSet::new());
         thread::scope(|scope| {
             assert!(shelf.lock.lock_shared(None));
-            for _ in 0..topology.cpus() {
-                scope.spawn(|| {
+            // A thread's node goes by its slot, and a thread that has just ended may still have one: so there may have to be more
+            // writers than CPUs.
+            let (tell, nodes) = mpsc::channel();
+            while writers < topology.cpus() || seen.len() < topology.nodes() {
+                assert!(writers < 10 * topology.cpus(), "nodes of {writers} threads: {seen:?}");
+                let (tell, shelf, order) = (tell.clone(), &shelf, &order);
+                scope.spawn(move || {
+                    tell.send(Native::node()).expect("the test listens");
                     assert!(shelf.lock.lock_exclusive(None));
                     order.lock().expect("no panics").push(Native::node());
                     shelf.write();
                 });
+                seen.insert(nodes.recv().expect("the writer tells"));
+                writers += 1;
             }
-            shelf.until_waiting(topology.cpus());
+            shelf.until_waiting(writers);
             shelf.read();
         });
         let order = order.into_inner().expect("no panics");
-        assert_eq!(order.len(), topology.cpus());
+        assert_eq!(order.len(), writers);
         assert!((0..topology.nodes()).all(|node| order.contains(&node)), "{order:?}");
     });
 }
