@@ -447,7 +447,7 @@ against_blocking() {
         --timeout 20
 }
 
-# ---- The recorder: what it costs, switched off and switched on. About twenty minutes. ----
+# ---- The recorder: what it costs, switched off and switched on. About half an hour. ----
 
 profile_costs() {
     local db=target/bench-db
@@ -459,6 +459,57 @@ profile_costs() {
     provide "$db" db_bench --compression_type=none
     recorded rocksdb 15 '^readrandom .* ([0-9]+) ops\/sec' db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom \
         --threads=2 "--num=$KEYS" --reads=100000 --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
+    recorded_memcached
+    recorded_mariadb
+}
+
+# Of a server's programs the server alone has the library; its client says the figure.
+server=()
+is_up=()
+
+recorded_memcached() {
+    if ! type -P memcached memcaslap >/dev/null; then
+        echo "bench: SKIPPED memcached: apt install memcached libmemcached-tools" >&2
+        return
+    fi
+    server=(memcached -u "$(id -un)" -l 127.0.0.1 -p 11311 -t 2 -m 64 -U 0)
+    is_up=(bash -c '</dev/tcp/127.0.0.1/11311')
+    recorded memcached 15 'TPS: ([0-9]+)' memcaslap -s 127.0.0.1:11311 -T 1 -c 16 -t 2s
+    server=()
+}
+
+recorded_mariadb() {
+    if ! type -P mariadbd sysbench >/dev/null; then
+        echo "bench: SKIPPED MariaDB: apt install mariadb-server sysbench" >&2
+        return
+    fi
+    local data=$PWD/target/bench-mariadb
+    local -a load=(sysbench oltp_point_select --db-driver=mysql --mysql-host=127.0.0.1 --mysql-port=13306 --mysql-user=root
+        --tables=1 --table-size=10000)
+    server=(mariadbd --no-defaults "--user=$(id -un)" "--datadir=$data" --bind-address=127.0.0.1 --port=13306 "--socket=$data/socket"
+        --skip-grant-tables --skip-networking=0 --innodb-buffer-pool-size=64M)
+    is_up=(bash -c '</dev/tcp/127.0.0.1/13306')
+    rm -rf "$data"
+    mariadb-install-db --no-defaults "--user=$(id -un)" "--datadir=$data" --auth-root-authentication-method=normal >/dev/null
+    start_server
+    mariadb --no-defaults -S "$data/socket" -e 'CREATE DATABASE sbtest'
+    "${load[@]}" prepare >/dev/null
+    stop_background
+    recorded mariadb 11 'queries: +[0-9]+ +\(([0-9.]+) per sec' "${load[@]}" --threads=4 --time=2 --histogram=off run
+    server=()
+}
+
+# Starts the server with these variables, and waits until it answers.
+start_server() {
+    local try
+    env "$@" "${server[@]}" >/dev/null 2>&1 &
+    background+=($!)
+    for ((try = 0; try < 200; try++)); do
+        "${is_up[@]}" 2>/dev/null && return
+        sleep 0.1
+    done
+    echo "bench: after 20 s there is no answer from: ${server[*]}" >&2
+    return 1
 }
 
 # What the recorder does to a figure that a command prints, under glibc's locks behind the library and under the default one: the
@@ -494,9 +545,14 @@ figure_of() {
     local -a under=("LD_PRELOAD=$PWD/$BIN/liblockwork.so" "LOCKWORK_LOCK=$lock")
     [[ $case == none ]] || under+=("LOCKWORK_PROFILE=$directory/profile")
     [[ $case != off ]] || under+=(LOCKWORK_PROFILE_OFF=1)
+    if [[ ${#server[@]} -gt 0 ]]; then
+        start_server "${under[@]}"
+        under=()
+    fi
     before=$(switches)
     value=$(env "${under[@]}" "$@" 2>&1 | sed -En "s/.*${pattern#^}.*/\1/p" | tail -n 1)
     echo "$value,$(($(switches) - before))"
+    stop_background
     rm -r "$directory"
     [[ $value =~ ^[0-9.]+$ ]] || { echo "bench: a figure was expected of: $*" >&2; return 1; }
 }
@@ -681,7 +737,7 @@ case ${1-} in
         for name in "$@"; do
             case $name in
                 pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | closures | kernels | sim | quick) "$name" ;;
-                profile_costs | monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
+                profile_costs | recorded_memcached | recorded_mariadb | monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
                 *) echo "bench: no benchmark is called $name; see the head of scripts/bench.sh" >&2; exit 2 ;;
             esac
         done
