@@ -4,7 +4,9 @@
 //! with all waiting, the section itself and the release. From 20% on under POSIX locks, RCL does better than these; from 70% on under
 //! MCS, better than all the locks that it was compared with.
 
-use super::view::{Row, View};
+use lockwork_profile_reader::Lock;
+
+use super::view::{Row, View, hold_error_ns};
 
 /// Part of the time in sections from which on delegation does better, where the locks are POSIX's.
 pub(crate) const UNDER_POSIX: f64 = 0.20;
@@ -34,12 +36,19 @@ pub(crate) fn threshold(served_by: &str) -> Option<f64> {
     }
 }
 
-/// The time in the sections of a lock. Waits are measured, sections are sampled.
-pub(crate) fn in_sections_of(view: &View, row: &Row) -> Share {
+/// The time in the sections of a lock, or of all locks of a row. Waits are measured, sections are sampled.
+pub(crate) fn in_sections_of(view: &View, lock: &Lock) -> Share {
     Share {
-        value: view.of_threads(row.sum.wait.total_ns + row.sum.hold.total_ns),
-        error: view.of_threads(row.hold_error_ns() as u64),
+        value: view.of_threads(lock.wait.total_ns + lock.hold.total_ns),
+        error: view.of_threads(hold_error_ns(lock) as u64),
     }
+}
+
+/// The lock of a row in whose sections most time goes. The criterion is about one lock: an array of which each element is taken seldom
+/// has nothing to delegate, however much all elements are taken together.
+pub(crate) fn hottest<'v>(view: &'v View, row: &'v Row) -> &'v Lock {
+    let members = view.profile.locks.iter().filter(|lock| row.members.contains(&lock.index));
+    members.max_by_key(|lock| lock.wait.total_ns + lock.hold.total_ns).unwrap_or(&row.sum)
 }
 
 /// The time in all sections.

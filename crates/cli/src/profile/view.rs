@@ -44,7 +44,7 @@ impl Row {
 
     /// The same for the time held, in ns.
     pub(crate) fn hold_error_ns(&self) -> f64 {
-        1.96 * (self.sum.hold_variance_us2 as f64).sqrt() * 1e3
+        hold_error_ns(&self.sum)
     }
 
     /// The part of the acquisitions that waited.
@@ -61,6 +61,11 @@ impl Row {
     pub(crate) fn kind(&self) -> &'static str {
         kind_name(self.sum.kind)
     }
+}
+
+/// How far the time that locks were held may be off, in ns: half the width of a 95% interval.
+pub(crate) fn hold_error_ns(lock: &Lock) -> f64 {
+    1.96 * (lock.hold_variance_us2 as f64).sqrt() * 1e3
 }
 
 /// A kind in a word.

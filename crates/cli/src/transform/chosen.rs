@@ -49,8 +49,14 @@ struct Candidate {
     site: String,
     kind: &'static str,
     served_by: String,
+    /// How many locks these are: elements of an array, or those that one place initialised.
+    locks: usize,
+    /// The time in the sections of the hottest of them.
     in_sections: Share,
+    /// The time that threads waited for that one.
     waited: f64,
+    /// The time in the sections of all of them.
+    in_all: Share,
     /// Whether the thresholds choose it.
     is_worth: bool,
     /// Why it is left alone, by the thresholds or because it cannot be found in the text; `None` if it is chosen.
@@ -194,14 +200,17 @@ impl Chosen {
 impl Candidate {
     /// What the thresholds say of a lock.
     fn of(view: &View, row: &Row, args: &FromArgs) -> Self {
-        let in_sections = delegation::in_sections_of(view, row);
-        let waited = view.of_threads(row.sum.wait.total_ns);
+        let hottest = delegation::hottest(view, row);
+        let in_sections = delegation::in_sections_of(view, hottest);
+        let waited = view.of_threads(hottest.wait.total_ns);
         let least = args.share.or_else(|| delegation::threshold(&row.sum.served_by));
         let least_wait = args.waited.unwrap_or(WORTH);
         let left = if row.kind() != "mutex" {
             Some("it is a reader-writer lock, which a delegate cannot take the place of".to_owned())
         } else if least.is_some_and(|least| in_sections.at_least() < least) {
             Some(format!("below {} (--share)", percent(least.unwrap_or_default())))
+        } else if hottest.address == 0 {
+            Some("it is several locks that were recorded as one, of which none need be hot".to_owned())
         } else if waited < least_wait {
             Some(format!(
                 "threads wait for it for less than {} of their time (--waited)",
@@ -220,8 +229,10 @@ impl Candidate {
             site: row.site.clone(),
             kind: row.kind(),
             served_by: row.sum.served_by.clone(),
+            locks: row.members.len(),
             in_sections,
             waited,
+            in_all: delegation::in_sections_of(view, &row.sum),
             is_worth: left.is_none(),
             left,
             calls: Vec::new(),
@@ -295,11 +306,15 @@ impl Candidate {
 
     /// Its figures in words.
     fn figures(&self) -> String {
-        format!(
+        let own = format!(
             "{} of the threads' time in its sections, {} waiting for it",
             shown(self.in_sections),
             percent(self.waited)
-        )
+        );
+        match self.locks {
+            0 | 1 => own,
+            locks => format!("the hottest of {locks} locks: {own}; all of them: {}", shown(self.in_all)),
+        }
     }
 
     fn json(&self) -> Value {
@@ -311,6 +326,8 @@ impl Candidate {
             "section_share": self.in_sections.value,
             "section_share_error": self.in_sections.error,
             "wait_share": self.waited,
+            "locks": self.locks,
+            "section_share_of_all": self.in_all.value,
             "chosen": self.left.is_none(),
             "reason": self.left,
             "taken_at": self.sections,
@@ -371,7 +388,47 @@ fn shown(share: Share) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lockwork_profile_reader::{Durations, Lock, Profile};
+
     use super::*;
+
+    /// An element of an array that one place initialised, which threads had for so many ms of a second.
+    fn element(index: u32, address: u64, ms: u64) -> Lock {
+        let mut half = Durations::default();
+        half.add(ms * 500_000);
+        Lock {
+            index,
+            address,
+            site: 1,
+            wait: half.clone(),
+            hold: half,
+            served_by: "pthread".to_owned(),
+            ..Lock::default()
+        }
+    }
+
+    fn judged(locks: Vec<Lock>) -> Candidate {
+        let profile = Profile { threads_ns: 1_000_000_000, locks, ..Profile::default() };
+        let view = View::new(profile);
+        assert_eq!(view.locks.len(), 1, "one row");
+        let args = FromArgs { from: None, share: None, waited: None };
+        Candidate::of(&view, &view.locks[0], &args)
+    }
+
+    #[test]
+    fn an_array_is_judged_by_its_hottest_element() {
+        let cold = judged((0..8).map(|index| element(index, 64 + u64::from(index), 100)).collect());
+        assert!(!cold.is_worth, "80% in all, but 10% in each");
+        assert!(cold.figures().starts_with("the hottest of 8 locks: 10.0% ± "), "{}", cold.figures());
+        assert!(cold.figures().contains("all of them: 80.0% ± "), "{}", cold.figures());
+        let mut locks: Vec<Lock> = (0..8).map(|index| element(index, 64 + u64::from(index), 1)).collect();
+        locks[5] = element(5, 69, 300);
+        let hot = judged(locks);
+        assert!(hot.is_worth, "{:?}", hot.left);
+        assert!(hot.figures().contains("30.0% ± "), "{}", hot.figures());
+        let several = judged(vec![element(0, 0, 900)]);
+        assert!(several.left.is_some_and(|left| left.contains("recorded as one")));
+    }
 
     #[test]
     fn percentages() {
