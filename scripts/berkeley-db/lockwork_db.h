@@ -38,7 +38,7 @@ static inline int lockwork_db_destroy(ENV *env, db_mutex_t mutex)
 static inline int lockwork_db_lock(ENV *env, db_mutex_t mutex)
 {
     DB_MUTEX *mutexp = lockwork_db_delegate(env, mutex);
-    return mutexp != NULL ? lockwork_delegate_acquire(&mutexp->delegate) : __db_tas_mutex_lock(env, mutex, 0);
+    return mutexp != NULL ? lockwork_delegate_acquire_or_abort(&mutexp->delegate) : __db_tas_mutex_lock(env, mutex, 0);
 }
 
 static inline int lockwork_db_trylock(ENV *env, db_mutex_t mutex)
@@ -46,7 +46,7 @@ static inline int lockwork_db_trylock(ENV *env, db_mutex_t mutex)
     DB_MUTEX *mutexp = lockwork_db_delegate(env, mutex);
     if (mutexp == NULL)
         return __db_tas_mutex_trylock(env, mutex);
-    return lockwork_delegate_try_acquire(&mutexp->delegate) == 0 ? 0 : DB_LOCK_NOTGRANTED;
+    return lockwork_delegate_try_acquire_or_abort(&mutexp->delegate) == 0 ? 0 : DB_LOCK_NOTGRANTED;
 }
 
 static inline int lockwork_db_unlock(ENV *env, db_mutex_t mutex)
@@ -72,7 +72,7 @@ static inline void lockwork_db_run(ENV *env, db_mutex_t mutex, void *(*section)(
     DB_MUTEX *mutexp = lockwork_db_delegate(env, mutex);
     int is_locked = mutexp == NULL && mutex != MUTEX_INVALID && __db_tas_mutex_lock(env, mutex, 0) == 0;
     if (mutexp != NULL) {
-        (void)lockwork_delegate_run(&mutexp->delegate, section, argument);
+        (void)lockwork_delegate_run_or_abort(&mutexp->delegate, section, argument);
         return;
     }
     (void)section(argument);

@@ -152,15 +152,24 @@ int lockwork_delegate_cond_broadcast(lockwork_delegate_cond_t *condition);
 /* EBUSY: a section runs. Posted sections must have been waited for. */
 int lockwork_delegate_destroy(lockwork_delegate_t *delegate);
 
+/* What `lockwork transform` writes, where the program does not look at outcomes, which its mutexes could not have had. As the functions
+ * of these names; but where the delegate cannot be held, or the calling thread would wait for itself, the program ends by abort(),
+ * and says why: it would run without the lock, or without the section. So the outcome is 0, or EBUSY of the attempt. */
+int lockwork_delegate_acquire_or_abort(lockwork_delegate_t *delegate);
+int lockwork_delegate_try_acquire_or_abort(lockwork_delegate_t *delegate);
+void *lockwork_delegate_run_or_abort(lockwork_delegate_t *delegate, void *(*section)(void *), void *argument);
+int lockwork_delegate_cond_wait_or_abort(lockwork_delegate_t *delegate, lockwork_delegate_cond_t *condition,
+                                         void *(*section)(void *), void *argument, void **result);
+
 /* For macros that serve delegates and POSIX's mutexes, as `lockwork transform` leaves them. The user includes pthread.h. */
 #ifndef __cplusplus
 #define lockwork_any(it, of, delegates, posix) _Generic((it), of *: delegates, default: posix)
 #define lockwork_any_lock(it) \
-    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_acquire, pthread_mutex_lock)(it)
+    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_acquire_or_abort, pthread_mutex_lock)(it)
 #define lockwork_any_unlock(it) \
     lockwork_any(it, lockwork_delegate_t, lockwork_delegate_release, pthread_mutex_unlock)(it)
 #define lockwork_any_trylock(it) \
-    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_try_acquire, pthread_mutex_trylock)(it)
+    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_try_acquire_or_abort, pthread_mutex_trylock)(it)
 #define lockwork_any_wait(it, with) \
     lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_wait_held, pthread_cond_wait)(it, with)
 #define lockwork_any_timedwait(it, with, time) \

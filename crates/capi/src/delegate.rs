@@ -419,6 +419,79 @@ pub unsafe extern "C" fn lockwork_delegate_try_acquire(delegate: *mut Delegate) 
     }
 }
 
+/// What a call for a program that does not look at its outcome has come to. An outcome that the program could not have with a mutex,
+/// and that leaves it without the lock or with a section that has not run, ends the program.
+fn expected(function: &str, outcome: c_int) -> c_int {
+    if matches!(outcome, 0 | EBUSY) {
+        return outcome;
+    }
+    // SAFETY: a C string, which is valid until this thread's next error.
+    let reason = unsafe { CStr::from_ptr(error::lockwork_error()) };
+    eprintln!("lockwork: {function}: {}", reason.to_string_lossy());
+    std::process::abort()
+}
+
+/// As [`lockwork_delegate_acquire`], for programs that do not look at the outcome.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_acquire_or_abort(delegate: *mut Delegate) -> c_int {
+    // SAFETY: the caller's contract.
+    expected("lockwork_delegate_acquire_or_abort", unsafe { lockwork_delegate_acquire(delegate) })
+}
+
+/// As [`lockwork_delegate_try_acquire`], for programs that only distinguish success from failure.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_try_acquire_or_abort(delegate: *mut Delegate) -> c_int {
+    // SAFETY: the caller's contract.
+    expected("lockwork_delegate_try_acquire_or_abort", unsafe { lockwork_delegate_try_acquire(delegate) })
+}
+
+/// As [`lockwork_delegate_run`], for programs that rely on the section having run.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_run_or_abort(
+    delegate: *mut Delegate,
+    section: Function,
+    argument: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    match unsafe { execute(delegate, section, argument, None) } {
+        Ok((value, _)) => value,
+        Err(number) => {
+            expected("lockwork_delegate_run_or_abort", number);
+            ptr::null_mut()
+        }
+    }
+}
+
+/// As [`lockwork_delegate_cond_wait`], for programs that rely on the section having run.
+///
+/// # Safety
+///
+/// As the crate says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lockwork_delegate_cond_wait_or_abort(
+    delegate: *mut Delegate,
+    condition: *mut DelegateCondition,
+    section: Function,
+    argument: *mut c_void,
+    result: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    let outcome = unsafe { wait_until(delegate, condition, None, section, argument, result) };
+    expected("lockwork_delegate_cond_wait_or_abort", outcome)
+}
+
 fn cannot_be_held(inner: &Inner) -> c_int {
     refuse(
         ENOTSUP,

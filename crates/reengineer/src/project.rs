@@ -702,9 +702,9 @@ const NAMES: &[(&str, &str, Option<&str>)] = &[
     ("PTHREAD_MUTEX_INITIALIZER", "LOCKWORK_DELEGATE_INITIALIZER", None),
     ("pthread_mutex_init", "lockwork_delegate_init", Some("lockwork_any_init")),
     ("pthread_mutex_destroy", "lockwork_delegate_destroy", Some("lockwork_any_destroy")),
-    ("pthread_mutex_lock", "lockwork_delegate_acquire", Some("lockwork_any_lock")),
+    ("pthread_mutex_lock", "lockwork_delegate_acquire_or_abort", Some("lockwork_any_lock")),
     ("pthread_mutex_unlock", "lockwork_delegate_release", Some("lockwork_any_unlock")),
-    ("pthread_mutex_trylock", "lockwork_delegate_try_acquire", Some("lockwork_any_trylock")),
+    ("pthread_mutex_trylock", "lockwork_delegate_try_acquire_or_abort", Some("lockwork_any_trylock")),
     ("pthread_cond_wait", "lockwork_delegate_cond_wait_held", Some("lockwork_any_wait")),
     ("pthread_cond_timedwait", "lockwork_delegate_cond_timedwait_held", Some("lockwork_any_timedwait")),
     ("pthread_cond_t", "lockwork_delegate_cond_t", None),
@@ -740,12 +740,17 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Behind the last `#include` that is in no `#if` but a header's guard; else the beginning.
+/// Behind the last `#include` before the first use that is in no `#if` but a header's guard; else the beginning.
 fn place_of_include(text: &str) -> usize {
     let (mut at, mut depth, mut place, mut guard) = (0, 0_usize, 0, 0);
+    let use_of = |word: &str| text.find(word).unwrap_or(text.len());
+    let first_use = use_of("lockwork_").min(use_of("LOCKWORK_"));
     for line in text.split_inclusive('\n') {
         let word = line.trim_start().strip_prefix('#').map(str::trim_start).unwrap_or_default();
         let end = at + line.len();
+        if end > first_use {
+            break;
+        }
         if word.starts_with("ifndef") && depth == 0 && place == 0 && guard == 0 {
             guard = 1;
             depth = 1;
@@ -761,4 +766,25 @@ fn place_of_include(text: &str) -> usize {
         at = end;
     }
     place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_named_before_its_first_use() {
+        let line_before = |text: &str| text[..place_of_include(text)].lines().last().unwrap_or("").to_owned();
+        let use_of = "static lockwork_delegate_t lock = LOCKWORK_DELEGATE_INITIALIZER;\n";
+        let text = format!("#include <a.h>\n#ifdef X\n#include <x.h>\n#endif\n#include <b.h>\n{use_of}");
+        assert_eq!(line_before(&text), "#include <b.h>");
+        assert_eq!(line_before(&format!("{text}#include <late.h>\n")), "#include <b.h>");
+        let guarded = format!("#ifndef A_H\n#define A_H\n#include <a.h>\n{use_of}#endif\n");
+        assert_eq!(line_before(&guarded), "#include <a.h>");
+        assert_eq!(
+            line_before(&format!("#ifndef A_H\n#define A_H\n{use_of}#include <late.h>\n#endif\n")),
+            "#define A_H"
+        );
+        assert_eq!(line_before(&format!("{use_of}#include <late.h>\n")), "");
+    }
 }

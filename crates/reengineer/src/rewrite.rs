@@ -274,7 +274,7 @@ impl Writer<'_> {
         match self.section.by.as_deref().and_then(|by| by.strip_suffix(')')) {
             Some(by) if by.ends_with('(') => format!("{by}{name}_run, {argument});"),
             Some(by) => format!("{by}, {name}_run, {argument});"),
-            None => format!("lockwork_delegate_run({lock}, {name}_run, {argument});"),
+            None => format!("lockwork_delegate_run_or_abort({lock}, {name}_run, {argument});"),
         }
     }
 
@@ -302,7 +302,7 @@ impl Writer<'_> {
             is_first = false;
             let _ = writeln!(
                 code,
-                "{deep}{other}if ({name}.{WAITS} == {entry})\n{deep}    lockwork_delegate_cond_wait({lock}, {condition}, \
+                "{deep}{other}if ({name}.{WAITS} == {entry})\n{deep}    lockwork_delegate_cond_wait_or_abort({lock}, {condition}, \
                  {name}_run, &{name}, 0);"
             );
         }

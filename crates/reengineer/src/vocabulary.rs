@@ -72,6 +72,8 @@ impl Default for Vocabulary {
             ("pthread_cond_timedwait", Action::Wait, 1),
             ("pthread_cond_clockwait", Action::Wait, 1),
             // What sections of delegates are before they become closures.
+            ("lockwork_delegate_acquire_or_abort", Action::Lock, 0),
+            ("lockwork_delegate_try_acquire_or_abort", Action::Try, 0),
             ("lockwork_delegate_acquire", Action::Lock, 0),
             ("lockwork_delegate_release", Action::Unlock, 0),
             ("lockwork_delegate_try_acquire", Action::Try, 0),

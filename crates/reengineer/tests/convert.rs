@@ -1,10 +1,12 @@
 //! Programs keep what they do, section by section.
 
+mod library;
 mod program;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use library::{headers, library};
 use lockwork_reengineer::{Choice, Project, Refusal};
 use program::Program;
 
@@ -137,7 +139,7 @@ fn what_tries_and_waits_with_the_lock_holds_the_delegate() {
     program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
     let text = std::fs::read_to_string(program.file()).expect("written");
     for call in [
-        "lockwork_delegate_try_acquire(&tried)",
+        "lockwork_delegate_try_acquire_or_abort(&tried)",
         "lockwork_delegate_cond_timedwait_held(&never, &waited_until",
     ] {
         assert!(text.contains(call), "no {call} in\n{text}");
@@ -158,14 +160,30 @@ fn a_mutex_with_sections_that_stay_locks_is_a_delegate_only_if_that_may_be_held(
 }
 
 #[test]
+fn what_stays_a_lock_ends_the_program_under_a_delegate_that_cannot_be_held() {
+    let program = Program::new(SECTIONS);
+    let Some(project) = program.project(all()) else { return };
+    let before = program.run();
+    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+    let held = program.run_with(&headers(), &library(), "locked(futex)");
+    assert_eq!(String::from_utf8_lossy(&held.stdout), String::from_utf8_lossy(&before.stdout));
+    assert!(held.status.success(), "{held:?}");
+    let output = program.run_with(&headers(), &library(), "cc-synch");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it would run without the lock: {output:?}");
+    assert!(said.starts_with("lockwork: lockwork_delegate_acquire_or_abort: `cc-synch"), "{said}");
+    assert!(said.contains("cannot be held"), "{said}");
+}
+
+#[test]
 fn locks_and_places_can_be_chosen() {
     let program = Program::new(SECTIONS);
     let choice = Choice { locks: vec!["&other".to_owned()], ..all() };
     let Some(project) = program.project(choice) else { return };
     let changes = project.converted(&mut |_, _, _| {}).expect("converted");
     let text = &changes[0].after;
-    assert!(text.contains("lockwork_delegate_run((&other)"), "{text}");
-    assert!(!text.contains("lockwork_delegate_run((&lock)"), "{text}");
+    assert!(text.contains("lockwork_delegate_run_or_abort((&other)"), "{text}");
+    assert!(!text.contains("lockwork_delegate_run_or_abort((&lock)"), "{text}");
 }
 
 #[test]

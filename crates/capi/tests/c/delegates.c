@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,50 @@ static void without_permission(void) {
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+static void *acquire_or_abort(void *unused) {
+    lockwork_delegate_acquire_or_abort(&delegate);
+    return unused;
+}
+
+static void *try_or_abort(void *unused) {
+    lockwork_delegate_try_acquire_or_abort(&delegate);
+    return unused;
+}
+
+static void *run_or_abort(void *unused) { return lockwork_delegate_run_or_abort(&delegate, try_or_abort, unused); }
+
+static void *wait_or_abort(void *unused) {
+    lockwork_delegate_cond_wait_or_abort(&delegate, &grown, try_or_abort, unused, NULL);
+    return unused;
+}
+
+static void *run_within(void *function) { return lockwork_delegate_run(&delegate, *(void *(**)(void *))function, NULL); }
+
+static void *just_call(void *function) { return (*(void *(**)(void *))function)(NULL); }
+
+/* A program that does not look at outcomes ends where it would go on without the lock, and says why. */
+static void aborts(void *(*how)(void *), void *(*function)(void *), const char *why) {
+    int status, said[2];
+    char text[1024];
+    CHECK(pipe(said) == 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        dup2(said[1], 2);
+        how(&function);
+        _exit(0);
+    }
+    close(said[1]);
+    ssize_t length = 0, more;
+    while ((more = read(said[0], text + length, sizeof text - 1 - length)) > 0) length += more;
+    close(said[0]);
+    text[length] = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    CHECK(strncmp(text, "lockwork: lockwork_delegate_", 28) == 0 && strstr(text, why));
+}
+
 static void *is_large(void *limit) { return total >= *(long *)limit ? &total : NULL; }
 
 static void *wait_until_large(void *limit) {
@@ -205,16 +250,32 @@ int main(int count, char **arguments) {
     CHECK(strstr(lockwork_error(), "tv_nsec"));
     CHECK(lockwork_delegate_cond_timedwait(&delegate, &grown, NULL, is_large, &limit, NULL) == EINVAL);
 
+    struct addition once = {1, -1};
+    limit = expected + 1;
+    CHECK(lockwork_delegate_run_or_abort(&delegate, add, &once) == &once && once.before == expected++);
+    CHECK(lockwork_delegate_cond_wait_or_abort(&delegate, &grown, is_large, &limit, &result) == 0 && result == &total);
+
     int held = lockwork_delegate_acquire(&delegate);
     if (held == 0) {
         hold();
         wait_held();
         expected += 4;
+        CHECK(lockwork_delegate_acquire_or_abort(&delegate) == 0);
+        CHECK(lockwork_delegate_try_acquire_or_abort(&delegate) == EBUSY);
+        CHECK(lockwork_delegate_release(&delegate) == 0);
+        CHECK(lockwork_delegate_try_acquire_or_abort(&delegate) == 0);
+        CHECK(lockwork_delegate_release(&delegate) == 0);
     } else {
         CHECK(held == ENOTSUP && strstr(lockwork_error(), "cannot be held"));
         CHECK(lockwork_delegate_try_acquire(&delegate) == ENOTSUP);
         CHECK(lockwork_delegate_release(&delegate) == EPERM);
+        aborts(just_call, acquire_or_abort, "acquire_or_abort: `");
+        aborts(just_call, acquire_or_abort, "cannot be held");
+        aborts(just_call, try_or_abort, "cannot be held");
     }
+    aborts(run_within, acquire_or_abort, "wait for itself");
+    aborts(run_within, run_or_abort, "wait for itself");
+    aborts(run_within, wait_or_abort, "wait for itself");
 
     /* A child has no servers, and runs sections all the same. */
     fflush(NULL);

@@ -1,5 +1,6 @@
 //! A C program in a directory of its own: converted, compiled before and after, and run.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -80,27 +81,37 @@ impl Program {
         self.compile().status.success().then(|| self.start())
     }
 
+    /// Compiles the program with a library in place of the tests' delegate, and runs it under the delegate that is named.
+    #[allow(dead_code, reason = "not all tests that have this module have the library")]
+    pub(crate) fn run_with(&self, headers: &Path, library: &Path, delegate: &str) -> Output {
+        let compiled = self.compile_with(headers, &[library.as_os_str(), "-lm".as_ref(), "-ldl".as_ref()]);
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        self.command().env("LOCKWORK_DELEGATE", delegate).output().expect("it runs")
+    }
+
     fn compile(&self) -> Output {
+        self.compile_with(STUB.as_ref(), &[])
+    }
+
+    fn compile_with(&self, headers: &Path, libraries: &[&OsStr]) -> Output {
         Command::new("gcc")
-            .args([
-                "-std=gnu11",
-                "-O1",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-D_GNU_SOURCE",
-                "-pthread",
-                "-I",
-                STUB,
-            ])
+            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-pthread", "-I"])
+            .arg(headers)
             .arg("-o")
             .arg(self.path().join("program"))
             .arg(self.file())
+            .args(libraries)
             .output()
             .expect("gcc")
     }
 
     fn start(&self) -> Output {
-        Command::new("timeout").arg("10").arg(self.path().join("program")).output().expect("it runs")
+        self.command().output().expect("it runs")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("timeout");
+        command.arg("10").arg(self.path().join("program"));
+        command
     }
 }

@@ -10,12 +10,12 @@ typedef struct { pthread_mutex_t lock; long size_differs[3]; } lockwork_delegate
 typedef struct { pthread_cond_t signal; long size_differs[3]; } lockwork_delegate_cond_t;
 #define LOCKWORK_DELEGATE_INITIALIZER { PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP, { 0 } }
 #define LOCKWORK_DELEGATE_COND_INITIALIZER { PTHREAD_COND_INITIALIZER, { 0 } }
-#define lockwork_any_lock(it) _Generic((it), lockwork_delegate_t *: lockwork_delegate_acquire, default: pthread_mutex_lock)(it)
+#define lockwork_any_lock(it) _Generic((it), lockwork_delegate_t *: lockwork_delegate_acquire_or_abort, default: pthread_mutex_lock)(it)
 #define lockwork_any_unlock(it) \
     _Generic((it), lockwork_delegate_t *: lockwork_delegate_release, default: pthread_mutex_unlock)(it)
 
 #define lockwork_any_trylock(it) \
-    _Generic((it), lockwork_delegate_t *: lockwork_delegate_try_acquire, default: pthread_mutex_trylock)(it)
+    _Generic((it), lockwork_delegate_t *: lockwork_delegate_try_acquire_or_abort, default: pthread_mutex_trylock)(it)
 
 static inline void lockwork_check(int holds)
 {
@@ -40,13 +40,13 @@ static inline int lockwork_delegate_destroy(lockwork_delegate_t *delegate)
     return 0;
 }
 
-static inline int lockwork_delegate_acquire(lockwork_delegate_t *delegate)
+static inline int lockwork_delegate_acquire_or_abort(lockwork_delegate_t *delegate)
 {
     lockwork_check(pthread_mutex_lock(&delegate->lock) == 0);
     return 0;
 }
 
-static inline int lockwork_delegate_try_acquire(lockwork_delegate_t *delegate)
+static inline int lockwork_delegate_try_acquire_or_abort(lockwork_delegate_t *delegate)
 {
     return pthread_mutex_trylock(&delegate->lock);
 }
@@ -57,19 +57,20 @@ static inline int lockwork_delegate_release(lockwork_delegate_t *delegate)
     return 0;
 }
 
-static inline void *lockwork_delegate_run(lockwork_delegate_t *delegate, void *(*section)(void *), void *argument)
+static inline void *lockwork_delegate_run_or_abort(lockwork_delegate_t *delegate, void *(*section)(void *), void *argument)
 {
-    lockwork_delegate_acquire(delegate);
+    lockwork_delegate_acquire_or_abort(delegate);
     void *result = section(argument);
     lockwork_delegate_release(delegate);
     return result;
 }
 
-static inline int lockwork_delegate_cond_wait(lockwork_delegate_t *delegate, lockwork_delegate_cond_t *condition,
-                                              void *(*section)(void *), void *argument, void **result)
+static inline int lockwork_delegate_cond_wait_or_abort(lockwork_delegate_t *delegate,
+                                                       lockwork_delegate_cond_t *condition,
+                                                       void *(*section)(void *), void *argument, void **result)
 {
     void *value;
-    lockwork_delegate_acquire(delegate);
+    lockwork_delegate_acquire_or_abort(delegate);
     while (!(value = section(argument)))
         pthread_cond_wait(&condition->signal, &delegate->lock);
     lockwork_delegate_release(delegate);
