@@ -6,12 +6,14 @@
 #               percent of waiting) but for the section at EXCEPT, and compares delegates (RUNS rounds, results in OUT)
 #   berkeley    converts Berkeley DB, and compares delegates on transactions in the manner of TPC-C (RUNS rounds, results in OUT)
 #   sets CMD    starts memcached by this command, and measures SET: what `from` has compared
-#   tests       converts memcached, and runs its test program and TESTS under each of the delegates
+#   tests       converts memcached, and runs its test program and TESTS under each of the delegates; `none`: as it was
 #   check       counts which sections of programs can be converted; nothing is compiled
+#   trees       sets programs up for that, and prints each one's name, version and folder
 #
-# Sources come from Debian's source packages into a temporary folder (KEEP=1 keeps it); a program whose sources or whose build
-# cannot be had is SKIPPED. DELEGATES, TESTS (files below t/; `none`), SECONDS_EACH, THREADS and CLIENTS choose what runs. Needs
-# target/release/liblockwork_c.a and the command, which is $LOCKWORK or target/release/lockwork.
+# Sources come from Debian's source packages into a temporary folder, or into WORK (KEEP=1 keeps it); a program whose sources or whose
+# build cannot be had is SKIPPED. DELEGATES, TESTS (files below t/; `none`), KINDS of transactions, SECONDS_EACH, THREADS and CLIENTS choose
+# what runs, RUNS how often what is measured does (0: not). Needs target/release/liblockwork_c.a and the command, which is $LOCKWORK or
+# target/release/lockwork.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$PWD
@@ -22,48 +24,79 @@ work=${WORK:-$(mktemp -d)}
 mkdir -p "$work"
 work=$(realpath "$work")
 [[ -n ${KEEP:-} ]] || trap 'rm -rf "$work"' EXIT
-# One run at a time fills a folder; what is compared only uses it.
-[[ ${1-} == sets || ${1-} == transactions ]] || { exec 5>"$work/lock"; flock 5; }
+# One run at a time fills a folder, of programs that are only set up one at a time for each; what is compared only uses it.
+[[ ${1-} == sets || ${1-} == transactions || ${1-} == trees ]] || { exec 5>"$work/lock"; flock 5; }
 
 skipped() { echo "SKIPPED $1: $2"; exit 0; }
 
-# apt with lists of its own, which name the sources as well.
+# Reads apt's lists, its own, which name the sources as well, if they are not there. Where they cannot be had, that holds for a while.
+has_lists() {
+    local own=$work/apt mirror=${MIRROR:-http://deb.debian.org/debian} suite
+    [[ ! -s $own/sources.list ]] || return 0
+    [[ -z $(find "$own/unreachable" -mmin -10 2>/dev/null) ]] || return 1
+    mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
+    suite=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+    printf 'deb-src %s %s main\ndeb %s %s main\n' "$mirror" "$suite" "$mirror" "$suite" >"$own/first.list"
+    if apt_own 120 "$own/first.list" update; then mv "$own/first.list" "$own/sources.list"; else touch "$own/unreachable"; return 1; fi
+}
+
+# one_at_a_time NAME COMMAND...: by all runs that share the folder.
+one_at_a_time() {
+    local lock=$work/lock-$1
+    shift
+    (flock 6 && "$@") 6>"$lock"
+}
+
+# apt_own SECONDS LIST COMMAND...: apt by a list of its own. What does not answer soon counts as not there.
 apt_own() {
-    local own=$work/apt
-    if [[ ! -d $own ]]; then
-        mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
-        local mirror=${MIRROR:-http://deb.debian.org/debian} suite
-        suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-        printf 'deb-src %s %s main\ndeb %s %s main\n' "$mirror" "$suite" "$mirror" "$suite" >"$own/sources.list"
-        timeout 300 apt-get -q -o Dir::Etc::sourcelist="$own/sources.list" -o Dir::Etc::sourceparts=- \
-            -o Dir::State::lists="$own/lists" -o Dir::Cache="$own/cache" update >/dev/null 2>&1 || return 1
-    fi
-    timeout 300 apt-get -q -o Dir::Etc::sourcelist="$own/sources.list" -o Dir::Etc::sourceparts=- \
-        -o Dir::State::lists="$own/lists" -o Dir::Cache="$own/cache" "$@" >/dev/null 2>&1
+    local seconds=$1 list=$2 own=$work/apt
+    shift 2
+    timeout "$seconds" apt-get -q -o Dir::Etc::sourcelist="$list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$own/lists" \
+        -o Dir::Cache="$own/cache" -o Acquire::http::Timeout=20 -o Acquire::Retries=1 "$@" >/dev/null 2>&1
+}
+
+# archives_of PACKAGE: its sources are in $work/sources.
+archives_of() {
+    mkdir -p "$work/sources"
+    compgen -G "$work/sources/$1_*.orig.tar.*" >/dev/null && return
+    one_at_a_time apt has_lists || return 1
+    (cd "$work/sources" && one_at_a_time apt apt_own 300 "$work/apt/sources.list" source --download-only "$1")
+}
+
+# unpacked PACKAGE TREE: its source is there, but for what is neither compiled nor configured.
+unpacked() {
+    local package=$1 tree=$2 archive
+    [[ ! -d $tree ]] || return 0
+    archives_of "$package" || return 1
+    rm -rf "$tree.part"
+    mkdir "$tree.part"
+    for archive in "$work/sources/$package"_*.orig.tar.*; do
+        [[ $archive == *.asc ]] || tar -C "$tree.part" --strip-components=1 --exclude='*/docs' --exclude='*/doc/html' \
+            --exclude='*/lang' --exclude='*/testdata' -xf "$archive" || return 1
+    done
+    mv "$tree.part" "$tree"
 }
 
 # source_of PACKAGE: its source is unpacked in $work/PACKAGE.
-source_of() {
-    local package=$1 archive
-    [[ -d $work/$package ]] && return 0
-    mkdir -p "$work/sources"
-    (cd "$work/sources" && apt_own source --download-only "$package") || return 1
-    mkdir "$work/$package"
-    for archive in "$work/sources/$package"_*.orig.tar.*; do
-        [[ $archive == *.asc ]] || tar -C "$work/$package" --strip-components=1 -xf "$archive" || return 1
-    done
-}
+source_of() { unpacked "$1" "$work/$1"; }
 
 # headers_of PACKAGE: its headers and libraries are unpacked in $work/root.
 headers_of() {
     mkdir -p "$work/sources" "$work/root"
-    (cd "$work/sources" && apt_own download "$1" && dpkg -x "$1"_*.deb "$work/root")
+    [[ ! -f $work/root/$1 ]] || return 0
+    one_at_a_time apt has_lists || return 1
+    (cd "$work/sources" && one_at_a_time apt apt_own 300 "$work/apt/sources.list" download "$1" && dpkg -x "$1"_*.deb "$work/root") ||
+        return 1
+    touch "$work/root/$1"
 }
 
 # A compiler that notes how each file is compiled, and, with NOTE_ONLY, compiles nothing.
 recorder() {
-    cat >"$work/cc" <<'PYTHON'
-#!/usr/bin/env python3
+    # Started for each file: the system's own, not what PATH has in front of it, and without what it does not need.
+    local python=/usr/bin/python3
+    [[ -x $python ]] || python=$(type -P python3)
+    echo "#!$python -SE" >"$work/cc"
+    cat >>"$work/cc" <<'PYTHON'
 import json, os, sys
 arguments = sys.argv[1:]
 lines = os.environ.get("COMPILE_LINES")
@@ -75,6 +108,9 @@ if lines and "-c" in arguments:
 made = [arguments[at + 1] for at, option in enumerate(arguments[:-1]) if option in ("-o", "-MF")]
 if os.environ.get("NOTE_ONLY") and (made or "-c" in arguments):
     for name in made or [os.path.basename(name)[:-2] + ".o" for name in arguments if name.endswith(".c")]:
+        # A probe of the compiler's options may write to /dev/null, which is to stay as it is.
+        if os.path.exists(name) and not os.path.isfile(name):
+            continue
         open(name, "a").close()
         os.chmod(name, 0o755)
     sys.exit(0)
@@ -190,7 +226,7 @@ memcached() {
         [[ $delegate == *-synch || $delegate == fc || $delegate == oyama ]] && trees=any
         for tree in $trees; do memcached_tests "$work/memcached-$tree" "$delegate"; done
     done
-    for round in 1 2 3; do
+    for round in $(seq "${RUNS:-3}"); do
         memcached_sets "$work/memcached-plain" none
         for delegate in $delegates; do
             memcached_sets "$work/memcached-any" "$delegate"
@@ -287,7 +323,7 @@ berkeley() {
     # Warnings that conversion has added.
     name=$(diff <(grep -c 'warning:' "$work/db-before/build_unix/build.log") <(grep -c 'warning:' "$work/db-after/build_unix/build.log")) ||
         echo "warnings differ: $name"
-    for kind in stock-level order-status; do
+    for kind in ${KINDS:-stock-level order-status}; do
         expected=$(transactions "$work/db-before/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
         for delegate in $delegates; do
             found=$(LOCKWORK_DELEGATE=$delegate transactions "$work/db-after/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
@@ -295,7 +331,8 @@ berkeley() {
         done
         echo "$kind: the same is read under all delegates"
     done
-    for kind in stock-level order-status; do
+    [[ ${RUNS:-6} != 0 ]] || return 0
+    for kind in ${KINDS:-stock-level order-status}; do
         WORK=$work KEEP=1 "$lockwork" compare \
             --original "scripts/transform-programs.sh transactions ${work#"$top/"}/db-before/tpcc $kind {threads}" \
             --locks "${LOCKS:-pthread}" --delegates "$(tr ' ' , <<<"$delegates")" --threads "${CLIENTS:-2,16}" \
@@ -313,44 +350,69 @@ transactions() {
     rm -rf "$home"
 }
 
-# checked PACKAGE SETUP COMMAND: sets it up in its folder, notes how COMMAND compiles it, and counts.
-checked() {
-    local package=$1 tree=$work/$1-check hold macros=${macros:-}
-    source_of "$package" || { echo "SKIPPED $package: its source package cannot be fetched"; return; }
-    if [[ ! -s $tree/compile_commands.json ]]; then
-        rm -rf "$tree"
-        cp -a "$work/$package" "$tree"
-        (cd "$tree" && CC=gcc timeout 600 bash -c "$2" >setup.log 2>&1) ||
-            { echo "SKIPPED $package: $(tail -1 "$tree/setup.log")"; return; }
-        # What is linked of empty objects fails; what was noted until then counts.
-        (cd "$tree" && NOTE_ONLY=1 COMPILE_LINES=$tree/lines CC=$work/cc timeout 600 bash -c "$3" >build.log 2>&1) || true
-        [[ -s $tree/lines ]] || { echo "SKIPPED $package: nothing was compiled"; return; }
-        database "$tree/lines" "$tree/compile_commands.json"
-    fi
-    for hold in "" --hold; do
-        local begin=$SECONDS
-        timeout 600 "$lockwork" transform -p "$tree" --check $hold ${macros:+--macros "$macros"} >"$tree/check$hold" 2>"$tree/check.log" ||
-            { echo "FAILED $package: $(tail -1 "$tree/check.log")"; return 1; }
-        echo "$package${hold:+ $hold}: $(tail -1 "$tree/check$hold"); $((SECONDS - begin)) s"
+# noted PACKAGE SETUP COMMAND: its tree, $work/PACKAGE-check, is set up, and how COMMAND compiles it is noted. Says why if not.
+noted() {
+    local package=$1 tree=$work/$1-check
+    [[ ! -s $tree/compile_commands.json ]] || return 0
+    rm -rf "$tree"
+    unpacked "$package" "$tree" || { echo "SKIPPED $package: its source package cannot be fetched"; return 1; }
+    (cd "$tree" && CC=gcc timeout 600 bash -c "$2" >setup.log 2>&1) ||
+        { echo "SKIPPED $package: it cannot be configured: $(tail -1 "$tree/setup.log")"; return 1; }
+    # What is linked of empty objects fails; what was noted until then counts.
+    (cd "$tree" && NOTE_ONLY=1 COMPILE_LINES=$tree/lines CC=$work/cc timeout 600 bash -c "$3" >build.log 2>&1) || true
+    [[ -s $tree/lines ]] || { echo "SKIPPED $package: nothing was compiled: $(tail -1 "$tree/build.log")"; return 1; }
+    # Objects that are empty are no objects.
+    find "$tree" \( -name '*.o' -o -name '*.lo' \) -empty -delete
+    database "$tree/lines" "$tree/noted"
+    mv "$tree/noted" "$tree/compile_commands.json"
+}
+
+# noted_package PACKAGE: the same by name.
+noted_package() {
+    local root=$work/root/usr
+    case $1 in
+        memcached)
+            headers_of libevent-dev || { echo "SKIPPED memcached: libevent-dev cannot be fetched"; return 1; }
+            noted memcached "./configure CPPFLAGS=-I$root/include LDFLAGS=-L$root/lib/$(gcc -print-multiarch)" \
+                'make -k ACLOCAL=: AUTOCONF=: AUTOMAKE=: AUTOHEADER=: CC="$CC" memcached-debug memcached testapp' ;;
+        redis) noted redis 'cd src && sh mkreleasehdr.sh' 'make -k -C src CC="$CC" MALLOC=libc redis-server' ;;
+        unbound)
+            { headers_of libexpat1-dev && headers_of libssl-dev; } || { echo "SKIPPED unbound: libexpat1-dev and libssl-dev cannot be fetched"; return 1; }
+            noted unbound "./configure --with-libexpat=$root --with-ssl=$root CPPFLAGS=-I$root/include/$(gcc -print-multiarch) LDFLAGS=-L$root/lib/$(gcc -print-multiarch)" \
+                'make -k CC="$CC"' ;;
+        libzstd) noted libzstd true 'make -C lib CC="$CC" lib-mt; make -C programs CC="$CC" HAVE_ZLIB=0 HAVE_LZMA=0 HAVE_LZ4=0 zstd' ;;
+        sqlite3) noted sqlite3 './configure --disable-tcl && make sqlite3.c' '"$CC" -c -DSQLITE_THREADSAFE=1 sqlite3.c -o sqlite3.o' ;;
+        db5.3) noted db5.3 'cd build_unix && ../dist/configure --disable-replication' 'cd build_unix && make -k CC="$CC" libdb-5.3.la' ;;
+        fuse3) noted fuse3 'touch config.h fuse_config.h libfuse_config.h' 'for file in lib/*.c; do [[ $file == */mount_bsd.c ]] || "$CC" -c -D_GNU_SOURCE -DFUSE_USE_VERSION=314 -DHAVE_CONFIG_H -DPACKAGE_VERSION="\"3\"" -DFUSERMOUNT_DIR="\"/\"" -DLINUX -DHAVE_FORK -Iinclude -Ilib -I. "$file" -o "${file%.c}.o"; done' ;;
+        *) echo "$0: does not know $1" >&2; exit 2 ;;
+    esac
+}
+
+# trees PACKAGE...: where each one's tree is that is ready to be analysed, with its version.
+trees() {
+    local package archive version
+    for package in "$@"; do
+        one_at_a_time "$package" noted_package "$package" || continue
+        archive=$(compgen -G "$work/sources/${package}_*.orig.tar.*" | head -1)
+        version=${archive##*/"${package}"_}
+        echo "$package ${version%.orig.tar.*} $work/$package-check"
     done
 }
 
 check() {
-    local package
+    local package hold tree begin
+    local -a macros
     for package in "$@"; do
-        case $package in
-            memcached)
-                headers_of libevent-dev || { echo "SKIPPED memcached: libevent-dev cannot be fetched"; continue; }
-                checked memcached "./configure CPPFLAGS=-I$work/root/usr/include LDFLAGS=-L$work/root/usr/lib/$(gcc -print-multiarch)" \
-                    'make -k ACLOCAL=: AUTOCONF=: AUTOMAKE=: AUTOHEADER=: CC="$CC" memcached-debug memcached testapp' ;;
-            redis) checked redis 'cd src && sh mkreleasehdr.sh' 'make -k -C src CC="$CC" MALLOC=libc redis-server' ;;
-            unbound) checked unbound './configure --without-libexpat' 'make -k CC="$CC"' ;;
-            libzstd) checked libzstd true 'make -C lib CC="$CC" lib-mt; make -C programs CC="$CC" zstd' ;;
-            sqlite3) checked sqlite3 './configure --disable-tcl && make sqlite3.c' '"$CC" -c -DSQLITE_THREADSAFE=1 sqlite3.c -o sqlite3.o' ;;
-            db5.3) macros=$top/scripts/berkeley-db/macros checked db5.3 'cd build_unix && ../dist/configure --disable-replication' 'cd build_unix && make -k CC="$CC" libdb-5.3.la' ;;
-            fuse3) checked fuse3 'touch config.h fuse_config.h' 'for file in lib/*.c; do "$CC" -c -D_GNU_SOURCE -DFUSE_USE_VERSION=314 -DHAVE_CONFIG_H -DPACKAGE_VERSION="\"3\"" -DFUSERMOUNT_DIR="\"/\"" -DLINUX -DHAVE_FORK -Iinclude -Ilib -I. "$file" -o "${file%.c}.o"; done' ;;
-            *) echo "check: does not know $package" >&2; return 2 ;;
-        esac
+        noted_package "$package" || continue
+        tree=$work/$package-check
+        macros=()
+        [[ $package != db5.3 ]] || macros=(--macros "$top/scripts/berkeley-db/macros")
+        for hold in "" --hold; do
+            begin=$SECONDS
+            timeout 600 "$lockwork" transform -p "$tree" --check $hold "${macros[@]}" >"$tree/check$hold" 2>"$tree/check.log" ||
+                { echo "FAILED $package: $(tail -1 "$tree/check.log")"; return 1; }
+            echo "$package${hold:+ $hold}: $(tail -1 "$tree/check$hold"); $((SECONDS - begin)) s"
+        done
     done
 }
 
@@ -360,6 +422,11 @@ tests() {
     headers_of libevent-dev || skipped memcached "libevent-dev cannot be fetched"
     local delegate name option
     for delegate in $delegates; do
+        if [[ $delegate == none ]]; then
+            memcached_tree plain "" ""
+            memcached_tests "$work/memcached-plain" none
+            continue
+        fi
         name=hold option=--hold
         # Combiners cannot be held.
         [[ $delegate == *-synch || $delegate == fc || $delegate == oyama ]] && name=any option=--
@@ -380,5 +447,6 @@ case ${1:-memcached} in
         recorder
         (($#)) || set -- memcached redis unbound libzstd sqlite3 db5.3 fuse3
         check "$@" ;;
-    *) echo "usage: $0 [memcached | from | berkeley | tests | sets CMD... | check [PACKAGE...]]" >&2; exit 2 ;;
+    trees) shift; recorder; trees "$@" ;;
+    *) echo "usage: $0 [memcached | from | berkeley | tests | sets CMD... | check [PACKAGE...] | trees PACKAGE...]" >&2; exit 2 ;;
 esac
