@@ -5,19 +5,18 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use lockwork_study::Cluster;
 
-/// What does the work.
+/// What does the work: this host, or the Slurm cluster that it submits to. The values are told of in the flag's help: with a line
+/// for each, `--help` would spread every flag over several lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum On {
-    /// This host
     Local,
-    /// The Slurm cluster that this host submits to
     Slurm,
 }
 
 /// Where work is done.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
-    /// Where it runs
+    /// Where it runs: on this host, or on the Slurm cluster that this host submits to
     #[arg(long, value_enum, default_value = "local")]
     pub(crate) on: On,
     /// With --on slurm: at most so many tasks at a time

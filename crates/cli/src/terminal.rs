@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::Failure;
 
@@ -65,6 +66,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether stdout is a pipe that nobody reads any more: then there is no point in waiting for more to say.
+pub(crate) fn reader_left() -> bool {
+    let stdout = io::stdout();
+    // Asked for or not, poll tells of it.
+    let mut events = [PollFd::new(&stdout, PollFlags::empty())];
+    poll(&mut events, Some(&Timespec::default())).is_ok() && events[0].revents().contains(PollFlags::ERR)
 }
 
 /// Writes a value as JSON to stdout.

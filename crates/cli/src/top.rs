@@ -83,6 +83,9 @@ pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
         if args.once {
             return Ok(if cycles.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DEADLOCK) });
         }
+        if terminal::reader_left() {
+            return Ok(ExitCode::SUCCESS);
+        }
         match wait(keys.as_ref(), Duration::from_secs_f64(args.interval)) {
             Some(b'q') => return Ok(ExitCode::SUCCESS),
             Some(b'r') => _ = record(&file, if view.profile.is_enabled { Switch::Off } else { Switch::On })?,

@@ -41,6 +41,19 @@ fn a_sweep_gives_the_same_figures_each_time() {
 }
 
 #[test]
+fn auto_is_the_mutex_though_a_delegate_has_that_name_too() {
+    let arguments =
+        ["--locks", "auto,sanl-plus,locked(auto)", "--threads", "2", "--seeds", "1", "--time", "0.05"];
+    let (status, stdout, stderr) = sim(&[&arguments[..], &["--json", "--no-report"]].concat());
+    assert_eq!(status, 0, "{stderr}");
+    let documents: Value = serde_json::from_str(&stdout).expect("JSON");
+    let runs = documents[0]["runs"].as_array().expect("an array");
+    let mut locks: Vec<&str> = runs.iter().filter_map(|run| run["lock"].as_str()).collect();
+    locks.sort_unstable();
+    assert_eq!(locks, ["auto", "locked(auto)", "sanl-plus"]);
+}
+
+#[test]
 fn a_sweep_writes_a_report_for_each_machine() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("UTF-8");

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -217,6 +218,49 @@ fn a_full_disk_ends_the_campaign_which_goes_on_when_there_is_room() {
     assert!((1..240).contains(&kept.len()), "{} runs were recorded before the disk was full", kept.len());
     let again = fs::read_to_string(campaign.directory.path().join("again.txt")).unwrap();
     assert!(again.contains("240 ok"), "{again}");
+}
+
+#[test]
+fn watching_ends_when_nobody_reads() {
+    let text = format!("{HEAD}rounds = 1\n{}", application("x", "sleep 1; echo ops=5", ""));
+    let campaign = Campaign::new(&text);
+    campaign.command().args(["--budget", "0.5s"]).output().unwrap();
+    let mut watching = lockwork()
+        .current_dir(campaign.directory.path())
+        .args(["study", "watch", "out", "--every", "3600"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(watching.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains(" of 6 runs") && !line.contains("complete"), "{line}");
+    // The pipe is closed by now.
+    let limit = Instant::now() + Duration::from_secs(60);
+    while watching.try_wait().unwrap().is_none() {
+        if Instant::now() > limit {
+            watching.kill().unwrap();
+            panic!("it watches on though nobody reads");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn percentiles_in_another_unit_than_seconds_are_a_mistake() {
+    let metric = "metrics.p99 = 'p99 (\\d+)'";
+    let campaign =
+        Campaign::new(&format!("{HEAD}rounds = 2\n{}", application("x", "echo ops=5 p99 300", metric)));
+    campaign.run();
+    let runs = campaign.runs();
+    assert!(!runs.is_empty());
+    for run in runs {
+        assert_eq!(run.outcome, Outcome::Silent);
+        let reason = run.reason.unwrap();
+        assert!(
+            reason.starts_with("its p99 is 300 s") && reason.contains("give metrics.p99 a `scale`"),
+            "{reason}"
+        );
+    }
 }
 
 #[test]

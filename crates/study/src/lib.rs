@@ -40,7 +40,7 @@ pub use data::{Energy, Study, Variant};
 pub use error::Error;
 pub use export::export;
 pub use guidelines::{Guidelines, Rule};
-pub use measure::{POWERCAP, Rapl, process};
+pub use measure::{POWER, POWERCAP, Rapl, process};
 pub use observations::Observations;
 pub use report::Report;
 pub use runner::cluster::Cluster;

@@ -10,7 +10,7 @@ use super::child::{self, End, Finished};
 use super::interrupt;
 use super::metric::Metric;
 use super::plan::Plan;
-use super::runs::{Measured, Outcome, Run, Values, given_up};
+use super::runs::{Measured, Outcome, Run, Values, given_up, six_digits};
 use super::served::{self, Served};
 
 /// Runs everything, or until Ctrl-C.
@@ -103,11 +103,11 @@ fn one_run(plan: &Plan, round: u32, lock: usize, threads: usize) -> Run {
 }
 
 fn fill(plan: &Plan, run: &mut Run, finished: &Finished) {
-    run.wall_s = finished.wall_s;
-    run.user_s = finished.usage.user;
-    run.system_s = finished.usage.system;
+    run.wall_s = six_digits(finished.wall_s);
+    run.user_s = six_digits(finished.usage.user);
+    run.system_s = six_digits(finished.usage.system);
     run.max_rss_kib = finished.usage.max_rss;
-    run.competing_cpu_s = finished.competing_cpu_s;
+    run.competing_cpu_s = finished.competing_cpu_s.map(six_digits);
     match finished.end {
         End::Exited(status) => run.exit_status = Some(status),
         End::Signalled(signal) => run.signal = Some(signal),

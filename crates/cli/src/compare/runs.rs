@@ -70,6 +70,11 @@ pub(super) fn as_text<S: Serializer>(served: &Option<Served>, serializer: S) -> 
     serializer.collect_str(&served.as_ref().map(Served::to_string).unwrap_or_default())
 }
 
+/// A figure with six digits: those behind are noise, and results are kept.
+pub(crate) fn six_digits(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
 /// A run's figures, one for each metric in their order; files show them by name.
 #[derive(Debug, Clone)]
 pub(crate) struct Values {
@@ -88,9 +93,9 @@ impl Values {
         self.numbers[metric]
     }
 
-    /// Sets the figure of a metric, by its place.
+    /// Sets the figure of a metric, by its place. It is kept with six digits.
     pub(crate) fn set(&mut self, metric: usize, value: Option<f64>) {
-        self.numbers[metric] = value;
+        self.numbers[metric] = value.map(six_digits);
     }
 
     /// All of them.

@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 
 use lockwork_platform::cpu_time::Allowed;
-use lockwork_study::{POWERCAP, Rapl};
+use lockwork_study::{POWER, POWERCAP, Rapl};
 use perf_event_open_sys as perf;
 
 use super::Check;
@@ -41,7 +41,10 @@ fn counters() -> Check {
 fn energy() -> Check {
     let zones = fs::read_dir(POWERCAP).into_iter().flatten().flatten();
     let mut names = zones.filter_map(|zone| zone.file_name().into_string().ok());
-    match (Rapl::find(Path::new(POWERCAP)).is_there(), names.any(|name| name.starts_with("intel-rapl"))) {
+    match (
+        Rapl::find(Path::new(POWERCAP), Path::new(POWER)).is_there(),
+        names.any(|name| name.starts_with("intel-rapl")),
+    ) {
         (true, _) => Check::ok(
             "energy",
             "RAPL's counters can be read",
@@ -50,7 +53,7 @@ fn energy() -> Check {
         (false, true) => Check::warn(
             "energy",
             "RAPL's counters are closed to this user",
-            "`lockwork study` records no energy: let root run it, or make the files `energy_uj` readable",
+            "`lockwork study` records no energy: let root run it, make the files `energy_uj` readable, or lower kernel.perf_event_paranoid to 0",
         ),
         (false, false) => Check::warn(
             "energy",

@@ -361,12 +361,15 @@ pub(super) fn threads(asked: &[u32], machine: &Machine, fewest: u32) -> Vec<u32>
     threads
 }
 
-/// What guards the data, by its name.
+/// What guards the data, by its name. `auto` is the mutex here; the delegate of that name has another one, too.
 fn protection(name: &str) -> Result<Protection, Failure> {
-    if let Ok(delegate) = DelegateSpec::parse(name) {
+    let choice = crate::specs::parse(name);
+    if choice.is_err()
+        && let Ok(delegate) = DelegateSpec::parse(name)
+    {
         return Ok(Protection::Delegate(delegate));
     }
-    match crate::specs::parse(name)? {
+    match choice? {
         Choice::Lock(spec) => Ok(Protection::Lock(spec)),
         Choice::Rw(spec) => Ok(Protection::Rw(spec)),
         Choice::Passthrough => {

@@ -44,7 +44,12 @@ pub(super) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
         if args.once || status.is_complete() {
             return Ok(ExitCode::SUCCESS);
         }
-        std::thread::sleep(Duration::from_secs(args.every));
+        for _ in 0..args.every {
+            std::thread::sleep(Duration::from_secs(1));
+            if terminal::reader_left() {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
     }
 }
 

@@ -117,14 +117,12 @@ impl Point {
     }
 
     pub(super) fn protection(&self) -> Protection {
-        if let Ok(delegate) = DelegateSpec::parse(self.lock) {
-            return Protection::Delegate(delegate);
-        }
-        match Choice::parse(self.lock) {
-            Ok(Choice::Lock(spec)) => Protection::Lock(spec),
-            Ok(Choice::Rw(spec)) => Protection::Rw(spec),
-            Ok(other) => panic!("{}: {other} guards nothing by itself", self.lock),
-            Err(error) => panic!("{}: {error}", self.lock),
+        match (Choice::parse(self.lock), DelegateSpec::parse(self.lock)) {
+            (Ok(Choice::Lock(spec)), _) => Protection::Lock(spec),
+            (Ok(Choice::Rw(spec)), _) => Protection::Rw(spec),
+            (Ok(other), _) => panic!("{}: {other} guards nothing by itself", self.lock),
+            (Err(_), Ok(delegate)) => Protection::Delegate(delegate),
+            (Err(error), Err(_)) => panic!("{}: {error}", self.lock),
         }
     }
 }

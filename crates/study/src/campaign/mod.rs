@@ -154,8 +154,8 @@ pub struct Application {
     /// Operations in a run: the throughput is that over the run's wall-clock time, less `warm-up`. Without it the throughput is a metric.
     #[serde(default)]
     pub work: Option<f64>,
-    /// By name: `throughput`, `p50`, `p99`, `p999` have columns of their own; `counts` are operations by thread, of which
-    /// fairness is computed.
+    /// By name: `throughput`, in operations a second, and `p50`, `p99`, `p999`, in seconds, have columns of their own; `counts` are
+    /// operations by thread, of which fairness is computed.
     #[serde(default)]
     pub metrics: BTreeMap<String, MetricPattern>,
     /// False for a command that takes `{lock}` and gets no library.

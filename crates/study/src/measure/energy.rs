@@ -1,25 +1,65 @@
-//! Energy by RAPL, through the kernel's powercap files. Where the machine has none, energy is not measured, and never estimated.
+//! Energy by RAPL, through the kernel's powercap files, or through perf's power unit where those are missing or closed. Where the
+//! machine has neither, energy is not measured, and never estimated.
 //!
-//! A zone `package-N` counts the microjoules of a socket, its sub-zone `dram` those of the memory; both wrap around at
-//! `max_energy_range_uj`. A counter wraps after minutes at the earliest, so that a run of a few minutes wraps it at most once.
+//! A zone `package-N` of powercap counts the microjoules of a socket, its sub-zone `dram` those of the memory; both wrap around at
+//! `max_energy_range_uj`. A counter wraps after minutes at the earliest, so that a run of a few minutes wraps it at most once. perf
+//! counts the same in events `energy-pkg` and `energy-ram` on one CPU of each socket, in units of `energy-pkg.scale` joules and
+//! without an end.
 
+use std::cell::RefCell;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where Linux has it.
+use perf_event::events::Dynamic;
+use perf_event::{Builder, Counter};
+
+/// Where Linux has powercap's files.
 pub const POWERCAP: &str = "/sys/class/powercap";
 
+/// Where Linux has perf's power unit.
+pub const POWER: &str = "/sys/bus/event_source/devices/power";
+
 /// The energy counters of a machine.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Rapl {
     zones: Vec<Zone>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Zone {
-    counter: PathBuf,
+    counter: Source,
     dram: bool,
-    range: u64,
+}
+
+/// Where a zone's count is read.
+#[derive(Debug)]
+enum Source {
+    /// A file of microjoules, which begins anew at `range`.
+    Powercap { file: PathBuf, range: u64 },
+    /// A counter of so many microjoules each.
+    Perf { counter: RefCell<Counter>, unit: f64 },
+}
+
+impl Source {
+    /// Microjoules since whenever.
+    fn read(&self) -> Option<u64> {
+        match self {
+            Source::Powercap { file, .. } => number(file),
+            Source::Perf { counter, unit } => {
+                let count = counter.borrow_mut().read().ok()?;
+                Some((count as f64 * unit) as u64)
+            }
+        }
+    }
+
+    /// Microjoules from one reading to the next.
+    fn between(&self, before: u64, after: u64) -> u64 {
+        match self {
+            Source::Powercap { range, .. } if after < before => after + (range - before),
+            _ => after.saturating_sub(before),
+        }
+    }
 }
 
 /// What the counters showed.
@@ -38,34 +78,16 @@ fn number(path: &Path) -> Option<u64> {
 }
 
 impl Rapl {
-    /// The counters below a directory, `/sys/class/powercap` on a real machine. None, if they cannot be read: since Linux 5.10
-    /// only root can.
+    /// The counters below `powercap`, else those of perf's unit at `power`: [`POWERCAP`] and [`POWER`] on a real machine. None,
+    /// if they cannot be read: since Linux 5.10 powercap's only by root, perf's by whom `kernel.perf_event_paranoid` lets count
+    /// on whole CPUs.
     #[must_use]
-    pub fn find(powercap: &Path) -> Self {
-        let entries = fs::read_dir(powercap).into_iter().flatten().flatten();
-        let mut zones: Vec<Zone> = entries
-            .filter_map(|entry| {
-                let (path, file) = (entry.path(), entry.file_name());
-                // `intel-rapl:0` and `intel-rapl:0:1`; the same zones through `intel-rapl-mmio` would count twice.
-                if !file.to_string_lossy().starts_with("intel-rapl:") {
-                    return None;
-                }
-                let name = fs::read_to_string(path.join("name")).ok()?;
-                let dram = name.trim() == "dram";
-                if !dram && !name.starts_with("package") {
-                    return None;
-                }
-                let counter = path.join("energy_uj");
-                number(&counter)?;
-                Some(Zone { counter, dram, range: number(&path.join("max_energy_range_uj"))? })
-            })
-            .collect();
-        zones.sort_by(|a, b| a.counter.cmp(&b.counter));
-        // Memory alone is not what a package uses.
-        if zones.iter().all(|zone| zone.dram) {
-            zones.clear();
+    pub fn find(powercap: &Path, power: &Path) -> Self {
+        let zones = by_powercap(powercap);
+        if !zones.is_empty() {
+            return Rapl { zones };
         }
-        Rapl { zones }
+        Rapl { zones: by_perf(power).unwrap_or_default() }
     }
 
     /// Whether there is anything to read.
@@ -75,20 +97,85 @@ impl Rapl {
     }
 
     pub(crate) fn read(&self) -> Option<Reading> {
-        let counters: Option<Vec<u64>> = self.zones.iter().map(|zone| number(&zone.counter)).collect();
+        let counters: Option<Vec<u64>> = self.zones.iter().map(|zone| zone.counter.read()).collect();
         counters.filter(|counters| !counters.is_empty()).map(Reading)
     }
 
     pub(crate) fn between(&self, before: &Reading, after: &Reading) -> Joules {
         let sum = |dram: bool| {
             let zones = self.zones.iter().zip(before.0.iter().zip(&after.0));
-            let used = zones.filter(|(zone, _)| zone.dram == dram).map(|(zone, (before, after))| {
-                if after >= before { after - before } else { after + (zone.range - before) }
-            });
+            let used = zones
+                .filter(|(zone, _)| zone.dram == dram)
+                .map(|(zone, (before, after))| zone.counter.between(*before, *after));
             used.map(|micro| micro as f64 / 1e6).reduce(|a, b| a + b)
         };
         Joules { package: sum(false).unwrap_or_default(), dram: sum(true) }
     }
+}
+
+fn by_powercap(powercap: &Path) -> Vec<Zone> {
+    let entries = fs::read_dir(powercap).into_iter().flatten().flatten();
+    let mut zones: Vec<(PathBuf, Zone)> = entries
+        .filter_map(|entry| {
+            let (path, file) = (entry.path(), entry.file_name());
+            // `intel-rapl:0` and `intel-rapl:0:1`; the same zones through `intel-rapl-mmio` would count twice.
+            if !file.to_string_lossy().starts_with("intel-rapl:") {
+                return None;
+            }
+            let name = fs::read_to_string(path.join("name")).ok()?;
+            let dram = name.trim() == "dram";
+            if !dram && !name.starts_with("package") {
+                return None;
+            }
+            let file = path.join("energy_uj");
+            number(&file)?;
+            let range = number(&path.join("max_energy_range_uj"))?;
+            Some((path, Zone { counter: Source::Powercap { file, range }, dram }))
+        })
+        .collect();
+    zones.sort_by(|a, b| a.0.cmp(&b.0));
+    let zones: Vec<Zone> = zones.into_iter().map(|(_, zone)| zone).collect();
+    // Memory alone is not what a package uses.
+    if zones.iter().all(|zone| zone.dram) { Vec::new() } else { zones }
+}
+
+fn by_perf(power: &Path) -> io::Result<Vec<Zone>> {
+    // One CPU of each socket.
+    let cpus = cpu_list(&fs::read_to_string(power.join("cpumask"))?);
+    let mut zones = Vec::new();
+    for (event, dram) in [("energy-pkg", false), ("energy-ram", true)] {
+        if dram && !power.join("events").join(event).exists() {
+            continue;
+        }
+        for cpu in &cpus {
+            let mut which = Dynamic::builder(power)?;
+            which.event(event)?;
+            let scale = which.scale()?.ok_or_else(|| io::Error::other("energy without a scale"))?;
+            let event = which.build().map_err(io::Error::other)?;
+            // The unit counts whatever runs, and refuses to leave anything out.
+            let counter = Builder::new(event)
+                .any_pid()
+                .one_cpu(*cpu)
+                .exclude_kernel(false)
+                .exclude_hv(false)
+                .enabled(true)
+                .build()?;
+            zones.push(Zone {
+                counter: Source::Perf { counter: RefCell::new(counter), unit: scale * 1e6 },
+                dram,
+            });
+        }
+    }
+    Ok(zones)
+}
+
+/// The CPUs of a list such as `0,24-25`.
+fn cpu_list(text: &str) -> Vec<usize> {
+    let ranges = text.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<usize>().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().collect()
 }
 
 #[cfg(test)]
@@ -116,7 +203,7 @@ mod tests {
             zone(path, "intel-rapl:2", "psys", package);
         };
         write(1_000_000, 9_000_000, 5);
-        let rapl = Rapl::find(path);
+        let rapl = Rapl::find(path, Path::new("/nonexistent"));
         let before = rapl.read().unwrap();
         write(3_000_000, 500_000, 2_000_005);
         let joules = rapl.between(&before, &rapl.read().unwrap());
@@ -126,9 +213,56 @@ mod tests {
     #[test]
     fn a_machine_without_counters_has_no_energy() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(!Rapl::find(directory.path()).is_there());
-        assert!(!Rapl::find(&directory.path().join("absent")).is_there());
+        assert!(!Rapl::find(directory.path(), directory.path()).is_there());
+        assert!(!Rapl::find(&directory.path().join("absent"), &directory.path().join("absent")).is_there());
         zone(directory.path(), "intel-rapl:0:1", "dram", 5);
-        assert!(Rapl::find(directory.path()).read().is_none(), "memory alone");
+        assert!(Rapl::find(directory.path(), directory.path()).read().is_none(), "memory alone");
+    }
+
+    #[test]
+    fn lists_of_cpus_are_read() {
+        assert_eq!(cpu_list("0,24-26\n"), [0, 24, 25, 26]);
+        assert!(cpu_list("").is_empty());
+    }
+
+    /// A power unit whose energy is the time-stamp counter, a billionth of a joule a tick: it takes some tenths of a watt to
+    /// some watts.
+    #[test]
+    fn perf_counts_where_powercap_does_not() {
+        let msr = Path::new("/sys/bus/event_source/devices/msr");
+        let directory = tempfile::tempdir().unwrap();
+        let power = directory.path();
+        for folder in ["events", "format"] {
+            fs::create_dir(power.join(folder)).unwrap();
+        }
+        let Ok(kind) = fs::read_to_string(msr.join("type")) else {
+            println!("SKIPPED: energy by perf: no perf unit that counts time stamps");
+            return;
+        };
+        for (file, text) in [
+            ("type", kind.as_str()),
+            ("cpumask", "0\n"),
+            ("format/event", "config:0-63\n"),
+            ("events/energy-pkg", "event=0x00\n"),
+            ("events/energy-pkg.scale", "1e-9\n"),
+            ("events/energy-pkg.unit", "Joules\n"),
+        ] {
+            fs::write(power.join(file), text).unwrap();
+        }
+        match by_perf(power) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                println!(
+                    "SKIPPED: energy by perf: kernel.perf_event_paranoid forbids to count on a whole CPU"
+                );
+                return;
+            }
+            found => assert_eq!(found.unwrap().len(), 1),
+        }
+        let rapl = Rapl::find(Path::new("/nonexistent"), power);
+        let (before, begin) = (rapl.read().unwrap(), std::time::Instant::now());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let (joules, seconds) = (rapl.between(&before, &rapl.read().unwrap()), begin.elapsed().as_secs_f64());
+        assert!((0.1..=20.0).contains(&(joules.package / seconds)), "{joules:?} in {seconds} s");
+        assert_eq!(joules.dram, None);
     }
 }

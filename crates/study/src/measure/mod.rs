@@ -7,6 +7,6 @@ mod pin;
 pub mod process;
 mod run;
 
-pub use energy::{POWERCAP, Rapl};
+pub use energy::{POWER, POWERCAP, Rapl};
 pub(crate) use host::Host;
 pub(crate) use run::{Bench, is_program};

@@ -447,7 +447,10 @@ fn judge(
         {
             (Outcome::NotServed, Some("the library served no lock of it".to_owned()))
         }
-        (None, Some(_)) => (Outcome::Ok, None),
+        (None, Some(_)) => match too_long(application, &metrics, given.seconds) {
+            Some(why) => (Outcome::Silent, Some(why)),
+            None => (Outcome::Ok, None),
+        },
     };
     let ok = outcome == Outcome::Ok;
     let of = |name: &str| metrics.get(name).copied().filter(|_| ok);
@@ -473,6 +476,16 @@ fn judge(
         metrics,
         surroundings,
     }
+}
+
+/// What is wrong if an operation took longer than the run: the program says its times in another unit than seconds. Of simulated
+/// time this says nothing.
+fn too_long(application: &Application, metrics: &BTreeMap<String, f64>, seconds: f64) -> Option<String> {
+    let percentiles = ["p50", "p99", "p999"].into_iter().filter_map(|name| Some((name, *metrics.get(name)?)));
+    let (name, value) = percentiles.into_iter().find(|(_, value)| *value > seconds)?;
+    application.machine.is_none().then(|| {
+        format!("its {name} is {value} s, but the run took {seconds:.1} s: give metrics.{name} a `scale` that makes seconds of it")
+    })
 }
 
 /// Whether the library reported that it served a lock.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::campaign::{Application, Campaign, Past, Plan};
 use crate::error::Error;
-use crate::measure::{Bench, Host, Rapl, is_program};
+use crate::measure::{Bench, Host, POWER, Rapl, is_program};
 use crate::store::{Outcome, Record, RunKey, Store};
 
 /// What the caller brings to a campaign.
@@ -239,7 +239,7 @@ pub(crate) fn bench<'a>(campaign: &'a Campaign, settings: &Settings<'a>) -> Resu
     Ok(Bench {
         campaign,
         host: Host::read().named(settings.host.clone()),
-        rapl: Rapl::find(&settings.powercap),
+        rapl: Rapl::find(&settings.powercap, POWER.as_ref()),
         lockwork: settings.lockwork.clone(),
         commit: settings.commit.clone(),
         dress: settings.dress,
