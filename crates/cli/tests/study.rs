@@ -60,7 +60,8 @@ fn application(name: &str, script: &str, more: &str) -> String {
 fn a_campaign_runs_every_configuration_in_every_round_and_reports() {
     let script =
         "echo warm ops=7; echo ops=$((1000 * {threads} + {round})); echo p99 30 us; echo t 1; echo t 3";
-    let more = "metrics.p99 = { pattern = 'p99 (\\d+) us', scale = 1e-6 }\nmetrics.counts = 't (\\d)'";
+    let more = "taught = 'That echo scales.'\n\
+                metrics.p99 = { pattern = 'p99 (\\d+) us', scale = 1e-6 }\nmetrics.counts = 't (\\d)'";
     let campaign = Campaign::new(&format!("{HEAD}rounds = 6\n{}", application("x", script, more)));
     let (status, stdout, stderr) = campaign.run();
     assert_eq!(status, Some(0), "{stdout}{stderr}");
@@ -75,7 +76,14 @@ fn a_campaign_runs_every_configuration_in_every_round_and_reports() {
         assert!(run.usage.max_rss > 0 && run.usage.minor_faults > 0 && !run.surroundings.kernel.is_empty());
         assert_eq!(run.energy, None, "not measured, and not estimated");
     }
-    assert!(fs::read_to_string(campaign.out().join("report.html")).unwrap().contains("verdicts"));
+    let page = fs::read_to_string(campaign.out().join("report.html")).unwrap();
+    for part in ["A study of locks: tiny", "36 in 6 rounds", "Table verdicts", "That echo scales."] {
+        assert!(page.contains(part), "{part}");
+    }
+    // Four comparisons, each of which has a verdict or none: the figures are the same under all locks.
+    let (_, summary, _) =
+        campaign.study(&["report", "--from", "out", "--table", "summary", "--format", "csv"]);
+    assert!(summary.contains("\na,2,0,0,2,1.0000,1.0000,1.0000"), "{summary}");
 
     // Once more: nothing is left to do.
     let (status, stdout, _) = campaign.run();

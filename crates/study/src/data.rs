@@ -193,6 +193,15 @@ impl Study {
         self.runs.values().flatten().any(|run| run.p99.is_some())
     }
 
+    /// Whether some application ran on several numbers of nodes.
+    #[must_use]
+    pub fn has_levels(&self) -> bool {
+        let mut keys: Vec<(usize, u32)> = self.runs.keys().map(|key| (key.application, key.nodes)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.windows(2).any(|pair| pair[0].0 == pair[1].0)
+    }
+
     /// Whether both variants of some application were measured.
     #[must_use]
     pub fn has_linked(&self) -> bool {

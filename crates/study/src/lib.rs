@@ -16,6 +16,7 @@
 
 mod campaign;
 mod client;
+mod cover;
 mod data;
 mod error;
 mod export;
@@ -36,6 +37,7 @@ pub use campaign::{
     Plan, Quick, Take, Topology,
 };
 pub use client::{Answered, Load, Protocol};
+pub use cover::Cover;
 pub use data::{Energy, Study, Variant};
 pub use error::Error;
 pub use export::export;

@@ -1,5 +1,6 @@
 //! What is asked for, by number, and what is made of it.
 
+use crate::cover::Cover;
 use crate::data::Study;
 use crate::error::Error;
 use crate::observations::Observations;
@@ -15,6 +16,7 @@ enum Needs {
     Energy,
     Latency,
     Linked,
+    Levels,
 }
 
 impl Needs {
@@ -24,6 +26,7 @@ impl Needs {
             Needs::Energy => study.has_energy(),
             Needs::Latency => study.has_latency(),
             Needs::Linked => study.has_linked(),
+            Needs::Levels => study.has_levels(),
         }
     }
 
@@ -33,6 +36,7 @@ impl Needs {
             Needs::Energy => "a column `energy`",
             Needs::Latency => "a column `p99`",
             Needs::Linked => "a column `variant` with runs of `linked` locks",
+            Needs::Levels => "runs of an application on several numbers of nodes",
         }
     }
 }
@@ -43,13 +47,13 @@ const TABLES: [(&str, Needs); 19] = [
     ("3.3", Needs::Linked),
     ("4.4", Needs::Throughput),
     ("4.5", Needs::Throughput),
-    ("4.6", Needs::Throughput),
-    ("4.7", Needs::Throughput),
+    ("4.6", Needs::Levels),
+    ("4.7", Needs::Levels),
     ("4.8", Needs::Throughput),
     ("4.9", Needs::Throughput),
     ("4.10", Needs::Throughput),
     ("4.11", Needs::Throughput),
-    ("4.12", Needs::Throughput),
+    ("4.12", Needs::Levels),
     ("4.13", Needs::Energy),
     ("4.14", Needs::Energy),
     ("4.15", Needs::Energy),
@@ -88,6 +92,8 @@ pub struct Report<'a> {
     pub level: Option<Level>,
     /// What Figure 4.5 compares with, and what the tree measures under.
     pub baseline: &'a str,
+    /// What stands above the tables; `None` for data that is no campaign's.
+    pub cover: Option<&'a Cover>,
     /// Tables of the campaign itself, before the thesis's: see [`campaign_tables`](crate::campaign_tables).
     pub campaign: &'a [Table],
     /// What table `observations` holds the data against; `None` is the thesis's.
@@ -225,7 +231,7 @@ impl Report<'_> {
         for id in figures {
             drawn.extend(self.figure(id)?.into_iter().map(|table| (table, shape(id))));
         }
-        render::page(&made, &drawn)
+        render::page(self.cover, &made, &drawn)
     }
 
     /// Tables as text for a terminal.

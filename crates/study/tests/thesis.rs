@@ -20,6 +20,7 @@ fn report(studies: &[Study]) -> Report<'_> {
         metric: Metric::Throughput,
         level: None,
         baseline: "pthread",
+        cover: None,
         campaign: &[],
         observations: None,
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum, ValueHint};
-use lockwork_study::{Energy, Level, Metric, Observations, Report, Store, Study, campaign_tables};
+use lockwork_study::{Cover, Energy, Level, Metric, Observations, Report, Store, Study, campaign_tables};
 
 use super::campaign_of;
 
@@ -99,7 +99,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
         EnergyArg::Watts => Energy::Watts,
         EnergyArg::Tpp => Energy::Efficiency,
     };
-    let (mut studies, mut campaign) = (Vec::new(), Vec::new());
+    let (mut studies, mut campaign, mut cover) = (Vec::new(), Vec::new(), None);
     for path in &args.from {
         match campaign_of(path) {
             Some(database) => {
@@ -107,6 +107,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
                 let runs = store.runs().map_err(Failure::usage)?;
                 let absent = store.absent().map_err(Failure::usage)?;
                 studies.extend(Study::of_records(&runs));
+                cover = Some(Cover::of(&store, &runs).map_err(Failure::usage)?);
                 campaign.extend(campaign_tables(&runs, &absent, &args.baseline));
             }
             None => studies.push(Study::read(path, energy).map_err(Failure::usage)?),
@@ -126,6 +127,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
             NodesArg::Opt => Level::Opt,
         }),
         baseline: &args.baseline,
+        cover: cover.as_ref().filter(|_| args.from.len() == 1),
         campaign: &campaign,
         observations: observations.as_ref(),
     };

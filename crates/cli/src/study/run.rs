@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lockwork_study::{
-    Campaign, Finish, Metric, Outcome, POWERCAP, Progress, Report, Settings, Store, Study, campaign_tables,
-    database, outcomes, title,
+    Campaign, Cover, Finish, Metric, Outcome, POWERCAP, Progress, Report, Settings, Store, Study,
+    campaign_tables, database, outcomes, title,
 };
 
 use super::default_out;
@@ -276,11 +276,13 @@ fn finish_report(campaign: &Campaign, out: &Path, finish: Finish) -> Result<Exit
     let (runs, absent) = (store.runs().map_err(Failure::usage)?, store.absent().map_err(Failure::usage)?);
     let own = campaign_tables(&runs, &absent, &campaign.baseline);
     let studies = Study::of_records(&runs);
+    let cover = Cover::of(&store, &runs).map_err(Failure::usage)?;
     let report = Report {
         studies: &studies,
         metric: Metric::Throughput,
         level: None,
         baseline: &campaign.baseline,
+        cover: Some(&cover),
         campaign: &own,
         observations: None,
     };
@@ -295,7 +297,7 @@ fn finish_report(campaign: &Campaign, out: &Path, finish: Finish) -> Result<Exit
     if good > 0 {
         write("report.html", &report.html(&report.tables(), &report.figures()).map_err(Failure::usage)?)?;
     }
-    let mut lines = vec![Report::text(&own[..2])];
+    let mut lines = vec![Report::text(own.split_last().map_or(&[], |(_, but_the_cost)| but_the_cost))];
     let list: Vec<String> =
         outcomes.iter().map(|(outcome, count)| format!("{count} {}", outcome.name())).collect();
     lines.push(format!("{}: {}", campaign.name, list.join(", ")));

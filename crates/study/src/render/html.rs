@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::svg::{Shape, svg};
 use super::text::shown;
+use crate::cover::Cover;
 use crate::error::Error;
 use crate::table::{Cell, Table};
 
@@ -13,8 +14,14 @@ const STYLE: &str = include_str!("style.css");
 const CONTENT_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// Tables, then figures.
-pub(crate) fn page(tables: &[Table], figures: &[(Table, Shape)]) -> Result<String, Error> {
+/// The cover, if there is one, tables, then figures.
+pub(crate) fn page(
+    cover: Option<&Cover>,
+    tables: &[Table],
+    figures: &[(Table, Shape)],
+) -> Result<String, Error> {
+    let title = cover
+        .map_or_else(|| "A study of locks".to_owned(), |cover| format!("A study of locks: {}", cover.name));
     let figures: Vec<Markup> =
         figures.iter().map(|(table, shape)| figure(table, *shape)).collect::<Result<_, _>>()?;
     let page = html! {
@@ -25,12 +32,13 @@ pub(crate) fn page(tables: &[Table], figures: &[(Table, Shape)]) -> Result<Strin
                 meta http-equiv="Content-Security-Policy" content=(CONTENT_POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "A study of locks" }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 a.skip href="#content" { "Skip to the tables" }
-                h1 { "A study of locks" }
+                h1 { (title) }
+                @if let Some(cover) = cover { (facts(cover)) }
                 p.note {
                     "The numbers of tables and figures are those of H. Guiroux's thesis (Grenoble 2018), whose definitions are used. "
                     "A dash was not measured."
@@ -38,11 +46,31 @@ pub(crate) fn page(tables: &[Table], figures: &[(Table, Shape)]) -> Result<Strin
                 main id="content" {
                     @for table in tables { section { (rows(table)) (notes(table)) } }
                     @for figure in &figures { section { (figure) } }
+                    @if let Some(cover) = cover { (applications(cover)) }
                 }
             }
         }
     };
     Ok(page.into_string())
+}
+
+fn facts(cover: &Cover) -> Markup {
+    html! {
+        @if !cover.description.is_empty() { p { (cover.description) "." } }
+        dl.facts { @for (what, value) in &cover.facts { div { dt { (what) } dd { (value) } } } }
+    }
+}
+
+/// What the applications are about.
+fn applications(cover: &Cover) -> Markup {
+    html! {
+        @if !cover.applications.is_empty() {
+            section {
+                h2 { "The applications" }
+                dl.taught { @for (name, taught) in &cover.applications { dt { (name) } dd { (taught) } } }
+            }
+        }
+    }
 }
 
 fn figure(table: &Table, shape: Shape) -> Result<Markup, Error> {
@@ -62,6 +90,9 @@ fn notes(table: &Table) -> Markup {
 }
 
 fn rows(table: &Table) -> Markup {
+    if table.rows.is_empty() {
+        return html! { p { strong { (table.heading()) ": none." } } };
+    }
     // A wide table scrolls by itself, and by the keyboard.
     html! {
         div.scroll tabindex="0" role="region" aria-label=(table.heading()) {
@@ -69,7 +100,7 @@ fn rows(table: &Table) -> Markup {
                 caption { (table.heading()) }
                 thead {
                     tr {
-                        @for label in &table.labels { th scope="col" { (label) } }
+                        @for label in &table.labels { th.label scope="col" { (label) } }
                         @for column in &table.columns { th scope="col" { (column.full_name()) } }
                     }
                 }

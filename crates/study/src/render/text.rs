@@ -15,6 +15,10 @@ pub(crate) fn text(tables: &[Table]) -> String {
 }
 
 fn one(table: &Table) -> String {
+    if table.rows.is_empty() {
+        let notes = table.notes.iter().map(|note| format!("{note}\n"));
+        return format!("{}: none.\n{}", table.heading(), notes.collect::<String>());
+    }
     let mut grid = Grid::new();
     grid.load_style(STYLE);
     grid.force_no_tty();

@@ -1,5 +1,5 @@
-//! What a campaign itself has to say, beside the thesis's tables: which runs were made and which failed, the paired verdicts, what
-//! the locks cost.
+//! What a campaign itself has to say, beside the thesis's tables: which runs were made and which failed, the paired verdicts and
+//! what they come to, what the locks cost.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::table::{Cell, Column, Row, Table, Unit};
 /// One configuration, but for the lock.
 type Cells<'a> = BTreeMap<(&'a str, &'a str, u32, u32, Placement), BTreeMap<&'a str, Vec<&'a Record>>>;
 
-/// The tables `runs`, `verdicts` and `cost` of a campaign.
+/// The tables `runs`, `summary`, `verdicts` and `cost` of a campaign.
 #[must_use]
 pub fn campaign_tables(
     records: &[Record],
@@ -27,7 +27,91 @@ pub fn campaign_tables(
         let cell = (machine, application, key.nodes, key.threads, key.placement);
         cells.entry(cell).or_default().entry(key.lock.as_str()).or_default().push(run);
     }
-    vec![runs(&cells, records, absent), verdicts(&cells, baseline), cost(&cells)]
+    let compared = compared(&cells, baseline);
+    vec![
+        runs(&cells, records, absent),
+        summary(&compared, baseline),
+        verdicts(&compared, baseline),
+        cost(&cells),
+    ]
+}
+
+/// A configuration under a lock, beside the same under the baseline.
+struct Compared {
+    labels: Vec<String>,
+    comparison: Comparison,
+    deviation: Option<f64>,
+}
+
+impl Compared {
+    fn lock(&self) -> &str {
+        self.labels.last().map_or("", String::as_str)
+    }
+}
+
+fn compared(cells: &Cells<'_>, baseline: &str) -> Vec<Compared> {
+    let series = |runs: &[&Record]| -> Vec<(u32, f64)> {
+        runs.iter().filter_map(|run| Some((run.key.round, run.throughput?))).collect()
+    };
+    let mut compared: Vec<Compared> = Vec::new();
+    for (place, locks) in cells {
+        let Some(base) = locks.get(baseline) else { continue };
+        let base = series(base);
+        for (lock, runs) in locks.iter().filter(|(lock, _)| **lock != baseline) {
+            let own = series(runs);
+            let values: Vec<f64> = own.iter().map(|(_, value)| *value).collect();
+            let seed = compared.len() as u64;
+            compared.push(Compared {
+                labels: labels(place, lock),
+                comparison: compare(&own, &base, seed),
+                deviation: relative_deviation(&values),
+            });
+        }
+    }
+    compared
+}
+
+/// What the verdicts come to, by lock.
+fn summary(compared: &[Compared], baseline: &str) -> Table {
+    let mut table = begin("summary", format!("Configurations beside {baseline}, by lock"), &["lock"]);
+    table.columns = vec![
+        Column::new("compared", Unit::Count),
+        Column::new("faster", Unit::Count),
+        Column::new("slower", Unit::Count),
+        Column::new("no verdict", Unit::Count),
+        Column::new("geometric mean", Unit::Number),
+        Column::new("least ratio", Unit::Number),
+        Column::new("most", Unit::Number),
+    ];
+    let mut locks: BTreeMap<&str, Vec<&Comparison>> = BTreeMap::new();
+    for one in compared {
+        locks.entry(one.lock()).or_default().push(&one.comparison);
+    }
+    for (lock, comparisons) in locks {
+        let count =
+            |finding| Cell::number(comparisons.iter().filter(|one| one.finding == finding).count() as f64);
+        let ratios: Vec<f64> = comparisons.iter().filter_map(|one| Some(one.ratio.as_ref()?.value)).collect();
+        let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+        let decided = [Finding::Higher, Finding::Lower];
+        let open = comparisons.iter().filter(|one| !decided.contains(&one.finding)).count();
+        table.rows.push(Row {
+            labels: vec![lock.to_owned()],
+            cells: vec![
+                Cell::number(comparisons.len() as f64),
+                count(Finding::Higher),
+                count(Finding::Lower),
+                Cell::number(open as f64),
+                Cell::optional(mean(&logarithms).map(f64::exp)),
+                Cell::optional(ratios.iter().copied().reduce(f64::min)),
+                Cell::optional(ratios.iter().copied().reduce(f64::max)),
+            ],
+        });
+    }
+    table.notes.push(
+        "Faster and slower are configurations whose interval excludes 1. Ratios are medians of paired ratios of throughput."
+            .to_owned(),
+    );
+    table
 }
 
 /// Machine, application, nodes, threads, placement.
@@ -43,7 +127,7 @@ fn labels((machine, application, nodes, threads, placement): &Place<'_>, lock: &
 const LABELS: [&str; 4] = ["application", "threads", "placement", "lock"];
 
 fn runs(cells: &Cells<'_>, records: &[Record], absent: &[(String, String, String)]) -> Table {
-    let mut table = begin("runs", "Runs by outcome: configurations with failures".to_owned(), &LABELS);
+    let mut table = begin("runs", "Configurations with failed runs".to_owned(), &LABELS);
     table.columns = Outcome::ALL.iter().map(|outcome| Column::new(outcome.name(), Unit::Count)).collect();
     for (place, locks) in cells {
         for (lock, runs) in locks.iter().filter(|(_, runs)| runs.iter().any(|run| run.outcome != Outcome::Ok))
@@ -74,7 +158,7 @@ fn runs(cells: &Cells<'_>, records: &[Record], absent: &[(String, String, String
     table
 }
 
-fn verdicts(cells: &Cells<'_>, baseline: &str) -> Table {
+fn verdicts(compared: &[Compared], baseline: &str) -> Table {
     let title = format!("Throughput over {baseline}'s, in pairs of the same round");
     let mut table = begin("verdicts", title, &LABELS);
     table.columns = vec![
@@ -86,27 +170,13 @@ fn verdicts(cells: &Cells<'_>, baseline: &str) -> Table {
         Column::new("Wilcoxon's p, Holm", Unit::Number),
         Column::new("deviation", Unit::Percent),
     ];
-    let series = |runs: &[&Record]| -> Vec<(u32, f64)> {
-        runs.iter().filter_map(|run| Some((run.key.round, run.throughput?))).collect()
-    };
-    let mut compared: Vec<(Vec<String>, Comparison, Option<f64>)> = Vec::new();
-    for (place, locks) in cells {
-        let Some(base) = locks.get(baseline) else { continue };
-        let base = series(base);
-        for (lock, runs) in locks.iter().filter(|(lock, _)| **lock != baseline) {
-            let own = series(runs);
-            let values: Vec<f64> = own.iter().map(|(_, value)| *value).collect();
-            let seed = compared.len() as u64;
-            compared.push((labels(place, lock), compare(&own, &base, seed), relative_deviation(&values)));
-        }
-    }
     let adjusted = |of: fn(&Comparison) -> Option<f64>| -> Vec<Option<f64>> {
-        holm_of_some(&compared.iter().map(|(_, comparison, _)| of(comparison)).collect::<Vec<_>>())
+        holm_of_some(&compared.iter().map(|one| of(&one.comparison)).collect::<Vec<_>>())
     };
     let student = adjusted(|comparison| comparison.t.map(|test| test.p));
     let wilcoxon = adjusted(|comparison| comparison.wilcoxon.map(|test| test.p));
     let mut undecided = 0;
-    for (place, (labels, comparison, deviation)) in compared.iter().enumerate() {
+    for (place, Compared { labels, comparison, deviation }) in compared.iter().enumerate() {
         let decided = comparison.finding != Finding::NotEnoughRounds;
         undecided += usize::from(!decided);
         // An interval of fewer pairs than a verdict needs promises too much.
