@@ -390,11 +390,12 @@ noted_package() {
 
 # trees PACKAGE...: where each one's tree is that is ready to be analysed, with its version.
 trees() {
-    local package archive version
+    local package version
+    local -a archives
     for package in "$@"; do
         one_at_a_time "$package" noted_package "$package" || continue
-        archive=$(compgen -G "$work/sources/${package}_*.orig.tar.*" | head -1)
-        version=${archive##*/"${package}"_}
+        archives=("$work/sources/${package}"_*.orig.tar.*)
+        version=${archives[0]##*/"${package}"_}
         echo "$package ${version%.orig.tar.*} $work/$package-check"
     done
 }
