@@ -1,18 +1,26 @@
 #!/usr/bin/env bash
-# How far loom explores the models of the source at hand, as the tables of crates/testkit/BOUNDS.md, on stdout. Takes some
+# How far loom explores the models of the source at hand: writes the counts and tables of crates/testkit/BOUNDS.md anew. Takes some
 # minutes.
 #
-#   scripts/bounds.sh [FILE]      FILE: what the tests have printed already, under LOCKWORK_BOUNDS=1
+#   scripts/bounds.sh [FILE]      FILE: what the tests have noted already, under LOCKWORK_BOUNDS=FILE
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What the two test programs say.
+readonly DOCUMENT=crates/testkit/BOUNDS.md
+SCRATCH=$(mktemp -d)
+readonly SCRATCH
+trap 'rm -rf "$SCRATCH"' EXIT
+
+# Has the two test programs note what they explore.
 explore() {
-    LOCKWORK_BOUNDS=1 CARGO_PROFILE_DEV_PANIC=unwind \
-        cargo test -q -p lockwork-testkit --test loom --test rw_loom -- --skip "mutants of" 2>&1 >/dev/null
+    LOCKWORK_BOUNDS=$SCRATCH/noted CARGO_PROFILE_DEV_PANIC=unwind \
+        cargo test -q -p lockwork-testkit --test loom --test rw_loom -- --skip "mutants of" >&2
 }
 
-if (($# > 0)); then cat "$1"; else explore; fi | LC_ALL=C sort | awk '
+if (($# > 0)); then cp "$1" "$SCRATCH/noted"; else explore; fi
+
+# The first line of the output is for the sentence with the sums, the rest is the tables.
+LC_ALL=C sort "$SCRATCH/noted" | awk '
     # The rows of one table: its title, what a row is for, threads.
     function note(title, row, threads, switches, executions,    key) {
         if (!(title in rows)) titles[++tables] = title
@@ -30,7 +38,12 @@ if (($# > 0)); then cat "$1"; else explore; fi | LC_ALL=C sort | awk '
         return text
     }
     function range(from, to) { return from == to ? thousands(from) : thousands(from) " to " thousands(to) }
-    /^bound: / {
+    !/^bound: [^:]+::.+: [0-9]+ threads, [0-9]+ nodes, [0-9]+ switches, [0-9]+ executions, [^ ]+$/ {
+        print "bounds: this is no note of a test: " $0 > "/dev/stderr"
+        failed = 1
+        exit 1
+    }
+    {
         sub(/^bound: /, "")
         rw = / \(spin [01]\): /
         count = split($0, part, ": ")
@@ -56,6 +69,7 @@ if (($# > 0)); then cat "$1"; else explore; fi | LC_ALL=C sort | awk '
         note(title, scenario, threads, switches, executions)
     }
     END {
+        if (failed) exit 1
         if (!all) { print "bounds: no test said what it explored" > "/dev/stderr"; exit 1 }
         printf "%s models, %s executions.\n", thousands(all), thousands(total)
         for (t = 1; t <= tables; t++) {
@@ -71,4 +85,21 @@ if (($# > 0)); then cat "$1"; else explore; fi | LC_ALL=C sort | awk '
                     range(few[key[i]], many[key[i]]), range(least[key[i]], most[key[i]])
             }
         }
-    }'
+    }' >"$SCRATCH/tables"
+
+counts=$(head -n 1 "$SCRATCH/tables")
+source="$(git rev-parse --short=7 HEAD), $(date +%F)"
+tail -n +2 "$SCRATCH/tables" >"$SCRATCH/only-tables"
+awk -v counts="$counts" -v source="$source" -v tables="$SCRATCH/only-tables" '
+    /^[0-9,]+ models, [0-9,]+ executions\./ { sub(/^[0-9,]+ models, [0-9,]+ executions\./, counts) }
+    /^[0-9a-f]+, [0-9]+-[0-9]+-[0-9]+ \(loom / { sub(/^[0-9a-f]+, [0-9-]+/, source) }
+    /^<!-- end of the tables -->$/ { inside = 0 }
+    !inside { print }
+    /^<!-- tables, by scripts\/bounds.sh -->$/ {
+        inside = 1
+        while ((getline line <tables) > 0) print line
+        print ""
+    }
+' "$DOCUMENT" >"$SCRATCH/document"
+cp "$SCRATCH/document" "$DOCUMENT"
+echo "$counts"

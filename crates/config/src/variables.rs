@@ -66,8 +66,8 @@ variables! {
     Internal {
         BENCH_LOCK = "LOCKWORK_BENCH_LOCK", "a lock spec", "none", None,
             "the lock that a process of `lockwork bench` measures";
-        BOUNDS = "LOCKWORK_BOUNDS", "any", "not set", None,
-            "models print how far they were explored";
+        BOUNDS = "LOCKWORK_BOUNDS", "a path", "not set", None,
+            "the file to which models append how far they were explored";
         C_DIR = "LOCKWORK_C_DIR", "a path", "`target/release`", None,
             "where the tests of the C library find it";
         DEEPER = "LOCKWORK_DEEPER", "a number", "not set", None,

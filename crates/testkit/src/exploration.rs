@@ -1,7 +1,8 @@
 //! Scenarios explored by loom, and what is said of it.
 
 use std::env;
-use std::io::{self, Write as _};
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::time::Duration;
 
 use crate::engines::loom::{Bounds, explore};
@@ -22,16 +23,26 @@ pub(crate) fn run_within(scenario: &Scenario, bounds: Bounds) -> u64 {
     explore(bounds, scenario.config, scenario.resident, move || play())
 }
 
-/// Says on stderr how far a scenario was explored, if `LOCKWORK_BOUNDS` is set. `scripts/bounds.sh` makes tables of
-/// these lines.
+/// Appends how far a scenario was explored to the file that `LOCKWORK_BOUNDS` names, if it is set. `scripts/bounds.sh` makes
+/// tables of these lines.
+///
+/// # Panics
+///
+/// If the file cannot be written.
 pub fn report(name: &str, scenario: &Scenario, executions: u64, time: Duration) {
-    if env::var_os("LOCKWORK_BOUNDS").is_some() {
+    if let Some(path) = env::var_os("LOCKWORK_BOUNDS") {
         let Scenario { threads, preemptions, config, .. } = scenario;
         let nodes = config.nodes;
-        // A line by itself, in one piece, whatever the harness has just begun to print.
+        // One write at the end of the file, which is whole there whatever other tests write. What a test prints is not: the
+        // harness prints its own lines in pieces.
         let line = format!(
-            "\nbound: {name}: {threads} threads, {nodes} nodes, {preemptions} switches, {executions} executions, {time:?}\n"
+            "bound: {name}: {threads} threads, {nodes} nodes, {preemptions} switches, {executions} executions, {time:?}\n"
         );
-        let _ = io::stderr().write_all(line.as_bytes());
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(line.as_bytes()))
+            .unwrap_or_else(|error| panic!("LOCKWORK_BOUNDS: {}: {error}", path.display()));
     }
 }

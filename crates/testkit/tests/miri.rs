@@ -3,6 +3,7 @@
 //!
 //! Run it by `make miri`; without Miri it is an ordinary test.
 
+use std::sync::Mutex;
 use std::thread;
 
 use lockwork_locks::RawLock;
@@ -220,6 +221,59 @@ fn exercise_condition() {
     assert_eq!(Portable::nodes_in_use(), before, "nodes in use");
 }
 
+/// The node that `gcr-numa` prefers changes at the end of a turn only, however many passive threads are admitted meanwhile.
+fn exercise_turns() {
+    const TURN: usize = 5;
+    /// Changes that are waited for, in no more than so many sections.
+    const CHANGES: usize = if cfg!(miri) { 2 } else { 20 };
+    const SECTIONS: usize = 10_000;
+    let before = Portable::nodes_in_use();
+    // Every release admits a passive thread.
+    let knobs = Knobs { promote: Some(1), turn: Some(TURN as u32), ..strict() };
+    let lock = Gcr::<Portable, Mcs<Portable, SpinThenPark>, ByNode>::with_knobs(knobs);
+    // Which node was preferred in each section that the restriction counted.
+    let preferred = Mutex::new(Vec::new());
+    let section = || {
+        let token = lock.lock();
+        let mut preferred = preferred.lock().expect("no panic under it");
+        preferred.push(lock.preferred_node().expect("a lock that is restricted has a state"));
+        let changes = preferred.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        let goes_on = changes < CHANGES && preferred.len() < SECTIONS;
+        drop(preferred);
+        thread::yield_now(); // Others find the lock taken.
+        // SAFETY: the token of the acquisition.
+        unsafe { lock.unlock(token) };
+        goes_on
+    };
+    // The first waiter restricts the lock, so that all sections from its own on are counted.
+    let token = lock.lock();
+    thread::scope(|scope| {
+        scope.spawn(section);
+        while lock.preferred_node().is_none() {
+            thread::yield_now();
+        }
+        // SAFETY: as above.
+        unsafe { lock.unlock(token) };
+    });
+    thread::scope(|scope| {
+        for _ in 0..2 * THREADS {
+            scope.spawn(|| while section() {});
+        }
+    });
+    drop(lock);
+    assert_eq!(Portable::nodes_in_use(), before, "nodes in use");
+    let preferred = preferred.into_inner().expect("no panic under it");
+    let ends: Vec<usize> =
+        (1..preferred.len()).filter(|&index| preferred[index] != preferred[index - 1]).collect();
+    assert!(
+        ends.len() >= CHANGES,
+        "{} changes of the preferred node in {} sections",
+        ends.len(),
+        preferred.len()
+    );
+    assert!(ends.iter().all(|end| end % TURN == 0), "turns of {TURN} sections end before sections {ends:?}");
+}
+
 /// One test, one lock after another: the nodes in use are counted for the whole process.
 #[test]
 fn locks_and_conditions_use_their_nodes_well() {
@@ -234,4 +288,5 @@ fn locks_and_conditions_use_their_nodes_well() {
     }
     RwSubject::all().for_each(exercise_rw);
     exercise_condition();
+    exercise_turns();
 }

@@ -1,5 +1,5 @@
 //! Every reader-writer lock under loom: two threads with three involuntary switches, three threads with two or (the largest
-//! plays) one; every ordering edge weakened and caught. `LOCKWORK_BOUNDS=1` prints how many executions there were.
+//! plays) one; every ordering edge weakened and caught. `LOCKWORK_BOUNDS=FILE` notes there how many executions there were.
 
 use std::cmp::Reverse;
 use std::sync::LazyLock;

@@ -2,7 +2,7 @@
 //! scenario. A failing schedule is printed, to be replayed; `LOCKWORK_SEED` chooses other schedules,
 //! `LOCKWORK_SCHEDULES` how many.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use lockwork_testkit::engines::shuttle::{Schedules, explore};
@@ -29,11 +29,7 @@ fn trials(subject: Subject) -> impl Iterator<Item = Trial> {
     subject.scenarios.into_iter().map(move |scenario| {
         let name = format!("{}::{}", subject.name, scenario.name);
         Trial::test(name.clone(), move || {
-            let start = Instant::now();
             watchdog(LIMIT, || name.clone(), || run(&scenario));
-            if std::env::var_os("LOCKWORK_BOUNDS").is_some() {
-                eprintln!("{name}: {:?}", start.elapsed());
-            }
             Ok(())
         })
     })

@@ -19,10 +19,13 @@
 //! - Active threads that wait by spin-then-park spin for as long as it takes to wake all the others, since their number is
 //!   bounded. With a plain budget the active set can fall into a convoy of sleepers that lasts for ever (see `Wait::among`).
 //! - Joining is exact: a CAS, instead of a check and an increment.
+//! - An acquisition that took as long as if two active threads had one CPU counts for many of those after which a passive thread is
+//!   admitted: see `Restriction::end_watching`.
 //! - A thread that was admitted out of turn counts itself in, but waits for another to leave before it asks for the lock.
 //! - The thresholds shrink on machines with fewer than ten CPUs (see `knobs`).
 //! - GCR-NUMA (section 5 of the paper): the preferred node changes after `turn` acquisitions, to the next that has passive
-//!   threads. While none of the preferred node is passive, threads of all nodes are eligible.
+//!   threads. While none of the preferred node is passive, threads of all nodes are eligible; while no thread is active, too, so
+//!   that the lock is not left free for a thread that sleeps, or has no CPU.
 //! - Timed acquisition: a passive thread leaves the queue, an active one the count.
 //!
 //! # State
@@ -273,9 +276,13 @@ fn acquire_active<P: Platform, S: Restricted<P>>(
     if !state.become_active(wait) {
         return None;
     }
+    let begun = state.begin_to_watch();
     let token = lock.inner().lock_with(&wait.among(state.crowd()));
     if token.is_none() {
         state.give_up();
+    } else if let Some(begun) = begun {
+        // SAFETY: I1: we hold the lock.
+        unsafe { state.end_watching(begun) };
     }
     token
 }
@@ -322,6 +329,13 @@ impl<P: Platform, L: RawLock<P>, S: Passive<P>> Gcr<P, L, S> {
     #[must_use]
     pub fn with_knobs(knobs: Knobs) -> Self {
         Self { inner: L::new(), state: Lazy::new(), knobs, platform: PhantomData }
+    }
+}
+
+impl<P: Platform, L: RawLock<P>> Gcr<P, L, ByNode> {
+    /// The node whose threads are preferred at this moment; `None` where the lock has not been restricted.
+    pub fn preferred_node(&self) -> Option<usize> {
+        self.state.own().map(Restriction::preferred_node)
     }
 }
 

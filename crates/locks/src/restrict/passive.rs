@@ -80,8 +80,9 @@ pub trait Passive<P: Platform>: Debug + Send + Sync + 'static {
     /// Whether threads of this line may look whether there is room for them.
     fn are_eligible(lines: &Self::Lines, line: &Line<P>) -> bool;
 
-    /// Calls `visit` with the lines in which somebody is, those first whose turn it is, until it has found something.
-    fn find<R>(lines: &Self::Lines, visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R>;
+    /// Calls `visit` with the lines in which somebody is, those first whose turn it is, until it has found something: with all of
+    /// them, or with the eligible ones.
+    fn find<R>(lines: &Self::Lines, all: bool, visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R>;
 
     /// Begins the turn of the next line, as the holder of the lock.
     fn begin_next_turn(lines: &Self::Lines);
@@ -118,7 +119,7 @@ impl<P: Platform> Passive<P> for Together {
         true
     }
 
-    fn find<R>(line: &Line<P>, mut visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R> {
+    fn find<R>(line: &Line<P>, _all: bool, mut visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R> {
         if line.is_used() { visit(line) } else { None }
     }
 
@@ -153,7 +154,7 @@ impl<P: Platform> Debug for NodeLines<P> {
 }
 
 impl<P: Platform> NodeLines<P> {
-    fn preferred(&self) -> usize {
+    pub(super) fn preferred(&self) -> usize {
         self.preferred.load(Relaxed) as usize
     }
 
@@ -185,8 +186,11 @@ impl<P: Platform> Passive<P> for ByNode {
         lines.used(lines.preferred()).is_none_or(|preferred| ptr::eq(preferred, line))
     }
 
-    fn find<R>(lines: &NodeLines<P>, mut visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R> {
+    fn find<R>(lines: &NodeLines<P>, all: bool, mut visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R> {
         let (first, nodes) = (lines.preferred(), P::nodes());
+        if !all && let Some(preferred) = lines.used(first) {
+            return visit(preferred);
+        }
         (0..nodes).find_map(|step| lines.used((first + step) % nodes).and_then(&mut visit))
     }
 

@@ -6,11 +6,11 @@ use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{
-    AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, PoolNode, PooledState,
+    AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, PoolNode, PooledState,
 };
 
 use super::knobs::Settings;
-use super::passive::{APPROVED, JOINED_PARKED, Line, NONE, Passive, TOP_PARKED, Together};
+use super::passive::{APPROVED, ByNode, JOINED_PARKED, Line, NONE, Passive, TOP_PARKED, Together};
 use crate::api::RawLock;
 use crate::competitive::backoff::Delay;
 use crate::knobs::Knobs;
@@ -24,6 +24,11 @@ const A_JOINED: u32 = 1 << 16;
 
 /// Pauses between two looks for room among the active threads, at most, for each CPU that somebody else may look on.
 const LOOK_EVERY: u32 = 4;
+
+/// Of so many acquisitions one is watched.
+const WATCHED: u32 = 8;
+/// Watched acquisitions that took too long, after so many of which a passive thread is admitted.
+const TOO_LONG: u32 = 16;
 
 /// The part of the state that one kind of thread writes, on a cache line of its own.
 #[repr(align(64))]
@@ -115,6 +120,12 @@ impl<P: Platform, S: Passive<P>> State<P> for Restriction<P, S> {
     }
 }
 
+impl<P: Platform> Restriction<P, ByNode> {
+    pub(super) fn preferred_node(&self) -> usize {
+        self.gate.0.lines.preferred()
+    }
+}
+
 impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     pub(super) fn settings(&self) -> Settings {
         // SAFETY: written before it became this lock's, whose user the caller is (E1, I4).
@@ -168,7 +179,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     pub(super) fn become_active(&self, wait: &Wait) -> bool {
         let lines = &self.gate.0.lines;
         let line = S::own(lines);
-        if S::are_eligible(lines, line) && self.join_active() {
+        if self.join_active(line) {
             return true;
         }
         let Some(top) = line.queue.lock_with(wait) else { return false };
@@ -202,14 +213,15 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// collisions are with holders that run and are about to leave. It looks more and more rarely, up to a bound: every
     /// look takes from the holder the line that the holder is about to write, and there may be one looking on each
     /// other CPU. On a machine with few of them rare looks would but miss the moment at which there is room.
-    fn join_active(&self) -> bool {
+    fn join_active(&self, line: &Line<P>) -> bool {
         let Settings { active, spin, .. } = self.settings();
         let counts = &self.counts.0;
         let join = || {
+            let room = self.room_for(line, active);
             let ingress = counts.ingress.load(Relaxed);
             // The CAS fails if others have joined since, and `egress` only grows: there are never too many.
             let others = ingress.wrapping_sub(counts.egress.load(Relaxed)) as i32;
-            let joined = others <= active
+            let joined = others <= room
                 && counts
                     .ingress
                     .compare_exchange(ingress, ingress.wrapping_add(1), Relaxed, Relaxed)
@@ -227,6 +239,12 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         true
     }
 
+    /// How many threads may be active when one of this line joins them: `most` where the line is eligible, else none. So
+    /// the lock is never free while a thread waits for the turn of its node.
+    fn room_for(&self, line: &Line<P>, most: i32) -> i32 {
+        if S::are_eligible(&self.gate.0.lines, line) { most } else { 0 }
+    }
+
     /// Notes that the new holder of the lock at `address` counted itself in.
     ///
     /// # Safety
@@ -234,6 +252,32 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// The calling thread holds the lock (I1).
     pub(super) unsafe fn count_holder(&self, address: usize) {
         self.counts.0.counted.store(address, Relaxed); // ORDER: Relaxed: the holders' own.
+    }
+
+    /// When the calling thread, which has just become active, began to wait for the lock, if it is one of those that look.
+    #[inline]
+    pub(super) fn begin_to_watch(&self) -> Option<u64> {
+        let is_watched = self.counts.0.ingress.load(Relaxed).is_multiple_of(WATCHED);
+        is_watched.then(|| P::now(Clock::Monotonic))
+    }
+
+    /// Has the active threads change sooner, if the wait that began at `begun` took longer than one and a half context-switch
+    /// round trips. With as few threads before it as may be active that is a sign of two on one CPU: each of them is handed the lock
+    /// while the other spins there for a round trip, for as long as both are active. A thread that then admits another
+    /// finds too many active ones itself when it comes back, and becomes passive.
+    ///
+    /// # Safety
+    ///
+    /// The calling thread holds the lock (I1).
+    pub(super) unsafe fn end_watching(&self, begun: u64) {
+        if P::now(Clock::Monotonic).saturating_sub(begun) > P::round_trip_ns() * 3 / 2 {
+            let acquisitions = &self.counts.0.acquisitions;
+            let share = self.settings().promote.div_ceil(TOO_LONG);
+            // SAFETY: I1.
+            let counted = unsafe { acquisitions.get() };
+            // SAFETY: I1.
+            unsafe { acquisitions.set(counted.saturating_add(share)) };
+        }
     }
 
     /// In a child after `fork`: forgets the passive threads and the active ones except a counted holder.
@@ -287,7 +331,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         let Settings { active, join, .. } = self.settings();
         match parked {
             JOINED_PARKED => self.active() - joined_asleep(self.gate.0.asleep.load(Relaxed)) <= active,
-            _ => S::are_eligible(&self.gate.0.lines, line) && self.active() <= join,
+            _ => self.active() <= self.room_for(line, join),
         }
     }
 
@@ -326,14 +370,17 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         }
         let (Settings { active, join, .. }, now) = (self.settings(), self.active());
         let joined = joined_asleep(asleep);
-        let may_matter = joined > 0 && now - joined <= active || asleep % A_JOINED > 0 && now <= join;
-        if may_matter { self.find_sleeper() } else { None }
+        let joined_may_go_on = joined > 0 && now - joined <= active;
+        let may_matter = joined_may_go_on || asleep % A_JOINED > 0 && now <= join;
+        // Every line that is looked at comes from another node, and the next holder waits meanwhile, unless there is none.
+        if may_matter { self.find_sleeper(joined_may_go_on || now <= 0) } else { None }
     }
 
     /// Approves the first passive thread of a line that sleeps and need not any more. Nobody, if one is on its way that was
-    /// approved before: it calls [`Restriction::after_leaving`] itself, when it releases the lock or gives up.
-    fn find_sleeper(&self) -> Option<*const P::Futex> {
-        let found = S::find(&self.gate.0.lines, |line| match line.approved.load(Relaxed) {
+    /// approved before: it calls [`Restriction::after_leaving`] itself, when it releases the lock or gives up. Looks at `all` lines,
+    /// or at the eligible ones.
+    fn find_sleeper(&self, all: bool) -> Option<*const P::Futex> {
+        let found = S::find(&self.gate.0.lines, all, |line| match line.approved.load(Relaxed) {
             NONE => None,
             APPROVED => Some(None),
             parked => self.may_go_on(line, parked).then(|| approve(line)),
@@ -373,7 +420,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// Admits the first passive thread, or ends the restriction where there is none and few are active.
     #[cold]
     fn promote(&self) -> Option<*const P::Futex> {
-        if let Some(sleeper) = S::find(&self.gate.0.lines, |line| Some(approve(line))) {
+        if let Some(sleeper) = S::find(&self.gate.0.lines, true, |line| Some(approve(line))) {
             return sleeper;
         }
         if self.active() <= self.settings().idle {

@@ -3,7 +3,7 @@
 //!
 //! Scenarios that mutants are shown to are explored in full, once for both. Most other models of three threads, of locks that only
 //! wait in another way, run with fewer involuntary switches than they have; `LOCKWORK_DEEPER=n` runs all with theirs and n more
-//! (many minutes for 1); `LOCKWORK_BOUNDS=1` prints how many executions there were.
+//! (many minutes for 1); `LOCKWORK_BOUNDS=FILE` notes there how many executions there were.
 
 mod mutants;
 
