@@ -230,7 +230,8 @@ fn exercise_turns() {
     let before = Portable::nodes_in_use();
     // Every release admits a passive thread.
     let knobs = Knobs { promote: Some(1), turn: Some(TURN as u32), ..strict() };
-    let lock = Gcr::<Portable, Mcs<Portable, SpinThenPark>, ByNode>::with_knobs(knobs);
+    // In a box, for it is known by its address until it has been dropped.
+    let lock = Box::new(Gcr::<Portable, Mcs<Portable, SpinThenPark>, ByNode>::with_knobs(knobs));
     // Which node was preferred in each section that the restriction counted.
     let preferred = Mutex::new(Vec::new());
     let section = || {

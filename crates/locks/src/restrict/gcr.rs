@@ -89,7 +89,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     properties: "Adds 8 bytes to a lock, and 128 bytes of state once it has been contended. Disabled, it costs a load \
                  and a branch; it enables itself when enough threads wait.",
     deviations: "Contention is detected on contended acquisitions only; the first passive thread sleeps after \
-                 spinning; the thresholds shrink on machines with fewer than ten CPUs.",
+                 spinning; the thresholds shrink on machines with fewer than ten CPUs; long waits have one admitted sooner.",
     avoid: "Short-term fairness: a passive thread may wait for thousands of acquisitions of others.",
     largest_inner: usize::MAX,
     knobs: KNOBS,
@@ -104,7 +104,8 @@ pub const NUMA: Descriptor = Descriptor {
     summary: "GCR that prefers the threads of one NUMA node for a time",
     properties: "As gcr, with the threads that compete mostly of one NUMA node, which spares the lock's data transfers. \
                  Another 64 bytes of state, and 64 for each node that has passive threads.",
-    deviations: "As gcr; the preferred node changes after so many acquisitions (`turn`), to the next that has passive threads.",
+    deviations: "As gcr; the preferred node changes after so many acquisitions (`turn`), to the next that has passive threads; \
+                 threads of the others are eligible while none is active, too.",
     avoid: "One NUMA node: there it is gcr with a costlier queue.",
     knobs: NUMA_KNOBS,
     ..DESCRIPTOR

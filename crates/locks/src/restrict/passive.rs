@@ -158,6 +158,11 @@ impl<P: Platform> NodeLines<P> {
         self.preferred.load(Relaxed) as usize
     }
 
+    /// The line of a node, made if there is none yet. `None`: there is no memory.
+    pub(super) fn line(&self, node: usize) -> Option<&Line<P>> {
+        self.lines.state(node, |_| {})
+    }
+
     /// The line of a node, if somebody is in it.
     fn used(&self, node: usize) -> Option<&Line<P>> {
         self.lines.get(node).filter(|line| line.is_used())
@@ -175,7 +180,7 @@ impl<P: Platform> Passive<P> for ByNode {
     fn own(lines: &NodeLines<P>) -> &Line<P> {
         loop {
             // Without memory the thread waits for that, as it would for the lock.
-            match lines.lines.state(P::node(), |_| {}) {
+            match lines.line(P::node()) {
                 Some(line) => return line,
                 None => P::yield_now(),
             }
@@ -221,8 +226,7 @@ mod tests {
     #[test]
     fn only_the_queue_of_the_preferred_node_keeps_others_from_looking_for_room() {
         let lines: NodeLines<Native> = ByNode::lines();
-        let [preferred, second, third] =
-            [0, 1, 2].map(|node| lines.lines.state(node, |_| {}).expect("memory"));
+        let [preferred, second, third] = [0, 1, 2].map(|node| lines.line(node).expect("memory"));
         let are_eligible = || [preferred, second, third].map(|line| ByNode::are_eligible(&lines, line));
         assert_eq!(lines.preferred(), 0);
         assert_eq!(are_eligible(), [true; 3], "nobody is passive");

@@ -466,3 +466,61 @@ pub(super) fn wake<P: Platform>(sleeper: Option<*const P::Futex>) {
         unsafe { FutexCell::wake(word, 1) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockwork_platform::Native;
+
+    use super::*;
+
+    /// A thread of this line becomes active, acquires the lock, for which it has waited since `begun`, and releases it.
+    fn section<S: Passive<Native>>(state: &Restriction<Native, S>, line: &Line<Native>, begun: u64) {
+        assert!(state.join_active(line));
+        // SAFETY: nobody else has the lock that the state is of.
+        unsafe { state.end_watching(begun) };
+        // SAFETY: as above.
+        unsafe { state.count_holder(8) };
+        // SAFETY: as above.
+        let sleeper = unsafe { state.release() };
+        assert!(sleeper.is_none(), "nobody sleeps");
+    }
+
+    #[test]
+    fn threads_of_other_nodes_join_only_where_nobody_is_active() {
+        let state: Restriction<Native, ByNode> = PoolNode::new();
+        state.configure(&Knobs { active: Some(4), join: Some(2), spin: Some(0), ..Knobs::default() });
+        let lines = &state.gate.0.lines;
+        let [preferred, other] = [0, 1].map(|node| lines.line(node).expect("memory"));
+        let passive = preferred.queue.lock();
+        assert!(state.may_go_on(other, TOP_PARKED));
+        assert!(state.join_active(other), "nobody is active");
+        assert!(!state.join_active(other), "one is");
+        assert!(!state.may_go_on(other, TOP_PARKED));
+        assert!(state.may_go_on(preferred, TOP_PARKED));
+        assert!(state.join_active(preferred));
+        // SAFETY: acquired above.
+        unsafe { preferred.queue.unlock(passive) };
+        assert!(state.join_active(other), "nobody of the preferred node is passive");
+        // SAFETY: nobody uses the lines.
+        unsafe { <ByNode as Passive<Native>>::dispose(lines) };
+    }
+
+    #[test]
+    fn long_waits_have_a_passive_thread_admitted_sooner() {
+        let state: Restriction<Native> = PoolNode::new();
+        state.configure(&Knobs { active: Some(4), promote: Some(1 << 20), ..Knobs::default() });
+        let line = &state.gate.0.lines;
+        let passive = line.queue.lock();
+        let now = u64::MAX; // Waits that begin now take no time, those that began at 0 a long one.
+        for begun in [now, 0] {
+            for _ in 1..TOO_LONG {
+                section(&state, line, begun);
+                assert!(!take_approval(line));
+            }
+            section(&state, line, begun);
+            assert_eq!(take_approval(line), begun == 0);
+        }
+        // SAFETY: acquired above.
+        unsafe { line.queue.unlock(passive) };
+    }
+}
