@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::{Native, arch, sys};
+use crate::{Native, arch, observe, sys};
 
 /// The clock of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +127,7 @@ impl Cpu for Native {
     }
 
     fn yield_now() {
+        observe::yields();
         sys::sched_yield();
     }
 

@@ -18,6 +18,8 @@ pub struct Observer {
     pub sleeps: fn(),
     /// It does so no more.
     pub wakes: fn(),
+    /// The calling thread, likewise, is about to yield its CPU.
+    pub yields: fn(),
     /// The calling thread ends. It may still use locks.
     pub thread_ends: fn(),
 }
@@ -59,6 +61,13 @@ pub(crate) fn sleeping<R>(sleep: impl FnOnce() -> R) -> R {
     let result = sleep();
     (observer.wakes)();
     result
+}
+
+/// Tells the observer.
+pub(crate) fn yields() {
+    if let Some(observer) = observer() {
+        (observer.yields)();
+    }
 }
 
 /// Tells the observer.

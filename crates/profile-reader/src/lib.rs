@@ -363,6 +363,8 @@ pub fn load(path: &Path) -> io::Result<Box<Region>> {
     if there < size as u64 {
         return Err(bad(format!("it is cut short: {there} of {size} bytes")));
     }
+    // What threads had not added yet.
+    region.threads.iter().for_each(|thread| region.settle(thread));
     Ok(region)
 }
 
@@ -626,6 +628,16 @@ fn locks(region: &Region) -> Vec<Lock> {
             (Kind::RwLock, server) => text(&region.servers[1][server % SERVERS]),
             (_, server) => text(&region.servers[0][server % SERVERS]),
         };
+        let wait = Durations::of(&lock.wait, number(&lock.wait_ns), number(&lock.wait_max_ns));
+        let parked = Durations::of_part(&lock.parts[PARKED]);
+        let mut queued = Durations::of_part(&lock.parts[QUEUED]);
+        let mut spinning = Durations::of_part(&lock.parts[SPINNING]);
+        if kind != Kind::Cond {
+            // Time awake is known; which part of it was behind others, of some waits that stand for all.
+            let awake = wait.total_ns.saturating_sub(parked.total_ns);
+            queued.total_ns = queued.total_ns.min(awake);
+            spinning.total_ns = awake - queued.total_ns;
+        }
         Lock {
             index: index as u32,
             kind,
@@ -640,12 +652,12 @@ fn locks(region: &Region) -> Vec<Lock> {
             uncontended: number(&lock.uncontended),
             uncontended_reads: number(&lock.uncontended_reads),
             uncontended_variance: number(&lock.uncontended_variance),
-            wait: Durations::of(&lock.wait, number(&lock.wait_ns), number(&lock.wait_max_ns)),
+            wait,
             wait_reads_ns: number(&lock.wait_reads_ns),
             outer_wait_ns: number(&lock.outer_wait_ns),
-            parked: Durations::of_part(&lock.parts[PARKED]),
-            queued: Durations::of_part(&lock.parts[QUEUED]),
-            spinning: Durations::of_part(&lock.parts[SPINNING]),
+            parked,
+            queued,
+            spinning,
             outer_hold_ns: number(&lock.outer_hold_ns),
             hold: Durations::of(&lock.hold, number(&lock.hold_ns), number(&lock.hold_max_ns)),
             hold_variance_us2: number(&lock.hold_variance_us2),

@@ -4,14 +4,14 @@
 //! is a valid state of everything, so that a fresh file needs no initialisation but the header's.
 
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 use crate::histogram::Histogram;
 
 /// The first 8 bytes of a file whose header is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockprof");
 /// The version of the layout. A reader knows one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Threads at a time.
 pub const THREADS: usize = 4096;
@@ -31,6 +31,8 @@ pub const WATCHED: usize = 4096;
 pub const SITES: usize = 16384;
 /// Releases that a lock's ring remembers.
 pub const RING: usize = 64;
+/// Waits that a thread keeps for itself before it adds them to the figures of their locks.
+pub const LOG: usize = 64;
 /// Frames of a stack.
 pub const DEPTH: usize = 16;
 /// Locks that a thread is known to hold at a time.
@@ -121,6 +123,8 @@ pub struct Header {
     pub epoch: AtomicU32,
     /// The monotonic clock at the start.
     pub started_ns: AtomicU64,
+    /// The processor's counter of time at the start.
+    pub started_ticks: AtomicU64,
     /// The monotonic clock at the end, 0 before that.
     pub ended_ns: AtomicU64,
     /// The wall clock at the start.
@@ -225,8 +229,75 @@ pub struct Thread {
     pub frame: [AtomicU64; 2],
     /// Stack that is known to be readable.
     pub readable: [AtomicU64; 2],
+    /// Waits so far, as far as that matters: see `Region::wait_begins`.
+    pub waits: AtomicU32,
+    /// Entries of `log`.
+    pub logged: AtomicU32,
+    /// Waits that have ended, and are not in the figures of their locks yet: see [`Logged`].
+    pub log: [AtomicU64; LOG],
+    /// Stacks of a release: see [`Known`].
+    pub known: Known,
     /// Locks it has, the latest last.
     pub held: [Held; HELD],
+}
+
+/// Of a thread's latest release that somebody waited for, what was found out, and is likely to be so at the next.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Known {
+    /// The frame pointer at the release.
+    pub frame: AtomicU64,
+    /// The call that had acquired the lock.
+    pub acquirer: AtomicU64,
+    /// The stack that acquired it, the same as the next but for that call.
+    pub acquired: AtomicU32,
+    /// The stack that released it; 0 = none is known.
+    pub released: AtomicU32,
+    /// The lock's address.
+    pub address: AtomicU64,
+    /// Its record.
+    pub lock: AtomicU32,
+}
+
+/// An entry of [`Thread::log`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// The lock's record; 0 = it has none.
+    pub lock: u32,
+    /// How it was waited for.
+    pub mode: Mode,
+    /// The thread had no other lock.
+    pub is_outer: bool,
+    /// The entry is about the part of a wait that the thread slept in the kernel, and the wait itself has another.
+    pub is_parked: bool,
+    /// For how long.
+    pub ns: u64,
+}
+
+const _: () = assert!(LOCKS == 1 << 10);
+
+impl Logged {
+    const NS_BITS: u32 = 50;
+
+    /// As one word.
+    pub(crate) fn word(self) -> u64 {
+        u64::from(self.lock) << 54
+            | (self.mode as u64) << 52
+            | u64::from(self.is_outer) << 51
+            | u64::from(self.is_parked) << 50
+            | self.ns.min((1 << Self::NS_BITS) - 1)
+    }
+
+    /// The entry that is this word.
+    pub(crate) fn of(word: u64) -> Self {
+        Self {
+            lock: (word >> 54) as u32,
+            mode: Mode::of((word >> 52) as u32 & 3),
+            is_outer: word >> 51 & 1 != 0,
+            is_parked: word >> 50 & 1 != 0,
+            ns: word & ((1 << Self::NS_BITS) - 1),
+        }
+    }
 }
 
 /// A lock that a thread has, or is about to have: one cache line.
@@ -247,14 +318,18 @@ pub struct Held {
     pub stack: AtomicU32,
     /// The lock's record, if that was looked up.
     pub lock: AtomicU32,
-    /// What this acquisition stands for; 0 = it is not a sample.
-    pub weight: AtomicU32,
-    /// How it is held, and whether it is: a [`Mode`] and a [`Stage`], see [`Held::how`].
-    pub how: AtomicU32,
     /// How often it was acquired again (recursive mutexes).
     pub again: AtomicU32,
     /// For how many microseconds the thread slept in the kernel while it waited.
     pub parked_us: AtomicU32,
+    /// How many nanoseconds after it began to wait releases of the lock were noted for it, if they were.
+    pub watched_after: AtomicU32,
+    /// What this acquisition stands for; 0 = it is not a sample.
+    pub weight: AtomicU16,
+    /// How it is held, and whether it is: a [`Mode`] and a [`Stage`], see [`Held::how`].
+    pub how: AtomicU8,
+    /// What is known of the wait: [`Held::WATCHED`] and so on.
+    pub wait: AtomicU8,
 }
 
 const _: () = assert!(size_of::<Held>() == 64);
@@ -274,6 +349,14 @@ pub enum Stage {
 impl Held {
     /// A bit of `word`: addresses of locks are even.
     pub const PASSED: u64 = 1;
+    /// A bit of `wait`: releases of the lock are noted for the sake of this wait.
+    pub const WATCHED: u8 = 1;
+    /// A bit of `wait`: it was one in which the thread gave up its CPU.
+    pub const LONG: u8 = 2;
+    /// A bit of `wait`: releases would have been noted from its beginning whatever had been drawn.
+    pub const SURE: u8 = 4;
+    /// A bit of `wait`: there was one, and it has ended.
+    pub const ENDED: u8 = 8;
 
     /// The address of the lock.
     #[must_use]
@@ -287,20 +370,20 @@ impl Held {
 
     /// A mode and a stage as one word, so that one store writes both.
     #[must_use]
-    pub const fn how(mode: Mode, stage: Stage) -> u32 {
-        mode as u32 | (stage as u32) << 8
+    pub const fn how(mode: Mode, stage: Stage) -> u8 {
+        mode as u8 | (stage as u8) << 4
     }
 
     /// How it is held.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        if self.passed() { Mode::Mutex } else { Mode::of(self.how.load(Relaxed) & 0xff) }
+        if self.passed() { Mode::Mutex } else { Mode::of(u32::from(self.how.load(Relaxed) & 0xf)) }
     }
 
     /// Whether the thread has it.
     #[must_use]
     pub fn stage(&self) -> Stage {
-        match self.how.load(Relaxed) >> 8 {
+        match self.how.load(Relaxed) >> 4 {
             _ if self.passed() => Stage::Passed,
             0 => Stage::About,
             _ => Stage::Has,
@@ -383,7 +466,9 @@ pub struct Lock {
     pub first_use: AtomicU64,
     /// What serves it: 0 = glibc, else an index of [`Region::servers`].
     pub server: AtomicU32,
-    /// Threads that wait for it.
+    /// Fills the cache line: what is above is read at every wait, and what is below is written by many threads.
+    pub unused: [AtomicU32; 5],
+    /// Threads that wait for it, of those for which releases are noted.
     pub waiting: AtomicU32,
     /// The most that did.
     pub waiting_max: AtomicU32,
@@ -465,10 +550,18 @@ pub struct Part {
 }
 
 impl Part {
-    pub(crate) fn add(&self, ns: u64) {
+    /// Adds the part of a wait that stands for `weight`.
+    pub(crate) fn add(&self, ns: u64, weight: u32) {
         if ns != 0 {
-            self.ns.fetch_add(ns, Relaxed);
-            self.orders[(ns.ilog2() as usize).min(47)].fetch_add(1, Relaxed);
+            self.ns.fetch_add(ns * u64::from(weight), Relaxed);
+            self.count(ns, weight);
+        }
+    }
+
+    /// Adds to the counts alone.
+    pub(crate) fn count(&self, ns: u64, weight: u32) {
+        if ns != 0 {
+            self.orders[(ns.ilog2() as usize).min(47)].fetch_add(weight, Relaxed);
         }
     }
 }
@@ -479,7 +572,7 @@ impl Part {
 pub struct Release {
     /// 2n + 1 while the n-th release is written here, 2n + 2 when it is complete.
     pub turn: AtomicU64,
-    /// When.
+    /// When, by the processor's counter of time.
     pub at: AtomicU64,
     /// The stack that acquired the lock.
     pub acquired: AtomicU32,
@@ -487,6 +580,8 @@ pub struct Release {
     pub released: AtomicU32,
     /// The thread.
     pub thread: AtomicU32,
+    /// Its NUMA node.
+    pub node: AtomicU32,
 }
 
 /// A stack: return addresses, the innermost first.

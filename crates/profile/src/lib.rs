@@ -9,8 +9,9 @@
 //! | figure | of |
 //! |---|---|
 //! | contended acquisitions, time waited, its histogram | every acquisition that had to wait |
-//! | other acquisitions, hold times, think times | a sample by count: the first 64 of a thread all, then one in 2, 4, … 1024 |
-//! | blame: who waited for whom | waits, sampled in proportion to their length |
+//! | other acquisitions and their hold times; think times | a sample by count: the first 64 of a thread all, then one in 2, 4, … 1024 |
+//! | hold times after a wait, what part of it was behind others, how many waited at once | waits that are watched: those in which the thread gave up its CPU, the first 64 of a thread, and one in 16 of the others |
+//! | blame: who waited for whom | waits that are watched, sampled in proportion to their length |
 //!
 //! Each sample has a weight, the inverse of the probability that it was drawn, which is what makes sums unbiased. The sum of
 //! `weight · (weight − 1)` over a sample estimates the variance of its count; the reader's intervals come from that.
@@ -30,3 +31,4 @@ mod maps;
 pub mod recorder;
 mod sampling;
 mod stacks;
+mod waits;

@@ -7,8 +7,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::AtomicU8;
 
 use crate::format::{
-    EDGES, FREE, Kind, LIVE, LOCKS, LOCKS_OF_THEIR_OWN, Lock, NAME, NAMES, Named, RETIRED, Region, SITES,
-    hash,
+    EDGES, FREE, Kind, Known, LIVE, LOCKS, LOCKS_OF_THEIR_OWN, Lock, NAME, NAMES, Named, RETIRED, Region,
+    SITES, hash,
 };
 
 /// How far a record lies from its hash at most.
@@ -60,6 +60,24 @@ impl Region {
     /// The number of the lock's record, 0 if it has none.
     pub(crate) fn look_up(&self, kind: Kind, address: u64) -> u32 {
         self.find(key(kind, address), 1..LOCKS_OF_THEIR_OWN).unwrap_or(0)
+    }
+
+    /// The same of a lock that the thread is likely to have looked up before.
+    #[inline(always)]
+    pub(crate) fn look_up_again(&self, known: &Known, kind: Kind, address: u64) -> u32 {
+        let index = known.lock.load(Relaxed);
+        if known.address.load(Relaxed) == address {
+            let lock = &self.locks[index as usize % LOCKS];
+            if lock.key.load(Relaxed) == key(kind, address) && !lock.is_retired() {
+                return index;
+            }
+        }
+        let index = self.look_up(kind, address);
+        if index != 0 {
+            known.address.store(address, Relaxed);
+            known.lock.store(index, Relaxed);
+        }
+        index
     }
 
     /// The number of the record for the lock at `address`, which `caller` uses; 0 if there is no room.

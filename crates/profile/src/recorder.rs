@@ -12,20 +12,25 @@
 //! acquisitions of mutexes are of this sort: [`Region::passes`] and [`Region::forgets`] note them before the lock's own
 //! operation, which can then be jumped to.
 //!
-//! Within the section a thread reads the clock if it waited or is a sample, and once more before it releases a lock that
-//! others wait for, and notes the time in the lock's ring. Everything else is done while it waits anyway, or after the
-//! release.
+//! Within the section a thread reads the clock if it waited or is a sample, and the processor's counter of time before it
+//! releases a lock that others wait for, and notes that in the lock's ring. Everything else is done while it waits anyway, or
+//! after the release.
+//!
+//! What waiters write and holders read moves between their CPUs, which costs more than all else together where sections are
+//! short. So a wait that ends soon writes to nothing that is shared: its thread keeps it in a log of its own
+//! ([`Region::log`]), and only waits that may be blamed on somebody are watched ([`Region::wait_begins`]).
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release as Released, SeqCst};
 use core::sync::atomic::{AtomicU64, compiler_fence, fence};
 
-use lockwork_platform::{Clock, Native, Placement, sys};
+use lockwork_platform::{Clock, Cpu, Native, Placement, sys};
 
 use crate::format::{
-    EVENTS, HELD, Held, Kind, Lock, MAGIC, Mode, PARKED, QUEUED, RING, Region, SPINNING, Stage, THREADS,
-    Thread, VERSION, WaitEvent, hash,
+    EVENTS, HELD, Held, Kind, LOCKS_OF_THEIR_OWN, LOG, Lock, Logged, MAGIC, Mode, PARKED, QUEUED, RING,
+    Region, SPINNING, Stage, THREADS, Thread, VERSION, WaitEvent, hash,
 };
 use crate::locks::write_name;
+use crate::sampling::ONE_IN;
 use crate::stacks::Frames;
 
 /// The call of an operation.
@@ -62,21 +67,45 @@ pub enum Begun {
 /// A wait that has ended.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
+    mode: Mode,
+    lock: u32,
+    stack: u32,
     since: u64,
     until: u64,
+    /// From when on releases of the lock were noted, if they were.
+    watched_from: u64,
+    /// What is known of it: see [`Held::wait`].
+    is: u8,
     /// Of that, the thread slept in the kernel.
     parked_ns: u64,
     /// The thread had no other lock.
     is_outer: bool,
 }
 
+impl Wait {
+    fn ns(&self) -> u64 {
+        self.until.saturating_sub(self.since)
+    }
+}
+
+/// How many waits one that was watched stands for, of which this is known: see [`Held::wait`].
+fn stands_for(wait: u8) -> u32 {
+    if wait & (Held::LONG | Held::SURE) == 0 { ONE_IN } else { 1 }
+}
+
+/// Waits of a thread, the first, that are all watched from their beginning.
+const SURE_WAITS: u32 = 64;
+
 /// A release that is more than removing a note.
 #[derive(Debug)]
 pub struct Releasing {
     target: Target,
+    /// The processor's counter of time.
     at: u64,
     since: u64,
     waited_since: u64,
+    watched_after: u32,
+    wait: u8,
     parked_ns: u64,
     caller: u64,
     frame: u64,
@@ -93,8 +122,24 @@ fn now() -> u64 {
     sys::now(Clock::Monotonic)
 }
 
+/// What time it was when the processor's counter showed what: by what both show now, and the rate since the recorder started.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    ns: u64,
+    ticks: u64,
+    ns_per_tick: f64,
+}
+
+impl Times {
+    /// The time at which the counter showed this, which was not long ago.
+    fn of(&self, ticks: u64) -> u64 {
+        let ago = self.ticks.wrapping_sub(ticks) as i64;
+        self.ns.saturating_sub((ago.max(0) as f64 * self.ns_per_tick) as u64)
+    }
+}
+
 /// Raises a maximum.
-fn raise(maximum: &AtomicU64, value: u64) {
+pub(crate) fn raise(maximum: &AtomicU64, value: u64) {
     if maximum.load(Relaxed) < value {
         maximum.fetch_max(value, Relaxed);
     }
@@ -110,6 +155,7 @@ impl Region {
         header.enabled.store(u32::from(enabled), Relaxed);
         header.epoch.store(1, Relaxed);
         header.started_ns.store(now(), Relaxed);
+        header.started_ticks.store(sys::ticks(), Relaxed);
         header.date_ns.store(sys::now(Clock::Realtime), Relaxed);
         header.wait_period_ns.store(wait_period_ns, Relaxed);
         header.max_period.store(max_period, Relaxed);
@@ -174,14 +220,18 @@ impl Region {
             header.dropped.threads.fetch_add(1, Relaxed);
             return None;
         };
+        // Of a thread that ended without a word.
+        self.settle(thread);
         thread.clear();
         let now = now();
         thread.started_ns.store(now, Relaxed);
         thread.random.store(hash(u64::from(tid) << 32 ^ now) | 1, Relaxed);
         thread.period.store(1, Relaxed);
         thread.taken.store(0, Relaxed);
+        thread.waits.store(0, Relaxed);
+        thread.known.released.store(0, Relaxed);
         thread.wait_left_ns.store(0, Relaxed);
-        thread.take_wait(0, header.wait_period_ns.load(Relaxed));
+        thread.take_wait(0, header.wait_period_ns.load(Relaxed), false);
         thread.draw_acquisition();
         thread.epoch.store(header.epoch.load(Relaxed), Relaxed);
         Some(thread)
@@ -193,9 +243,14 @@ impl Region {
         self.header.ended_threads_ns.fetch_add(lived, Relaxed);
         self.header.ended_threads.fetch_add(1, Relaxed);
         self.note_cpu_time();
-        if thread.waiting_for.load(Relaxed) != 0 {
-            self.stop_waiting(thread);
+        if thread.waiting_for.load(Relaxed) == 0 {
+            // It waits for nothing.
+        } else if thread.waits_for_cond() {
+            self.has_waited(thread.waiting_lock.load(Relaxed));
+        } else if let Some(held) = thread.top().filter(|held| held.waited_since.load(Relaxed) != 0) {
+            self.stop_waiting(thread, held);
         }
+        self.settle(thread);
         thread.clear();
         // ORDER: with `enter_thread`: the next owner finds the place cleared.
         thread.tid.store(0, Released);
@@ -207,42 +262,100 @@ impl Region {
     }
 
     /// The thread has to wait for the lock that it is [`about_to`](Self::about_to) acquire.
+    ///
+    /// Releases of the lock are noted for the sake of a wait that may be blamed on them. What costs most of that is that the
+    /// holder looks at a counter that the waiter has just written to; so most waits that end soon do without: of those of our
+    /// locks, that is watched from its beginning in which the next sampled point is near, one in [`ONE_IN`]; another one from
+    /// when it [`goes_on`](Self::wait_goes_on).
     #[cold]
     pub fn wait_begins(&self, thread: &Thread, target: Target) {
         let Some(held) = thread.top().filter(|held| held.is_awaited(target)) else { return };
         if thread.busy.swap(1, Relaxed) != 0 {
             return;
         }
-        self.watchers(target.address as u64).fetch_add(1, Relaxed);
-        // The holder looks at the counter before it releases.
-        fence(AcqRel);
-        let since = now();
-        let stack = self.stack_of(thread, held.call());
+        let waits = thread.waits.load(Relaxed);
+        let is_sure = waits < SURE_WAITS || Native::strict_spin();
+        if waits < SURE_WAITS {
+            thread.waits.store(waits + 1, Relaxed);
+        }
+        // glibc's locks sleep at once, and are asked for no word when they do.
+        let sleeps_at_once = target.server == 0;
+        let is_watched =
+            sleeps_at_once || is_sure || thread.is_near(self.header.wait_period_ns.load(Relaxed));
+        held.wait.store(
+            if sleeps_at_once { Held::LONG } else { 0 } | if is_sure { Held::SURE } else { 0 },
+            Relaxed,
+        );
         let index =
             self.record(target.mode.kind(), target.address as u64, held.caller.load(Relaxed), target.server);
-        if index != 0 {
-            let lock = &self.locks[index as usize];
-            let waiting = lock.waiting.fetch_add(1, Relaxed) + 1;
-            lock.waiting_max.fetch_max(waiting, Relaxed);
-        }
-        held.stack.store(stack, Relaxed);
         held.lock.store(index, Relaxed);
+        held.watched_after.store(0, Relaxed);
+        let since = if is_watched { self.watch(thread, held, target.address as u64) } else { now() };
         held.waited_since.store(since, Relaxed);
-        thread.shows_wait(target, index, stack, since);
+        thread.shows_wait(target, index, held.stack.load(Relaxed), since);
         thread.busy.store(0, Relaxed);
     }
 
-    /// The thread waits for nothing any more.
-    fn stop_waiting(&self, thread: &Thread) {
-        let address = thread.waiting_for.load(Relaxed);
-        let mode = Mode::of(thread.waiting_mode.load(Relaxed));
-        thread.waiting_for.store(0, Relaxed);
-        let index = thread.waiting_lock.load(Relaxed) as usize;
+    /// Has releases of a lock noted from the time on that is returned. With that goes what a wait that is worth it has beside:
+    /// its stack, and a place among those that wait at the same time.
+    fn watch(&self, thread: &Thread, held: &Held, address: u64) -> u64 {
+        self.watchers(address).fetch_add(1, Relaxed);
+        // The holder looks at the counter before it releases.
+        fence(AcqRel);
+        let from = now();
+        held.stack.store(self.stack_of(thread, held.call()), Relaxed);
+        let index = held.lock.load(Relaxed) as usize;
         if index != 0 {
-            self.locks[index].waiting.fetch_sub(1, Relaxed);
+            self.locks[index].waits_begin();
         }
-        if mode != Mode::Cond {
-            self.watchers(address).fetch_sub(1, Relaxed);
+        held.wait.store(held.wait.load(Relaxed) | Held::WATCHED, Relaxed);
+        from
+    }
+
+    /// The thread, which may be waiting for something else than a lock, is about to give up its CPU for a while.
+    pub fn wait_goes_on(&self, thread: &Thread) {
+        let address = thread.waiting_for.load(Relaxed);
+        let Some(held) = thread.top().filter(|held| address != 0 && held.address() == address) else {
+            return;
+        };
+        let is = held.wait.load(Relaxed);
+        let since = held.waited_since.load(Relaxed);
+        if is & Held::LONG != 0 || since == 0 || thread.busy.swap(1, Relaxed) != 0 {
+            return;
+        }
+        held.wait.store(is | Held::LONG, Relaxed);
+        if is & Held::WATCHED == 0 {
+            let from = self.watch(thread, held, address);
+            held.watched_after.store(u32::try_from(from.saturating_sub(since)).unwrap_or(u32::MAX), Relaxed);
+            thread.waiting_stack.store(held.stack.load(Relaxed), Relaxed);
+        }
+        thread.busy.store(0, Relaxed);
+    }
+
+    /// See [`Times`].
+    fn times(&self) -> Times {
+        let before = sys::ticks();
+        let ns = now();
+        // The clock was read in the middle.
+        let ticks = before.wrapping_add(sys::ticks().wrapping_sub(before) / 2);
+        let since_start = ns.saturating_sub(self.header.started_ns.load(Relaxed));
+        let ticks_since_start = ticks.wrapping_sub(self.header.started_ticks.load(Relaxed)).max(1);
+        Times { ns, ticks, ns_per_tick: since_start as f64 / ticks_since_start as f64 }
+    }
+
+    /// The thread does not wait for the lock any more.
+    fn stop_waiting(&self, thread: &Thread, held: &Held) {
+        thread.waiting_for.store(0, Relaxed);
+        if held.wait.load(Relaxed) & Held::WATCHED != 0 {
+            self.has_waited(held.lock.load(Relaxed));
+            self.watchers(held.address()).fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// One thread less waits for the lock or condition.
+    fn has_waited(&self, index: u32) {
+        if index != 0 {
+            self.locks[index as usize].waiting.fetch_sub(1, Relaxed);
         }
     }
 
@@ -258,17 +371,53 @@ impl Region {
         }
     }
 
+    /// Notes when the thread got a lock that it waited for or whose acquisition is a sample, unless there is nothing left to do
+    /// when it releases it.
     #[cold]
     fn acquired_noteworthy(&self, thread: &Thread, held: &Held, is_sample: bool) {
-        held.since.store(now(), Relaxed);
-        if held.waited_since.load(Relaxed) != 0 {
-            self.stop_waiting(thread);
-            let parked_us = thread.parked_ns.load(Relaxed) / 1000;
-            held.parked_us.store(u32::try_from(parked_us).unwrap_or(u32::MAX), Relaxed);
+        let until = now();
+        let waited_since = held.waited_since.load(Relaxed);
+        let mut is_settled = true;
+        if waited_since != 0 {
+            // A signal handler that waits now would write to the same log.
+            thread.busy.store(1, Relaxed);
+            self.stop_waiting(thread, held);
+            is_settled = self.settles_wait(thread, held, until);
+            thread.busy.store(0, Relaxed);
         }
         if is_sample {
             held.weight.store(thread.take_acquisition(self.header.max_period.load(Relaxed)), Relaxed);
         }
+        if is_sample || !is_settled {
+            held.since.store(until, Relaxed);
+            if waited_since != 0 {
+                held.wait.store(held.wait.load(Relaxed) | Held::ENDED, Relaxed);
+            }
+        }
+    }
+
+    /// Notes a wait with which there is no more to do than to note how long it was.
+    fn settles_wait(&self, thread: &Thread, held: &Held, until: u64) -> bool {
+        let parked_ns = thread.parked_ns.load(Relaxed);
+        if held.wait.load(Relaxed) & Held::WATCHED == 0 {
+            let ns = until.saturating_sub(held.waited_since.load(Relaxed));
+            let wait = Logged {
+                lock: held.lock.load(Relaxed),
+                mode: held.mode(),
+                is_outer: thread.held_count.load(Relaxed) == 1,
+                is_parked: false,
+                ns,
+            };
+            if Self::log(thread, wait, parked_ns) {
+                // It may have gone past a sampled point, which was not near when it began.
+                let _ = thread.take_wait(ns, self.header.wait_period_ns.load(Relaxed), true);
+                held.waited_since.store(0, Relaxed);
+                held.lock.store(0, Relaxed);
+                return true;
+            }
+        }
+        held.parked_us.store(u32::try_from(parked_ns / 1000).unwrap_or(u32::MAX), Relaxed);
+        false
     }
 
     /// The thread has not got the lock: it was held, or the time passed.
@@ -279,17 +428,23 @@ impl Region {
         let (stack, index) = (held.stack.load(Relaxed), held.lock.load(Relaxed));
         let caller = held.caller.load(Relaxed);
         if since != 0 {
-            self.stop_waiting(thread);
+            self.stop_waiting(thread, held);
             if index != 0 {
                 let lock = &self.locks[index as usize];
                 lock.timed_out.fetch_add(1, Relaxed);
                 let wait = Wait {
+                    mode: target.mode,
+                    lock: index,
+                    stack,
                     since,
                     until: now(),
+                    watched_from: since + u64::from(held.watched_after.load(Relaxed)),
+                    is: held.wait.load(Relaxed),
                     parked_ns: thread.parked_ns.load(Relaxed),
                     is_outer: thread.held_count.load(Relaxed) == 1,
                 };
-                self.waited(thread, target.mode, index, stack, wait);
+                lock.add_vain_wait(&wait);
+                self.look_into(thread, wait);
             }
         } else {
             let index = self.record(target.mode.kind(), target.address as u64, caller, target.server);
@@ -353,33 +508,48 @@ impl Region {
         let mode = held.mode();
         let mut releasing = Releasing {
             target: Target { address, mode, server },
-            at: now(),
+            at: 0,
             since,
             waited_since: held.waited_since.load(Relaxed),
+            watched_after: held.watched_after.load(Relaxed),
+            wait: held.wait.load(Relaxed),
             parked_ns: u64::from(held.parked_us.load(Relaxed)) * 1000,
             caller: held.caller.load(Relaxed),
             frame: held.frame.load(Relaxed),
             stack: held.stack.load(Relaxed),
             lock: held.lock.load(Relaxed),
-            weight: held.weight.load(Relaxed),
+            weight: u32::from(held.weight.load(Relaxed)),
             is_outer: place == 0,
             turn: None,
         };
         thread.remove(place);
         if is_watched {
             if releasing.lock == 0 {
-                releasing.lock = self.look_up(mode.kind(), address as u64);
+                releasing.lock = self.look_up_again(&thread.known, mode.kind(), address as u64);
             }
             if releasing.lock != 0 {
                 let lock = &self.locks[releasing.lock as usize];
-                let turn = lock.releases.fetch_add(1, Relaxed);
+                let turn = if mode != Mode::Read && (releasing.lock as usize) < LOCKS_OF_THEIR_OWN {
+                    // Nobody else releases the lock now.
+                    let turn = lock.releases.load(Relaxed);
+                    lock.releases.store(turn.wrapping_add(1), Relaxed);
+                    turn
+                } else {
+                    lock.releases.fetch_add(1, Relaxed)
+                };
                 let release = &lock.ring[turn as usize % RING];
                 release.turn.store(u64::from(turn) * 2 + 1, Relaxed);
+                releasing.at = sys::ticks();
                 release.at.store(releasing.at, Relaxed);
                 release.thread.store(thread.tid.load(Relaxed), Relaxed);
+                if Native::nodes() > 1 {
+                    release.node.store(Native::node() as u32, Relaxed);
+                }
                 releasing.turn = Some(turn);
+                return Some(releasing);
             }
         }
+        releasing.at = sys::ticks();
         Some(releasing)
     }
 
@@ -388,60 +558,110 @@ impl Region {
     pub fn after_release(&self, thread: &Thread, releasing: &Releasing, call: Call) {
         thread.busy.store(1, Relaxed);
         let Target { address, mode, server } = releasing.target;
+        if thread.logged.load(Relaxed) as usize > LOG - 2 {
+            self.settle(thread);
+        }
         if let Some(turn) = releasing.turn {
-            let frames = thread.walk(self, call.caller as u64, here(), call.frame as u64);
-            let released = self.intern(&frames);
-            let acquired = match releasing.stack {
-                // Code that acquires and releases in one function has one frame pointer.
-                0 if releasing.frame == call.frame as u64 => {
-                    self.intern(&frames.with_caller(releasing.caller))
-                }
-                0 => self.intern(&Frames::of(releasing.caller)),
-                stack => stack,
-            };
+            let [acquired, released] = self.stacks_of_release(thread, releasing, call);
             let release = &self.locks[releasing.lock as usize].ring[turn as usize % RING];
             release.acquired.store(acquired, Relaxed);
             release.released.store(released, Relaxed);
             // ORDER: with `blame_releases`: a release that is complete has its stacks.
             release.turn.store(u64::from(turn) * 2 + 2, Released);
         }
-        let has_waited = releasing.waited_since != 0;
-        let weight = if has_waited { 1 } else { u64::from(releasing.weight) };
-        if weight != 0 {
+        let weight = u64::from(releasing.weight);
+        if weight != 0 || releasing.waited_since != 0 {
             let index = match releasing.lock {
                 0 => self.record(mode.kind(), address as u64, releasing.caller, server),
                 index => index,
             };
-            if index == 0 {
-                self.header.dropped.acquisitions.fetch_add(weight, Relaxed);
-            } else {
+            if releasing.waited_since != 0 {
+                self.waited(
+                    thread,
+                    Wait {
+                        mode,
+                        lock: index,
+                        stack: releasing.stack,
+                        since: releasing.waited_since,
+                        until: releasing.since,
+                        watched_from: releasing.waited_since + u64::from(releasing.watched_after),
+                        is: releasing.wait,
+                        parked_ns: releasing.parked_ns,
+                        is_outer: releasing.is_outer,
+                    },
+                );
+            }
+            if index != 0 {
                 self.note_section(thread, releasing, index, weight);
+            } else if weight != 0 && releasing.waited_since == 0 {
+                self.header.dropped.acquisitions.fetch_add(weight, Relaxed);
             }
         }
         thread.busy.store(0, Relaxed);
     }
 
-    /// Adds an acquisition and its section to the lock's figures.
+    /// The stacks that acquired and that released a lock. Most releases of a thread that others wait for come from where the
+    /// one before came from.
+    fn stacks_of_release(&self, thread: &Thread, releasing: &Releasing, call: Call) -> [u32; 2] {
+        let known = &thread.known;
+        let (caller, frame, bottom) = (call.caller as u64, call.frame as u64, here());
+        let before = known.released.load(Relaxed);
+        let is_known = before != 0
+            && known.frame.load(Relaxed) == frame
+            && thread.is_at(self, before, caller, bottom, frame);
+        let frames = if is_known { None } else { Some(thread.walk(self, caller, bottom, frame)) };
+        let released = frames.as_ref().map_or(before, |frames| self.intern(frames));
+        if releasing.stack != 0 {
+            if !is_known {
+                known.frame.store(frame, Relaxed);
+                known.acquirer.store(0, Relaxed);
+                known.released.store(released, Relaxed);
+            }
+            return [releasing.stack, released];
+        }
+        // Code that acquires and releases in one function has one frame pointer.
+        if releasing.frame != frame {
+            return [self.intern(&Frames::of(releasing.caller)), released];
+        }
+        if is_known && known.acquirer.load(Relaxed) == releasing.caller {
+            return [known.acquired.load(Relaxed), released];
+        }
+        let frames = frames.unwrap_or_else(|| thread.walk(self, caller, bottom, frame));
+        let acquired = self.intern(&frames.with_caller(releasing.caller));
+        known.frame.store(frame, Relaxed);
+        known.acquirer.store(releasing.caller, Relaxed);
+        known.acquired.store(acquired, Relaxed);
+        known.released.store(released, Relaxed);
+        [acquired, released]
+    }
+
+    /// Adds an acquisition and its section to the lock's figures: one without a wait, if it is a sample by count, and one with a
+    /// wait, if that was watched.
     fn note_section(&self, thread: &Thread, releasing: &Releasing, index: u32, weight: u64) {
         let lock = &self.locks[index as usize];
-        let mode = releasing.target.mode;
-        let reads = u64::from(mode == Mode::Read);
-        if releasing.waited_since != 0 {
-            lock.contended.fetch_add(1, Relaxed);
-            lock.contended_reads.fetch_add(reads, Relaxed);
-            let wait = Wait {
-                since: releasing.waited_since,
-                until: releasing.since,
-                parked_ns: releasing.parked_ns,
-                is_outer: releasing.is_outer,
-            };
-            self.waited(thread, mode, index, releasing.stack, wait);
-        } else {
+        let at = self.times().of(releasing.at);
+        if weight != 0 {
+            thread.think_lock.store(index, Relaxed);
+            thread.think_weight.store(weight as u32, Relaxed);
+            thread.think_since.store(at, Relaxed);
+            thread.think_of.store(releasing.target.address as u64, Relaxed);
+        }
+        let weight = match releasing.wait {
+            0 => weight,
+            is if is & Held::WATCHED != 0 => u64::from(stands_for(is)),
+            _ => 0,
+        };
+        if weight == 0 {
+            return;
+        }
+        if releasing.wait == 0 {
+            let reads = u64::from(releasing.target.mode == Mode::Read);
             lock.uncontended.fetch_add(weight, Relaxed);
             lock.uncontended_reads.fetch_add(weight * reads, Relaxed);
             lock.uncontended_variance.fetch_add(weight * (weight - 1), Relaxed);
+            lock.note_owner(thread.tid.load(Relaxed), Native::node() as u32, weight);
         }
-        let held = releasing.at.saturating_sub(releasing.since);
+        let held = at.saturating_sub(releasing.since);
         lock.hold.add(held, weight);
         lock.hold_ns.fetch_add(held * weight, Relaxed);
         if releasing.is_outer {
@@ -450,36 +670,41 @@ impl Region {
         let squared = (held as f64 / 1e3) * (held as f64 / 1e3);
         lock.hold_variance_us2.fetch_add((squared * (weight * (weight - 1)) as f64) as u64, Relaxed);
         raise(&lock.hold_max_ns, held);
-        lock.note_owner(thread.tid.load(Relaxed), weight);
-        thread.think_lock.store(index, Relaxed);
-        thread.think_weight.store(weight as u32, Relaxed);
-        thread.think_since.store(releasing.at, Relaxed);
-        thread.think_of.store(releasing.target.address as u64, Relaxed);
     }
 
-    /// Adds a wait to the lock's figures, and if it is a sample, to the blame and the events.
-    fn waited(&self, thread: &Thread, mode: Mode, index: u32, stack: u32, wait: Wait) {
-        let lock = &self.locks[index as usize];
-        let Wait { since, until, is_outer, .. } = wait;
-        let ns = until.saturating_sub(since);
-        lock.wait.add(ns, 1);
-        lock.wait_ns.fetch_add(ns, Relaxed);
-        if is_outer {
-            lock.outer_wait_ns.fetch_add(ns, Relaxed);
-        }
-        if mode != Mode::Cond {
-            lock.split_wait(wait);
-        }
-        if mode == Mode::Read {
-            lock.wait_reads_ns.fetch_add(ns, Relaxed);
-        }
-        raise(&lock.wait_max_ns, ns);
-        let Some(weight) = thread.take_wait(ns, self.header.wait_period_ns.load(Relaxed)) else { return };
-        let last = if mode == Mode::Cond {
-            None
-        } else {
-            self.blame_releases(lock, [index, stack], [since, until], weight)
+    /// Notes a wait after which the thread had the lock.
+    fn waited(&self, thread: &Thread, wait: Wait) {
+        let entry = Logged {
+            lock: wait.lock,
+            mode: wait.mode,
+            is_outer: wait.is_outer,
+            is_parked: false,
+            ns: wait.ns(),
         };
+        if !Self::log(thread, entry, wait.parked_ns) {
+            self.settle(thread);
+            Self::log(thread, entry, wait.parked_ns);
+        }
+        if wait.lock != 0 {
+            self.look_into(thread, wait);
+        }
+    }
+
+    /// Of a wait: what part was behind others, and if it is a sample, whom to blame, and its event.
+    fn look_into(&self, thread: &Thread, wait: Wait) {
+        let Wait { mode, lock: index, stack, since, until, .. } = wait;
+        let lock = &self.locks[index as usize];
+        let is_watched = wait.is & Held::WATCHED != 0;
+        let times = if is_watched { Some(self.times()) } else { None };
+        if let Some(times) = times {
+            lock.split_wait(&wait, times);
+            lock.note_hand_over(thread.tid.load(Relaxed), &wait, times);
+        }
+        // Of a wait that was short, and not watched by chance, only a point near its beginning was sure to be seen.
+        let only_near = mode != Mode::Cond && wait.is & (Held::LONG | Held::SURE) == 0;
+        let period = self.header.wait_period_ns.load(Relaxed);
+        let Some(weight) = thread.take_wait(wait.ns(), period, only_near) else { return };
+        let last = times.and_then(|times| self.blame_releases(lock, &wait, times, weight));
         let (holder, released_at) = last.unwrap_or((0, 0));
         let number = self.header.events.fetch_add(1, Relaxed);
         if number.is_multiple_of(64) {
@@ -495,13 +720,8 @@ impl Region {
     }
 
     /// Charges a wait to those that released the lock meanwhile; the last of them, and when.
-    fn blame_releases(
-        &self,
-        lock: &Lock,
-        [index, stack]: [u32; 2],
-        [since, until]: [u64; 2],
-        weight: f64,
-    ) -> Option<(u32, u64)> {
+    fn blame_releases(&self, lock: &Lock, wait: &Wait, times: Times, weight: f64) -> Option<(u32, u64)> {
+        let Wait { lock: index, stack, until, watched_from, .. } = *wait;
         #[derive(Clone, Copy, Default)]
         struct Seen {
             at: u64,
@@ -526,14 +746,14 @@ impl Region {
                 (0, 0)
             };
             let it = Seen {
-                at: release.at.load(Relaxed),
+                at: times.of(release.at.load(Relaxed)),
                 acquired,
                 released,
                 thread: release.thread.load(Relaxed),
             };
             fence(Acquire);
             let is_ours = release.turn.load(Relaxed) <= complete;
-            if is_ours && it.at > since && it.at <= until {
+            if is_ours && it.at > watched_from && it.at <= until {
                 // Readers may be a little out of order.
                 let place =
                     seen[..count].iter().rposition(|other| other.at <= it.at).map_or(0, |before| before + 1);
@@ -543,9 +763,9 @@ impl Region {
             }
         }
         let mut seen = &seen[..count];
-        let total = until.saturating_sub(since) as f64 * weight;
-        // Earlier ones may have been forgotten: then those that are known stand for them.
-        let mut from = since;
+        let total = wait.ns() as f64 * weight;
+        // Earlier ones may have been forgotten, or nobody noted them: then those that are known stand for them.
+        let mut from = watched_from;
         if count == RING {
             from = seen[0].at;
             seen = &seen[1..];
@@ -577,9 +797,7 @@ impl Region {
         let stack = self.stack_of(thread, call);
         let index = self.record(Kind::Cond, cond as u64, call.caller as u64, 0);
         if index != 0 {
-            let lock = &self.locks[index as usize];
-            let waiting = lock.waiting.fetch_add(1, Relaxed) + 1;
-            lock.waiting_max.fetch_max(waiting, Relaxed);
+            self.locks[index as usize].waits_begin();
         }
         thread.shows_wait(Target { address: cond, mode: Mode::Cond, server: 0 }, index, stack, now());
         thread.busy.store(0, Relaxed);
@@ -587,18 +805,32 @@ impl Region {
 
     /// It does so no more.
     pub fn cond_wait_ends(&self, thread: &Thread) {
-        let is_cond = thread.waiting_mode.load(Relaxed) == Mode::Cond as u32;
-        if !is_cond || thread.waiting_for.load(Relaxed) == 0 || thread.busy.swap(1, Relaxed) != 0 {
+        if !thread.waits_for_cond()
+            || thread.waiting_for.load(Relaxed) == 0
+            || thread.busy.swap(1, Relaxed) != 0
+        {
             return;
         }
         let index = thread.waiting_lock.load(Relaxed);
         let stack = thread.waiting_stack.load(Relaxed);
         let since = thread.waiting_since.load(Relaxed);
-        self.stop_waiting(thread);
+        thread.waiting_for.store(0, Relaxed);
+        self.has_waited(index);
         if index != 0 {
-            self.locks[index as usize].contended.fetch_add(1, Relaxed);
-            let wait = Wait { since, until: now(), parked_ns: 0, is_outer: true };
-            self.waited(thread, Mode::Cond, index, stack, wait);
+            self.waited(
+                thread,
+                Wait {
+                    mode: Mode::Cond,
+                    lock: index,
+                    stack,
+                    since,
+                    until: now(),
+                    watched_from: since,
+                    is: 0,
+                    parked_ns: 0,
+                    is_outer: true,
+                },
+            );
         }
         thread.busy.store(0, Relaxed);
     }
@@ -687,8 +919,10 @@ impl Region {
     pub fn wait_ends(&self, thread: &Thread) {
         let Some(held) = thread.top() else { return };
         if held.stage() == Stage::Passed && held.waited_since.load(Relaxed) != 0 {
-            held.has_it();
             self.acquired_noteworthy(thread, held, false);
+            if held.waited_since.load(Relaxed) != 0 {
+                held.has_it();
+            }
         }
     }
 
@@ -764,9 +998,14 @@ impl Thread {
         self.readable.iter().for_each(|bound| bound.store(0, Relaxed));
     }
 
+    /// What it waits for, if it does, is a condition.
+    fn waits_for_cond(&self) -> bool {
+        self.waiting_mode.load(Relaxed) == Mode::Cond as u32
+    }
+
     /// The thread is about to sleep in the kernel.
     pub fn parks(&self) {
-        if self.waiting_for.load(Relaxed) != 0 && self.waiting_mode.load(Relaxed) != Mode::Cond as u32 {
+        if self.waiting_for.load(Relaxed) != 0 && !self.waits_for_cond() {
             self.parked_since.store(now(), Relaxed);
         }
     }
@@ -818,6 +1057,8 @@ impl Held {
         self.weight.store(0, Relaxed);
         self.again.store(0, Relaxed);
         self.parked_us.store(0, Relaxed);
+        self.watched_after.store(0, Relaxed);
+        self.wait.store(0, Relaxed);
     }
 
     fn copy(&self, from: &Self) {
@@ -833,65 +1074,103 @@ impl Held {
         for (to, from) in [
             (&self.stack, &from.stack),
             (&self.lock, &from.lock),
-            (&self.weight, &from.weight),
-            (&self.how, &from.how),
             (&self.again, &from.again),
             (&self.parked_us, &from.parked_us),
+            (&self.watched_after, &from.watched_after),
         ] {
             to.store(from.load(Relaxed), Relaxed);
         }
+        self.weight.store(from.weight.load(Relaxed), Relaxed);
+        self.how.store(from.how.load(Relaxed), Relaxed);
+        self.wait.store(from.wait.load(Relaxed), Relaxed);
     }
 }
 
 impl Lock {
-    /// Adds the parts of a wait. What its thread slept is taken from the time in which others got the lock first.
-    fn split_wait(&self, Wait { since, until, parked_ns, .. }: Wait) {
-        let ns = until.saturating_sub(since);
-        // glibc's mutex and reader-writer lock sleep at once.
-        let parked = if self.server.load(Relaxed) == 0 { ns } else { parked_ns.min(ns) };
-        let behind = self.last_release_but_one([since, until]).map_or(0, |at| at.saturating_sub(since));
-        let queued = behind.saturating_sub(parked).min(ns - parked);
-        self.parts[PARKED].add(parked);
-        self.parts[QUEUED].add(queued);
-        self.parts[SPINNING].add(ns - parked - queued);
+    /// One thread more waits for it.
+    fn waits_begin(&self) {
+        let waiting = self.waiting.fetch_add(1, Relaxed) + 1;
+        if self.waiting_max.load(Relaxed) < waiting {
+            self.waiting_max.fetch_max(waiting, Relaxed);
+        }
     }
 
-    /// When the lock was released the last time but one during a wait: until then others were ahead.
-    fn last_release_but_one(&self, [since, until]: [u64; 2]) -> Option<u64> {
+    /// Adds a wait that was given up.
+    fn add_vain_wait(&self, wait: &Wait) {
+        let ns = wait.ns();
+        self.wait.add(ns, 1);
+        self.wait_ns.fetch_add(ns, Relaxed);
+        if wait.is_outer {
+            self.outer_wait_ns.fetch_add(ns, Relaxed);
+        }
+        if wait.mode == Mode::Read {
+            self.wait_reads_ns.fetch_add(ns, Relaxed);
+        }
+        let parked = if self.server.load(Relaxed) == 0 { ns } else { wait.parked_ns.min(ns) };
+        self.parts[PARKED].add(parked, 1);
+        raise(&self.wait_max_ns, ns);
+    }
+
+    /// Adds the parts that its thread was awake in a wait that was watched, and that stands for others that were not. What the
+    /// thread slept is taken from the time in which others got the lock first.
+    fn split_wait(&self, wait: &Wait, times: Times) {
+        // glibc's locks sleep at once.
+        if self.server.load(Relaxed) == 0 {
+            return;
+        }
+        let weight = stands_for(wait.is);
+        let ns = wait.ns();
+        let parked = wait.parked_ns.min(ns);
+        // Until the last release but one others were ahead.
+        let last_but_one = self.latest_releases(wait, times).nth(1);
+        let behind = last_but_one.map_or(0, |(at, _)| at.saturating_sub(wait.since));
+        let queued = behind.saturating_sub(parked).min(ns - parked);
+        self.parts[QUEUED].add(queued, weight);
+        self.parts[SPINNING].add(ns - parked - queued, weight);
+    }
+
+    /// When and on which node the lock was released the last time, the last time but one and so on during a wait.
+    fn latest_releases(&self, wait: &Wait, times: Times) -> impl Iterator<Item = (u64, u32)> {
+        let (since, until) = (wait.watched_from, wait.until);
         let all = self.releases.load(Acquire);
-        let mut seen = 0;
-        for turn in (all.saturating_sub(RING as u32)..all).rev() {
+        let latest = (all.saturating_sub(RING as u32)..all).rev().filter_map(move |turn| {
             let release = &self.ring[turn as usize % RING];
-            let at = release.at.load(Relaxed);
+            let (at, node) = (times.of(release.at.load(Relaxed)), release.node.load(Relaxed));
             fence(Acquire);
             // Another release may be written here by now, or this one not yet.
-            if release.turn.load(Relaxed).wrapping_sub(u64::from(turn) * 2 + 1) > 1 || at > until {
-                continue;
-            }
-            if at <= since {
-                return None;
-            }
-            seen += 1;
-            if seen == 2 {
-                return Some(at);
-            }
-        }
-        None
+            let is_it = release.turn.load(Relaxed).wrapping_sub(u64::from(turn) * 2 + 1) <= 1;
+            is_it.then_some((at, node))
+        });
+        latest.skip_while(move |(at, _)| *at > until).take_while(move |(at, _)| *at > since)
     }
 
-    fn note_owner(&self, tid: u32, weight: u64) {
+    /// Notes an acquisition without a wait, of which a thread on this node is a sample.
+    fn note_owner(&self, tid: u32, node: u32, weight: u64) {
         if self.last_owner.load(Relaxed) != tid {
             let before = self.last_owner.swap(tid, Relaxed);
             if before != 0 {
                 self.owner_switches.fetch_add(weight, Relaxed);
-            }
-            if Native::nodes() > 1 {
-                let node = Native::node() as u32;
-                if self.last_node.swap(node, Relaxed) != node && before != 0 {
+                if self.last_node.load(Relaxed) != node {
                     self.node_crossings.fetch_add(weight, Relaxed);
                 }
             }
+            self.last_node.store(node, Relaxed);
         }
+    }
+
+    /// Notes who has the lock after a wait that was watched, and whether it came from another node. That it came from another
+    /// thread goes without saying.
+    fn note_hand_over(&self, tid: u32, wait: &Wait, times: Times) {
+        if wait.mode == Mode::Cond || Native::nodes() == 1 {
+            return;
+        }
+        let node = Native::node() as u32;
+        let before = self.latest_releases(wait, times).next();
+        if before.is_some_and(|(_, before)| before != node) {
+            self.node_crossings.fetch_add(u64::from(stands_for(wait.is)), Relaxed);
+        }
+        self.last_owner.store(tid, Relaxed);
+        self.last_node.store(node, Relaxed);
     }
 }
 
@@ -992,10 +1271,100 @@ mod tests {
         assert!(!region.forgets(thread, 64));
         release(&region, thread, 64);
         let index = region.look_up(Kind::Mutex, 64) as usize;
+        assert_eq!(region.locks[index].contended.load(Relaxed), 0);
+        region.settle(thread);
         assert_eq!(region.locks[index].contended.load(Relaxed), 1);
         assert_eq!(thread.held_count.load(Relaxed), 0);
         // The place is as new.
         assert!(Region::passes(thread, 128, CALL) && region.forgets(thread, 128));
+    }
+
+    /// Waits for a lock of ours that were not watched: all are counted, and their releases are plain, but for those at which the
+    /// thread's own log is full.
+    #[test]
+    fn waits_that_end_soon_are_counted_without_being_watched() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        let [mine, others] = [64, 128].map(|address| Target { address, mode: Mode::Mutex, server: 3 });
+        thread.waits.store(SURE_WAITS, Relaxed);
+        let (mut plain, mut number) = (0_u64, 0_u64);
+        for round in 0..1000_u64 {
+            let target = if round % 10 == 9 { others } else { mine };
+            // No sampled point is near.
+            thread.wait_left_ns.store(u64::MAX, Relaxed);
+            thread.countdown.store(1000, Relaxed);
+            assert!(Region::passes(thread, target.address, CALL));
+            region.wait_begins(thread, target);
+            assert_eq!(region.watchers(target.address as u64).load(Relaxed), 0);
+            region.wait_ends(thread);
+            number += 1;
+            if region.forgets(thread, target.address) {
+                plain += 1;
+            } else {
+                release(&region, thread, target.address);
+            }
+            assert_eq!(thread.held_count.load(Relaxed), 0);
+        }
+        assert!(plain > number * 9 / 10, "{plain}");
+        region.settle(thread);
+        let lock =
+            |target: Target| &region.locks[region.look_up(Kind::Mutex, target.address as u64) as usize];
+        let contended = [mine, others].map(|target| lock(target).contended.load(Relaxed));
+        assert_eq!(contended, [900, 100]);
+        let in_histogram: u64 = lock(mine).wait.weights().sum();
+        assert_eq!((in_histogram, lock(mine).uncontended.load(Relaxed)), (900, 0));
+        assert_eq!(lock(mine).parts[PARKED].ns.load(Relaxed), 0);
+        region.settle(thread);
+        assert_eq!(lock(mine).contended.load(Relaxed), 900);
+    }
+
+    /// A wait in which the thread sleeps is watched from then on, and split into what it slept and the rest.
+    #[test]
+    fn a_wait_that_goes_on_is_watched() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        thread.waits.store(SURE_WAITS, Relaxed);
+        thread.wait_left_ns.store(u64::MAX, Relaxed);
+        assert!(Region::passes(thread, 64, CALL));
+        region.wait_begins(thread, Target { address: 64, mode: Mode::Mutex, server: 3 });
+        assert_eq!(region.watchers(64).load(Relaxed), 0);
+        region.wait_goes_on(thread);
+        region.wait_goes_on(thread);
+        assert_eq!(region.watchers(64).load(Relaxed), 1);
+        assert_ne!(thread.waiting_stack.load(Relaxed), 0);
+        thread.parks();
+        std::thread::sleep(core::time::Duration::from_millis(2));
+        thread.unparks();
+        region.wait_ends(thread);
+        assert_eq!(region.watchers(64).load(Relaxed), 0);
+        region.wait_goes_on(thread);
+        assert_eq!(region.watchers(64).load(Relaxed), 0);
+        release(&region, thread, 64);
+        region.settle(thread);
+        let lock = &region.locks[region.look_up(Kind::Mutex, 64) as usize];
+        let [waited, parked] = [&lock.wait_ns, &lock.parts[PARKED].ns].map(|ns| ns.load(Relaxed));
+        assert!(parked >= 1_000_000 && parked <= waited, "{parked} of {waited}");
+        assert_eq!((lock.contended.load(Relaxed), lock.waiting.load(Relaxed)), (1, 0));
+        assert_eq!(lock.waiting_max.load(Relaxed), 1);
+    }
+
+    /// What a thread that ended without a word kept for itself is not lost.
+    #[test]
+    fn the_next_of_a_place_settles_for_the_one_before() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        let index = region.record(Kind::Mutex, 64, 0, 3);
+        let wait = Logged { lock: index, mode: Mode::Mutex, is_outer: true, is_parked: false, ns: 700 };
+        assert!(Region::log(thread, wait, 300));
+        for other in region.threads.iter().filter(|other| other.tid.load(Relaxed) == 0) {
+            other.tid.store(9, Relaxed);
+        }
+        let next = region.enter_thread(8, |tid| tid != 7).unwrap();
+        assert!(core::ptr::eq(next, thread));
+        let lock = &region.locks[index as usize];
+        let figures = [&lock.contended, &lock.wait_ns, &lock.outer_wait_ns, &lock.parts[PARKED].ns];
+        assert_eq!(figures.map(|figure| figure.load(Relaxed)), [1, 700, 700, 300]);
+        assert_eq!(next.logged.load(Relaxed), 0);
     }
 
     #[test]

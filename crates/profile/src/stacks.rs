@@ -62,28 +62,46 @@ impl Thread {
         true
     }
 
-    /// The stack above a call: `bottom` is where its return address `caller` lies or lay, `frame` the caller's frame pointer.
-    pub(crate) fn walk(&self, region: &Region, caller: u64, bottom: u64, frame: u64) -> Frames {
-        let mut stack = Frames::of(caller);
+    /// The frame pointers and return addresses above a call; the latter may be anything.
+    fn frames(&self, bottom: u64, frame: u64) -> impl Iterator<Item = u64> {
         let mut frame = frame;
         let mut above = bottom;
-        while stack.depth < DEPTH && frame >= above && frame.is_multiple_of(8) && frame - bottom < REACH {
-            if !self.can_read(bottom, frame) {
-                break;
+        core::iter::from_fn(move || {
+            let may_be_one = frame >= above && frame.is_multiple_of(8) && frame - bottom < REACH;
+            if !may_be_one || !self.can_read(bottom, frame) {
+                return None;
             }
             // SAFETY: two readable words of this thread's stack.
             let next = unsafe { (frame as *const u64).read_volatile() };
             // SAFETY: the second of them.
             let caller = unsafe { (frame as *const u64).wrapping_add(1).read_volatile() };
-            if !region.is_code(caller) {
-                break;
-            }
-            stack.frames[stack.depth] = caller;
-            stack.depth += 1;
             above = frame + 16;
             frame = next;
+            Some(caller)
+        })
+    }
+
+    /// The stack above a call: `bottom` is where its return address `caller` lies or lay, `frame` the caller's frame pointer.
+    pub(crate) fn walk(&self, region: &Region, caller: u64, bottom: u64, frame: u64) -> Frames {
+        let mut stack = Frames::of(caller);
+        for caller in self.frames(bottom, frame).take(DEPTH - 1).take_while(|caller| region.is_code(*caller))
+        {
+            stack.frames[stack.depth] = caller;
+            stack.depth += 1;
         }
         stack
+    }
+
+    /// Whether [`walk`](Self::walk) would find the stack with this number, which costs less to tell than to walk.
+    pub(crate) fn is_at(&self, region: &Region, number: u32, caller: u64, bottom: u64, frame: u64) -> bool {
+        let stack = &region.stacks[number as usize % STACKS];
+        let depth = (stack.depth.load(Acquire) as usize).min(DEPTH);
+        if depth == 0 || stack.frames[0].load(Relaxed) != caller {
+            return false;
+        }
+        let mut frames = self.frames(bottom, frame).take(DEPTH - 1);
+        let is_same = stack.frames[1..depth].iter().all(|known| frames.next() == Some(known.load(Relaxed)));
+        is_same && frames.next().is_none_or(|caller| !region.is_code(caller))
     }
 }
 

@@ -173,7 +173,7 @@ impl Place {
         let refuse = |error: &std::io::Error| {
             let mend = match error.kind() {
                 std::io::ErrorKind::StorageFull => {
-                    "; a process needs 27 MB there, give another place by --output"
+                    "; a process needs 30 MB there, give another place by --output"
                 }
                 _ => "; give another place by --output",
             };

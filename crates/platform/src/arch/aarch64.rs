@@ -90,6 +90,15 @@ pub(crate) fn prefetch_write(address: *const u8) {
     unsafe { asm!("prfm pstl1keep, [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
 }
 
+/// The counter of the generic timer.
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    let ticks;
+    // SAFETY: reads a counter.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    ticks
+}
+
 /// A raw system call: returns the kernel's result, `-errno` on failure, and leaves `errno` alone.
 ///
 /// # Safety

@@ -94,6 +94,13 @@ pub(crate) fn prefetch_write(address: *const u8) {
     unsafe { asm!("prefetchw byte ptr [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
 }
 
+/// The time stamp counter.
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
 /// A raw system call: returns the kernel's result, `-errno` on failure, and leaves `errno` alone.
 ///
 /// # Safety

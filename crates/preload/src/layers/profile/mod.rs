@@ -43,7 +43,7 @@ static PATH: AtomicPtr<core::ffi::c_char> = AtomicPtr::new(ptr::null_mut());
 /// In the place of a thread that is not recorded.
 const NOT_RECORDED: *const () = ptr::without_provenance(1);
 
-static OBSERVER: Observer = Observer { wait_begins, wait_ends, sleeps, wakes, thread_ends };
+static OBSERVER: Observer = Observer { wait_begins, wait_ends, sleeps, wakes, yields, thread_ends };
 
 /// The mean time between sampled points of waiting.
 const WAIT_PERIOD_NS: u64 = 50_000;
@@ -288,8 +288,16 @@ fn wait_ends() {
 
 /// The observer of sleeps.
 fn sleeps() {
-    if let Some(thread) = known_thread() {
+    if let Some((region, thread)) = known() {
+        region.wait_goes_on(thread);
         thread.parks();
+    }
+}
+
+/// The observer of yields.
+fn yields() {
+    if let Some((region, thread)) = known() {
+        region.wait_goes_on(thread);
     }
 }
 
