@@ -292,7 +292,7 @@ berkeley_tree() {
             ours=-I$top/crates/capi/include
             # Each exclusive mutex has a delegate; macros that stay as they are take it as a lock.
             cp "$top/scripts/berkeley-db/lockwork_db.h" src/dbinc/
-            sed -i 's|^\tpid_t\t\tpid;\t\t/\* Process owning mutex \*/|\tlockwork_delegate_t delegate;\n&|
+            sed -i 's|^\tpid_t\t\tpid;\t\t/\* Process owning mutex \*/|\tlockwork_delegate_t delegate;\n\tint is_delegate;\n&|
                 0,/^#define\t_DB_MUTEX_INT_H_/s||#define\t_DB_MUTEX_INT_H_\n#include <lockwork.h>|' src/dbinc/mutex_int.h
             sed -i '0,/^#define\tMUTEX_LOCK(env, mutex) do {/s||#include "dbinc/lockwork_db.h"\n&|' src/dbinc/mutex.h
         fi
@@ -323,6 +323,11 @@ berkeley() {
     # Warnings that conversion has added.
     name=$(diff <(grep -c 'warning:' "$work/db-before/build_unix/build.log") <(grep -c 'warning:' "$work/db-after/build_unix/build.log")) ||
         echo "warnings differ: $name"
+    # A delegate of no name ends the program: otherwise no section is run by one.
+    if LOCKWORK_DELEGATE=no-such transactions "$work/db-after/tpcc" stock-level 1 >/dev/null 2>&1; then
+        echo "FAILED: no mutex of Berkeley DB is a delegate"
+        exit 1
+    fi
     for kind in ${KINDS:-stock-level order-status}; do
         expected=$(transactions "$work/db-before/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
         for delegate in $delegates; do
@@ -344,10 +349,11 @@ berkeley() {
 
 # transactions PROGRAM KIND CLIENTS: in an environment of its own.
 transactions() {
-    local home
+    local home status=0
     home=$(mktemp -d)
-    timeout 120 "$1" "$home" "$2" "$3" "${SECONDS_EACH:-1}"
+    timeout 120 "$1" "$home" "$2" "$3" "${SECONDS_EACH:-1}" || status=$?
     rm -rf "$home"
+    return $status
 }
 
 # noted PACKAGE SETUP COMMAND: its tree, $work/PACKAGE-check, is set up, and how COMMAND compiles it is noted. Says why if not.

@@ -1,5 +1,6 @@
 /* Berkeley DB's mutexes as delegates: for the end of src/dbinc/mutex_int.h, where struct __db_mutex_t has got a lockwork_delegate_t
- * called delegate. Exclusive mutexes of environments that one process has are delegates; all others stay what they are. */
+ * called delegate and an int called is_delegate. Exclusive mutexes of environments that one process has are delegates; all others stay
+ * what they are. */
 #ifndef LOCKWORK_DB_H
 #define LOCKWORK_DB_H
 
@@ -16,14 +17,17 @@ static inline DB_MUTEX *lockwork_db_delegate(ENV *env, db_mutex_t mutex)
     if (mutex == MUTEX_INVALID || !MUTEX_ON(env) || F_ISSET(env->dbenv, DB_ENV_NOLOCKING) || !F_ISSET(env, ENV_PRIVATE))
         return NULL;
     mutexp = MUTEXP_SET(env, mutex);
-    return F_ISSET(mutexp, DB_MUTEX_SHARED | DB_MUTEX_SELF_BLOCK) ? NULL : mutexp;
+    return mutexp->is_delegate ? mutexp : NULL;
 }
 
 static inline int lockwork_db_init(ENV *env, db_mutex_t mutex, u_int32_t flags)
 {
     int ret = __db_tas_mutex_init(env, mutex, flags);
-    if (ret == 0)
+    if (ret == 0) {
         memset(&MUTEXP_SET(env, mutex)->delegate, 0, sizeof(lockwork_delegate_t));
+        /* The mutex's own flags do not tell: a hybrid mutex has DB_MUTEX_SELF_BLOCK for its own sake. */
+        MUTEXP_SET(env, mutex)->is_delegate = !(flags & (DB_MUTEX_SHARED | DB_MUTEX_SELF_BLOCK));
+    }
     return ret;
 }
 
