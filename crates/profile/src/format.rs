@@ -11,7 +11,7 @@ use crate::histogram::Histogram;
 /// The first 8 bytes of a file whose header is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockprof");
 /// The version of the layout. A reader knows one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Threads at a time.
 pub const THREADS: usize = 4096;
@@ -245,18 +245,22 @@ pub struct Thread {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Known {
-    /// The frame pointer at the release.
-    pub frame: AtomicU64,
-    /// The call that had acquired the lock.
+    /// The call that had acquired the lock, where its stack was not taken then; 0 = it was.
     pub acquirer: AtomicU64,
-    /// The stack that acquired it, the same as the next but for that call.
+    /// The stack that acquired it, which follows from the next two and that call.
     pub acquired: AtomicU32,
     /// The stack that released it; 0 = none is known.
     pub released: AtomicU32,
-    /// The lock's address.
-    pub address: AtomicU64,
+    /// 1 = one function acquired and released it.
+    pub is_one_function: AtomicU32,
     /// Its record.
     pub lock: AtomicU32,
+    /// The lock's address.
+    pub address: AtomicU64,
+    /// The number of the release in the lock's ring.
+    pub turn: AtomicU32,
+    /// [`Lock::hand_overs`] then.
+    pub hand_overs: AtomicU32,
 }
 
 /// An entry of [`Thread::log`].
@@ -472,6 +476,9 @@ pub struct Lock {
     pub waiting: AtomicU32,
     /// The most that did.
     pub waiting_max: AtomicU32,
+    /// How many threads had it after a wait for which releases were noted. Between two of these, releases by one thread from one
+    /// place are one entry of `ring`.
+    pub hand_overs: AtomicU32,
     /// The thread that acquired it last, as far as that was recorded.
     pub last_owner: AtomicU32,
     /// On which NUMA node.
@@ -612,7 +619,7 @@ pub struct Edge {
     pub released: AtomicU32,
     /// Time waited.
     pub ns: AtomicU64,
-    /// Releases that were waited for: weights of samples.
+    /// Releases that were waited for, several of one thread from one place in a row as one: weights of samples.
     pub count: AtomicU64,
 }
 

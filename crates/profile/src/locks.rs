@@ -31,6 +31,11 @@ fn copy_name(to: &[AtomicU8; NAME], from: &[AtomicU8; NAME]) {
 }
 
 impl Lock {
+    /// Whether the record is of the lock at `address`.
+    pub(crate) fn is_of(&self, kind: Kind, address: u64) -> bool {
+        self.key.load(Relaxed) == key(kind, address) && !self.is_retired()
+    }
+
     fn is_retired(&self) -> bool {
         self.state.load(Relaxed) == RETIRED
     }
@@ -66,11 +71,9 @@ impl Region {
     #[inline(always)]
     pub(crate) fn look_up_again(&self, known: &Known, kind: Kind, address: u64) -> u32 {
         let index = known.lock.load(Relaxed);
-        if known.address.load(Relaxed) == address {
-            let lock = &self.locks[index as usize % LOCKS];
-            if lock.key.load(Relaxed) == key(kind, address) && !lock.is_retired() {
-                return index;
-            }
+        let is_it = known.address.load(Relaxed) == address;
+        if is_it && self.locks[index as usize % LOCKS].is_of(kind, address) {
+            return index;
         }
         let index = self.look_up(kind, address);
         if index != 0 {

@@ -347,7 +347,9 @@ impl Region {
     fn stop_waiting(&self, thread: &Thread, held: &Held) {
         thread.waiting_for.store(0, Relaxed);
         if held.wait.load(Relaxed) & Held::WATCHED != 0 {
-            self.has_waited(held.lock.load(Relaxed));
+            let index = held.lock.load(Relaxed);
+            self.has_waited(index);
+            self.locks[index as usize].hand_overs.fetch_add(1, Relaxed);
             self.watchers(held.address()).fetch_sub(1, Relaxed);
         }
     }
@@ -546,6 +548,10 @@ impl Region {
                     release.node.store(Native::node() as u32, Relaxed);
                 }
                 releasing.turn = Some(turn);
+                thread.known.address.store(address as u64, Relaxed);
+                thread.known.lock.store(releasing.lock, Relaxed);
+                thread.known.turn.store(turn, Relaxed);
+                thread.known.hand_overs.store(lock.hand_overs.load(Relaxed), Relaxed);
                 return Some(releasing);
             }
         }
@@ -605,33 +611,28 @@ impl Region {
     fn stacks_of_release(&self, thread: &Thread, releasing: &Releasing, call: Call) -> [u32; 2] {
         let known = &thread.known;
         let (caller, frame, bottom) = (call.caller as u64, call.frame as u64, here());
-        let before = known.released.load(Relaxed);
-        let is_known = before != 0
-            && known.frame.load(Relaxed) == frame
-            && thread.is_at(self, before, caller, bottom, frame);
-        let frames = if is_known { None } else { Some(thread.walk(self, caller, bottom, frame)) };
-        let released = frames.as_ref().map_or(before, |frames| self.intern(frames));
-        if releasing.stack != 0 {
-            if !is_known {
-                known.frame.store(frame, Relaxed);
-                known.acquirer.store(0, Relaxed);
-                known.released.store(released, Relaxed);
-            }
-            return [releasing.stack, released];
-        }
         // Code that acquires and releases in one function has one frame pointer.
-        if releasing.frame != frame {
-            return [self.intern(&Frames::of(releasing.caller)), released];
+        let is_one_function = releasing.frame == frame;
+        let before = known.released.load(Relaxed);
+        let is_known = before != 0 && thread.is_at(self, before, caller, bottom, frame);
+        if is_known
+            && releasing.stack == 0
+            && known.acquirer.load(Relaxed) == releasing.caller
+            && (known.is_one_function.load(Relaxed) != 0) == is_one_function
+        {
+            return [known.acquired.load(Relaxed), before];
         }
-        if is_known && known.acquirer.load(Relaxed) == releasing.caller {
-            return [known.acquired.load(Relaxed), released];
-        }
-        let frames = frames.unwrap_or_else(|| thread.walk(self, caller, bottom, frame));
-        let acquired = self.intern(&frames.with_caller(releasing.caller));
-        known.frame.store(frame, Relaxed);
-        known.acquirer.store(releasing.caller, Relaxed);
+        let frames = thread.walk(self, caller, bottom, frame);
+        let released = if is_known { before } else { self.intern(&frames) };
+        let acquired = match releasing.stack {
+            0 if is_one_function => self.intern(&frames.with_caller(releasing.caller)),
+            0 => self.intern(&Frames::of(releasing.caller)),
+            stack => stack,
+        };
+        known.acquirer.store(if releasing.stack == 0 { releasing.caller } else { 0 }, Relaxed);
         known.acquired.store(acquired, Relaxed);
         known.released.store(released, Relaxed);
+        known.is_one_function.store(u32::from(is_one_function), Relaxed);
         [acquired, released]
     }
 
@@ -910,6 +911,42 @@ impl Region {
         if !is_plain || self.watchers(address as u64).load(Relaxed) != 0 {
             return false;
         }
+        thread.held_count.store(top as u32, Relaxed);
+        true
+    }
+
+    /// The thread is about to release a mutex of glibc's that others wait for. `true`: it did so before, from the same place, and nobody else did
+    /// since, nor got the lock after a wait, so that this is the same entry of the lock's ring, only later; and it is off the list.
+    #[cold]
+    pub fn repeats(&self, thread: &Thread, address: usize, call: Call) -> bool {
+        let known = &thread.known;
+        let top = (thread.held_count.load(Relaxed) as usize).wrapping_sub(1);
+        let Some(held) = thread.held.get(top) else { return false };
+        let index = known.lock.load(Relaxed) as usize;
+        let is_it = held.word.load(Relaxed) == address as u64 | Held::PASSED
+            && known.address.load(Relaxed) == address as u64
+            && known.acquirer.load(Relaxed) == held.caller.load(Relaxed)
+            && (1..LOCKS_OF_THEIR_OWN).contains(&index)
+            && thread.busy.load(Relaxed) == 0;
+        if !is_it {
+            return false;
+        }
+        let lock = &self.locks[index];
+        let turn = known.turn.load(Relaxed);
+        let is_latest = lock.releases.load(Relaxed) == turn.wrapping_add(1)
+            && lock.hand_overs.load(Relaxed) == known.hand_overs.load(Relaxed)
+            && lock.is_of(Kind::Mutex, address as u64)
+            // Of a lock of ours the number of releases tells how long a waiter was behind others.
+            && lock.server.load(Relaxed) == 0;
+        let (caller, frame) = (call.caller as u64, call.frame as u64);
+        let is_one_function = u32::from(held.frame.load(Relaxed) == frame);
+        if !is_latest
+            || known.is_one_function.load(Relaxed) != is_one_function
+            || !thread.is_at(self, known.released.load(Relaxed), caller, here(), frame)
+        {
+            return false;
+        }
+        lock.ring[turn as usize % RING].at.store(sys::ticks(), Relaxed);
         thread.held_count.store(top as u32, Relaxed);
         true
     }
@@ -1365,6 +1402,34 @@ mod tests {
         let figures = [&lock.contended, &lock.wait_ns, &lock.outer_wait_ns, &lock.parts[PARKED].ns];
         assert_eq!(figures.map(|figure| figure.load(Relaxed)), [1, 700, 700, 300]);
         assert_eq!(next.logged.load(Relaxed), 0);
+    }
+
+    /// Releases in a row are one entry of the ring, until a thread has had the lock that waited for it.
+    #[test]
+    fn releases_in_a_row_are_one() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        let lock = &region.locks[region.record(Kind::Mutex, 64, 0, 0) as usize];
+        region.watchers(64).store(1, Relaxed);
+        let pass = |call: Call| {
+            assert!(Region::passes(thread, 64, CALL) && !region.forgets(thread, 64));
+            let repeats = region.repeats(thread, 64, call);
+            if !repeats {
+                let releasing = region.before_release(thread, 64, || 0).unwrap();
+                region.after_release(thread, &releasing, call);
+            }
+            (repeats, lock.releases.load(Relaxed), thread.held_count.load(Relaxed))
+        };
+        assert_eq!(pass(CALL), (false, 1, 0));
+        let at = lock.ring[0].at.load(Relaxed);
+        assert_eq!([pass(CALL), pass(CALL)], [(true, 1, 0); 2]);
+        assert!(lock.ring[0].at.load(Relaxed) > at);
+        lock.hand_overs.store(1, Relaxed);
+        assert_eq!([pass(CALL), pass(CALL)], [(false, 2, 0), (true, 2, 0)]);
+        // From elsewhere; and after a release by another thread.
+        assert_eq!(pass(Call { caller: 2, frame: 0 }), (false, 3, 0));
+        lock.releases.store(4, Relaxed);
+        assert_eq!(pass(Call { caller: 2, frame: 0 }), (false, 5, 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 
 use lockwork_platform::Native;
-use lockwork_profile::format::Region;
+use lockwork_profile::format::{Region, Thread};
 use lockwork_profile::recorder::{Begun, Target};
 
 use super::{MUTEX, call, known, known_thread, recording, settle};
@@ -105,7 +105,11 @@ unsafe fn wait_for_glibcs(mutex: *mut Mutex) -> c_int {
 
 /// A release of which there is nothing to note, as most are, jumps to the lock's own operation.
 unsafe extern "C" fn plain_unlock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
-    if known().is_some_and(|(region, thread)| region.forgets(thread, mutex as usize)) {
+    let address = mutex as usize;
+    let is_noted = |(region, thread): (&Region, &Thread)| {
+        region.forgets(thread, address) || region.repeats(thread, address, call(caller, frame))
+    };
+    if known().is_some_and(is_noted) {
         // SAFETY: the entry point's contract.
         return unsafe { leaf(mutex) };
     }
