@@ -1,8 +1,7 @@
 //! Programs of Debian's source packages: what of them becomes closures, and that the converted texts compile without new warnings and
 //! stay as they are in a second run.
 //!
-//! `scripts/transform-programs.sh trees` fetches and configures them below `target/debian` (`LOCKWORK_DEBIAN` names another folder);
-//! what cannot be fetched is skipped. Expected counts are of Debian 12's versions; of other versions only what holds of any is tested.
+//! `scripts/transform-programs.sh trees` fetches and configures them below `target/debian`; what cannot be fetched is skipped. Expected counts are of Debian 12's versions; of other versions only what holds of any is tested.
 
 mod library;
 
@@ -65,7 +64,7 @@ struct Tree {
 
 /// The folder that programs are fetched into.
 fn folder() -> PathBuf {
-    std::env::var_os("LOCKWORK_DEBIAN").map_or_else(|| Path::new(ROOT).join("target/debian"), PathBuf::from)
+    Path::new(ROOT).join("target/debian")
 }
 
 /// A package's program; `None`, which counts as skipped, where it cannot be had.
