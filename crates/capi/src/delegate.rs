@@ -419,16 +419,18 @@ pub unsafe extern "C" fn lockwork_delegate_try_acquire(delegate: *mut Delegate) 
     }
 }
 
-/// What a call for a program that does not look at its outcome has come to. An outcome that the program could not have with a mutex,
-/// and that leaves it without the lock or with a section that has not run, ends the program.
-fn expected(function: &str, outcome: c_int) -> c_int {
-    if matches!(outcome, 0 | EBUSY) {
-        return outcome;
-    }
+/// Ends a program that does not look at the outcome of a call, where it would go on without the lock, or with a section that has
+/// not run. Says why.
+fn end(function: &str) -> ! {
     // SAFETY: a C string, which is valid until this thread's next error.
     let reason = unsafe { CStr::from_ptr(error::lockwork_error()) };
     eprintln!("lockwork: {function}: {}", reason.to_string_lossy());
     std::process::abort()
+}
+
+/// The outcome of such a call, if it is 0.
+fn expect(function: &str, outcome: c_int) -> c_int {
+    if outcome == 0 { outcome } else { end(function) }
 }
 
 /// As [`lockwork_delegate_acquire`], for programs that do not look at the outcome.
@@ -439,7 +441,7 @@ fn expected(function: &str, outcome: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lockwork_delegate_acquire_or_abort(delegate: *mut Delegate) -> c_int {
     // SAFETY: the caller's contract.
-    expected("lockwork_delegate_acquire_or_abort", unsafe { lockwork_delegate_acquire(delegate) })
+    expect("lockwork_delegate_acquire_or_abort", unsafe { lockwork_delegate_acquire(delegate) })
 }
 
 /// As [`lockwork_delegate_try_acquire`], for programs that only distinguish success from failure.
@@ -450,7 +452,10 @@ pub unsafe extern "C" fn lockwork_delegate_acquire_or_abort(delegate: *mut Deleg
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lockwork_delegate_try_acquire_or_abort(delegate: *mut Delegate) -> c_int {
     // SAFETY: the caller's contract.
-    expected("lockwork_delegate_try_acquire_or_abort", unsafe { lockwork_delegate_try_acquire(delegate) })
+    match unsafe { lockwork_delegate_try_acquire(delegate) } {
+        EBUSY => EBUSY,
+        outcome => expect("lockwork_delegate_try_acquire_or_abort", outcome),
+    }
 }
 
 /// As [`lockwork_delegate_run`], for programs that rely on the section having run.
@@ -467,10 +472,7 @@ pub unsafe extern "C" fn lockwork_delegate_run_or_abort(
     // SAFETY: the caller's contract.
     match unsafe { execute(delegate, section, argument, None) } {
         Ok((value, _)) => value,
-        Err(number) => {
-            expected("lockwork_delegate_run_or_abort", number);
-            ptr::null_mut()
-        }
+        Err(_) => end("lockwork_delegate_run_or_abort"),
     }
 }
 
@@ -489,7 +491,7 @@ pub unsafe extern "C" fn lockwork_delegate_cond_wait_or_abort(
 ) -> c_int {
     // SAFETY: the caller's contract.
     let outcome = unsafe { wait_until(delegate, condition, None, section, argument, result) };
-    expected("lockwork_delegate_cond_wait_or_abort", outcome)
+    expect("lockwork_delegate_cond_wait_or_abort", outcome)
 }
 
 fn cannot_be_held(inner: &Inner) -> c_int {
