@@ -82,8 +82,13 @@ static void nested(void) {
     pthread_mutex_unlock(&outer);
 }
 
+static int idlers;
+static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
+
 static void *wait_for_ever(void *unused) {
     pthread_mutex_lock(&inner);
+    idlers++;
+    pthread_cond_signal(&arrived);
     for (;;) pthread_cond_wait(&never, &inner);
     return unused;
 }
@@ -101,7 +106,13 @@ static void *compute(void *unused) {
 
 static void idle(void) {
     pthread_t thread;
-    for (int i = 0; i < 40; i++) pthread_create(&thread, NULL, wait_for_ever, NULL);
+    // One after another: on a busy machine a crowd of them may wait for a mutex longer than all that follows takes.
+    for (int i = 1; i <= 40; i++) {
+        pthread_create(&thread, NULL, wait_for_ever, NULL);
+        pthread_mutex_lock(&inner);
+        while (idlers < i) pthread_cond_wait(&arrived, &inner);
+        pthread_mutex_unlock(&inner);
+    }
     crowd(2, compute, NULL);
 }
 

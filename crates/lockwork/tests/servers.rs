@@ -281,12 +281,13 @@ fn servers_are_preempted<D: Delegate<Native>>() {
     STOP.store(true, SeqCst);
     let threads = servicing();
     assert!(!threads.is_empty(), "a server has a thread");
-    let count = threads.into_iter().filter(|thread| {
+    for thread in &threads {
         // SAFETY: sends a signal that is handled; a thread that has ended is an error.
-        unsafe { tgkill(std::process::id() as c_int, *thread, SIGUSR1) == 0 }
-    });
-    let count = count.count() as u64;
-    while STOPPED.load(SeqCst) < count {
+        unsafe { tgkill(std::process::id() as c_int, *thread, SIGUSR1) };
+    }
+    // One that has been relieved and is about to end handles no signals any more.
+    let remain = || threads.iter().filter(|thread| state_of(**thread).is_some()).count() as u64;
+    while STOPPED.load(SeqCst) < remain() {
         thread::yield_now();
     }
     thread::scope(|scope| {

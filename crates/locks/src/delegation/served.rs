@@ -12,6 +12,8 @@
 //! | `AWAKE`   | a thread scans, or is about to                                 | `start`, a requester     |
 //! | `ASLEEP`  | the thread found nothing for a while; it sleeps, or is about to | the thread               |
 //!
+//! The thread adds its turn to `ASLEEP`: one that has been relieved takes no other's sleep for its own, and returns.
+//!
 //! # Invariants
 //!
 //! - I1: a section is run by a thread that holds its delegate's `lock` and has taken the request, or whose request it is.
@@ -44,6 +46,9 @@ use crate::wait::{Patience, Wait, pauses_before_sleep};
 const STOPPED: u32 = 0;
 const AWAKE: u32 = 1;
 const ASLEEP: u32 = 2;
+
+/// Of a state, what the table says; above it is the turn of the thread that sleeps.
+const WHAT: u32 = 3;
 
 /// How long a requester sleeps before it looks whether its server makes progress: a few time slices.
 const LOOK_NS: u64 = 5_000_000;
@@ -264,17 +269,18 @@ impl<P: Platform> Server<P> {
 
     #[cold]
     fn sleep(&self, turn: u32) {
-        if self.state.compare_exchange(AWAKE, ASLEEP, Relaxed, Relaxed).is_err() {
+        let asleep = ASLEEP | turn << WHAT.count_ones();
+        if self.state.compare_exchange(AWAKE, asleep, Relaxed, Relaxed).is_err() {
             return;
         }
         P::heavy_barrier(); // ORDER: I3.
         if self.scan(turn) {
             // A thread that wakes it meanwhile does the same.
-            let _ = self.state.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed);
+            let _ = self.state.compare_exchange(asleep, AWAKE, Relaxed, Relaxed);
             return;
         }
-        while self.state.load(Relaxed) == ASLEEP {
-            let _ = self.state.wait(ASLEEP, None);
+        while self.state.load(Relaxed) == asleep {
+            let _ = self.state.wait(asleep, None);
         }
     }
 
@@ -290,7 +296,7 @@ impl<P: Platform> Server<P> {
 
     #[cold]
     fn rouse_slow(&self, state: u32) -> bool {
-        if state == ASLEEP && self.state.compare_exchange(ASLEEP, AWAKE, Relaxed, Relaxed).is_ok() {
+        if state & WHAT == ASLEEP && self.state.compare_exchange(state, AWAKE, Relaxed, Relaxed).is_ok() {
             // SAFETY: the server is alive. All: one that has been relieved may be among them.
             unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
         }
