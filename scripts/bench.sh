@@ -454,8 +454,7 @@ profile_costs() {
     recorded pairs 21 '^ns: ([0-9.]+)' "$BIN/lockwork-pairs"
     recorded avl 15 '^ops\/sec: ([0-9]+)' "$BIN/lockwork-avl" --threads=2 --ops=500000
     recorded kccachetest 15 '^time: ([0-9.]+)' kccachetest wicked -th 2 -it 1 100000
-    [[ -s target/bench.y4m ]] || make_video 200 >target/bench.y4m
-    recorded x265 9 '\(([0-9.]+) fps\)' x265 --preset ultrafast --no-progress --pools 2 -F 4 --input target/bench.y4m -o /dev/null
+    recorded_x265
     provide "$db" db_bench --compression_type=none
     recorded rocksdb 15 '^readrandom .* ([0-9]+) ops\/sec' db_bench "--db=$db" --use_existing_db=1 --benchmarks=readrandom \
         --threads=2 "--num=$KEYS" --reads=100000 --cache_size=8388608 --cache_numshardbits=0 --compression_type=none
@@ -467,6 +466,10 @@ profile_costs() {
 server=()
 is_up=()
 
+recorded_x265() {
+    [[ -s target/bench.y4m ]] || make_video 200 >target/bench.y4m
+    recorded x265 9 '\(([0-9.]+) fps\)' x265 --preset ultrafast --no-progress --pools 2 -F 4 --input target/bench.y4m -o /dev/null
+}
 recorded_memcached() {
     if ! type -P memcached memcaslap >/dev/null; then
         echo "bench: SKIPPED memcached: apt install memcached libmemcached-tools" >&2
@@ -737,7 +740,7 @@ case ${1-} in
         for name in "$@"; do
             case $name in
                 pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | closures | kernels | sim | quick) "$name" ;;
-                profile_costs | recorded_memcached | recorded_mariadb | monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
+                profile_costs | recorded_x265 | recorded_memcached | recorded_mariadb | monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
                 *) echo "bench: no benchmark is called $name; see the head of scripts/bench.sh" >&2; exit 2 ;;
             esac
         done
