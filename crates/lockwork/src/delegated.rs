@@ -128,7 +128,12 @@ thread_local! {
 
 /// Whether this thread runs a section on the value with this poison.
 fn runs_on(poison: &Poison) -> bool {
-    let mut next = RUNNING.get();
+    is_at_or_around(RUNNING.get(), poison)
+}
+
+/// Whether `innermost`, which this thread runs, or a section around it is on the value with this poison.
+fn is_at_or_around(innermost: *const Running, poison: &Poison) -> bool {
+    let mut next = innermost;
     // SAFETY: each points to a frame further up this thread's stack, which ends after it has taken itself off the list.
     while let Some(running) = unsafe { next.as_ref() } {
         if ptr::eq(running.poison, poison) {
@@ -149,10 +154,10 @@ unsafe fn run_on<T, R>(
     poison: &Poison,
     section: impl FnOnce(&mut T) -> R,
 ) -> Result<R, Box<dyn Any + Send>> {
-    let running = Running { poison, outer: RUNNING.get() };
-    RUNNING.set(&raw const running);
     // SAFETY: the delegate runs one section at a time.
     let value = unsafe { &mut *value };
+    let running = Running { poison, outer: RUNNING.get() };
+    RUNNING.set(&raw const running);
     let result = catch_unwind(AssertUnwindSafe(|| section(value)));
     RUNNING.set(running.outer);
     if result.is_err() {
@@ -282,30 +287,32 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
         self.run(|value| sections.into_iter().map(|section| section(value)).collect())
     }
 
-    /// Fails, unless a section may be requested.
-    fn admit(&self) {
+    /// Fails, unless a section may be requested. Whether the thread runs one on another value.
+    fn admit(&self) -> bool {
+        let innermost = RUNNING.get();
         assert!(
-            !runs_on(&self.poison),
+            !is_at_or_around(innermost, &self.poison),
             "a section requests another one on its own value, and would wait for itself"
         );
         assert!(!self.is_poisoned(), "an earlier section panicked: see Delegated::clear_poison");
+        !innermost.is_null()
     }
 
     fn call<F: FnOnce(&mut T) -> R + Send, R: Send>(&self, section: F) -> R {
-        self.admit();
+        let is_nested = self.admit();
         let mut call =
             Call { value: self.value.get(), poison: &self.poison, section: Some(section), result: None };
         // SAFETY: `run` is called once, with this call, and catches panics. Section and result are `Send`.
         let request = unsafe { Section::new(run::<T, F, R>, (&raw mut call).cast()) };
-        if RUNNING.get().is_null() {
+        if is_nested {
             // SAFETY: the call outlives this.
+            unsafe { self.delegate.0.execute_nested(request) };
+        } else {
+            // SAFETY: as above.
             unsafe { self.delegate.0.execute(request) };
             if self.gives_way {
                 pace::give_way();
             }
-        } else {
-            // SAFETY: as above.
-            unsafe { self.delegate.0.execute_nested(request) };
         }
         self.posts.settle(&self.delegate.0);
         match call.result {

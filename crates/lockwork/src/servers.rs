@@ -11,7 +11,7 @@ use std::{ptr, thread};
 
 use lockwork_locks::delegation::served::Manner;
 use lockwork_locks::delegation::{Delegate, Seat, Server};
-use lockwork_platform::{Native, Sched, sys};
+use lockwork_platform::{Native, Sched, barrier, sys};
 
 pub use lockwork_locks::delegation::Measures;
 
@@ -86,8 +86,10 @@ pub(crate) fn refused(seat: &Seat<'_, Native>, spec: &str) -> Option<String> {
     })
 }
 
-/// Gives a delegate its server, if it needs one. Where no thread is to be had its sections run in place.
+/// Gives a delegate what it needs of the process: the kernel's barrier, without which each request fences, and a server, if it is
+/// of a kind that has one. Where no thread is to be had its sections run in place.
 pub(crate) fn give<D: Delegate<Native> + ?Sized>(delegate: &D) {
+    barrier::prepare_once();
     let Some(seat) = delegate.seat() else { return };
     static AT_FORK: Once = Once::new();
     AT_FORK.call_once(|| {

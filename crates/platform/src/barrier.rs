@@ -25,6 +25,13 @@ pub fn prepare() {
     STATE.store(state, Relaxed);
 }
 
+/// The same, unless it has been done.
+pub fn prepare_once() {
+    if STATE.load(Relaxed) == UNTRIED {
+        prepare();
+    }
+}
+
 /// The frequent side's fence.
 #[inline(always)]
 pub(crate) fn light() {
@@ -39,9 +46,7 @@ pub(crate) fn light() {
 #[cold]
 pub(crate) fn heavy() {
     fence(SeqCst);
-    if STATE.load(Relaxed) == UNTRIED {
-        prepare();
-    }
+    prepare_once();
     if STATE.load(Relaxed) == ASYMMETRIC && !sys::membarrier(Membarrier::Expedited) {
         // A filter of system calls came after the registration. Light sides fence from now on; those that have not seen
         // that yet are past their few instructions, or were interrupted in them, which is a barrier too, after this time.

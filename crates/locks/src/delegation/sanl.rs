@@ -195,6 +195,12 @@ struct Profile {
 }
 
 impl Profile {
+    /// Of a packed one.
+    #[inline(always)]
+    fn is_member(own: Own) -> bool {
+        own[2] >> 33 & 1 != 0
+    }
+
     fn of(own: Own) -> Self {
         let packed = own[2];
         let field = |from: u32, bits: u32| packed >> from & ((1 << bits) - 1);
@@ -205,7 +211,7 @@ impl Profile {
             count: field(16, 8),
             against: field(24, 8),
             vote: field(32, 1) != 0,
-            member: field(33, 1) != 0,
+            member: Self::is_member(own),
         }
     }
 
@@ -231,27 +237,31 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         delegate
     }
 
-    /// Brings the profile up to date before a section, and says whether to delegate it; `None` = one thread has used the delegate, and
-    /// there is nothing to profile.
+    /// Whether one thread has used the delegate, and there is nothing to profile.
     #[inline(always)]
-    fn begin(&self, profile: &mut Profile) -> Option<bool> {
+    fn is_alone(&self, contention: u32) -> bool {
+        contention < ALL_DELEGATE && self.members.load(Relaxed) == 1
+    }
+
+    /// Brings the profile up to date before a section, and says whether to delegate it.
+    #[inline(always)]
+    fn begin(&self, profile: &mut Profile, contention: u32) -> bool {
         if !profile.member {
             profile.member = true;
             self.members.fetch_add(1, Relaxed); // ORDER: an estimate, as all that the vote goes by.
-        }
-        let contention = self.limits().contention();
-        if contention < ALL_DELEGATE && self.members.load(Relaxed) == 1 {
-            return None;
+            if self.is_alone(contention) {
+                return false;
+            }
         }
         profile.count = (profile.count + 1) % SAMPLE;
         if profile.count <= 1 {
             self.measure(profile);
         }
-        Some(match contention {
+        match contention {
             ALL_DELEGATE => true,
             ODD_DELEGATE => P::thread_id() % 2 == 1,
             _ => self.votes.load(Relaxed).saturating_mul(2) > self.members.load(Relaxed),
-        })
+        }
     }
 
     /// The first of two sections in a row is timed; at the second its share of the time in between is known.
@@ -449,21 +459,19 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
             return unsafe { self.run_in_place(section) };
         };
         // SAFETY: the calling thread's.
-        let mut profile = Profile::of(unsafe { line.own.get() });
-        let was_member = profile.member;
-        match self.begin(&mut profile) {
+        let own = unsafe { line.own.get() };
+        let contention = self.limits().contention();
+        if Profile::is_member(own) && self.is_alone(contention) {
             // SAFETY: the caller's contract.
-            Some(true) => unsafe { self.delegate(section, line, profile.share) },
+            return unsafe { self.run_in_place(section) };
+        }
+        let mut profile = Profile::of(own);
+        if self.begin(&mut profile, contention) {
+            // SAFETY: the caller's contract.
+            unsafe { self.delegate(section, line, profile.share) };
+        } else {
             // SAFETY: as above.
-            Some(false) => unsafe { self.run_in_place(section) },
-            None => {
-                if !was_member {
-                    // SAFETY: the calling thread's.
-                    unsafe { line.own.set(profile.packed()) };
-                }
-                // SAFETY: the caller's contract.
-                return unsafe { self.run_in_place(section) };
-            }
+            unsafe { self.run_in_place(section) };
         }
         if profile.count == 0 && profile.begin != 0 {
             profile.spent = P::now(Clock::Monotonic).saturating_sub(profile.begin).max(1);
