@@ -93,9 +93,13 @@ static void *wait_for_ever(void *unused) {
     return unused;
 }
 
-// Many threads have nothing to do; two compute, and wait for each other now and then.
+// Many threads have nothing to do; two compute, and wait for each other now and then. They begin together: on a busy machine
+// one could be done before the other is there.
+static pthread_barrier_t both;
+
 static void *compute(void *unused) {
-    for (int i = 0; i < 100; i++) {
+    pthread_barrier_wait(&both);
+    for (int i = 0; i < 200; i++) {
         pthread_mutex_lock(&hot);
         for (volatile long j = 0; j < 300000; j++) {}
         pthread_mutex_unlock(&hot);
@@ -113,6 +117,7 @@ static void idle(void) {
         while (idlers < i) pthread_cond_wait(&arrived, &inner);
         pthread_mutex_unlock(&inner);
     }
+    pthread_barrier_init(&both, NULL, 2);
     crowd(2, compute, NULL);
 }
 
