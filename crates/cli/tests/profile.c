@@ -1,5 +1,7 @@
 // A program for profiles: `profile PART`. What each part does is said there.
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,19 +95,23 @@ static void *wait_for_ever(void *unused) {
     return unused;
 }
 
-// Many threads have nothing to do; two compute, and wait for each other now and then. They begin together: on a busy machine
-// one could be done before the other is there.
-static pthread_barrier_t both;
+// Many threads have nothing to do; two compute, and wait for each other. Each computes under the mutex when the other is about to
+// take it: left to chance, one could be done before the other has a CPU.
+static atomic_int wanted[2];
 
-static void *compute(void *unused) {
-    pthread_barrier_wait(&both);
-    for (int i = 0; i < 200; i++) {
+static void *compute(void *number) {
+    int self = number != NULL;
+    for (int i = 0; i < 100; i++) {
+        wanted[self] = 1;
         pthread_mutex_lock(&hot);
+        wanted[self] = 0;
+        while (!wanted[!self]) sched_yield();
         for (volatile long j = 0; j < 300000; j++) {}
         pthread_mutex_unlock(&hot);
         for (volatile long j = 0; j < 30000; j++) {}
     }
-    return unused;
+    wanted[self] = 1;
+    return NULL;
 }
 
 static void idle(void) {
@@ -117,8 +123,10 @@ static void idle(void) {
         while (idlers < i) pthread_cond_wait(&arrived, &inner);
         pthread_mutex_unlock(&inner);
     }
-    pthread_barrier_init(&both, NULL, 2);
-    crowd(2, compute, NULL);
+    pthread_t one;
+    pthread_create(&one, NULL, compute, NULL);
+    compute(&one);
+    pthread_join(one, NULL);
 }
 
 int main(int count, char **arguments) {
