@@ -3,10 +3,11 @@
 //! Our own, made of parts. On a machine with one NUMA node it is one word ([`futex`](super::futex), writers preferred). On others it
 //! counts readers by node ([`by_node`](super::by_node), as CST's lock: Sanidhya Kashyap, Changwoo Min and Taesoo Kim, "Scalable
 //! NUMA-aware blocking synchronization primitives", USENIX ATC 2017), around the CST-mutex for its writers. Up to [`BATCH`] of these
-//! go one after the other, of whatever node: a writer that comes after others finds the readers barred already. Around either
+//! go one after the other, of whatever node: a writer that comes after others finds the readers barred already. Until a second
+//! thread comes to the lock, the word that will name the counts is all there is (`by_node/alone.rs`). Around either
 //! there is a bias that learns ([`bravo`](super::bravo)): where nobody writes for long, readers leave the lock alone. On two CPUs there is none.
 //!
-//! Properties: 24 bytes; used on a machine with several nodes, 192 more, 64 for each further node that reads, and the state of
+//! Properties: 24 bytes; used by several threads on a machine with several nodes, 192 more, 64 for each further node that reads, and the state of
 //! the writers' lock, all of which goes to other locks when it is idle. Writers wait for the readers that are there, and for writers
 //! that came before, and nobody else. Readers wait for a batch of writers; on one node for as long as writers wait.
 //!
@@ -15,7 +16,7 @@
 //! | machine       | bytes 0–11                 | 12–23 |
 //! |---------------|----------------------------|-------|
 //! | one node      | the word of `rw-futex`, and its two others | the bias |
-//! | several nodes | 0–7: the name of the state | the bias at 8–19 |
+//! | several nodes | 0–7: the name of the state; before a second thread comes, who has the lock | the bias at 8–19 |
 //!
 //! # Invariants
 //!
@@ -37,7 +38,7 @@ use crate::api::RawRwLock;
 use crate::describe::{Citation, Descriptor, Family, Favour, Keeps, Order, Proof, Timed};
 use crate::hierarchical::cst::Cst;
 
-/// The locks whose models prove the bias that learns.
+/// The locks whose models prove the bias that learns, and the lock that is one word until a second thread comes.
 const LEARNED: &[&str] = &["auto-rw"];
 
 /// What is known of it.
@@ -50,7 +51,10 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     bytes_per_waiter: 64,
     keeps: Keeps::Parts,
     timed: Timed::OfMode("as rw-futex on one node, else as cst-rwsem; polls while readers are visible"),
-    proofs: &[Proof { source: "rw/bravo/learning.rs", by: LEARNED }],
+    proofs: &[
+        Proof { source: "rw/bravo/learning.rs", by: LEARNED },
+        Proof { source: "rw/by_node/alone.rs", by: LEARNED },
+    ],
     citation: Citation {
         key: "kashyap17",
         text: "Kashyap, Min, Kim: Scalable NUMA-aware blocking synchronization primitives. USENIX ATC 2017",
@@ -77,6 +81,7 @@ impl Rule for Batches {
     const FAVOUR: Favour = Favour::Writers;
     const PARKS: bool = true;
     const BATCH: u32 = BATCH;
+    const ALONE: bool = true;
 }
 
 type OneNode<P> = Bravo<P, RwFutexWriters<P>, true>;

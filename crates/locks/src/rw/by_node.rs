@@ -29,6 +29,8 @@
 //! lock ─→ shared: home word, words of further nodes; the writers' lock; remaining, turn, phase
 //! ```
 //!
+//! Under a rule that says so ([`Rule::ALONE`]) the lock is a word of its own until a second thread comes: see `alone.rs`.
+//!
 //! A node's word:
 //!
 //! | bits | name     | meaning                                                                         |
@@ -100,6 +102,7 @@
 //! - E7: as E1, by way of the bar that came after → the load of a reader that came or left too late (Acquire): that
 //!   `remaining` rests, before it looks whether that is over.
 
+mod alone;
 mod shared;
 mod slow;
 #[cfg(test)]
@@ -117,6 +120,7 @@ use crate::describe::Favour;
 use crate::hierarchical::part::LocalLock;
 use crate::state::{Lazy, State};
 use crate::wait::{WAITING_ON_RWLOCK, Wait, grant};
+use alone::{READER as READER_ALONE, WRITER, is_alone};
 use shared::{BARRED, FLAGS, HELD, LIFTING, READER, RESTING, Shared};
 use slow::Patron;
 
@@ -129,6 +133,8 @@ pub trait Rule: core::fmt::Debug + Send + Sync + 'static {
     /// How many writers get in one after the other, of whatever node, before readers do. 0 = the writers' lock decides that, by
     /// whom it hands itself over to.
     const BATCH: u32 = 0;
+    /// Whether the word is the lock until a second thread comes.
+    const ALONE: bool = false;
 }
 
 /// The lock, with `M` for its writers.
@@ -168,11 +174,16 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
         Patron::new(shared, self.address())
     }
 
+    /// The state of a lock that nobody else uses, if it has one.
+    fn own(&self) -> Option<&Shared<P, M>> {
+        if self.is_one_word() { None } else { self.shared.own() }
+    }
+
     /// Calls `visit` with the count of every node that has a word, in the order of the nodes: how many readers have
     /// acquired there less how many have released there. Of a lock that nobody uses the sum is 0; while a writer has
     /// it, or waits, counts mean nothing.
     pub fn visit_counts(&self, mut visit: impl FnMut(i32)) {
-        if let Some(shared) = self.shared.own() {
+        if let Some(shared) = self.own() {
             shared.visit(|word| visit((word.load(Relaxed) & !FLAGS) as i32 / READER as i32));
         }
     }
@@ -180,10 +191,30 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
     /// Acquires for reading; `again` may be a reader already.
     #[inline(always)]
     fn read(&self, deadline: Option<Deadline>, again: bool) -> bool {
-        let shared = self.shared.peek_or_make();
+        let shared = match self.read_alone_or_peek() {
+            Some(shared) => shared,
+            None => return true,
+        };
         let joins = again || R::FAVOUR == Favour::Readers;
         (shared.enter_here() || joins && shared.join()) && self.is_right(shared)
             || self.wait_to_read(deadline, joins)
+    }
+
+    /// Acquires for reading in the word, or returns the state in which to.
+    #[inline(always)]
+    fn read_alone_or_peek(&self) -> Option<&Shared<P, M>> {
+        if !R::ALONE {
+            return Some(self.shared.peek_or_make());
+        }
+        // ORDER: Acquire is A-E2.
+        let seen = self.shared.word().load(Acquire);
+        if !is_alone(seen) {
+            Some(self.shared.see_or_make(seen))
+        } else if self.read_alone(seen) {
+            None
+        } else {
+            Some(self.shared.peek_or_make())
+        }
     }
 
     /// Whether the lock's own state was acquired for reading; if not, it has been released.
@@ -236,7 +267,7 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     fn try_lock_shared(&self) -> bool {
         let attempt =
             |shared: &Shared<P, M>| shared.enter_here() || R::FAVOUR == Favour::Readers && shared.join();
-        let shared = self.shared.peek_or_make();
+        let Some(shared) = self.read_alone_or_peek() else { return true };
         if attempt(shared) && self.is_right(shared) {
             return true;
         }
@@ -247,10 +278,15 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     #[inline]
     unsafe fn unlock_shared(&self) {
         // SAFETY: read-locked.
-        unsafe { self.shared.used() }.leave();
+        if let Some(shared) = unsafe { self.leave_alone(READER_ALONE) } {
+            shared.leave();
+        }
     }
 
     fn lock_exclusive(&self, deadline: Option<Deadline>) -> bool {
+        if self.write_alone() {
+            return true;
+        }
         // From before the writers' lock is taken: a child of `fork` must find a ghost that has that, and not yet the lock.
         Wait::run::<P, _>(self.address(), deadline, |wait| {
             self.used(|shared| {
@@ -265,6 +301,9 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     }
 
     fn try_lock_exclusive(&self) -> bool {
+        if self.write_alone() {
+            return true;
+        }
         loop {
             let acquired = Wait::run::<P, _>(self.address(), None, |_| {
                 self.used(|shared| {
@@ -286,7 +325,7 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
 
     unsafe fn unlock_exclusive(&self) {
         // SAFETY: write-locked.
-        let shared = unsafe { self.shared.used() };
+        let Some(shared) = (unsafe { self.leave_alone(WRITER) }) else { return };
         // SAFETY: the writer holds the writers' lock, and put its token there.
         let mut token = unsafe { shared.token() };
         // From here on the lock has no holder, but the writers' lock is not free yet. The last step lets others free it all.
@@ -308,7 +347,7 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
 
     unsafe fn downgrade(&self) {
         // SAFETY: write-locked.
-        let shared = unsafe { self.shared.used() };
+        let Some(shared) = (unsafe { self.leave_alone(WRITER.wrapping_sub(READER_ALONE)) }) else { return };
         // SAFETY: as in `unlock_exclusive`.
         let token = unsafe { shared.token() };
         Wait::run::<P, _>(self.address(), None, |_| {
@@ -324,11 +363,13 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     }
 
     fn is_locked(&self) -> bool {
-        self.shared.look(|shared| shared.writers.is_locked() || shared.readers() != 0).unwrap_or(false)
+        self.is_locked_alone().unwrap_or_else(|| {
+            self.shared.look(|shared| shared.writers.is_locked() || shared.readers() != 0).unwrap_or(false)
+        })
     }
 
     unsafe fn forget_waiters(&self) {
-        if let Some(shared) = self.shared.own() {
+        if let Some(shared) = self.own() {
             // SAFETY: the caller's contract.
             unsafe { shared.forget_waiters() };
         }
@@ -337,11 +378,14 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     unsafe fn dispose(&self) {
         // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its
         // state is lost.
-        if let Some(shared) = self.shared.own() {
+        if let Some(shared) = self.own() {
             if shared.is_held() {
                 return;
             }
             shared.until_idle();
+        }
+        if self.is_one_word() {
+            return self.shared.word().store(ptr::null_mut(), Relaxed);
         }
         // SAFETY: the caller's contract.
         unsafe { self.shared.dispose() };

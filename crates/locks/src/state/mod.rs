@@ -45,7 +45,7 @@
 mod claim;
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Native, Platform, PooledState};
 
@@ -134,6 +134,14 @@ pub(crate) fn take_free<P: Platform, T: State<P>>(state: &T) -> bool {
 
 /// Why a lock's word does not name a fresh state.
 enum NotPublished {
+    NoMemory,
+    WordChanged,
+}
+
+/// What became of an attempt to give a lock its first state ([`Lazy::found`]).
+pub(crate) enum Founded {
+    /// The word names it.
+    Named,
     NoMemory,
     WordChanged,
 }
@@ -328,10 +336,52 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
     /// in it. They must not begin with a state that is not the lock's, whose threads would find it acquired.
     #[inline(always)]
     pub(crate) fn peek_or_make(&self) -> &T {
-        match self.peek() {
+        self.see_or_make(self.0.load(Acquire)) // ORDER: E1.
+    }
+
+    /// As [`Lazy::peek_or_make`], of a lock whose word was found to be `word`, by a load with Acquire.
+    #[inline(always)]
+    pub(crate) fn see_or_make(&self, word: *mut T) -> &T {
+        match Self::named(word) {
             Some(state) if state.is_of(self.owner().bits()) => state,
             _ => self.make_for_a_look(),
         }
+    }
+
+    /// The word, for locks that use it for something else until they need a state, and then call [`Lazy::found`]; and nothing else
+    /// here before.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> &P::Ptr<T> {
+        &self.0
+    }
+
+    /// Puts a first state in place of `word`, which names none. `set_up` has it to itself, but for threads that come late to
+    /// another lock; if the word has changed, `undo` gets what that returned. A `fork` waits for it.
+    pub(crate) fn found<S>(
+        &self,
+        word: *mut T,
+        set_up: impl FnOnce(&T) -> S,
+        undo: impl FnOnce(&T, S),
+    ) -> Founded {
+        let Some(fresh) = take_for(self.owner(), &T::prepare) else { return Founded::NoMemory };
+        // SAFETY: I1.
+        let state = unsafe { fresh.as_ref() };
+        let claim = &state.claim().0;
+        let made = set_up(state);
+        // ORDER: Release is E1; Acquire is the caller's.
+        if self.0.compare_exchange(word, fresh.as_ptr(), AcqRel, Relaxed).is_ok() {
+            state.note_owner(self.owner().bits());
+            claim.open();
+            claim.leave();
+            return Founded::Named;
+        }
+        undo(state, made);
+        // As in `publish_fresh`.
+        if claim.unreserve(self.owner()) {
+            // SAFETY: without an owner, and no thread uses it.
+            unsafe { P::give_state(fresh) };
+        }
+        Founded::WordChanged
     }
 
     /// As [`Lazy::peek_or_make`], of a lock whose state was found to be another's, or that had none.
