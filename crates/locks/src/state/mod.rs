@@ -45,7 +45,7 @@
 mod claim;
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Native, Platform, PooledState};
 
@@ -336,13 +336,18 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
     /// in it. They must not begin with a state that is not the lock's, whose threads would find it acquired.
     #[inline(always)]
     pub(crate) fn peek_or_make(&self) -> &T {
-        self.see_or_make(self.0.load(Acquire)) // ORDER: E1.
+        self.right_or_made(self.peek())
     }
 
     /// As [`Lazy::peek_or_make`], of a lock whose word was found to be `word`, by a load with Acquire.
     #[inline(always)]
     pub(crate) fn see_or_make(&self, word: *mut T) -> &T {
-        match Self::named(word) {
+        self.right_or_made(Self::named(word))
+    }
+
+    #[inline(always)]
+    fn right_or_made<'a>(&'a self, seen: Option<&'a T>) -> &'a T {
+        match seen {
             Some(state) if state.is_of(self.owner().bits()) => state,
             _ => self.make_for_a_look(),
         }
@@ -355,12 +360,13 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
         &self.0
     }
 
-    /// Puts a first state in place of `word`, which names none. `set_up` has it to itself, but for threads that come late to
-    /// another lock; if the word has changed, `undo` gets what that returned. A `fork` waits for it.
+    /// Puts a first state into the word, which names none: by `publish`, which says whether the word has not changed meanwhile, and
+    /// is a release (E1). `set_up` has the state to itself, but for threads that come late to another lock; if the word has
+    /// changed, `undo` gets what that returned. A `fork` waits for it.
     pub(crate) fn found<S>(
         &self,
-        word: *mut T,
         set_up: impl FnOnce(&T) -> S,
+        publish: impl FnOnce(*mut T) -> bool,
         undo: impl FnOnce(&T, S),
     ) -> Founded {
         let Some(fresh) = take_for(self.owner(), &T::prepare) else { return Founded::NoMemory };
@@ -368,8 +374,7 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
         let state = unsafe { fresh.as_ref() };
         let claim = &state.claim().0;
         let made = set_up(state);
-        // ORDER: Release is E1; Acquire is the caller's.
-        if self.0.compare_exchange(word, fresh.as_ptr(), AcqRel, Relaxed).is_ok() {
+        if publish(fresh.as_ptr()) {
             state.note_owner(self.owner().bits());
             claim.open();
             claim.leave();

@@ -30,7 +30,7 @@
 //!   made, and by A-E1 the sections before.
 
 use core::ptr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, Platform, PooledState};
 
@@ -147,8 +147,9 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
                 // A child of `fork` would find the state reserved for ever: a fork waits.
                 let founded = P::in_steps(|| {
                     self.shared.found(
-                        seen,
                         |state| take_in(state, seen.addr()),
+                        // ORDER: Acquire is A-E1, Release is A-E2. A2.
+                        |fresh| self.shared.word().compare_exchange(seen, fresh, AcqRel, Relaxed).is_ok(),
                         |state, token| turn_out(state, seen.addr(), token),
                     )
                 });
