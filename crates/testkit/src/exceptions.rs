@@ -353,6 +353,14 @@ pub const EXCEPTIONS: &[Exception] = &[
         ),
     },
     Exception {
+        source: "rw/by_node/alone.rs",
+        snippet: "compare_exchange(seen, word(free + holder), Acquire, Relaxed)",
+        weaker: &[Relaxed],
+        reason: Elsewhere(
+            "by argument: only the thread in the word acquires there, and mostly it released there, too; no play has another thread              release what it acquired, nor a later thread with its number",
+        ),
+    },
+    Exception {
         source: "rw/bravo.rs",
         snippet: "slot.store(if is_on { name } else { 0 }, Release);",
         weaker: &[Relaxed],

@@ -39,6 +39,10 @@ impl<P: ModelPlatform> Shelf<P> {
     fn used(subject: RwSubject) -> Arc<Self> {
         let shelf = Self::new(subject);
         assert!(shelf.lock.try_lock_exclusive());
+        // This one makes it only when a thread cannot have it at once.
+        if subject.to_string() == "auto-rw" {
+            assert!(!shelf.lock.try_lock_exclusive());
+        }
         // SAFETY: the writer.
         unsafe { shelf.lock.unlock_exclusive() };
         shelf

@@ -120,7 +120,7 @@ use crate::describe::Favour;
 use crate::hierarchical::part::LocalLock;
 use crate::state::{Lazy, State};
 use crate::wait::{WAITING_ON_RWLOCK, Wait, grant};
-use alone::{READER as READER_ALONE, WRITER, is_alone};
+use alone::{READER as READER_ALONE, WRITER};
 use shared::{BARRED, FLAGS, HELD, LIFTING, READER, RESTING, Shared};
 use slow::Patron;
 
@@ -198,23 +198,6 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
         let joins = again || R::FAVOUR == Favour::Readers;
         (shared.enter_here() || joins && shared.join()) && self.is_right(shared)
             || self.wait_to_read(deadline, joins)
-    }
-
-    /// Acquires for reading in the word, or returns the state in which to.
-    #[inline(always)]
-    fn read_alone_or_peek(&self) -> Option<&Shared<P, M>> {
-        if !R::ALONE {
-            return Some(self.shared.peek_or_make());
-        }
-        // ORDER: Acquire is A-E2.
-        let seen = self.shared.word().load(Acquire);
-        if !is_alone(seen) {
-            Some(self.shared.see_or_make(seen))
-        } else if self.read_alone(seen) {
-            None
-        } else {
-            Some(self.shared.peek_or_make())
-        }
     }
 
     /// Whether the lock's own state was acquired for reading; if not, it has been released.

@@ -52,7 +52,7 @@ const MANY: usize = READER << 26;
 
 /// Whether the word of a lock is the lock.
 #[inline(always)]
-pub(super) fn is_alone<T>(word: *mut T) -> bool {
+fn is_alone<T>(word: *mut T) -> bool {
     word.is_null() || word.addr() & ALONE != 0
 }
 
@@ -87,9 +87,26 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
         false
     }
 
+    /// Acquires for reading in the word, or returns the state in which to.
+    #[inline(always)]
+    pub(super) fn read_alone_or_peek(&self) -> Option<&Shared<P, M>> {
+        if !R::ALONE {
+            return Some(self.shared.peek_or_make());
+        }
+        // ORDER: Acquire is A-E2.
+        let seen = self.shared.word().load(Acquire);
+        if !is_alone(seen) {
+            Some(self.shared.see_or_make(seen))
+        } else if self.read_alone(seen) {
+            None
+        } else {
+            Some(self.shared.peek_or_make())
+        }
+    }
+
     /// Acquires for reading in the word, which was `seen`; or moves the lock to a state.
     #[inline(always)]
-    pub(super) fn read_alone(&self, seen: *mut Shared<P, M>) -> bool {
+    fn read_alone(&self, seen: *mut Shared<P, M>) -> bool {
         self.acquire_alone(seen, WRITER | MANY, READER)
     }
 
@@ -137,7 +154,7 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
     /// Moves the lock to a state, if it has none.
     #[cold]
     #[inline(never)]
-    pub(super) fn move_on(&self) {
+    fn move_on(&self) {
         P::until_there_is_memory(|| {
             loop {
                 let seen = self.shared.word().load(Relaxed);
