@@ -357,7 +357,17 @@ pub const EXCEPTIONS: &[Exception] = &[
         snippet: "compare_exchange(seen, word(free + holder), Acquire, Relaxed)",
         weaker: &[Relaxed],
         reason: Elsewhere(
-            "by argument: only the thread in the word acquires there, and mostly it released there, too; no play has another thread              release what it acquired, nor a later thread with its number",
+            "by argument: only the thread in the word acquires there, and mostly it released there, too; no play has another \
+             thread release what it acquired, nor a later thread with its number",
+        ),
+    },
+    Exception {
+        source: "rw/by_node/alone.rs",
+        snippet: "let seen = self.shared.word().load(Acquire);",
+        weaker: &[Relaxed],
+        reason: Model(
+            "a state's owner is looked at next, with Acquire; only that this word itself has been initialised is by the load, and the \
+             model has no memory that is not",
         ),
     },
     Exception {

@@ -17,20 +17,21 @@
 //! - A1: of the writer and readers that the word says, the lock's holders are all there are. Any thread may change them; that it is but one
 //!   is a matter of speed. Nobody waits for the word to change.
 //! - A2: a thread that is not the one in the word, or cannot have the lock at once, or has too many readers before it, moves the
-//!   lock to a state: one in which the same threads hold it. A writer holds the writers' lock of that, and has barred all nodes; readers are
-//!   counted by `remaining`. The CAS that publishes the state finds the word as it was when it was copied.
+//!   lock to a state: one in which the same threads hold it. A writer holds the writers' lock of that, and has barred all nodes;
+//!   readers are counted by `remaining`. The CAS that publishes the state finds the word as it was when it was copied.
 //! - A3: a word that names a state names one for ever, though not the lock's own for ever. So a look at the word that finds a state
 //!   is enough for all that follows.
 //! - A4: a thread that releases looks at the word, and releases where the lock is now.
 //!
 //! # Ordering
 //!
-//! - A-E1: a release in the word (Release) → the acquisition in the word, or the CAS that publishes the state (Acquire): the section.
+//! - A-E1: a release in the word (Release) → the acquisition in the word (Acquire), or, through the CAS that publishes the state, the
+//!   load that finds that (Acquire): the section. The word changes by CASes only.
 //! - A-E2: the CAS that publishes the state (Release) → the load that finds it, also that of a release (Acquire): the state as it was
-//!   made, and by A-E1 the sections before.
+//!   made.
 
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, Platform, PooledState};
 
@@ -165,8 +166,8 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
                 let founded = P::in_steps(|| {
                     self.shared.found(
                         |state| take_in(state, seen.addr()),
-                        // ORDER: Acquire is A-E1, Release is A-E2. A2.
-                        |fresh| self.shared.word().compare_exchange(seen, fresh, AcqRel, Relaxed).is_ok(),
+                        // ORDER: A-E2; it continues the release sequences of A-E1. A2.
+                        |fresh| self.shared.word().compare_exchange(seen, fresh, Release, Relaxed).is_ok(),
                         |state, token| turn_out(state, seen.addr(), token),
                     )
                 });
