@@ -297,7 +297,14 @@ impl Reader<'_> {
             return lock_macro(expansion, &children);
         }
         let kind = self.kind(cursor, &below);
-        Node { kind, range, from_macro, children }
+        let node = Node { kind, range, from_macro, children };
+        match self.vocabulary.checked(&node) {
+            Some(call) => {
+                let call = call.clone();
+                Node { kind: Kind::Transparent, range: node.range, from_macro, children: vec![call] }
+            }
+            None => node,
+        }
     }
 
     fn kind(&self, cursor: CXCursor, below: &[CXCursor]) -> Kind {

@@ -150,7 +150,58 @@ impl Vocabulary {
     }
 }
 
+/// The calls that succeed wherever a section of theirs may become a closure.
+const SUCCEED: [&str; 6] = [
+    "pthread_mutex_lock",
+    "pthread_mutex_unlock",
+    "lockwork_delegate_acquire_or_abort",
+    "lockwork_delegate_release",
+    "lockwork_any_lock",
+    "lockwork_any_unlock",
+];
+
 impl Vocabulary {
+    /// The lock call of a macro's `do { int error; if ((error = CALL) != 0) report(…); } while (0)`, with a variable or without. The
+    /// call does not fail, so that the macro is the call alone. Whatever else a macro does with the result is no such macro.
+    pub(crate) fn checked<'a>(&self, node: &'a Node) -> Option<&'a Node> {
+        let (true, Kind::Do, [body, condition]) = (node.from_macro, &node.kind, node.children.as_slice())
+        else {
+            return None;
+        };
+        let [declared @ .., test] = body.children.as_slice() else { return None };
+        let (Kind::Compound, true, Kind::If, [tested, branch]) =
+            (&body.kind, is_zero(condition), &test.kind, test.children.as_slice())
+        else {
+            return None;
+        };
+        // The branch never runs, unless it is jumped into.
+        let is_entered = branch.walk().any(|inner| matches!(inner.kind, Kind::Label(_) | Kind::Case { .. }));
+        if is_entered || branch.walk().any(|inner| self.of(inner).is_some()) {
+            return None;
+        }
+        let result = match (&tested.bare().kind, tested.bare().children.as_slice()) {
+            (Kind::Binary(operator), [result, zero]) if operator == "!=" && is_zero(zero) => result.bare(),
+            _ => tested.bare(),
+        };
+        let declares = |of: &Node| match &of.bare().kind {
+            Kind::Local(variable) => declared.iter().any(|it| match it.children.as_slice() {
+                [only] => only.kind == Kind::Declaration(variable.clone()),
+                _ => false,
+            }),
+            _ => false,
+        };
+        let call = match (&result.kind, result.children.as_slice()) {
+            (Kind::Binary(operator), [to, call]) if operator == "=" && declares(to) => call.bare(),
+            _ => result,
+        };
+        // Declarations have no values, which might be calls.
+        let is_plain = |it: &Node| {
+            it.kind == Kind::Declarations && it.children.iter().all(|of| of.children.is_empty())
+        };
+        let succeeds = matches!(&call.kind, Kind::Call(name) if SUCCEED.contains(&name.as_str()));
+        (succeeds && declared.iter().all(is_plain)).then_some(call)
+    }
+
     /// The use of one of the program's macros at a place in a text.
     pub(crate) fn expansion(&self, text: &str, at: usize) -> Option<Expansion> {
         let rest = text.get(at..)?;
@@ -173,6 +224,10 @@ impl Vocabulary {
         };
         Some(Expansion { what, lock: filled(&pattern.lock), range: at..end })
     }
+}
+
+fn is_zero(node: &Node) -> bool {
+    matches!(&node.bare().kind, Kind::Literal(text) if text == "0")
 }
 
 /// The arguments of a macro whose parenthesis opens at a place, each with single blanks, and where it ends.

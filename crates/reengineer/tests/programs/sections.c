@@ -5,6 +5,21 @@
 
 #define LOCK(it) do { pthread_mutex_lock(it); } while (0)
 #define UNLOCK(it) do { pthread_mutex_unlock(it); } while (0)
+/* Only compared with 0, and reported. */
+#define CHECKED(call) do { int error; \
+    if ((error = (call)) != 0) \
+        fprintf(stderr, "%s at %d could not " #call ": %s", __FILE__, __LINE__, strerror(error)); \
+    } while (0)
+#define CHECKED_LOCK(it) CHECKED(pthread_mutex_lock(it))
+#define CHECKED_UNLOCK(it) CHECKED(pthread_mutex_unlock(it))
+/* The result outlives the macro. */
+#define KEPT_LOCK(it, error) do { if ((error = pthread_mutex_lock(it)) != 0) abort(); } while (0)
+/* It is compared with something else. */
+#define BUSY_LOCK(it) do { if (pthread_mutex_lock(it) == 16) abort(); } while (0)
+/* What runs without a failure stays. */
+#define COUNTING_LOCK(it) do { if (pthread_mutex_lock(it)) abort(); else counter++; } while (0)
+/* A failure is none of the call's. */
+#define COMBINED_LOCK(it, by) do { int error; if ((error = pthread_mutex_lock(it) | (by < -9)) != 0) abort(); } while (0)
 #define STEP counter += by
 #define SMALLER(a, b) ((a) < (b) ? (a) : (b))
 
@@ -347,6 +362,58 @@ static long of_its_own(long by)
     return counter + boxed.value;
 }
 
+static long checked(long by)
+{
+    CHECKED_LOCK(&lock);
+    if (by == 1) {
+        CHECKED_UNLOCK(&lock);
+        return counter;
+    }
+    counter += by;
+    CHECKED_UNLOCK(&lock);
+    CHECKED(pthread_mutex_lock(&other));
+    counter *= 2;
+    CHECKED(pthread_mutex_unlock(&other));
+    return counter;
+}
+
+static long stores(long by)
+{
+    int error;
+    /* stores refused: a lock call is part of an expression */
+    KEPT_LOCK(&lock, error);
+    counter += by;
+    CHECKED_UNLOCK(&lock);
+    return counter + error;
+}
+
+static long busy(long by)
+{
+    /* busy refused: a lock call is part of an expression */
+    BUSY_LOCK(&lock);
+    counter += by;
+    CHECKED_UNLOCK(&lock);
+    return counter;
+}
+
+static long counts(long by)
+{
+    /* counts refused: the lock statement is not a statement of a block */
+    COUNTING_LOCK(&lock);
+    counter += by;
+    CHECKED_UNLOCK(&lock);
+    return counter;
+}
+
+static long combines(long by)
+{
+    /* combines refused: a lock call is part of an expression */
+    COMBINED_LOCK(&lock, by);
+    counter += by;
+    CHECKED_UNLOCK(&lock);
+    return counter;
+}
+
 int main(void)
 {
     struct account account = { .balance = 5, .name = "somebody" };
@@ -358,6 +425,7 @@ int main(void)
         printf("%ld %ld %ld %ld %ld\n", gives_back(by), by, mixed(by), asks(by), moves(&account, by));
         printf("%ld %ld %ld %ld %ld\n", hand_over_hand(by), no_block(by), unnamed(by), defines(by), terminates(by));
         printf("%ld %ld\n", counter, of_its_own(by));
+        printf("%ld %ld %ld %ld %ld\n", checked(by), stores(by), busy(by), counts(by), combines(by));
     }
     pthread_mutex_destroy(&account.lock);
     return 0;
