@@ -195,9 +195,8 @@ impl Vocabulary {
             _ => result,
         };
         // Declarations have no values, which might be calls.
-        let is_plain = |it: &Node| {
-            it.kind == Kind::Declarations && it.children.iter().all(|of| of.children.is_empty())
-        };
+        let is_plain =
+            |it: &Node| it.kind == Kind::Declarations && it.children.iter().all(|of| of.children.is_empty());
         let succeeds = matches!(&call.kind, Kind::Call(name) if SUCCEED.contains(&name.as_str()));
         (succeeds && declared.iter().all(is_plain)).then_some(call)
     }
