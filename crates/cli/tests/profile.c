@@ -136,6 +136,8 @@ int main(int count, char **arguments) {
     else if (!strcmp(part, "nested")) nested();
     else if (!strcmp(part, "idle")) idle();
     else if (!strcmp(part, "serve")) {
+        // Whoever ends it at once has a lock in the profile.
+        hold();
         puts("up");
         fflush(stdout);
         crowd(4, mixed, (void *)1000000000);
