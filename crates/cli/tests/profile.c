@@ -136,7 +136,7 @@ int main(int count, char **arguments) {
     else if (!strcmp(part, "nested")) nested();
     else if (!strcmp(part, "idle")) idle();
     else if (!strcmp(part, "serve")) {
-        // Whoever ends it at once has a lock in the profile.
+        // A profile that is ended at once has a lock in it.
         hold();
         puts("up");
         fflush(stdout);
