@@ -133,15 +133,7 @@ pub(crate) fn take_free<P: Platform, T: State<P>>(state: &T) -> bool {
 }
 
 /// Why a lock's word does not name a fresh state.
-enum NotPublished {
-    NoMemory,
-    WordChanged,
-}
-
-/// What became of an attempt to give a lock its first state ([`Lazy::found`]).
-pub(crate) enum Founded {
-    /// The word names it.
-    Named,
+pub(crate) enum NotPublished {
     NoMemory,
     WordChanged,
 }
@@ -360,33 +352,33 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
         &self.0
     }
 
-    /// Puts a first state into the word, which names none: by `publish`, which says whether the word has not changed meanwhile, and
-    /// is a release (E1). `set_up` has the state to itself, but for threads that come late to another lock; if the word has
-    /// changed, `undo` gets what that returned. A `fork` waits for it.
+    /// Takes a state, with the caller as a user of it, and puts it into the word: by `publish`, which says whether the word has not
+    /// changed meanwhile, and is a release (E1). `set_up` has the state to itself, but for threads that come late to another lock;
+    /// if the word has changed, `undo` gets what that returned. A `fork` waits for it.
     pub(crate) fn found<S>(
         &self,
+        prepare: &impl Fn(&T),
         set_up: impl FnOnce(&T) -> S,
         publish: impl FnOnce(*mut T) -> bool,
         undo: impl FnOnce(&T, S),
-    ) -> Founded {
-        let Some(fresh) = take_for(self.owner(), &T::prepare) else { return Founded::NoMemory };
+    ) -> Result<&T, NotPublished> {
+        let fresh = take_for(self.owner(), prepare).ok_or(NotPublished::NoMemory)?;
         // SAFETY: I1.
-        let state = unsafe { fresh.as_ref() };
+        let state = unsafe { &*fresh.as_ptr() };
         let claim = &state.claim().0;
         let made = set_up(state);
         if publish(fresh.as_ptr()) {
             state.note_owner(self.owner().bits());
             claim.open();
-            claim.leave();
-            return Founded::Named;
+            return Ok(state);
         }
         undo(state, made);
-        // As in `publish_fresh`.
+        // The word may have named this very state before, and threads may have read that: C4.
         if claim.unreserve(self.owner()) {
             // SAFETY: without an owner, and no thread uses it.
             unsafe { P::give_state(fresh) };
         }
-        Founded::WordChanged
+        Err(NotPublished::WordChanged)
     }
 
     /// As [`Lazy::peek_or_make`], of a lock whose state was found to be another's, or that had none.
@@ -428,23 +420,12 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
 
     /// Takes a state, and puts it into the lock's word, which was `word`.
     fn publish_fresh(&self, word: *mut T, prepare: &impl Fn(&T)) -> Result<&T, NotPublished> {
-        let fresh = take_for(self.owner(), prepare).ok_or(NotPublished::NoMemory)?;
-        // SAFETY: I1.
-        let state = unsafe { &*fresh.as_ptr() };
-        let claim = &state.claim().0;
-        let named = fresh.as_ptr().map_addr(|address| address | word.addr() & !STATE);
-        // I2. ORDER: Release is E1. A failure is looked at by the caller.
-        if self.0.compare_exchange(word, named, Release, Relaxed).is_ok() {
-            state.note_owner(self.owner().bits());
-            claim.open();
-            return Ok(state);
-        }
-        // The word may have named this very state before, and threads may have read that: C4.
-        if claim.unreserve(self.owner()) {
-            // SAFETY: without an owner, and no thread uses it.
-            unsafe { P::give_state(fresh) };
-        }
-        Err(NotPublished::WordChanged)
+        let publish = |fresh: *mut T| {
+            let named = fresh.map_addr(|address| address | word.addr() & !STATE);
+            // I2. ORDER: Release is E1. A failure is looked at by the caller.
+            self.0.compare_exchange(word, named, Release, Relaxed).is_ok()
+        };
+        self.found(prepare, |_| (), publish, |_, ()| ())
     }
 
     /// See [`RawLock::configure`](crate::api::RawLock::configure).

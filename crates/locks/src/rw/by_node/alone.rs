@@ -38,7 +38,7 @@ use lockwork_platform::{AtomicCell, AtomicInt, Platform, PooledState};
 use super::shared::{self, Shared};
 use super::{ByNode, Rule};
 use crate::hierarchical::part::LocalLock;
-use crate::state::Founded;
+use crate::state::{NotPublished, State};
 use crate::wait::Patience;
 
 const ALONE: usize = 1;
@@ -98,17 +98,11 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
         let seen = self.shared.word().load(Acquire);
         if !is_alone(seen) {
             Some(self.shared.see_or_make(seen))
-        } else if self.read_alone(seen) {
+        } else if self.acquire_alone(seen, WRITER | MANY, READER) {
             None
         } else {
             Some(self.shared.peek_or_make())
         }
-    }
-
-    /// Acquires for reading in the word, which was `seen`; or moves the lock to a state.
-    #[inline(always)]
-    fn read_alone(&self, seen: *mut Shared<P, M>) -> bool {
-        self.acquire_alone(seen, WRITER | MANY, READER)
     }
 
     /// Acquires for writing in the word, or moves the lock to a state, if it has none.
@@ -164,17 +158,19 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
                 }
                 // A child of `fork` would find the state reserved for ever: a fork waits.
                 let founded = P::in_steps(|| {
-                    self.shared.found(
+                    let founded = self.shared.found(
+                        &Shared::prepare,
                         |state| take_in(state, seen.addr()),
                         // ORDER: A-E2; it continues the release sequences of A-E1. A2.
                         |fresh| self.shared.word().compare_exchange(seen, fresh, Release, Relaxed).is_ok(),
                         |state, token| turn_out(state, seen.addr(), token),
-                    )
+                    );
+                    founded.map(|state| state.claim().leave())
                 });
                 match founded {
-                    Founded::Named => return Some(()),
-                    Founded::NoMemory => return None,
-                    Founded::WordChanged => {}
+                    Ok(()) => return Some(()),
+                    Err(NotPublished::NoMemory) => return None,
+                    Err(NotPublished::WordChanged) => {}
                 }
             }
         });
