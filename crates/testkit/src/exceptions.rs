@@ -47,7 +47,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         source: "state/claim.rs",
-        snippet: "self.0.load(Acquire) & !(USERS | CLOSING) == owner.0",
+        snippet: "self.0.load(Acquire) ^ owner.0 < OPENING",
         weaker: &[Relaxed],
         reason: Threads("a state that goes to another lock and back while a third thread looks at it"),
     },

@@ -154,7 +154,7 @@ pub trait Restricted<P: Platform>: Sized {
     /// As [`RawLock::unlock`].
     #[inline(always)]
     unsafe fn release(&self, token: Token<P, Self>) {
-        match self.state().peek().filter(|state| state.counts(address(self))) {
+        match self.state().peek_bare().filter(|state| state.counts(address(self))) {
             // SAFETY: the caller's contract.
             None => unsafe { self.inner().unlock(token) },
             // SAFETY: the caller's contract. I4.
@@ -203,7 +203,7 @@ fn address<P: Platform, S: Restricted<P>>(lock: &S) -> usize {
 /// Whether the lock seems to be restricted. What its word names may be another lock's state: that is looked at later.
 #[inline(always)]
 fn is_restricted<P: Platform, S: Restricted<P>>(lock: &S) -> bool {
-    lock.state().peek().is_some_and(Restriction::is_enabled)
+    lock.state().peek_bare().is_some_and(Restriction::is_enabled)
 }
 
 /// Acquires if nothing is restricted and nobody in the way.

@@ -5,8 +5,8 @@
 //! | bits  | name      | meaning                                                              |
 //! |-------|-----------|----------------------------------------------------------------------|
 //! | 0–16  | users     | threads that use the state, and threads that are about to find that it is not theirs |
-//! | 17    | `OPENING` | the owner's word does not name the state yet, and perhaps never will |
-//! | 18    | `CLOSING` | a thread is about to take the state back                             |
+//! | 17    | `CLOSING` | a thread is about to take the state back                             |
+//! | 18    | `OPENING` | the owner's word does not name the state yet, and perhaps never will |
 //! | 19–63 | owner     | bits 3 to 47 of the address of the lock's word; 0 = nobody           |
 //!
 //! # Invariants
@@ -37,9 +37,9 @@ use lockwork_platform::{AtomicCell, AtomicInt, Platform};
 
 use crate::wait::Patience;
 
-const CLOSING: usize = 1 << 18;
-const OPENING: usize = 1 << 17;
-const USERS: usize = OPENING - 1;
+const CLOSING: usize = 1 << 17;
+const OPENING: usize = 1 << 18;
+const USERS: usize = CLOSING - 1;
 const OWNER_SHIFT: u32 = 19;
 
 /// What a state knows its lock by. No two locks of a process have the same.
@@ -121,7 +121,8 @@ impl<P: Platform> Claim<P> {
     #[inline(always)]
     pub(super) fn is_of(&self, owner: Owner) -> bool {
         // ORDER: Acquire is E2: what is looked at next is not older than the owner.
-        self.0.load(Acquire) & !(USERS | CLOSING) == owner.0
+        // An owner that differs, and `OPENING`, are above the other bits: an instruction less than a mask, on fast paths.
+        self.0.load(Acquire) ^ owner.0 < OPENING
     }
 
     /// Whether the state is `owner`'s and nobody is about to take it back.

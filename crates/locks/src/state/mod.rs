@@ -228,14 +228,25 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
     /// The state that `word` names, which was read with Acquire and may be another lock's.
     #[inline(always)]
     fn named<'a>(word: *mut T) -> Option<&'a T> {
+        // By an integer: of `map_addr` the compiler makes a difference of addresses that it adds at every store.
+        let state = ptr::with_exposed_provenance::<T>(word.expose_provenance() & STATE);
         // SAFETY: I1: null, or published with an initialised state (E1).
-        unsafe { word.map_addr(|bits| bits & STATE).as_ref() }
+        unsafe { state.as_ref() }
     }
 
     /// The state that the lock's word names, if there is one. It may be another lock's: see [`Lazy::owns`].
     #[inline(always)]
     pub(crate) fn peek(&self) -> Option<&T> {
         Self::named(self.0.load(Acquire)) // ORDER: E1.
+    }
+
+    /// As [`Lazy::peek`], of a lock that keeps no knobs in its word, so that no bit has to be masked.
+    #[inline(always)]
+    pub(crate) fn peek_bare(&self) -> Option<&T> {
+        let state = self.0.load(Acquire); // ORDER: E1.
+        debug_assert!(state.addr() & !STATE == 0, "knobs in the word");
+        // SAFETY: I1: null, or published with an initialised state (E1).
+        unsafe { state.as_ref() }
     }
 
     /// Whether the state, which was found in the lock's word, is the lock's. It stays so while somebody uses it.
