@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Advise(AdviseArgs),
     /// Find the locks that a program should have, by measuring, and write them as a policy
     Tune(Box<TuneArgs>),
-    /// Show what a program that is being recorded waits for, right now
+    /// Show what a program waits for, right now
     Top(TopArgs),
     /// Measure the locks themselves: uncontended, contended, hand-off, trylock, many locks
     Bench(BenchArgs),

@@ -1,11 +1,13 @@
-//! `lockwork top`: what a program that is being recorded waits for, right now.
+//! `lockwork top`: what a program waits for, right now. One that is not being recorded is asked to record (`ask`).
+
+mod ask;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use lockwork_profile::format::Region;
@@ -14,7 +16,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stdin;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
+use self::ask::{Answer, Remote};
+use crate::compare::interrupt;
 use crate::error::Failure;
+use crate::profile::record::business;
 use crate::profile::table;
 use crate::profile::view::View;
 use crate::program::describe;
@@ -24,15 +29,18 @@ use crate::terminal;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lockwork profile -- ./server &
-  lockwork top                     of the only program that is being recorded
+  lockwork run -- ./server &
+  lockwork top                     of the only program that runs under lockwork
   lockwork top 4242 --once         print once: holders, waiters, deadlocks
   lockwork top 4242 --record off   stop recording; `on` begins again; so does the key r
 
-A program can be looked at if it was started by `lockwork profile` (with --off it costs nothing until it is switched
-on). The exit status is 3 if threads wait for each other in a circle.")]
+A program can be looked at if it was started by `lockwork run` or `lockwork profile`, or uses
+lockwork's libraries with the feature `profile`. One that does not record is asked to, which takes
+the right to debug it, and does so until this ends. It then has a file of 30 MB in the directory
+that TMPDIR names, until it ends. What it did before is not known. The exit status is 3 if threads
+wait for each other in a circle.")]
 pub(crate) struct TopArgs {
-    /// The process [default: the only one that is being recorded]
+    /// The process [default: the only one that is being recorded, or else that could be]
     #[arg(value_name = "PID")]
     pid: Option<u32>,
     /// Print once and end
@@ -63,14 +71,56 @@ fn interval(text: &str) -> Result<f64, String> {
 const DEADLOCK: u8 = 3;
 
 pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
-    let (pid, file) = find(args.pid)?;
-    if let Some(switch) = args.record {
-        return record(&file, switch);
+    let mut looked_at = find(args.pid)?;
+    match args.record {
+        Some(Switch::Off) => return looked_at.record(Switch::Off).map(|()| ExitCode::SUCCESS),
+        Some(Switch::On) => {
+            if looked_at.files()?.is_empty() && looked_at.ask()? == Answer::NotYet {
+                eprintln!("lockwork: process {} will be recorded when it uses a lock", looked_at.pid);
+                return Ok(ExitCode::SUCCESS);
+            }
+            return looked_at.record(Switch::On).map(|()| ExitCode::SUCCESS);
+        }
+        None => {}
     }
+    // From here on an end by a signal takes back what was asked.
+    interrupt::listen()?;
+    let is_new = looked_at.begin()?;
+    let result = show(&mut looked_at, args, is_new);
+    looked_at.leave();
+    result
+}
+
+/// Shows pictures until the end.
+fn show(looked_at: &mut LookedAt, args: &TopArgs, is_new: bool) -> Result<ExitCode, Failure> {
+    let pid = looked_at.pid;
+    let interval = Duration::from_secs_f64(args.interval);
     let on_terminal = std::io::stdout().is_terminal();
     let keys = (on_terminal && !args.once).then(Keys::of_terminal).flatten();
+    if is_new {
+        // Time for something to be recorded.
+        let _ = wait(keys.as_ref(), interval);
+    }
     loop {
-        let profile = Profile::read(&file).map_err(|error| unreadable(&file, &error))?;
+        let Some(file) = looked_at.file()? else {
+            if !exists(pid) {
+                return Ok(has_ended(pid));
+            }
+            terminal::print(&format!("Process {pid} has used no lock since it was asked to record.\n"))?;
+            if args.once || terminal::reader_left() || interrupt::requested() {
+                return Ok(ExitCode::SUCCESS);
+            }
+            if wait(keys.as_ref(), interval) == Some(b'q') {
+                return Ok(ExitCode::SUCCESS);
+            }
+            continue;
+        };
+        let profile = match Profile::read(&file) {
+            Ok(profile) => profile,
+            // A file that was asked for goes with its process.
+            Err(_) if !exists(pid) => return Ok(has_ended(pid)),
+            Err(error) => return Err(unreadable(&file, &error)),
+        };
         let view = View::new(profile);
         let cycles = cycles(&view.profile.now);
         let clear = if on_terminal && !args.once { "\x1b[H\x1b[2J" } else { "" };
@@ -86,16 +136,30 @@ pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
         if terminal::reader_left() {
             return Ok(ExitCode::SUCCESS);
         }
-        match wait(keys.as_ref(), Duration::from_secs_f64(args.interval)) {
+        match wait(keys.as_ref(), interval) {
             Some(b'q') => return Ok(ExitCode::SUCCESS),
-            Some(b'r') => _ = record(&file, if view.profile.is_enabled { Switch::Off } else { Switch::On })?,
+            Some(b'r') => looked_at.record(if view.profile.is_enabled { Switch::Off } else { Switch::On })?,
             _ => {}
         }
-        if !Path::new(&format!("/proc/{pid}")).exists() {
-            eprintln!("lockwork: process {pid} has ended");
-            return Ok(ExitCode::SUCCESS);
+        if interrupt::requested() {
+            return Ok(ExitCode::from(interrupt::EXIT_STATUS));
+        }
+        if !exists(pid) {
+            return Ok(has_ended(pid));
         }
     }
+}
+
+/// Whether the process is there, and has not ended without anybody having asked how.
+fn exists(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, which comes before the state, may have anything in it.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+fn has_ended(pid: u32) -> ExitCode {
+    eprintln!("lockwork: process {pid} has ended");
+    ExitCode::SUCCESS
 }
 
 /// A terminal that gives single keys, until this is dropped.
@@ -119,24 +183,28 @@ impl Drop for Keys {
     }
 }
 
-/// Waits for a key, or for as long as that.
+/// Waits for a key, or for as long as that, or until a signal says to end.
 fn wait(keys: Option<&Keys>, time: Duration) -> Option<u8> {
-    if keys.is_none() {
-        std::thread::sleep(time);
-        return None;
-    }
-    let timeout = Timespec::try_from(time).ok();
-    let mut events = [PollFd::from_borrowed_fd(stdin(), PollFlags::IN)];
-    if poll(&mut events, timeout.as_ref()).ok()? == 0 {
-        return None;
-    }
-    let mut key = [0];
-    match rustix::io::read(stdin(), &mut key) {
-        Ok(1) => Some(key[0]),
-        // The terminal is gone: pictures go on at their pace.
-        _ => {
-            std::thread::sleep(time);
-            None
+    let end = Instant::now() + time;
+    loop {
+        let left = end.saturating_duration_since(Instant::now()).min(Duration::from_millis(50));
+        if left.is_zero() || interrupt::requested() {
+            return None;
+        }
+        if keys.is_none() {
+            std::thread::sleep(left);
+            continue;
+        }
+        let timeout = Timespec::try_from(left).ok();
+        let mut events = [PollFd::from_borrowed_fd(stdin(), PollFlags::IN)];
+        if !matches!(poll(&mut events, timeout.as_ref()), Ok(1)) {
+            continue;
+        }
+        let mut key = [0];
+        match rustix::io::read(stdin(), &mut key) {
+            Ok(1) => return Some(key[0]),
+            // The terminal is gone: pictures go on at their pace.
+            _ => std::thread::sleep(left),
         }
     }
 }
@@ -145,56 +213,158 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("profile `{}` cannot be read: {}", file.display(), describe(error)))
 }
 
-/// The process, and the file that it records in.
-fn find(pid: Option<u32>) -> Result<(u32, PathBuf), Failure> {
-    if let Some(pid) = pid {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Failure::usage(format!("there is no process {pid}")),
-            _ => Failure::usage(format!("process {pid} cannot be looked at: {}", describe(&error))),
-        })?;
-        return recorded_in(&maps).map(|file| (pid, file)).ok_or_else(|| {
-            Failure::usage(format!(
-                "process {pid} is not being recorded; start it by `lockwork profile -- CMD`"
-            ))
-        });
+/// The process that is looked at.
+struct LookedAt {
+    pid: u32,
+    /// Where it can be asked to record.
+    boards: Vec<Remote>,
+    /// The recorder was off before.
+    was_off: bool,
+    /// The file was asked for by this command.
+    made: bool,
+}
+
+impl LookedAt {
+    /// The files that it records in.
+    fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        Ok(recorded_in(&maps_of(self.pid)?))
     }
-    let mut found = Vec::new();
+
+    /// The one of them that has most to say: of a program that is recorded by a library of its own, too.
+    fn file(&self) -> Result<Option<PathBuf>, Failure> {
+        if !exists(self.pid) {
+            return Ok(None);
+        }
+        let mut files = self.files()?;
+        if files.len() > 1 {
+            files.sort_by_cached_key(|file| load(file).map_or((0, 0), |region| business(&region)));
+        }
+        Ok(files.pop())
+    }
+
+    /// Asks it to record.
+    fn ask(&mut self) -> Result<Answer, Failure> {
+        let mut answer = Answer::NotYet;
+        for board in &mut self.boards {
+            if board.ask()? == Answer::Records {
+                answer = Answer::Records;
+            }
+        }
+        self.made |= answer == Answer::Records;
+        Ok(answer)
+    }
+
+    /// Sees to it that it records, unless its file is one of `lockwork profile`, which says itself whether it shall. Whether it has
+    /// just begun.
+    fn begin(&mut self) -> Result<bool, Failure> {
+        let files = self.files()?;
+        if files.is_empty() {
+            self.ask()?;
+            self.was_off = true;
+            return Ok(true);
+        }
+        let is_off = files.iter().any(|file| load(file).is_ok_and(|region| !region.is_enabled()));
+        if is_off && self.boards.iter().any(Remote::records) {
+            self.record(Switch::On)?;
+            self.was_off = true;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn record(&self, switch: Switch) -> Result<(), Failure> {
+        for file in self.files()? {
+            lockwork_profile_reader::switch(&file, switch == Switch::On)
+                .map_err(|error| unreadable(&file, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Leaves it as it was found.
+    fn leave(&mut self) {
+        self.boards.iter_mut().for_each(Remote::withdraw);
+        if !self.was_off {
+            return;
+        }
+        if exists(self.pid) {
+            // It may end right now.
+            let _ = self.record(Switch::Off);
+        }
+        if self.made && !exists(self.pid) {
+            // A process that was killed leaves its file.
+            for file in self.boards.iter().map(Remote::file) {
+                let _ = fs::remove_file(file);
+            }
+        }
+    }
+}
+
+fn maps_of(pid: u32) -> Result<String, Failure> {
+    fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::usage(format!("there is no process {pid}")),
+        _ => Failure::usage(format!("process {pid} cannot be looked at: {}", describe(&error))),
+    })
+}
+
+/// The process that is meant.
+fn find(pid: Option<u32>) -> Result<LookedAt, Failure> {
+    let pid = match pid {
+        Some(pid) => pid,
+        None => only_one()?,
+    };
+    let maps = maps_of(pid)?;
+    let looked_at = |boards| LookedAt { pid, boards, was_off: false, made: false };
+    let is_recorded = !recorded_in(&maps).is_empty();
+    match ask::boards(pid, &maps) {
+        Ok(boards) if is_recorded || !boards.is_empty() => Ok(looked_at(boards)),
+        // What records already can be looked at without a debugger's rights.
+        Err(_) if is_recorded => Ok(looked_at(Vec::new())),
+        Err(failure) => Err(failure),
+        Ok(_) => Err(Failure::usage(format!(
+            "process {pid} does not run under lockwork; start it by `lockwork run -- CMD`"
+        ))),
+    }
+}
+
+/// The only process that is being recorded, or else the only one that runs under lockwork.
+fn only_one() -> Result<u32, Failure> {
+    let [mut recorded, mut others] = [Vec::new(), Vec::new()];
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
-        if let Ok(maps) = fs::read_to_string(entry.path().join("maps"))
-            && let Some(file) = recorded_in(&maps)
-        {
-            found.push((pid, file));
+        let Ok(maps) = fs::read_to_string(entry.path().join("maps")) else { continue };
+        if !recorded_in(&maps).is_empty() {
+            recorded.push(pid);
+        } else if maps.lines().any(|line| line.ends_with("/liblockwork.so")) {
+            others.push(pid);
         }
     }
+    let (what, found) =
+        if recorded.is_empty() { ("run under lockwork", others) } else { ("are being recorded", recorded) };
     match found.as_slice() {
-        [] => Err(Failure::usage("no process is being recorded; start one by `lockwork profile -- CMD`")),
-        [_] => Ok(found.remove(0)),
+        [] => Err(Failure::usage("no process runs under lockwork; start one by `lockwork run -- CMD`")),
+        [pid] => Ok(*pid),
         many => {
-            let pids: Vec<String> = many.iter().map(|(pid, _)| pid.to_string()).collect();
-            Err(Failure::usage(format!(
-                "several processes are being recorded; name one of {}",
-                pids.join(", ")
-            )))
+            let pids: Vec<String> = many.iter().map(u32::to_string).collect();
+            Err(Failure::usage(format!("several processes {what}; name one of {}", pids.join(", "))))
         }
     }
 }
 
-/// The profile among the files that a process has mapped.
-fn recorded_in(maps: &str) -> Option<PathBuf> {
+/// The profiles among the files that a process has mapped.
+fn recorded_in(maps: &str) -> Vec<PathBuf> {
     let size = size_of::<Region>() as u64;
-    maps.lines().filter(|line| line.contains(" rw-s ")).find_map(|line| {
-        let path = PathBuf::from(&line[line.find('/')?..]);
-        let is_it = fs::metadata(&path).is_ok_and(|metadata| metadata.len() == size) && load(&path).is_ok();
-        is_it.then_some(path)
-    })
-}
-
-fn record(file: &Path, switch: Switch) -> Result<ExitCode, Failure> {
-    lockwork_profile_reader::switch(file, switch == Switch::On).map_err(|error| unreadable(file, &error))?;
-    Ok(ExitCode::SUCCESS)
+    let mut files: Vec<PathBuf> = maps
+        .lines()
+        .filter(|line| line.contains(" rw-s "))
+        .filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..])))
+        .collect();
+    files.sort();
+    files.dedup();
+    files
+        .retain(|path| fs::metadata(path).is_ok_and(|metadata| metadata.len() == size) && load(path).is_ok());
+    files
 }
 
 /// Circles of threads, each of which waits for a lock that the next one has.

@@ -141,6 +141,21 @@ int main(int count, char **arguments) {
         puts("up");
         fflush(stdout);
         crowd(4, mixed, (void *)1000000000);
+    } else if (!strcmp(part, "serve-until-told")) {
+        // As it, and ends well when its input does.
+        puts("up");
+        fflush(stdout);
+        pthread_t all[4];
+        for (int i = 0; i < 4; i++) pthread_create(&all[i], NULL, mixed, (void *)1000000000);
+        while (getchar() != EOF) {}
+        return 7;
+    } else if (!strcmp(part, "uses-none")) {
+        puts("up");
+        fflush(stdout);
+        while (getchar() != EOF) {}
+        // The first of all.
+        hold();
+        return 7;
     } else
         return 2;
     return 0;

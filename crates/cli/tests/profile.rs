@@ -494,3 +494,171 @@ fn the_recorder_is_switched_at_run_time() {
         child.wait().unwrap();
     }
 }
+
+/// A part of the program that ends well when its input does, under plain `lockwork run`.
+struct Live {
+    child: Child,
+    directory: tempfile::TempDir,
+}
+
+impl Live {
+    fn start(lock: &str, part: &str) -> Self {
+        let mut child = command(&["run", "--lock", lock, "--"])
+            .arg(program())
+            .arg(part)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "up\n");
+        Self { child, directory: tempfile::tempdir().unwrap() }
+    }
+
+    /// The process: `lockwork run` becomes the program.
+    fn id(&self) -> u32 {
+        children(self.child.id())[0]
+    }
+
+    /// `lockwork top` of it, which has it record in a directory of its own.
+    fn top(&self, options: &[&str]) -> Command {
+        let mut command = command(&["top", &self.id().to_string()]);
+        command.args(options).env("TMPDIR", self.directory.path());
+        command
+    }
+
+    fn picture(&self, options: &[&str]) -> String {
+        let (status, stdout, stderr) = output(&mut self.top(options));
+        assert_eq!(status, Some(0), "{options:?}: {stdout}{stderr}");
+        stdout
+    }
+
+    fn recordings(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    fn maps(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/maps", self.id())).unwrap()
+    }
+
+    /// Ends the program, which must end well and leave no recording.
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert_eq!(self.child.wait().unwrap().code(), Some(7));
+        assert_eq!(self.recordings(), Vec::<PathBuf>::new());
+    }
+}
+
+/// A program that was started without the recorder can be looked at, has nothing of it before, and ends well after.
+#[test]
+fn top_looks_at_what_was_started_by_run() {
+    for lock in ["pthread+rw-futex", "passthrough", "cst-mutex", "mcs-stp", "gcr(ticket)+cst-rwsem"] {
+        let live = Live::start(lock, "serve-until-told");
+        assert!(!live.maps().contains(" rw-s "), "{lock}: {}", live.maps());
+        let picture = live.picture(&["--once", "--interval", "0.3"]);
+        assert!(picture.contains(" hot ") && picture.contains(" shared "), "{lock}: {picture}");
+        let [file] = &live.recordings()[..] else { panic!("{lock}: {:?}", live.recordings()) };
+        // It is off when nobody looks.
+        let acquired = || lock_of(&json_of(file), "hot");
+        eventually("it records while nobody looks", || {
+            let before = acquired();
+            std::thread::sleep(Duration::from_millis(100));
+            acquired() == before
+        });
+        // A second look begins where the first has ended.
+        let before = acquired();
+        assert!(live.picture(&["--once", "--interval", "0.3"]).contains(" hot "), "{lock}");
+        assert!(acquired() > before, "{lock}");
+        live.picture(&["--record", "on"]);
+        let before = acquired();
+        eventually("it does not go on", || acquired() > before);
+        live.picture(&["--record", "off"]);
+        assert_eq!(live.recordings().len(), 1, "{lock}");
+        live.end();
+    }
+}
+
+fn lock_of(profile: &Value, name: &str) -> u64 {
+    lock(profile, name)["acquisitions"].as_u64().unwrap()
+}
+
+/// Elsewhere than on a terminal the pictures follow each other, until the reader leaves.
+#[test]
+fn top_writes_to_a_pipe_until_its_reader_leaves() {
+    let live = Live::start("cst-mutex", "serve-until-told");
+    let mut top = live.top(&["--interval", "0.2"]).stdout(Stdio::piped()).spawn().unwrap();
+    let pictures = BufReader::new(top.stdout.take().unwrap());
+    let seen = pictures.lines().map_while(Result::ok).filter(|line| line.contains(" hot ")).take(3).count();
+    assert_eq!(seen, 3);
+    assert_eq!(top.wait().unwrap().code(), Some(0));
+    live.end();
+}
+
+/// What ends `lockwork top` by a signal leaves the program with the recorder off.
+#[test]
+fn an_interrupted_top_switches_off() {
+    let live = Live::start("mcs-stp", "serve-until-told");
+    let mut top = live.top(&["--interval", "0.2"]).stdout(Stdio::piped()).spawn().unwrap();
+    let pictures = BufReader::new(top.stdout.take().unwrap());
+    assert!(pictures.lines().map_while(Result::ok).any(|line| line.contains(" hot ")));
+    let watched = children(top.id())[0].to_string();
+    Command::new("kill").args(["-TERM", &watched]).status().unwrap();
+    top.wait().unwrap();
+    let [file] = &live.recordings()[..] else { panic!("{:?}", live.recordings()) };
+    eventually("it records while nobody looks", || {
+        let before = lock_of(&json_of(file), "hot");
+        std::thread::sleep(Duration::from_millis(100));
+        lock_of(&json_of(file), "hot") == before
+    });
+    live.end();
+}
+
+/// A program that uses no lock answers to no question, which is taken back.
+#[test]
+fn top_of_a_program_that_uses_no_lock_says_so() {
+    let live = Live::start("cst-mutex", "uses-none");
+    let picture = live.picture(&["--once", "--interval", "0.1"]);
+    assert!(picture.contains("has used no lock since it was asked to record"), "{picture}");
+    assert!(!live.maps().contains(" rw-s "));
+    live.end();
+}
+
+/// One line says what is wrong and what to do.
+#[test]
+fn what_top_cannot_look_at_is_said_in_one_line() {
+    let refused = |id: u32| {
+        let (status, stdout, stderr) = output(&mut command(&["top", &id.to_string(), "--once"]));
+        assert_eq!((status, stdout.as_str(), stderr.lines().count()), (Some(2), "", 1), "{stderr}");
+        stderr
+    };
+    let mut plain = Command::new("sleep").arg("60").spawn().unwrap();
+    let id = plain.id();
+    // It is a shell's fork before it is another program.
+    eventually("it does not start", || {
+        std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n")
+    });
+    let line = refused(id);
+    plain.kill().unwrap();
+    plain.wait().unwrap();
+    assert!(line.contains("does not run under lockwork; start it by `lockwork run -- CMD`"), "{line}");
+    let line = refused(id);
+    assert!(line.contains(&format!("there is no process {id}")), "{line}");
+    // Where there is no room, or a limit, the program goes on without.
+    let live = Live::start("cst-mutex", "serve-until-told");
+    let (status, _, line) = output(live.top(&["--once"]).env("TMPDIR", "/nowhere"));
+    assert_eq!((status, line.lines().count()), (Some(2), 1), "{line}");
+    assert!(line.contains("cannot record in `/nowhere`") && line.contains("TMPDIR"), "{line}");
+    let limit = |size: &str| {
+        let id = live.id().to_string();
+        assert!(Command::new("prlimit").args(["--pid", &id, size]).status().unwrap().success());
+    };
+    limit("--fsize=1000:");
+    let (status, _, line) = output(&mut live.top(&["--once"]));
+    assert_eq!((status, line.lines().count()), (Some(2), 1), "{line}");
+    assert!(line.contains("may not make files of 30 MB"), "{line}");
+    limit("--fsize=unlimited:");
+    assert!(live.picture(&["--once", "--interval", "0.3"]).contains(" hot "));
+    live.end();
+}

@@ -11,7 +11,7 @@ use crate::histogram::Histogram;
 /// The first 8 bytes of a file whose header is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockprof");
 /// The version of the layout. A reader knows one.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Threads at a time.
 pub const THREADS: usize = 4096;
@@ -100,6 +100,8 @@ pub struct Entrances {
 pub struct Page {
     /// The words that are used.
     pub words: [AtomicU64; ENTRANCES],
+    /// Those that are jumped through when the process has been asked to record (`board`). Only the live page has them.
+    pub asking: [AtomicU64; ENTRANCES],
 }
 
 /// Words of a page that are used.
@@ -702,7 +704,11 @@ impl Region {
         let header = &self.header;
         let copy = |from: &Page| {
             for (to, from) in self.entrances.live.words.iter().zip(&from.words) {
-                to.store(from.load(Relaxed), Relaxed);
+                // A process that has not filled its pages yet begins as the header says.
+                match from.load(Relaxed) {
+                    0 => {}
+                    function => to.store(function, Relaxed),
+                }
             }
         };
         if on {

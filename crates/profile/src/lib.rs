@@ -1,8 +1,9 @@
 //! Which locks a program waits for, at whose hands, and for how long.
 //!
-//! The [`recorder`] is a layer of the preload library: it writes to tables of fixed size in a mapped file ([`format`]), which
-//! outlives `_exit` and SIGKILL and can be read while the program runs. It allocates nothing and takes no lock. The
-//! crate `lockwork-profile-reader` turns a file into plain figures.
+//! The [`recorder`] writes to tables of fixed size in a mapped file ([`format`]), which outlives `_exit` and SIGKILL and can be read
+//! while the program runs. It allocates nothing and takes no lock. It stands at the entry points of the preload library and, with their
+//! feature `profile`, of the Rust and the C library; what all three share of a process that is recorded is in [`process`], and how one
+//! that runs is asked to be in [`board`]. The crate `lockwork-profile-reader` turns a file into plain figures.
 //!
 //! What is measured, and how:
 //!
@@ -24,10 +25,12 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod board;
 pub mod format;
 pub mod histogram;
 mod locks;
 mod maps;
+pub mod process;
 pub mod recorder;
 mod sampling;
 mod stacks;

@@ -986,6 +986,13 @@ impl Thread {
         self.top().map_or(Mode::Mutex, Held::mode)
     }
 
+    /// The lock that the thread is about to acquire, and how; `None` if it has what it acquired last.
+    #[must_use]
+    pub fn wants(&self) -> Option<(usize, Mode)> {
+        let held = self.top().filter(|held| held.stage() == Stage::About)?;
+        Some((held.address() as usize, held.mode()))
+    }
+
     /// Keeps a call for [`Thread::kept_call`].
     pub fn keep_call(&self, call: Call) {
         self.frame[0].store(call.caller as u64, Relaxed);

@@ -296,7 +296,7 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 }
 
 /// What tells the process that is meant from the shells around it.
-fn business(region: &Region) -> (u64, u64) {
+pub(crate) fn business(region: &Region) -> (u64, u64) {
     let locks = &region.locks;
     let waited = locks.iter().map(|lock| lock.wait_ns.load(Relaxed)).sum();
     let acquired =

@@ -3,11 +3,16 @@
 //! In a process that is profiled it is a page of the profile's file, mapped here. A command that switches the recorder on or off
 //! writes other addresses to that file, so that nothing of the recorder is left on any path while it is off
 //! (`layers/profile`).
+//!
+//! They reach it through the gate of a board, which a command changes to have a process recorded that was started without: by one
+//! byte, so that they jump through the second half of the page.
 
 use core::sync::atomic::AtomicPtr;
 
+use lockwork_profile::board::Board;
 use lockwork_profile::format::Page;
 
+use crate::layers::profile;
 use crate::serve::mutex::table::TAGS;
 use crate::serve::{mutex, rwlock};
 
@@ -47,17 +52,37 @@ pub(crate) struct Entrances {
 #[repr(C)]
 #[cfg_attr(not(target_arch = "aarch64"), repr(align(4096)))]
 #[cfg_attr(target_arch = "aarch64", repr(align(65536)))]
-pub(crate) struct Aligned(pub(crate) Entrances);
+pub(crate) struct Aligned {
+    /// Usually.
+    pub(crate) usual: Entrances,
+    unused: [u8; ASKING - size_of::<Entrances>()],
+    /// When the process has been asked to record: the recorder's functions, that of them which is called first begins.
+    pub(crate) asking: Entrances,
+}
 
-const _: () =
-    assert!(size_of::<Aligned>() == size_of::<Page>() && align_of::<Aligned>() == align_of::<Page>());
+/// How far into the page that is. One bit of an address, so that one byte tells the halves apart.
+pub(crate) const ASKING: usize = core::mem::offset_of!(Page, asking);
+
+const _: () = assert!(
+    size_of::<Aligned>() == size_of::<Page>()
+        && align_of::<Aligned>() == align_of::<Page>()
+        && core::mem::offset_of!(Aligned, asking) == ASKING
+        && ASKING.is_power_of_two()
+);
 
 /// Where the entry points jump to.
-pub(crate) static ENTRANCES: Aligned = Aligned(Entrances {
-    columns: mutex::table::first_leaves(),
-    checked: mutex::checked(),
-    rwlock: rwlock::routes(),
-});
+pub(crate) static ENTRANCES: Aligned = Aligned {
+    usual: Entrances {
+        columns: mutex::table::first_leaves(),
+        checked: mutex::checked(),
+        rwlock: rwlock::routes(),
+    },
+    unused: [0; _],
+    asking: profile::entrances::asking(),
+};
+
+/// The offset of the word in a board that leads to [`ENTRANCES`].
+pub(crate) const GATE: usize = core::mem::offset_of!(Board, gate);
 
 /// The offset of a column in [`ENTRANCES`].
 pub(crate) const fn column(operation: usize) -> usize {

@@ -15,7 +15,6 @@ use lockwork_platform::cpu_time::{self, Allowed};
 use lockwork_platform::topology::{self, Topology};
 use lockwork_platform::{Native, monitor, sys};
 use lockwork_policy::Kind;
-use syscalls::{Errno, Sysno, syscall};
 
 use crate::abi::layout::RWLOCK_GLIBC;
 use crate::abi::real;
@@ -86,20 +85,12 @@ pub(crate) fn choose(address: usize, caller: usize, kind: Kind) -> Chosen {
 
 #[cold]
 fn initialise() {
-    if start::enter::<Native>(&STATE, sys::gettid(), thread_exists) == Entry::Initialise {
+    if start::enter::<Native>(&STATE, sys::gettid(), profile::thread_exists) == Entry::Initialise {
         start::finish::<Native>(&STATE, initialised());
         profile::enter();
         // Last: a look-up may allocate, and the allocator may use locks, which are served from here on.
         real::prepare();
     }
-}
-
-/// Whether this process has a thread with this id. A child of `fork` finds that of a thread of its parent in [`STATE`].
-pub(crate) fn thread_exists(id: u32) -> bool {
-    // SAFETY: no memory is involved.
-    let process = unsafe { syscall!(Sysno::getpid) };
-    // SAFETY: no memory is involved, and signal 0 is none.
-    process.and_then(|process| unsafe { syscall!(Sysno::tgkill, process, id, 0) }) != Err(Errno::ESRCH)
 }
 
 /// Initialises; returns the outcome. It may run again: a child of `fork` repeats what its parent had begun.

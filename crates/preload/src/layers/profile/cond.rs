@@ -5,10 +5,11 @@
 
 use core::ffi::c_int;
 
+use lockwork_profile::process;
 use lockwork_profile::recorder::Begun;
 
 use super::mutex::target;
-use super::{MUTEX, call, is_loaded, recording, settle};
+use super::{MUTEX, call, is_loaded, recording};
 use crate::abi::errno::EOWNERDEAD;
 use crate::abi::layout::Mutex;
 
@@ -42,25 +43,17 @@ pub(crate) unsafe extern "C" fn after_glibcs_wait(mutex: *mut Mutex, result: c_i
 
 /// Releases the mutex of a wait on the condition of ours at `cond`.
 pub(crate) fn release(cond: usize, mutex: *mut Mutex, release: impl FnOnce()) {
-    let Some((region, thread)) = recording() else { return release() };
     let address = mutex as usize;
-    let releasing = region.before_release(thread, address, || target(address).server);
-    region.cond_wait_begins(thread, cond, thread.kept_call());
-    release();
-    if let Some(releasing) = releasing {
-        region.after_release(thread, &releasing, thread.kept_call());
-    }
+    process::release_to_wait(cond, address, || target(address).server, release);
 }
 
 /// Acquires it again.
 pub(crate) fn acquire(mutex: *mut Mutex, acquire: impl FnOnce() -> c_int) -> c_int {
-    let Some((region, thread)) = recording() else { return acquire() };
-    region.cond_wait_ends(thread);
     let address = mutex as usize;
-    if region.about_to(thread, address, MUTEX, thread.kept_call(), false) != Begun::Followed {
-        return acquire();
-    }
-    let result = acquire();
-    settle(region, thread, target(address), matches!(result, 0 | EOWNERDEAD));
-    result
+    process::acquire_after_wait(
+        address,
+        || target(address),
+        acquire,
+        |result| matches!(*result, 0 | EOWNERDEAD),
+    )
 }

@@ -6,20 +6,43 @@
 //! word is one function or another that takes the same call, so any mixture serves.
 
 use core::ptr;
-use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicPtr, AtomicU64};
 
 use lockwork_profile::format::{ENTRANCES as WORDS, Page, Region};
 use syscalls::{Errno, Sysno, syscall};
 
 use super::{mutex, rwlock};
-use crate::abi::entrances::{self, ENTRANCES, Entrances};
+use crate::abi::entrances::{self, Column, ENTRANCES, Entrances, RWLOCK_OPERATIONS};
 use crate::life::start;
 use crate::serve;
 use crate::serve::mutex::table::{self, LEAVES, PASSTHROUGH_TAG, TAGS};
 use crate::serve::mutex::{LOCK, TRYLOCK, UNLOCK};
 
 const _: () = assert!(size_of::<Entrances>() <= WORDS * size_of::<u64>());
+
+/// The profile's functions, as they are before anything is known of the locks: those that a process jumps to which has been asked
+/// to record. They serve as the plain ones do until one of them has made the file.
+pub(crate) const fn asking() -> Entrances {
+    let mut routes = [const { [const { AtomicPtr::new(ptr::null_mut()) }; 2] }; RWLOCK_OPERATIONS];
+    let mut operation = 0;
+    while operation < RWLOCK_OPERATIONS {
+        let function = rwlock::ENTRANCES[operation].cast_mut();
+        routes[operation] = [AtomicPtr::new(function), AtomicPtr::new(function)];
+        operation += 1;
+    }
+    let [lock, trylock, unlock] =
+        [mutex::enter_lock as *const (), mutex::enter_trylock as *const (), mutex::enter_unlock as *const ()];
+    Entrances {
+        columns: [Column::new(lock, lock), Column::new(trylock, trylock), Column::new(unlock, unlock)],
+        checked: [
+            AtomicPtr::new(mutex::lock as *mut ()),
+            AtomicPtr::new(mutex::trylock as *mut ()),
+            AtomicPtr::new(mutex::unlock as *mut ()),
+        ],
+        rwlock: routes,
+    }
+}
 
 /// The functions that serve without a profile, the leaf functions as they are now.
 fn plain() -> Entrances {
@@ -65,19 +88,25 @@ fn profiled() -> Entrances {
     profiled
 }
 
-fn write(page: &Page, from: &Entrances) {
-    for (word, cell) in page.words.iter().zip(from.cells()) {
+fn write(words: &[AtomicU64; WORDS], from: &Entrances) {
+    for (word, cell) in words.iter().zip(from.cells()) {
         word.store(cell.load(Relaxed).expose_provenance() as u64, Relaxed);
     }
+}
+
+/// A page to jump through. A thread may have looked at the gate before, and jump through the other half a moment later.
+fn write_page(page: &Page, from: &Entrances) {
+    write(&page.words, from);
+    write(&page.asking, &ENTRANCES.asking);
 }
 
 /// Puts the file's page in the place of [`ENTRANCES`], with the profile's functions if it is on.
 pub(super) fn enter(region: &Region) {
     let [on, off] = [profiled(), plain()];
-    write(&region.entrances.on, &on);
-    write(&region.entrances.off, &off);
+    write(&region.entrances.on.words, &on);
+    write(&region.entrances.off.words, &off);
     let now = if region.is_enabled() { on } else { off };
-    write(&region.entrances.live, &now);
+    write_page(&region.entrances.live, &now);
     if map(&region.entrances.live).is_err() {
         // It cannot be switched, then.
         map_anew(&now);
@@ -117,14 +146,14 @@ fn map_anew(functions: &Entrances) {
     let fresh = unsafe { syscall!(Sysno::mmap, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0) };
     let Ok(fresh) = fresh else { return };
     // SAFETY: mapped, as large as a page, and zero, which is a valid one.
-    write(unsafe { &*(fresh as *const Page) }, functions);
+    write_page(unsafe { &*(fresh as *const Page) }, functions);
     // SAFETY: as in `map`.
     let _ = unsafe { syscall!(Sysno::mremap, fresh, bytes, bytes, MAYMOVE_FIXED, &raw const ENTRANCES) };
 }
 
 /// The leaf function of an operation and a tag changes: where the entry points jumped to the one before, they jump to the next.
 pub(super) fn leaf_changes(region: Option<&Region>, operation: usize, tag: usize, leaf: [*mut (); 2]) {
-    let cell = &ENTRANCES.0.columns[operation].0[tag];
+    let cell = &ENTRANCES.usual.columns[operation].0[tag];
     let _ = cell.compare_exchange(leaf[0], leaf[1], Relaxed, Relaxed);
     if let Some(region) = region {
         let word = entrances::column(operation) / size_of::<u64>() + tag;

@@ -5,6 +5,7 @@ use core::ffi::c_int;
 
 use lockwork_platform::Native;
 use lockwork_profile::format::{Region, Thread};
+use lockwork_profile::process;
 use lockwork_profile::recorder::{Begun, Target};
 
 use super::{MUTEX, call, known, known_thread, recording, settle};
@@ -198,14 +199,6 @@ pub(crate) unsafe extern "C" fn trylock(mutex: *mut Mutex, caller: usize, frame:
 pub(crate) unsafe extern "C" fn unlock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
     // SAFETY: the entry point's contract.
     let release = || unsafe { unlock_unprofiled(mutex, caller) };
-    let Some((region, thread)) = recording() else { return release() };
     let address = mutex as usize;
-    match region.before_release(thread, address, || target(address).server) {
-        None => release(),
-        Some(releasing) => {
-            let result = release();
-            region.after_release(thread, &releasing, call(caller, frame));
-            result
-        }
-    }
+    process::release(address, call(caller, frame), || target(address).server, release)
 }

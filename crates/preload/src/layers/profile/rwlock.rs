@@ -4,6 +4,7 @@ use core::ffi::c_int;
 
 use lockwork_platform::Clock;
 use lockwork_profile::format::Mode;
+use lockwork_profile::process;
 use lockwork_profile::recorder::{Begun, Target};
 
 use super::{call, recording, settle};
@@ -124,14 +125,15 @@ macro_rules! tries {
         ) -> c_int {
             // SAFETY: the program's lock.
             let attempt = || unsafe { unprofiled::$function(lock, 0, 0, caller) };
-            let Some((region, thread)) = recording() else { return attempt() };
             let address = lock as usize;
-            let begun = region.about_to(thread, address, $mode, call(caller, frame), false);
-            let result = attempt();
-            if begun == Begun::Followed {
-                settle(region, thread, target(address, $mode), result == 0);
-            }
-            result
+            let call = call(caller, frame);
+            process::acquire(
+                (address, $mode),
+                call,
+                || target(address, $mode),
+                attempt,
+                |result| *result == 0,
+            )
         }
     };
 }
@@ -147,16 +149,8 @@ with_call! {
 unsafe extern "C" fn unlock(lock: *mut RwLock, _: usize, _: usize, caller: usize, frame: usize) -> c_int {
     // SAFETY: the program's lock.
     let release = || unsafe { unprofiled::unlock(lock, 0, 0, caller) };
-    let Some((region, thread)) = recording() else { return release() };
     let address = lock as usize;
-    match region.before_release(thread, address, || target(address, Mode::Read).server) {
-        None => release(),
-        Some(releasing) => {
-            let result = release();
-            region.after_release(thread, &releasing, call(caller, frame));
-            result
-        }
-    }
+    process::release(address, call(caller, frame), || target(address, Mode::Read).server, release)
 }
 
 /// Where the entry points jump to, by operation: see `serve::rwlock::routes`.

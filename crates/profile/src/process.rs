@@ -1,0 +1,506 @@
+//! A process that is recorded, whichever library serves its locks: its file, the places of its threads, what it is told of
+//! waits, and what becomes of all that in a child of `fork`.
+//!
+//! The file is made with all the room it will need: a disk that fills up later disturbs nobody. It is made at the start
+//! ([`start`]), or when a command asks for it while the process runs ([`board`](crate::board)). A child of `fork` gets a file
+//! of its own, mapped at the same place, unless the parent's was asked for: then it is not recorded.
+//!
+//! What follows lock operations calls [`recording`] first.
+
+use core::ffi::{CStr, c_char};
+use core::fmt::{self, Write as _};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
+
+use lockwork_platform::observe::{self, Observer};
+use lockwork_platform::{Native, sys};
+use syscalls::{Errno, Sysno, syscall};
+
+use crate::board::{Board, PATH as BOARD_PATH};
+use crate::format::{Kind, Mode, NAME, Region, SERVERS, Thread};
+use crate::locks::write_name;
+use crate::recorder::{Begun, Call, Target};
+
+/// What the library that serves the locks has to do and to say.
+#[derive(Debug)]
+pub struct Host {
+    /// Where the process can be asked to record.
+    pub board: &'static Board,
+    /// What the calling thread is about to wait for, by what it registered; `None` where that is followed elsewhere.
+    pub target: fn(usize, &Thread) -> Option<Target>,
+    /// The process records from now on.
+    pub enter: fn(&'static Region),
+    /// It does so no more: a child of `fork`.
+    pub leave: fn(),
+}
+
+/// 1 = this process is recorded. Read by entry points in assembly.
+pub static LOADED: AtomicU32 = AtomicU32::new(0);
+static REGION: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
+static HOST: AtomicPtr<Host> = AtomicPtr::new(ptr::null_mut());
+static BEGINS_OFF: AtomicBool = AtomicBool::new(false);
+/// The file was asked for while the process ran.
+static WAS_ASKED: AtomicBool = AtomicBool::new(false);
+/// What the names of files begin with: the variable's value, in the environment for ever, or the board's.
+static PATH: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+
+/// In the place of a thread that is not recorded.
+const NOT_RECORDED: *const () = ptr::without_provenance(1);
+
+static OBSERVER: Observer = Observer { wait_begins, wait_ends, sleeps, wakes, yields, thread_ends };
+
+/// The mean time between sampled points of waiting.
+const WAIT_PERIOD_NS: u64 = 50_000;
+/// Threads are sampled once in that many acquisitions at most.
+const MAX_PERIOD: u32 = 1024;
+
+/// Makes the file and prepares to record. Threads do so from [`serve`] on. Says so if the file cannot be made.
+pub fn start(path: &'static CStr, begins_off: bool) {
+    PATH.store(path.as_ptr().cast_mut(), Relaxed);
+    BEGINS_OFF.store(begins_off, Relaxed);
+    REGION.store(make_file_or_say_why(ptr::null_mut()).unwrap_or(ptr::null_mut()), Relaxed);
+}
+
+/// Records, if the process is to be recorded, and can be asked to from here on. Called when the locks have been chosen.
+pub fn serve(host: &'static Host) {
+    HOST.store(ptr::from_ref(host).cast_mut(), Relaxed);
+    if let Some(region) = region() {
+        enter(host, region);
+    }
+}
+
+fn enter(host: &Host, region: &'static Region) {
+    observe::install(&OBSERVER);
+    (host.enter)(region);
+    LOADED.store(1, Relaxed);
+}
+
+fn host() -> Option<&'static Host> {
+    // SAFETY: null, or a static.
+    unsafe { HOST.load(Relaxed).as_ref() }
+}
+
+/// Whether this process is recorded.
+#[inline(always)]
+#[must_use]
+pub fn is_loaded() -> bool {
+    LOADED.load(Relaxed) != 0
+}
+
+/// Makes the file if somebody asked for it and nobody has done so.
+#[cold]
+fn asked() -> Option<&'static Region> {
+    let host = host()?;
+    let board = host.board;
+    if !board.is_asked() || !board.claim() {
+        return None;
+    }
+    PATH.store(board.path.as_ptr().cast_mut().cast(), Relaxed);
+    BEGINS_OFF.store(false, Relaxed);
+    WAS_ASKED.store(true, Relaxed);
+    match make_file(ptr::null_mut()) {
+        Ok(place) => {
+            // SAFETY: mapped for ever, and a valid region.
+            let region = unsafe { &*place };
+            // First: what is switched on below finds the functions of the recorder in it.
+            enter(host, region);
+            REGION.store(place, Relaxed);
+            board.answer(Ok(()));
+            Some(region)
+        }
+        Err(error) => {
+            board.answer(Err(error.into_raw().unsigned_abs()));
+            None
+        }
+    }
+}
+
+/// Some text, cut where there is no more room.
+struct Text<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Text<N> {
+    const EMPTY: Self = Self { bytes: [0; N], length: 0 };
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl<const N: usize> fmt::Write for Text<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = &mut self.bytes[self.length..];
+        let taken = text.len().min(room.len());
+        room[..taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.length += taken;
+        Ok(())
+    }
+}
+
+/// The name of what serves locks with this number, of mutexes (0) or reader-writer locks (1).
+pub fn name_server(region: &Region, kind: usize, number: u32, what: &dyn fmt::Display) {
+    let mut text = Text::<64>::EMPTY;
+    let _ = write!(text, "{what}");
+    region.name_server(kind, number, text.as_bytes());
+}
+
+fn pid() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { syscall!(Sysno::getpid) }.unwrap_or(0) as u32
+}
+
+/// Whether this process has a thread with this id.
+#[must_use]
+pub fn thread_exists(id: u32) -> bool {
+    // SAFETY: no memory is involved, and signal 0 is none.
+    unsafe { syscall!(Sysno::tgkill, pid(), id, 0) != Err(Errno::ESRCH) }
+}
+
+/// As [`make_file`]; says so if that fails.
+fn make_file_or_say_why(place: *mut Region) -> Option<*mut Region> {
+    let failed = |error| {
+        let why = match error {
+            Errno::ENOSPC | Errno::EDQUOT => "no space is left on the device",
+            Errno::ENOENT | Errno::ENOTDIR => "there is no such directory",
+            Errno::EACCES | Errno::EROFS => "permission denied",
+            _ => "the file cannot be made",
+        };
+        let mut line = Text::<512>::EMPTY;
+        let path = path().to_str().unwrap_or("?");
+        let _ = writeln!(line, "lockwork: process {} is not recorded: {path}.{}: {why}", pid(), pid());
+        sys::write_stderr(line.as_bytes());
+    };
+    make_file(place).map_err(failed).ok()
+}
+
+fn path() -> &'static CStr {
+    // SAFETY: a terminated string of the initial environment, or the board's.
+    unsafe { CStr::from_ptr(PATH.load(Relaxed)) }
+}
+
+/// Makes a file for this process and maps it, at `place` unless that is null.
+fn make_file(place: *mut Region) -> Result<*mut Region, Errno> {
+    let region = map_file(path(), place)?;
+    let mut buffer = [0_u8; 64];
+    let name = sys::read_file(c"/proc/self/comm", &mut buffer).unwrap_or(b"?").trim_ascii();
+    // SAFETY: fresh and zeroed, which is a valid state.
+    unsafe { &*region }.start(pid(), name, WAIT_PERIOD_NS, MAX_PERIOD, !BEGINS_OFF.load(Relaxed));
+    Ok(region)
+}
+
+const AT_FDCWD: usize = -100_isize as usize;
+
+fn map_file(path: &CStr, place: *mut Region) -> Result<*mut Region, Errno> {
+    const RDWR_CREAT_EXCL_CLOEXEC: usize = 0o2 | 0o100 | 0o200 | 0o2_000_000;
+    const READ_WRITE: usize = 1 | 2;
+    const SHARED: usize = 1;
+    const FIXED: usize = 16;
+    let mut number = 0;
+    let (file, name) = loop {
+        let mut name = Text::<4096>::EMPTY;
+        let _ = name.write_str(path.to_str().unwrap_or(""));
+        let _ = write!(name, ".{}", pid());
+        if number != 0 {
+            // The process has been another program before, or another library in it records, too.
+            let _ = write!(name, ".{number}");
+        }
+        let _ = name.write_str("\0");
+        let pointer = name.bytes.as_ptr();
+        // SAFETY: a terminated path.
+        match unsafe { syscall!(Sysno::openat, AT_FDCWD, pointer, RDWR_CREAT_EXCL_CLOEXEC, 0o600) } {
+            Err(Errno::EEXIST) if number < 1000 => number += 1,
+            result => break (result?, name),
+        }
+    };
+    let bytes = size_of::<Region>();
+    // SAFETY: no memory is involved.
+    let mut result = unsafe { syscall!(Sysno::fallocate, file, 0, 0, bytes) };
+    if result == Err(Errno::EOPNOTSUPP) {
+        // SAFETY: as above.
+        result = unsafe { syscall!(Sysno::ftruncate, file, bytes) };
+    }
+    let flags = if place.is_null() { SHARED } else { SHARED | FIXED };
+    // SAFETY: a fresh mapping, or one in the place of the parent's, which this process has no more use for.
+    let mapped =
+        result.and_then(|_| unsafe { syscall!(Sysno::mmap, place, bytes, READ_WRITE, flags, file, 0) });
+    sys::close(file as i32);
+    if mapped.is_err() {
+        // SAFETY: a terminated path.
+        let _ = unsafe { syscall!(Sysno::unlinkat, AT_FDCWD, name.bytes.as_ptr(), 0) };
+    } else if WAS_ASKED.load(Relaxed)
+        && let Some(host) = host()
+    {
+        let taken = name.as_bytes().iter().take(BOARD_PATH - 1).chain(&[0]);
+        host.board.path.iter().zip(taken).for_each(|(cell, byte)| cell.store(*byte, Relaxed));
+    }
+    mapped.map(|address| address as *mut Region)
+}
+
+/// The file, if there is one.
+#[inline(always)]
+#[must_use]
+pub fn region() -> Option<&'static Region> {
+    // SAFETY: null, or mapped for ever.
+    unsafe { REGION.load(Relaxed).as_ref() }
+}
+
+/// Where the calling thread records, if it has done so before: a place in the region, which there is then.
+#[inline(always)]
+#[must_use]
+pub fn known_thread() -> Option<&'static Thread> {
+    let place = observe::place();
+    // SAFETY: set by `new_thread`, in the region, which is mapped for ever.
+    (place.addr() > NOT_RECORDED.addr()).then(|| unsafe { &*place.cast::<Thread>() })
+}
+
+/// The same, and the region.
+#[inline(always)]
+#[must_use]
+pub fn known() -> Option<(&'static Region, &'static Thread)> {
+    let thread = known_thread()?;
+    // SAFETY: set once to a region that is mapped for ever, or null.
+    let region = unsafe { REGION.load(Relaxed).as_ref() };
+    // SAFETY: a thread has a place only while there is a region: a child of `fork` that has none takes the places away.
+    Some((unsafe { region.unwrap_unchecked() }, thread))
+}
+
+/// Where the calling thread records; `None` while nothing is recorded.
+#[inline(always)]
+#[must_use]
+pub fn recording() -> Option<(&'static Region, &'static Thread)> {
+    let region = region().or_else(asked)?;
+    if !region.is_enabled() {
+        return None;
+    }
+    let place = observe::place();
+    if place.addr() <= NOT_RECORDED.addr() {
+        return new_thread(region).map(|thread| (region, thread));
+    }
+    // SAFETY: set by `new_thread`, in the region.
+    Some((region, unsafe { &*place.cast::<Thread>() }))
+}
+
+#[cold]
+fn new_thread(region: &'static Region) -> Option<&'static Thread> {
+    if !observe::place().is_null() {
+        return None;
+    }
+    // What follows may allocate, and the allocator may use a lock.
+    observe::set_place(NOT_RECORDED);
+    if !observe::will_hear_of_end() {
+        return None;
+    }
+    let thread = region.enter_thread(Native::tid(), thread_exists)?;
+    observe::set_place(ptr::from_ref(thread).cast());
+    Some(thread)
+}
+
+fn thread_ends() {
+    let place = observe::place();
+    observe::set_place(NOT_RECORDED);
+    if place.addr() > NOT_RECORDED.addr()
+        && let Some(region) = region()
+    {
+        // SAFETY: set by `new_thread`.
+        region.leave_thread(unsafe { &*place.cast::<Thread>() });
+    }
+}
+
+/// The observer of waits.
+fn wait_begins(waiting_on: usize) {
+    if let Some((region, thread)) = known()
+        && let Some(host) = host()
+        && let Some(target) = (host.target)(waiting_on, thread)
+    {
+        region.wait_begins(thread, target);
+    }
+}
+
+/// The observer of waits' ends.
+fn wait_ends() {
+    if let Some((region, thread)) = known() {
+        region.wait_ends(thread);
+    }
+}
+
+/// The observer of sleeps.
+fn sleeps() {
+    if let Some((region, thread)) = known() {
+        region.wait_goes_on(thread);
+        thread.parks();
+    }
+}
+
+/// The observer of yields.
+fn yields() {
+    if let Some((region, thread)) = known() {
+        region.wait_goes_on(thread);
+    }
+}
+
+/// The observer of sleeps' ends.
+fn wakes() {
+    if let Some(thread) = known_thread() {
+        thread.unparks();
+    }
+}
+
+/// A lock was initialised by the code before `caller`, or (0) destroyed.
+#[inline]
+pub fn renewed(kind: Kind, address: usize, caller: usize) {
+    if is_loaded()
+        && let Some(region) = region()
+    {
+        region.renew_lock(kind, address, caller);
+    }
+}
+
+/// In a child after `fork`: it records in a file of its own, or not at all.
+pub fn after_fork_in_child() {
+    let Some(host) = host() else { return };
+    let Some(region) = region() else {
+        host.board.reset();
+        return;
+    };
+    observe::set_place(ptr::null());
+    let place = ptr::from_ref(region).cast_mut();
+    let was_asked = WAS_ASKED.swap(false, Relaxed);
+    let file = if was_asked { None } else { make_file_or_say_why(place) };
+    REGION.store(file.unwrap_or(ptr::null_mut()), Relaxed);
+    if let Some(region) = self::region() {
+        enter(host, region);
+        return;
+    }
+    // Before what follows: what is mapped there is the parent's.
+    LOADED.store(0, Relaxed);
+    (host.leave)();
+    if was_asked {
+        host.board.reset();
+    } else {
+        region.lose_child();
+    }
+}
+
+/// The process ends. Nobody keeps a file that was asked for.
+pub fn end() {
+    let Some(region) = region() else { return };
+    region.end();
+    if WAS_ASKED.load(Relaxed)
+        && let Some(host) = host()
+    {
+        // SAFETY: a terminated path.
+        let _ = unsafe { syscall!(Sysno::unlinkat, AT_FDCWD, host.board.path.as_ptr(), 0) };
+    }
+}
+
+/// What an attempt to acquire a lock of this kind came to.
+pub fn settle(region: &Region, thread: &Thread, target: Target, is_success: bool) {
+    if is_success {
+        region.acquired(thread);
+    } else {
+        region.refused(thread, target);
+    }
+}
+
+/// Follows an attempt to acquire a lock that says itself when it makes its thread wait, and that a thread does not acquire again
+/// while it has it, but to read. `target` is asked for when the attempt has failed.
+#[inline(always)]
+pub fn acquire<R>(
+    (address, mode): (usize, Mode),
+    call: Call,
+    target: impl FnOnce() -> Target,
+    attempt: impl FnOnce() -> R,
+    is_success: impl FnOnce(&R) -> bool,
+) -> R {
+    let Some((region, thread)) = recording() else { return attempt() };
+    if region.about_to(thread, address, mode, call, false) != Begun::Followed {
+        return attempt();
+    }
+    let result = attempt();
+    if is_success(&result) {
+        region.acquired(thread);
+    } else {
+        region.refused(thread, target());
+    }
+    result
+}
+
+/// Follows a release. `server` says what serves the lock, where that matters.
+#[inline(always)]
+pub fn release<R>(
+    address: usize,
+    call: Call,
+    server: impl FnOnce() -> u32,
+    release: impl FnOnce() -> R,
+) -> R {
+    let Some((region, thread)) = recording() else { return release() };
+    match region.before_release(thread, address, server) {
+        None => release(),
+        Some(releasing) => {
+            let result = release();
+            region.after_release(thread, &releasing, call);
+            result
+        }
+    }
+}
+
+/// A wait on a condition is about to begin, by this call.
+pub fn keep_call_of_wait(call: Call) {
+    if let Some((_, thread)) = recording() {
+        thread.keep_call(call);
+    }
+}
+
+/// Releases the mutex of a wait on the condition at `cond`, for the call that was kept.
+pub fn release_to_wait(cond: usize, address: usize, server: impl FnOnce() -> u32, release: impl FnOnce()) {
+    let Some((region, thread)) = recording() else { return release() };
+    let releasing = region.before_release(thread, address, server);
+    region.cond_wait_begins(thread, cond, thread.kept_call());
+    release();
+    if let Some(releasing) = releasing {
+        region.after_release(thread, &releasing, thread.kept_call());
+    }
+}
+
+/// Acquires it again.
+pub fn acquire_after_wait<R>(
+    address: usize,
+    target: impl FnOnce() -> Target,
+    attempt: impl FnOnce() -> R,
+    is_success: impl FnOnce(&R) -> bool,
+) -> R {
+    let Some((region, thread)) = recording() else { return attempt() };
+    region.cond_wait_ends(thread);
+    acquire((address, Mode::Mutex), thread.kept_call(), target, attempt, is_success)
+}
+
+/// The number of what serves locks and is called so, which from now on is its name; of mutexes (0) or reader-writer locks (1).
+#[must_use]
+pub fn server_called(region: &Region, kind: usize, name: &[u8]) -> u32 {
+    let name = &name[..name.len().min(NAME - 1)];
+    let Some(&first) = name.first() else { return LAST_SERVER };
+    for number in 1..LAST_SERVER {
+        let place = &region.servers[kind][number as usize];
+        if place[0].load(Relaxed) == 0 && place[0].compare_exchange(0, first, Relaxed, Relaxed).is_ok() {
+            write_name(place, name);
+            return number;
+        }
+        // One that is being written is taken for another: then the name has two numbers.
+        let rest = name.iter().chain(core::iter::repeat(&0));
+        if place.iter().zip(rest).all(|(there, byte)| there.load(Relaxed) == *byte) {
+            return number;
+        }
+    }
+    LAST_SERVER
+}
+
+/// Of what has no number of its own.
+const LAST_SERVER: u32 = SERVERS as u32 - 1;
+
+/// A call by the code before a return address, with this frame pointer.
+#[must_use]
+pub fn call(caller: usize, frame: usize) -> Call {
+    Call { caller, frame }
+}
