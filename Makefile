@@ -38,6 +38,7 @@ miri:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy -p lockwork -p lockwork-capi --features lockwork/profile,lockwork-capi/profile -- --deny warnings
 
 ## generate: what is written from the registry of locks: README's table, a chapter of the book, the snapshot of the list
 generate:

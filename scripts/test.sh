@@ -88,6 +88,7 @@ miri() {
 lint() {
     cargo fmt --all --check
     cargo clippy --quiet --workspace --all-targets -- --deny warnings
+    cargo clippy --quiet -p lockwork -p lockwork-capi --features lockwork/profile,lockwork-capi/profile -- --deny warnings
 }
 
 # Harnesses that ended without a result, as by a watchdog, each with the last that was heard of it.

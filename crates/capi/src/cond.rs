@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 
+use lockwork::profile;
 use lockwork_locks::cond::{Cond, Outcome};
 use lockwork_platform::{Deadline, Native};
 
@@ -43,12 +44,21 @@ pub unsafe extern "C" fn lockwork_cond_init(condition: *mut Condition) -> c_int 
 }
 
 unsafe fn wait(condition: *mut Condition, mutex: *mut Mutex, deadline: Option<Deadline>) -> c_int {
+    let address = condition.addr();
+    let operation = || {
+        // SAFETY: the caller's mutex.
+        unsafe { &*mutex }.operation()
+    };
     let unlock = || {
         // SAFETY: the caller holds the mutex.
-        unsafe { lockwork_mutex_unlock(mutex) };
+        let unlock = || _ = unsafe { lockwork_mutex_unlock(mutex) };
+        profile::release_to_wait(address, operation(), unlock);
     };
-    // SAFETY: the caller's mutex.
-    let relock = || unsafe { lockwork_mutex_lock(mutex) };
+    let relock = || {
+        // SAFETY: the caller's mutex.
+        let lock = || unsafe { lockwork_mutex_lock(mutex) };
+        profile::acquire_after_wait(operation(), lock, |_| true)
+    };
     // SAFETY: the caller's contract.
     let condition = unsafe { &(*condition).0 };
     match condition.wait(mutex.addr(), deadline, &(), unlock, relock).0 {
@@ -62,7 +72,7 @@ unsafe fn wait(condition: *mut Condition, mutex: *mut Mutex, deadline: Option<De
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_cond_wait(condition: *mut Condition, mutex: *mut Mutex) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { wait(condition, mutex, None) }
@@ -73,7 +83,7 @@ pub unsafe extern "C" fn lockwork_cond_wait(condition: *mut Condition, mutex: *m
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_cond_timedwait(
     condition: *mut Condition,
     mutex: *mut Mutex,
@@ -88,7 +98,7 @@ pub unsafe extern "C" fn lockwork_cond_timedwait(
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_cond_clockwait(
     condition: *mut Condition,
     mutex: *mut Mutex,

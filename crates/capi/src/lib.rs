@@ -15,6 +15,8 @@ pub mod delegate;
 pub mod error;
 mod fork;
 pub mod mutex;
+#[cfg(feature = "profile")]
+mod recorded;
 pub mod rwlock;
 mod specs;
 pub mod time;

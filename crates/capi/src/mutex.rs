@@ -5,6 +5,7 @@ use core::ptr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use lockwork::profile::{self, How, Operation};
 use lockwork_locks::inplace::mutex::{Operations, operations};
 use lockwork_locks::inplace::{MutexLayout, MutexPlace, stays_locked};
 use lockwork_locks::knobs::Knobs;
@@ -27,6 +28,13 @@ pub struct Mutex {
 }
 
 const _: () = assert!(size_of::<Mutex>() == 64);
+
+impl Mutex {
+    /// The mutex for a profile.
+    pub(crate) fn operation(&self) -> Operation<'static> {
+        Operation { lock: ptr::from_ref(self).addr(), how: How::Mutex, name: &self.server().name }
+    }
+}
 
 type MutexServer = Server<Spec, Operations<Mutex>>;
 
@@ -102,7 +110,7 @@ fn acquired(mutex: *const Mutex, outcome: c_int) -> c_int {
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_mutex_init(mutex: *mut Mutex, spec: *const c_char) -> c_int {
     // SAFETY: the caller's contract.
     let Ok(spec) = (unsafe { specs::parse(spec, Spec::mutex) }) else { return EINVAL };
@@ -130,7 +138,7 @@ pub unsafe extern "C" fn lockwork_mutex_init(mutex: *mut Mutex, spec: *const c_c
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_mutex_lock(mutex: *mut Mutex) -> c_int {
     // SAFETY: the caller's contract.
     let server = unsafe { &*mutex }.server();
@@ -143,7 +151,7 @@ pub unsafe extern "C" fn lockwork_mutex_lock(mutex: *mut Mutex) -> c_int {
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_mutex_trylock(mutex: *mut Mutex) -> c_int {
     // SAFETY: the caller's contract.
     let server = unsafe { &*mutex }.server();
@@ -156,7 +164,7 @@ pub unsafe extern "C" fn lockwork_mutex_trylock(mutex: *mut Mutex) -> c_int {
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_mutex_unlock(mutex: *mut Mutex) -> c_int {
     // SAFETY: the caller's contract.
     let server = unsafe { &*mutex }.server();
@@ -170,7 +178,7 @@ pub unsafe extern "C" fn lockwork_mutex_unlock(mutex: *mut Mutex) -> c_int {
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_mutex_timedlock(mutex: *mut Mutex, time: *const Timespec) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { lockwork_mutex_clocklock(mutex, REALTIME, time) }
@@ -181,7 +189,7 @@ pub unsafe extern "C" fn lockwork_mutex_timedlock(mutex: *mut Mutex, time: *cons
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_mutex_clocklock(
     mutex: *mut Mutex,
     clock: c_int,
@@ -218,5 +226,6 @@ pub unsafe extern "C" fn lockwork_mutex_destroy(mutex: *mut Mutex) -> c_int {
     }
     // SAFETY: as above, and nobody uses it.
     unsafe { (server.operations.dispose)(mutex) };
+    profile::ends(ptr::from_ref(mutex).addr(), How::Mutex);
     0
 }

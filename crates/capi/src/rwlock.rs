@@ -5,6 +5,9 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
+#[cfg(feature = "profile")]
+use lockwork::profile::Operation;
+use lockwork::profile::{self, How};
 use lockwork_locks::inplace::rwlock::{Operations, operations};
 use lockwork_locks::inplace::{RwPlace, stays_locked};
 use lockwork_locks::registry::Spec;
@@ -42,12 +45,23 @@ unsafe impl RwPlace for RwLock {
 
 impl RwLock {
     #[inline(always)]
-    fn operations(&self) -> &'static Operations<RwLock> {
+    fn server(&self) -> &'static RwServer {
         // SAFETY: null, or what `SERVED` keeps for good.
         match unsafe { self.server.load(Acquire).as_ref() } {
-            Some(server) => &server.operations,
+            Some(server) => server,
             None => self.settle(),
         }
+    }
+
+    #[inline(always)]
+    fn operations(&self) -> &'static Operations<RwLock> {
+        &self.server().operations
+    }
+
+    /// The lock for a profile.
+    #[cfg(feature = "profile")]
+    pub(crate) fn operation(&self, how: How) -> Operation<'static> {
+        Operation { lock: ptr::from_ref(self).addr(), how, name: &self.server().name }
     }
 
     /// Forgets the waiters of the lock whose bytes begin at this address.
@@ -64,10 +78,10 @@ impl RwLock {
 
     /// Gives a lock that was initialised statically the default one. Threads that come at once find the same.
     #[cold]
-    fn settle(&self) -> &'static Operations<RwLock> {
+    fn settle(&self) -> &'static RwServer {
         let server = served(Spec::DEFAULT_RWLOCK);
         self.server.store(ptr::from_ref(server).cast_mut(), Release);
-        &server.operations
+        server
     }
 
     /// What readers release for ThreadSanitizer, and writers acquire: readers are not ordered among themselves.
@@ -105,7 +119,7 @@ fn served(spec: Spec) -> &'static RwServer {
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_init(lock: *mut RwLock, spec: *const c_char) -> c_int {
     // SAFETY: the caller's contract.
     let Ok(spec) = (unsafe { specs::parse(spec, Spec::rwlock) }) else { return EINVAL };
@@ -126,7 +140,7 @@ pub unsafe extern "C" fn lockwork_rwlock_init(lock: *mut RwLock, spec: *const c_
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_rdlock(lock: *mut RwLock) -> c_int {
     // SAFETY: the caller's contract.
     let lock = unsafe { &*lock };
@@ -140,7 +154,7 @@ pub unsafe extern "C" fn lockwork_rwlock_rdlock(lock: *mut RwLock) -> c_int {
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_tryrdlock(lock: *mut RwLock) -> c_int {
     // SAFETY: the caller's contract.
     let lock = unsafe { &*lock };
@@ -154,7 +168,7 @@ pub unsafe extern "C" fn lockwork_rwlock_tryrdlock(lock: *mut RwLock) -> c_int {
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_timedrdlock(lock: *mut RwLock, time: *const Timespec) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { lockwork_rwlock_clockrdlock(lock, REALTIME, time) }
@@ -165,7 +179,7 @@ pub unsafe extern "C" fn lockwork_rwlock_timedrdlock(lock: *mut RwLock, time: *c
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_clockrdlock(
     lock: *mut RwLock,
     clock: c_int,
@@ -189,7 +203,7 @@ pub unsafe extern "C" fn lockwork_rwlock_clockrdlock(
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_wrlock(lock: *mut RwLock) -> c_int {
     // SAFETY: the caller's contract.
     let lock = unsafe { &*lock };
@@ -203,7 +217,7 @@ pub unsafe extern "C" fn lockwork_rwlock_wrlock(lock: *mut RwLock) -> c_int {
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_trywrlock(lock: *mut RwLock) -> c_int {
     // SAFETY: the caller's contract.
     let lock = unsafe { &*lock };
@@ -217,7 +231,7 @@ pub unsafe extern "C" fn lockwork_rwlock_trywrlock(lock: *mut RwLock) -> c_int {
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_timedwrlock(lock: *mut RwLock, time: *const Timespec) -> c_int {
     // SAFETY: the caller's contract.
     unsafe { lockwork_rwlock_clockwrlock(lock, REALTIME, time) }
@@ -228,7 +242,7 @@ pub unsafe extern "C" fn lockwork_rwlock_timedwrlock(lock: *mut RwLock, time: *c
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_clockwrlock(
     lock: *mut RwLock,
     clock: c_int,
@@ -252,7 +266,7 @@ pub unsafe extern "C" fn lockwork_rwlock_clockwrlock(
 /// # Safety
 ///
 /// As the crate says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(feature = "profile"), unsafe(no_mangle))]
 pub unsafe extern "C" fn lockwork_rwlock_unlock(lock: *mut RwLock) -> c_int {
     // SAFETY: the caller's contract.
     let lock = unsafe { &*lock };
@@ -290,5 +304,6 @@ pub unsafe extern "C" fn lockwork_rwlock_destroy(lock: *mut RwLock) -> c_int {
     unsafe { (server.operations.unlock_exclusive)(lock) };
     // SAFETY: nobody uses it.
     unsafe { (server.operations.dispose)(lock) };
+    profile::ends(ptr::from_ref(lock).addr(), How::Write);
     0
 }

@@ -21,11 +21,13 @@ pub(crate) struct Served<S: 'static, O: 'static>(Published<Native, Server<S, O>>
 pub(crate) struct Server<S, O> {
     pub(crate) spec: S,
     pub(crate) operations: O,
+    /// What profiles call it.
+    pub(crate) name: Box<str>,
     /// The one that was added before, or null. Written before this one is published.
     before: AtomicPtr<Server<S, O>>,
 }
 
-impl<S: PartialEq, O> Served<S, O> {
+impl<S: PartialEq + Display, O> Served<S, O> {
     pub(crate) const fn none() -> Self {
         Self(Published::nothing())
     }
@@ -39,7 +41,9 @@ impl<S: PartialEq, O> Served<S, O> {
             return server;
         }
         let operations = operations(&spec);
-        let fresh = Box::new(Server { spec, operations, before: AtomicPtr::new(ptr::null_mut()) });
+        let name = if cfg!(feature = "profile") { spec.to_string() } else { String::new() };
+        let before_it = AtomicPtr::new(ptr::null_mut());
+        let fresh = Box::new(Server { spec, operations, name: name.into(), before: before_it });
         let fresh = NonNull::from(Box::leak(fresh));
         // SAFETY: initialised, and never freed.
         let server = unsafe { fresh.as_ref() };

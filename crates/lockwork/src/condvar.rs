@@ -8,6 +8,7 @@ use lockwork_platform::{Deadline, Native};
 
 use crate::lock::Lock;
 use crate::mutex::MutexGuard;
+use crate::profile::{self, Place};
 use crate::time;
 
 /// A place to wait until another thread has changed what a [`Mutex`](crate::Mutex) protects.
@@ -48,11 +49,13 @@ impl Condvar {
     }
 
     /// Unlocks the guard's mutex, waits for a notification, and locks again.
+    #[inline]
     pub fn wait<T: ?Sized, L: Lock>(&self, guard: &mut MutexGuard<'_, T, L>) {
-        self.wait_by(guard, None);
+        self.wait_by(guard, Place::here(), None);
     }
 
     /// Waits until `condition` is false. It is called with the mutex locked.
+    #[inline]
     pub fn wait_while<T: ?Sized, L: Lock>(
         &self,
         guard: &mut MutexGuard<'_, T, L>,
@@ -64,21 +67,23 @@ impl Condvar {
     }
 
     /// As [`Condvar::wait`], for at most `timeout` (locking again may take longer).
+    #[inline]
     pub fn wait_for<T: ?Sized, L: Lock>(
         &self,
         guard: &mut MutexGuard<'_, T, L>,
         timeout: Duration,
     ) -> Wakeup {
-        self.wait_by(guard, Some(time::after(timeout)))
+        self.wait_by(guard, Place::here(), Some(time::after(timeout)))
     }
 
     /// As [`Condvar::wait`], until `deadline` (locking again may take longer).
+    #[inline]
     pub fn wait_until<T: ?Sized, L: Lock>(
         &self,
         guard: &mut MutexGuard<'_, T, L>,
         deadline: Instant,
     ) -> Wakeup {
-        self.wait_by(guard, Some(time::at(deadline)))
+        self.wait_by(guard, Place::here(), Some(time::at(deadline)))
     }
 
     /// Wakes the thread that has waited longest, if there is one.
@@ -94,9 +99,12 @@ impl Condvar {
     fn wait_by<T: ?Sized, L: Lock>(
         &self,
         guard: &mut MutexGuard<'_, T, L>,
+        place: Place,
         deadline: Option<Deadline>,
     ) -> Wakeup {
-        let outcome = MutexGuard::wait_with(guard, |address, unlock, relock| {
+        profile::wait_begins(place);
+        let cond = std::ptr::from_ref(self).addr();
+        let outcome = MutexGuard::wait_with(guard, cond, |address, unlock, relock| {
             self.0.wait(address, deadline, &(), unlock, relock)
         });
         if outcome == Outcome::TimedOut { Wakeup::TimedOut } else { Wakeup::Notified }

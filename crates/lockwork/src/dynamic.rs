@@ -60,6 +60,8 @@ impl Visitor<Native> for Build {
 /// It costs an indirect call more than a lock whose type is known.
 pub struct DynLock {
     spec: Spec,
+    #[cfg(feature = "profile")]
+    name: Box<str>,
     lock: Box<dyn ErasedLock<Native>>,
 }
 
@@ -71,7 +73,12 @@ impl DynLock {
     /// [`SpecError`], which says what is wrong with the spec and what to write instead.
     pub fn new(spec: &str) -> Result<Self, SpecError> {
         let spec = Spec::mutex(spec).map_err(SpecError::from)?;
-        Ok(Self { spec, lock: spec.dispatch(Build) })
+        Ok(Self {
+            spec,
+            #[cfg(feature = "profile")]
+            name: spec.to_string().into(),
+            lock: spec.dispatch(Build),
+        })
     }
 }
 
@@ -111,6 +118,11 @@ unsafe impl Lock for DynLock {
 
     fn is_locked(&self) -> bool {
         self.lock.is_locked()
+    }
+
+    #[cfg(feature = "profile")]
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 

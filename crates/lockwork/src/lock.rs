@@ -33,6 +33,11 @@ pub unsafe trait Lock: Send + Sync {
 
     /// Whether somebody holds the lock or waits for it, at some instant during the call.
     fn is_locked(&self) -> bool;
+
+    /// What profiles say that serves the mutex.
+    fn name(&self) -> &str {
+        std::any::type_name::<Self>()
+    }
 }
 
 // SAFETY: the same contract.

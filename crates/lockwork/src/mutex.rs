@@ -10,6 +10,7 @@ use lockwork_platform::{Deadline, Native, bookmarks};
 
 use crate::lock::{self, Lock};
 use crate::locks::DefaultLock;
+use crate::profile::{self, How, Operation, Place};
 use crate::time;
 
 /// A value that one thread at a time may use, protected by a lock of the type `L`.
@@ -23,6 +24,8 @@ use crate::time;
 /// assert_eq!(names.into_inner(), ["Ada"]);
 /// ```
 #[derive(Default)]
+// The lock first: its address, by which profiles know it, is then that of a static mutex.
+#[repr(C)]
 pub struct Mutex<T: ?Sized, L = DefaultLock> {
     raw: Owned<L>,
     value: UnsafeCell<T>,
@@ -37,7 +40,9 @@ struct Owned<L>(L);
 
 impl<L> Drop for Owned<L> {
     fn drop(&mut self) {
-        bookmarks::forget(std::ptr::from_ref(self).addr(), size_of::<Self>());
+        let address = std::ptr::from_ref(self).addr();
+        bookmarks::forget(address, size_of::<Self>());
+        profile::ends(address, How::Mutex);
     }
 }
 
@@ -101,13 +106,14 @@ impl<T: ?Sized, L: Lock> Mutex<T, L> {
     /// A thread that locks a mutex it holds waits for ever.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T, L> {
-        MutexGuard { mutex: self, token: self.raw.0.lock() }
+        let lock = || self.raw.0.lock();
+        MutexGuard { mutex: self, token: profile::acquire(self.operation(), Place::here(), lock, |_| true) }
     }
 
     /// Locks if that needs no waiting. May fail while the lock is being released.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T, L>> {
-        self.guard(self.raw.0.try_lock())
+        self.attempt(Place::here(), || self.raw.0.try_lock())
     }
 
     /// Locks, or gives up after `timeout`. Tries at least once.
@@ -122,18 +128,21 @@ impl<T: ?Sized, L: Lock> Mutex<T, L> {
     /// drop(held);
     /// assert!(mutex.try_lock_for(Duration::ZERO).is_some());
     /// ```
+    #[inline]
     pub fn try_lock_for(&self, timeout: Duration) -> Option<MutexGuard<'_, T, L>> {
-        self.guard(self.raw.0.try_lock_until(time::after(timeout)))
+        self.try_lock_by(time::after(timeout))
     }
 
     /// Locks, or gives up at `deadline`. Tries at least once.
+    #[inline]
     pub fn try_lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, T, L>> {
-        self.guard(self.raw.0.try_lock_until(time::at(deadline)))
+        self.try_lock_by(time::at(deadline))
     }
 
     /// As [`Mutex::try_lock_until`], with a deadline on either clock.
+    #[inline]
     pub fn try_lock_by(&self, deadline: Deadline) -> Option<MutexGuard<'_, T, L>> {
-        self.guard(self.raw.0.try_lock_until(deadline))
+        self.attempt(Place::here(), || self.raw.0.try_lock_until(deadline))
     }
 
     /// Whether somebody holds the lock or waits for it, at some instant during the call.
@@ -141,8 +150,20 @@ impl<T: ?Sized, L: Lock> Mutex<T, L> {
         self.raw.0.is_locked()
     }
 
-    fn guard(&self, token: Option<L::Token>) -> Option<MutexGuard<'_, T, L>> {
+    #[inline(always)]
+    fn attempt(
+        &self,
+        place: Place,
+        attempt: impl FnOnce() -> Option<L::Token>,
+    ) -> Option<MutexGuard<'_, T, L>> {
+        let token = profile::acquire(self.operation(), place, attempt, Option::is_some);
         token.map(|token| MutexGuard { mutex: self, token })
+    }
+
+    #[inline(always)]
+    fn operation(&self) -> Operation<'_> {
+        let lock = std::ptr::from_ref(&self.raw).addr();
+        Operation { lock, how: How::Mutex, name: self.raw.0.name() }
     }
 }
 
@@ -184,14 +205,17 @@ impl<'a, T: ?Sized, L: Lock> MutexGuard<'a, T, L> {
     /// Unlocks and locks again around a wait: `wait` is given the lock's address, what unlocks and what locks.
     pub(crate) fn wait_with<R>(
         this: &mut Self,
+        cond: usize,
         wait: impl FnOnce(usize, &dyn Fn(), &dyn Fn() -> L::Token) -> (R, L::Token),
     ) -> R {
         let (raw, token) = (&this.mutex.raw.0, this.token);
         let unlock = || {
             // SAFETY: the token of our acquisition; the condition calls this once, and the guard gets another token.
-            unsafe { raw.unlock(token) };
+            let unlock = || unsafe { raw.unlock(token) };
+            profile::release_to_wait(cond, this.mutex.operation(), unlock);
         };
-        let (outcome, token) = wait(std::ptr::from_ref(raw).addr(), &unlock, &|| raw.lock());
+        let lock = || profile::acquire_after_wait(this.mutex.operation(), || raw.lock(), |_| true);
+        let (outcome, token) = wait(std::ptr::from_ref(raw).addr(), &unlock, &lock);
         this.token = token;
         outcome
     }
@@ -219,7 +243,8 @@ impl<T: ?Sized, L: Lock> Drop for MutexGuard<'_, T, L> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the token of our acquisition, used once.
-        unsafe { self.mutex.raw.0.unlock(self.token) };
+        let unlock = || unsafe { self.mutex.raw.0.unlock(self.token) };
+        profile::release(self.mutex.operation(), Place::here(), unlock);
     }
 }
 

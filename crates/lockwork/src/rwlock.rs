@@ -9,6 +9,7 @@ use lockwork_locks::RawRwLock;
 use lockwork_platform::{Deadline, Native};
 
 use crate::locks::RwPreferReaders;
+use crate::profile::{self, How, Operation, Place};
 use crate::time;
 
 /// A value that many threads may read at a time, or one may change.
@@ -25,9 +26,20 @@ use crate::time;
 /// let (one, other) = (ROUTES.read(), ROUTES.read());
 /// assert_eq!(one.len(), other.len());
 /// ```
+// The lock first: its address, by which profiles know it, is then that of a static one.
+#[repr(C)]
 pub struct RwLock<T: ?Sized, L = RwPreferReaders> {
-    raw: L,
+    raw: Owned<L>,
     value: UnsafeCell<T>,
+}
+
+/// A lock until its end.
+struct Owned<L>(L);
+
+impl<L> Drop for Owned<L> {
+    fn drop(&mut self) {
+        profile::ends(std::ptr::from_ref(self).addr(), How::Write);
+    }
 }
 
 // SAFETY: the lock excludes a writer against everybody; readers share the value, and any thread may become a writer.
@@ -52,7 +64,7 @@ impl<T, L: RawRwLock<Native>> RwLock<T, L> {
     /// ```
     pub const fn unlocked(value: T) -> Self {
         // SAFETY: all-zero memory is an unlocked lock: part of the contract of `RawRwLock`.
-        Self { raw: unsafe { core::mem::zeroed() }, value: UnsafeCell::new(value) }
+        Self { raw: Owned(unsafe { core::mem::zeroed() }), value: UnsafeCell::new(value) }
     }
 }
 
@@ -79,14 +91,14 @@ impl<T: ?Sized, L: RawRwLock<Native>> RwLock<T, L> {
     /// and `pf-*` (2^31 and more) do not notice.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T, L> {
-        assert!(self.raw.lock_shared(None), "too many readers");
-        RwLockReadGuard(self)
+        let guard = self.reading(Place::here(), |raw| raw.lock_shared(None));
+        guard.expect("too many readers")
     }
 
     /// Locks for reading if that needs no waiting.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T, L>> {
-        self.raw.try_lock_shared().then(|| RwLockReadGuard(self))
+        self.reading(Place::here(), RawRwLock::try_lock_shared)
     }
 
     /// Locks for reading, or gives up after `timeout`. Tries at least once.
@@ -102,15 +114,15 @@ impl<T: ?Sized, L: RawRwLock<Native>> RwLock<T, L> {
     /// Locks for writing, waiting as long as it takes.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T, L> {
-        let acquired = self.raw.lock_exclusive(None);
-        debug_assert!(acquired, "a wait without a deadline ends with the lock");
-        RwLockWriteGuard(self)
+        let guard = self.writing(Place::here(), |raw| raw.lock_exclusive(None));
+        debug_assert!(guard.is_some(), "a wait without a deadline ends with the lock");
+        guard.unwrap_or_else(|| RwLockWriteGuard(self))
     }
 
     /// Locks for writing if nobody holds the lock.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T, L>> {
-        self.raw.try_lock_exclusive().then(|| RwLockWriteGuard(self))
+        self.writing(Place::here(), RawRwLock::try_lock_exclusive)
     }
 
     /// Locks for writing, or gives up after `timeout`. Tries at least once.
@@ -123,12 +135,34 @@ impl<T: ?Sized, L: RawRwLock<Native>> RwLock<T, L> {
         self.write_by(time::at(deadline))
     }
 
+    #[inline]
     fn read_by(&self, deadline: Deadline) -> Option<RwLockReadGuard<'_, T, L>> {
-        self.raw.lock_shared(Some(deadline)).then(|| RwLockReadGuard(self))
+        self.reading(Place::here(), |raw| raw.lock_shared(Some(deadline)))
     }
 
+    #[inline]
     fn write_by(&self, deadline: Deadline) -> Option<RwLockWriteGuard<'_, T, L>> {
-        self.raw.lock_exclusive(Some(deadline)).then(|| RwLockWriteGuard(self))
+        self.writing(Place::here(), |raw| raw.lock_exclusive(Some(deadline)))
+    }
+
+    #[inline(always)]
+    fn reading(&self, place: Place, attempt: impl FnOnce(&L) -> bool) -> Option<RwLockReadGuard<'_, T, L>> {
+        let attempt = || attempt(&self.raw.0);
+        profile::acquire(self.operation(How::Read), place, attempt, |has_it| *has_it)
+            .then(|| RwLockReadGuard(self))
+    }
+
+    #[inline(always)]
+    fn writing(&self, place: Place, attempt: impl FnOnce(&L) -> bool) -> Option<RwLockWriteGuard<'_, T, L>> {
+        let attempt = || attempt(&self.raw.0);
+        profile::acquire(self.operation(How::Write), place, attempt, |has_it| *has_it)
+            .then(|| RwLockWriteGuard(self))
+    }
+
+    #[inline(always)]
+    fn operation(&self, how: How) -> Operation<'_> {
+        let lock = std::ptr::from_ref(&self.raw).addr();
+        Operation { lock, how, name: std::any::type_name::<L>() }
     }
 }
 
@@ -178,7 +212,8 @@ impl<T: ?Sized, L: RawRwLock<Native>> Drop for RwLockReadGuard<'_, T, L> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the guard is a reader of the lock.
-        unsafe { self.0.raw.unlock_shared() };
+        let unlock = || unsafe { self.0.raw.0.unlock_shared() };
+        profile::release(self.0.operation(How::Read), Place::here(), unlock);
     }
 }
 
@@ -219,7 +254,8 @@ impl<T: ?Sized, L: RawRwLock<Native>> Drop for RwLockWriteGuard<'_, T, L> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the guard is the writer of the lock.
-        unsafe { self.0.raw.unlock_exclusive() };
+        let unlock = || unsafe { self.0.raw.0.unlock_exclusive() };
+        profile::release(self.0.operation(How::Write), Place::here(), unlock);
     }
 }
 

@@ -85,6 +85,14 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
 /// Where the library's own functions are: a call from there has no place in the program.
 pub(crate) const OWN_LIBRARY: &str = "liblockwork.so";
 
+/// Whether a function is one of the libraries', which programs may have inlined.
+fn is_own(frame: &Frame) -> bool {
+    let of_rust = ["lockwork::", "<lockwork::"];
+    frame.module == OWN_LIBRARY
+        || frame.module.starts_with("liblockwork_c.so")
+        || of_rust.iter().any(|start| frame.function.starts_with(start))
+}
+
 impl View {
     pub(crate) fn new(profile: Profile) -> Self {
         let symbols = Symbols::new(&profile.maps);
@@ -118,7 +126,7 @@ impl View {
         let Some(addresses) = self.profile.stacks.get(number as usize) else { return Vec::new() };
         let frames = addresses.iter().flat_map(|address| self.symbols.frames(*address));
         let all: Vec<Frame> = frames.collect();
-        let own = all.iter().take_while(|frame| frame.module == OWN_LIBRARY).count();
+        let own = all.iter().take_while(|frame| is_own(frame)).count();
         // A stack of one frame that is ours says more than none.
         if own == all.len() { all } else { all[own..].to_vec() }
     }
@@ -190,7 +198,10 @@ impl View {
 fn names(symbols: &Symbols, lock: &Lock) -> [String; 3] {
     let code = if lock.site != 0 { lock.site } else { lock.first_use };
     let place = symbols.place(code);
-    let site = match symbols.frames(code).first() {
+    // A lock of the Rust library is acquired by a function of its own, in that of the program.
+    let frames = symbols.frames(code);
+    let innermost = frames.iter().find(|frame| !is_own(frame)).or(frames.first());
+    let site = match innermost {
         Some(Frame { function, line: Some(line), .. }) => format!("{function} ({line}, {place})"),
         Some(Frame { function, .. }) if *function != place => format!("{function} ({place})"),
         _ => place.clone(),
@@ -214,8 +225,7 @@ fn names(symbols: &Symbols, lock: &Lock) -> [String; 3] {
         let rule = format!("symbol = \"{place}\"");
         return [called(place), site, rule];
     }
-    let function =
-        symbols.frames(code).into_iter().next().map_or_else(|| place.clone(), |frame| frame.function);
+    let function = innermost.map_or_else(|| place.clone(), |frame| frame.function.clone());
     [called(function), site, by_place]
 }
 
