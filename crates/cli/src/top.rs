@@ -301,7 +301,9 @@ impl LookedAt {
 
 fn maps_of(pid: u32) -> Result<String, Failure> {
     fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Failure::usage(format!("there is no process {pid}")),
+        std::io::ErrorKind::NotFound => Failure::usage(format!(
+            "there is no process {pid}; without a number `lockwork top` finds the one that there is"
+        )),
         _ => Failure::usage(format!("process {pid} cannot be looked at: {}", describe(&error))),
     })
 }

@@ -338,10 +338,13 @@ fn bad_profiles() {
             "advise /nonexistent",
             "profile `/nonexistent` cannot be read: no such file or directory; check the path",
         ),
-        ("top 4194305", "there is no process 4194305"),
+        (
+            "top 4194305",
+            "there is no process 4194305; without a number `lockwork top` finds the one that there is",
+        ),
         (
             &format!("top {own}"),
-            &format!("process {own} is not being recorded; start it by `lockwork profile -- CMD`"),
+            &format!("process {own} does not run under lockwork; start it by `lockwork run -- CMD`"),
         ),
         (
             "profile -o /nonexistent/x -- true",
