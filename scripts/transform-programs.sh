@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# transform-programs.sh [memcached | from | berkeley | tests | check [PACKAGE...]]: programs of Debian, converted by `lockwork transform`.
+# transform-programs.sh [memcached | from | berkeley | tests | unbound | zstd | check [PACKAGE...]]: programs of Debian, converted by `lockwork transform`.
 #
 #   memcached   builds it before and after, runs its own tests under several delegates, and measures SET
 #   from        profiles it under SET, converts what the profile says is worth it (SHARE percent of the threads' time, WAITED
@@ -7,6 +7,8 @@
 #   berkeley    converts Berkeley DB, and compares delegates on transactions in the manner of TPC-C (RUNS rounds, results in OUT)
 #   sets CMD    starts memcached by this command, and measures SET: what `from` has compared
 #   tests       converts memcached, and runs its test program and TESTS under each of the delegates; `none`: as it was
+#   unbound     builds it before and after, and runs its unit tests and its replayed queries (TESTS) under each of the delegates
+#   zstd        builds it before and after, and runs its tests of the pool of threads, of streams by several threads and of its command
 #   check       counts which sections of programs can be converted; nothing is compiled
 #   trees       sets programs up for that, and prints each one's name, version and folder
 #
@@ -63,16 +65,17 @@ archives_of() {
     (cd "$work/sources" && one_at_a_time apt apt_own 300 "$work/apt/sources.list" source --download-only "$1")
 }
 
-# unpacked PACKAGE TREE: its source is there, but for what is neither compiled nor configured.
+# unpacked PACKAGE TREE [WHOLE]: its source is there, but for what is neither compiled nor configured, unless it is to be whole.
 unpacked() {
     local package=$1 tree=$2 archive
+    local -a without=(--exclude='*/docs' --exclude='*/doc/html' --exclude='*/lang' --exclude='*/testdata')
+    [[ -z ${3-} ]] || without=()
     [[ ! -d $tree ]] || return 0
     archives_of "$package" || return 1
     rm -rf "$tree.part"
     mkdir "$tree.part"
     for archive in "$work/sources/$package"_*.orig.tar.*; do
-        [[ $archive == *.asc ]] || tar -C "$tree.part" --strip-components=1 --exclude='*/docs' --exclude='*/doc/html' \
-            --exclude='*/lang' --exclude='*/testdata' -xf "$archive" || return 1
+        [[ $archive == *.asc ]] || tar -C "$tree.part" --strip-components=1 "${without[@]}" -xf "$archive" || return 1
     done
     mv "$tree.part" "$tree"
 }
@@ -106,6 +109,9 @@ if lines and "-c" in arguments:
             with open(lines, "a") as to:
                 to.write(json.dumps({"directory": os.getcwd(), "file": name, "arguments": ["cc", *arguments]}) + "\n")
 made = [arguments[at + 1] for at, option in enumerate(arguments[:-1]) if option in ("-o", "-MF")]
+linked = os.environ.get("LINK_WITH", "").split()
+if linked and not {"-c", "-E", "-S", "-M", "-MM"} & set(arguments) and any(name.endswith((".c", ".o", ".lo", ".a")) for name in arguments):
+    arguments += linked
 if os.environ.get("NOTE_ONLY") and (made or "-c" in arguments):
     for name in made or [os.path.basename(name)[:-2] + ".o" for name in arguments if name.endswith(".c")]:
         # A probe of the compiler's options may write to /dev/null, which is to stay as it is.
@@ -443,11 +449,169 @@ tests() {
     done
 }
 
+# transformed TREE [OPTION...]: the program in a tree is converted; what COMPILE_LINES noted says how it is compiled.
+transformed() {
+    local tree=$1
+    shift
+    database "$tree/lines" "$tree/compile_commands.json"
+    /usr/bin/time -f "$(basename "$tree"): converted in %e s" "$lockwork" transform -p "$tree" --in-place "$@" >"$tree/converted.log"
+    tail -1 "$tree/converted.log"
+}
+
+# passed NAME DELEGATE LOG COMMAND...: says whether the command succeeds; the lines that it ends with are in LOG.
+passed() {
+    local name=$1 delegate=$2 log=$3
+    shift 3
+    if LOCKWORK_DELEGATE=$delegate timeout "${TEST_SECONDS:-1200}" "$@" >"$log" 2>&1; then
+        echo "  $name: passed"
+    else
+        echo "  $name: FAILED: $(tail -1 "$log")"
+        failures=$((failures + 1))
+    fi
+}
+
+# uses_delegates COMMAND...: a delegate of no name ends a program in which any mutex is one.
+uses_delegates() {
+    if LOCKWORK_DELEGATE=no-such timeout 300 "$@" >/dev/null 2>&1; then
+        echo "FAILED: no mutex is a delegate in $(basename "$1")"
+        exit 1
+    fi
+}
+
+# unbound_tree NAME [OPTION...]: unbound in $work/unbound-NAME, converted with these options if there are any, with its test programs.
+unbound_tree() {
+    local name=$1 tree=$work/unbound-$1 root=$work/root/usr multiarch
+    shift
+    [[ ! -x $tree/testbound ]] || return 0
+    rm -rf "$tree"
+    unpacked unbound "$tree" whole || return 1
+    multiarch=$(gcc -print-multiarch)
+    (
+        cd "$tree"
+        CC=$work/cc timeout 600 ./configure --disable-flto --with-libexpat="$root" --with-ssl="$root" \
+            CPPFLAGS="-I$root/include/$multiarch -I$top/crates/capi/include" LDFLAGS="-L$root/lib/$multiarch" >configure.log 2>&1
+        if (($#)); then
+            NOTE_ONLY=1 COMPILE_LINES=$tree/lines quiet_make -k all unittest testbound >first.log 2>&1 || true
+            timeout 300 make clean >>first.log 2>&1
+            transformed "$tree" "$@"
+        fi
+        LINK_WITH="${library_of[$name]-$library -lm -ldl -pthread}" quiet_make -j2 all unittest testbound >build.log 2>&1 ||
+            { tail -20 build.log; exit 1; }
+    )
+}
+
+# unbound's unit tests, and queries that it answers by what its test data say (TESTS: some of these files).
+unbound_tests() {
+    local tree=$1 delegate=$2 name passed=0 failed=
+    local -a tests
+    cd "$tree"
+    echo "$(basename "$tree") $delegate:"
+    passed "unit tests" "$delegate" "unittest-$delegate.log" ./unittest
+    passed "testbound's own" "$delegate" "testbound-$delegate.log" ./testbound -s
+    read -ra tests <<<"${TESTS:-$(echo testdata/*.rpl)}"
+    for name in "${tests[@]}"; do
+        if LOCKWORK_DELEGATE=$delegate timeout 60 ./testbound -p "$name" >"replay-$delegate.log" 2>&1; then
+            passed=$((passed + 1))
+        else
+            failed+=" $(basename "$name" .rpl)"
+        fi
+    done
+    echo "  replays: $passed passed, failed:${failed:- none}"
+    echo "$failed" >"failed-$delegate"
+    cd "$top"
+}
+
+unbound() {
+    archives_of unbound || skipped unbound "its source package cannot be fetched"
+    { headers_of libexpat1-dev && headers_of libssl-dev; } || skipped unbound "libexpat1-dev and libssl-dev cannot be fetched"
+    local delegate name option failures=0
+    local -A library_of=([plain]="")
+    unbound_tree plain
+    unbound_tests "$work/unbound-plain" none
+    for delegate in $delegates; do
+        name=hold option=--hold
+        # Combiners cannot be held.
+        [[ $delegate == *-synch || $delegate == fc || $delegate == oyama ]] && name=any option=--
+        unbound_tree "$name" "$option"
+        (cd "$work/unbound-$name" && uses_delegates ./testbound -p testdata/autotrust_init.rpl)
+        unbound_tests "$work/unbound-$name" "$delegate"
+        # Replays that the original does not pass, either, are for what this build has not.
+        cmp -s "$work/unbound-plain/failed-none" "$work/unbound-$name/failed-$delegate" || failures=$((failures + 1))
+    done
+    ((failures == 0)) || { echo "FAILED: $failures"; exit 1; }
+}
+
+# zstd_tree NAME [OPTION...]: zstd in $work/zstd-NAME, converted with these options if there are any, with its test programs.
+zstd_tree() {
+    local name=$1 tree=$work/zstd-$1
+    shift
+    [[ ! -x $tree/tests/zstreamtest ]] || return 0
+    rm -rf "$tree"
+    unpacked libzstd "$tree" whole || return 1
+    (
+        cd "$tree"
+        if (($#)); then
+            NOTE_ONLY=1 COMPILE_LINES=$tree/lines quiet_make -C lib CC="$work/cc" lib-mt >first.log 2>&1 || true
+            NOTE_ONLY=1 COMPILE_LINES=$tree/lines quiet_make -C programs CC="$work/cc" HAVE_ZLIB=0 HAVE_LZMA=0 HAVE_LZ4=0 zstd \
+                >>first.log 2>&1 || true
+            timeout 300 make clean >>first.log 2>&1 || true
+            find . \( -name '*.o' -o -name obj \) -prune -exec rm -rf {} +
+            transformed "$tree" "$@"
+        fi
+        # Its debugging builds have mutexes of another type, each in memory of its own.
+        export LINK_WITH="${library_of[$name]-$library -lm -ldl -pthread}"
+        { quiet_make -j2 -C programs CC="$work/cc" MOREFLAGS="-I$top/crates/capi/include" HAVE_ZLIB=0 HAVE_LZMA=0 HAVE_LZ4=0 zstd &&
+            quiet_make -j2 -C tests CC="$work/cc" DEBUGLEVEL=0 MOREFLAGS="-I$top/crates/capi/include" poolTests zstreamtest fuzzer \
+                datagen; } >build.log 2>&1 || { tail -20 build.log; exit 1; }
+    )
+}
+
+zstd_tests() {
+    local tree=$1 delegate=$2 level found
+    cd "$tree/tests"
+    echo "$(basename "$tree") $delegate:"
+    passed "pool of threads" "$delegate" "pool-$delegate.log" ./poolTests
+    passed "streams by several threads" "$delegate" "stream-$delegate.log" ./zstreamtest --newapi -t1 -i"${ROUNDS:-1500}" -s4321
+    passed "fuzzer" "$delegate" "fuzzer-$delegate.log" ./fuzzer -i"${ROUNDS:-1500}" -s4321
+    # What two threads compress is the same whatever their order.
+    for level in 1 5 19; do
+        found=$({ ./datagen -g20M -s7 | LOCKWORK_DELEGATE=$delegate timeout 300 ../programs/zstd -"$level" -T4 -B512K --long=20 -c |
+            tee "compressed-$delegate" | md5sum; } 2>&1) || true
+        LOCKWORK_DELEGATE=$delegate timeout 300 ../programs/zstd -dc <"compressed-$delegate" | cmp -s - <(./datagen -g20M -s7) ||
+            found="not what it was"
+        echo "  level $level: $found"
+        rm -f "compressed-$delegate"
+        echo "$level $found" >>"sums-$delegate.new"
+    done
+    mv "sums-$delegate.new" "sums-$delegate"
+    cd "$top"
+}
+
+zstd() {
+    archives_of libzstd || skipped libzstd "its source package cannot be fetched"
+    local delegate name option failures=0
+    local -A library_of=([plain]="")
+    zstd_tree plain
+    zstd_tests "$work/zstd-plain" none
+    for delegate in $delegates; do
+        name=hold option=--hold
+        # Combiners cannot be held.
+        [[ $delegate == *-synch || $delegate == fc || $delegate == oyama ]] && name=any option=--
+        zstd_tree "$name" "$option"
+        uses_delegates "$work/zstd-$name/tests/poolTests"
+        zstd_tests "$work/zstd-$name" "$delegate"
+        cmp -s "$work/zstd-plain/tests/sums-none" "$work/zstd-$name/tests/sums-$delegate" || failures=$((failures + 1))
+    done
+    ((failures == 0)) || { echo "FAILED: $failures"; exit 1; }
+}
+
 case ${1:-memcached} in
     memcached) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; memcached ;;
     from) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; from ;;
     tests) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; tests ;;
     berkeley) [[ -f $library ]] || skipped db5.3 "there is no $library"; recorder; berkeley ;;
+    unbound) [[ -f $library ]] || skipped unbound "there is no $library"; recorder; unbound ;;
+    zstd) [[ -f $library ]] || skipped libzstd "there is no $library"; recorder; zstd ;;
     sets) shift; sets "$@" ;;
     transactions) shift; transactions "$@" ;;
     check)
@@ -456,5 +620,5 @@ case ${1:-memcached} in
         (($#)) || set -- memcached redis unbound libzstd sqlite3 db5.3 fuse3
         check "$@" ;;
     trees) shift; recorder; trees "$@" ;;
-    *) echo "usage: $0 [memcached | from | berkeley | tests | sets CMD... | check [PACKAGE...] | trees PACKAGE...]" >&2; exit 2 ;;
+    *) echo "usage: $0 [memcached | from | berkeley | tests | unbound | zstd | sets CMD... | check [PACKAGE...] | trees PACKAGE...]" >&2; exit 2 ;;
 esac

@@ -178,6 +178,14 @@ int lockwork_delegate_cond_wait_or_abort(lockwork_delegate_t *delegate, lockwork
     lockwork_any(it, lockwork_delegate_t, lockwork_delegate_init, pthread_mutex_init)(it, with)
 #define lockwork_any_destroy(it) \
     lockwork_any(it, lockwork_delegate_t, lockwork_delegate_destroy, pthread_mutex_destroy)(it)
+/* Of conditions, those of delegates have no attributes. */
+static __inline__ int lockwork_any_of_delegates(lockwork_delegate_cond_t *condition, const void *with)
+{
+    (void)with;
+    return lockwork_delegate_cond_init(condition);
+}
+#define lockwork_any_cond_init(it, with) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_any_of_delegates, pthread_cond_init)(it, with)
 #define lockwork_any_cond_signal(it) \
     lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_signal, pthread_cond_signal)(it)
 #define lockwork_any_cond_broadcast(it) \

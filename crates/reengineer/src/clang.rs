@@ -270,14 +270,21 @@ impl Reader<'_> {
         let named = if is_parameter && own.kind != canonical.kind { canonical } else { own };
         // SAFETY: a cursor of a variable.
         let storage = unsafe { clang_Cursor_getStorageClass(cursor) };
+        // SAFETY: a type of a living unit.
+        let is_const = unsafe { clang_isConstQualifiedType(canonical) } != 0;
+        // SAFETY: as above.
+        let is_volatile = unsafe { clang_isVolatileQualifiedType(canonical) } != 0;
+        // SAFETY: as above.
+        let plain = unsafe { clang_getUnqualifiedType(named) };
         let local = Local {
             // SAFETY: a type of a living unit.
             type_name: owned(unsafe { clang_getTypeSpelling(named) }),
             shape,
             is_static: matches!(storage, CX_SC_Static | CX_SC_Extern),
             is_register: storage == CX_SC_Register,
+            is_const,
             // SAFETY: as above.
-            is_const: unsafe { clang_isConstQualifiedType(canonical) } != 0,
+            plain_type: (is_const && !is_volatile).then(|| owned(unsafe { clang_getTypeSpelling(plain) })),
         };
         locals.insert(Self::variable(cursor), local);
     }

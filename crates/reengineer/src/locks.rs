@@ -5,6 +5,7 @@
 //! none does. A class can change if every use of it is known. This is Steensgaard's unification (POPL 1996), over mutexes only.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::vocabulary::Action;
@@ -14,6 +15,13 @@ use crate::vocabulary::Action;
 pub(crate) struct Place {
     pub file: PathBuf,
     pub offset: usize,
+}
+
+impl fmt::Display for Place {
+    /// As the name of a thing: what is spelt there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {}:{}", self.file.display(), self.offset)
+    }
 }
 
 /// A declaration by its name in the program, as [`crate::clang`] makes them.
@@ -63,6 +71,8 @@ pub(crate) struct Call {
     pub token: Option<Place>,
     /// A function of the program's own does it, which keeps its name.
     pub is_wrapper: bool,
+    /// A macro's body has it, with an argument that delegates have not: it becomes a call that has it, for both.
+    pub is_shared: bool,
     /// Text to put elsewhere in it for a delegate: an argument that falls away.
     pub argument: Option<(Place, usize, &'static str)>,
 }
@@ -82,6 +92,30 @@ pub(crate) enum Fact {
         thing: Thing,
         at: Place,
     },
+    /// The type of a thing is named there by another name, a typedef's or a macro's that stands for it alone. A delegate's type can
+    /// be named in its place.
+    Named {
+        thing: Thing,
+        by: Thing,
+        at: Place,
+        /// POSIX's name of the type.
+        stands_for: &'static str,
+        /// Where a macro has it.
+        body: Option<Place>,
+    },
+    /// The type of a thing is a typedef's, or is made of one, in a way that only the typedef can change.
+    Through {
+        thing: Thing,
+        by: Thing,
+        at: Place,
+    },
+    /// A size is asked for there by another name of a mutex's type.
+    Sized {
+        by: Thing,
+        at: Place,
+    },
+    /// This thing is a typedef.
+    Typedef(Thing),
     /// A thing is initialised there.
     Initialiser {
         thing: Thing,
@@ -115,13 +149,63 @@ pub(crate) struct Locks {
     /// Why a class stays as it is, by its root.
     kept: BTreeMap<usize, String>,
     calls: Vec<Call>,
-    types: Vec<(Thing, Place)>,
+    /// Where the types of things are named, and which type of POSIX's by another name.
+    types: Vec<(Thing, Place, Option<&'static str>)>,
     initialisers: Vec<(Thing, Place)>,
 }
 
+/// The names of mutexes' types that change for all that is declared by them or for nothing: something is declared by them, or asks
+/// for their size, where no other name can be written.
+fn whole(facts: &[Fact]) -> BTreeSet<Thing> {
+    let written: BTreeSet<&Place> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Named { at, .. } => Some(at),
+            _ => None,
+        })
+        .collect();
+    let mut found: BTreeSet<Thing> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Through { by, .. } => Some(by.clone()),
+            Fact::Sized { by, at } if !written.contains(at) => Some(by.clone()),
+            // The body of a macro that more than the type's name comes from.
+            Fact::Type { at, .. } => Some(at.to_string()),
+            _ => None,
+        })
+        .collect();
+    // Names of names are as these.
+    let names = typedefs(facts);
+    loop {
+        let before = found.len();
+        for fact in facts {
+            if let Fact::Named { thing, by, .. } = fact
+                && names.contains(thing)
+                && (found.contains(thing) || found.contains(by))
+            {
+                found.extend([thing.clone(), by.clone()]);
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+fn typedefs(facts: &[Fact]) -> BTreeSet<&Thing> {
+    facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Typedef(typedef) => Some(typedef),
+            _ => None,
+        })
+        .collect()
+}
+
 impl Locks {
-    /// The classes by what all files say. Only what is below `root` can be written.
-    pub(crate) fn of(facts: &[Fact], root: &Path, describe: &dyn Fn(&Place) -> String) -> Self {
+    /// The classes by what all files say. Only what is below `root` can be written. `splits`: other names of mutexes' types that are
+    /// used otherwise than to declare are as others, which a test must notice.
+    pub(crate) fn of(facts: &[Fact], root: &Path, splits: bool, describe: &dyn Fn(&Place) -> String) -> Self {
         let mut locks = Self::default();
         let defined: BTreeSet<&String> = facts
             .iter()
@@ -130,22 +214,52 @@ impl Locks {
                 _ => None,
             })
             .collect();
+        let whole = if splits { BTreeSet::new() } else { whole(facts) };
+        let typedefs = typedefs(facts);
         // Unknown origins of all kinds keep a class as it is; which, is known when all are joined.
         let mut reasons: Vec<(Thing, String)> = Vec::new();
         for fact in facts {
             match fact {
-                Fact::Type { thing, at } | Fact::Initialiser { thing, at } => {
+                Fact::Named { thing, by, body, .. } if whole.contains(by) => {
+                    locks.join(thing, by);
+                    if let Some(body) = body {
+                        if !body.file.starts_with(root) {
+                            reasons.push((
+                                thing.clone(),
+                                format!("{} is not the program's", body.file.display()),
+                            ));
+                        }
+                        locks.types.push((thing.clone(), body.clone(), None));
+                    }
+                }
+                Fact::Type { thing, at }
+                | Fact::Named { thing, at, .. }
+                | Fact::Initialiser { thing, at } => {
                     // Declarations that share the text of their type change together.
-                    locks.join(thing, &format!("at {}:{}", at.file.display(), at.offset));
+                    locks.join(thing, &at.to_string());
                     if !at.file.starts_with(root) {
                         reasons.push((thing.clone(), format!("{} is not the program's", at.file.display())));
                     }
-                    if matches!(fact, Fact::Type { .. }) {
-                        locks.types.push((thing.clone(), at.clone()));
-                    } else {
-                        locks.initialisers.push((thing.clone(), at.clone()));
+                    match fact {
+                        Fact::Initialiser { .. } => locks.initialisers.push((thing.clone(), at.clone())),
+                        Fact::Named { stands_for, .. } => {
+                            locks.types.push((thing.clone(), at.clone(), Some(stands_for)));
+                        }
+                        _ => locks.types.push((thing.clone(), at.clone(), None)),
                     }
                 }
+                Fact::Through { thing, by, at } => {
+                    locks.join(thing, by);
+                    if !typedefs.contains(by) {
+                        let reason = format!("its typedef is not the program's ({})", describe(at));
+                        reasons.push((thing.clone(), reason));
+                    }
+                }
+                // What is declared by it has been given the delegate's type, or has not.
+                Fact::Typedef(typedef) if !whole.contains(typedef) => {
+                    reasons.push((typedef.clone(), "it is a name of a mutex's type".to_owned()));
+                }
+                Fact::Typedef(_) | Fact::Sized { .. } => {}
                 Fact::Same(thing, Origin::Of(other)) => locks.join(thing, other),
                 Fact::Same(thing, Origin::Unknown) => {
                     reasons.push((thing.clone(), "its address comes from what is not understood".to_owned()));
@@ -265,6 +379,12 @@ impl Locks {
         self.calls.iter().filter(move |call| holds(call.does) && self.class_of(&call.of) == Some(class))
     }
 
+    /// Whether anything is seen to be done to what a class has.
+    pub(crate) fn is_used(&self, class: usize) -> bool {
+        let is_it = |origin: &Origin| self.class_of(origin) == Some(class);
+        self.calls.iter().any(|call| is_it(&call.of) || call.condition.as_ref().is_some_and(is_it))
+    }
+
     /// A condition goes with the mutexes that it is waited for with: all are delegates' or none is.
     pub(crate) fn settle_conditions(&mut self) {
         loop {
@@ -297,27 +417,28 @@ impl Locks {
         }
     }
 
-    /// What changes in the text where. Waits at `covered` are parts of closures.
-    pub(crate) fn renamed(&self, covered: &BTreeSet<(&Path, usize)>) -> BTreeMap<Place, Renaming> {
+    /// What changes in the text where.
+    pub(crate) fn renamed(&self) -> BTreeMap<Place, Renaming> {
         let becomes_delegate =
             |origin: &Origin| self.class_of(origin).is_some_and(|class| self.kept(class).is_none());
         let mut found: BTreeMap<Place, Renaming> = BTreeMap::new();
-        for (thing, at) in self.types.iter().chain(&self.initialisers) {
+        let initialisers = self.initialisers.iter().map(|(thing, at)| (thing, at, &None));
+        let types = self.types.iter().map(|(thing, at, stands_for)| (thing, at, stands_for));
+        for (thing, at, stands_for) in types.chain(initialisers) {
             if becomes_delegate(&Origin::Of(thing.clone())) {
-                found.insert(at.clone(), Renaming::Delegate);
+                let renaming = stands_for.map_or(Renaming::Delegate, Renaming::StandsFor);
+                found.insert(at.clone(), renaming);
             }
         }
         let mut others: BTreeSet<&Place> = BTreeSet::new();
-        let is_closure = |call: &Call| {
-            call.does == Use::Wait && covered.contains(&(call.at.file.as_path(), call.at.offset))
-        };
-        for call in self.calls.iter().filter(|call| !is_closure(call) && !call.is_wrapper) {
+        for call in self.calls.iter().filter(|call| !call.is_wrapper) {
             let Some(token) = &call.token else { continue };
             if !becomes_delegate(&call.of) {
                 others.insert(token);
                 continue;
             }
-            found.insert(token.clone(), Renaming::Delegate);
+            let renaming = if call.is_shared { Renaming::Either } else { Renaming::Delegate };
+            found.insert(token.clone(), renaming);
             if let Some((place, length, text)) = &call.argument {
                 found.insert(place.clone(), Renaming::Argument(*length, text));
             }
@@ -337,6 +458,8 @@ impl Locks {
 pub(crate) enum Renaming {
     /// The name there becomes that of delegates.
     Delegate,
+    /// The name there, which stands for this one of POSIX's, becomes that of delegates.
+    StandsFor(&'static str),
     /// The name there becomes one for mutexes and delegates.
     Either,
     /// So many bytes become this text.

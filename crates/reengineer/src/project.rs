@@ -165,7 +165,8 @@ impl Project {
             project.read(command, &mut facts)?;
         }
         let facts: Vec<Fact> = facts.into_values().collect();
-        project.locks = Locks::of(&facts, &project.root, &|place| project.describe(place));
+        let splits = !project.keeps(Rule::Whole);
+        project.locks = Locks::of(&facts, &project.root, splits, &|place| project.describe(place));
         project.judge();
         let files = project.choice.files.clone();
         let is_wanted = |file: &Path| files.is_empty() || files.iter().any(|end| file.ends_with(end));
@@ -340,6 +341,9 @@ impl Project {
             if !sections.iter().map(|number| of(&number)).any(|found| is_chosen(&found)) {
                 if !sections.is_empty() {
                     kept.push((class, "it was not chosen".to_owned()));
+                } else if !self.locks.is_used(class) {
+                    // A parameter of a function's type, or what is only declared.
+                    kept.push((class, "nothing takes it".to_owned()));
                 }
                 continue;
             }
@@ -493,12 +497,11 @@ impl Project {
     /// If a file cannot be read or parsed.
     pub fn converted(&self, progress: &mut dyn FnMut(usize, usize, &Path)) -> Result<Vec<Change>, Error> {
         let mut edits: BTreeMap<&Path, Vec<Edit>> = BTreeMap::new();
-        let renamed = self.locks.renamed(&self.covered());
+        let renamed = self.locks.renamed();
         for (place, renaming) in &renamed {
             let Some(text) = self.texts.get(&place.file) else { continue };
-            if let Some(edit) = renaming_edit(text, place.offset, *renaming) {
-                edits.entry(&place.file).or_default().push(edit);
-            }
+            let edit = renaming_edit(text, place.offset, *renaming);
+            edits.entry(&place.file).or_default().push(edit.ok_or_else(|| Error::parse(&place.file))?);
         }
         // Names first: what becomes a closure is found in the text that has them.
         let mut after: BTreeMap<&Path, String> = BTreeMap::new();
@@ -709,7 +712,7 @@ const NAMES: &[(&str, &str, Option<&str>)] = &[
     ("pthread_cond_timedwait", "lockwork_delegate_cond_timedwait_held", Some("lockwork_any_timedwait")),
     ("pthread_cond_t", "lockwork_delegate_cond_t", None),
     ("PTHREAD_COND_INITIALIZER", "LOCKWORK_DELEGATE_COND_INITIALIZER", None),
-    ("pthread_cond_init", "lockwork_delegate_cond_init", None),
+    ("pthread_cond_init", "lockwork_delegate_cond_init", Some("lockwork_any_cond_init")),
     ("pthread_cond_destroy", "lockwork_delegate_cond_destroy", Some("lockwork_any_cond_destroy")),
     ("pthread_cond_signal", "lockwork_delegate_cond_signal", Some("lockwork_any_cond_signal")),
     ("pthread_cond_broadcast", "lockwork_delegate_cond_broadcast", Some("lockwork_any_cond_broadcast")),
@@ -722,7 +725,8 @@ fn renaming_edit(text: &str, at: usize, renaming: Renaming) -> Option<Edit> {
     }
     let rest = text.get(at..)?;
     let length = rest.find(|next: char| !next.is_ascii_alphanumeric() && next != '_').unwrap_or(rest.len());
-    let (_, delegate, either) = NAMES.iter().find(|(name, ..)| *name == &rest[..length])?;
+    let name = if let Renaming::StandsFor(name) = renaming { name } else { &rest[..length] };
+    let (_, delegate, either) = NAMES.iter().find(|(known, ..)| *known == name)?;
     let name = if renaming == Renaming::Either { (*either)? } else { delegate };
     Some(Edit::new(at..at + length, name))
 }

@@ -180,7 +180,8 @@ impl Writer<'_> {
         let argument = if self.has_context() { "lockwork_argument" } else { "lockwork_unused" };
         code += &format!("static void *{name}_run(void *{argument})\n{{\n");
         if self.has_context() {
-            code += &format!("    struct {name} *const {CONTEXT} = {argument};\n");
+            // The cast is for compilers that warn of what C++ would not take.
+            code += &format!("    struct {name} *const {CONTEXT} = (struct {name} *){argument};\n");
         } else {
             code += &format!("    (void){argument};\n");
         }
@@ -330,6 +331,8 @@ impl Writer<'_> {
             }
             let _ = writeln!(code, "{deep}    continue;\n{deep}}}");
         }
-        code + &format!("{deep}break;\n{indent}    }}\n")
+        // What leaves nowhere goes on for ever, so that nothing need follow.
+        let leaves = if self.plan.exits.is_empty() { String::new() } else { format!("{deep}break;\n") };
+        code + &format!("{leaves}{indent}    }}\n")
     }
 }

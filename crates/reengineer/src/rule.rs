@@ -45,6 +45,8 @@ pub enum Rule {
     Defined,
     /// A mutex of which a use is not understood stays one.
     Understood,
+    /// Another name of a mutex's type that is used otherwise than to declare changes for all of its declarations.
+    Whole,
     /// A section that is not converted holds the delegate only if that was asked for.
     Holds,
 }
@@ -73,6 +75,7 @@ impl Rule {
         Self::Directives,
         Self::Defined,
         Self::Understood,
+        Self::Whole,
         Self::Holds,
     ];
 }

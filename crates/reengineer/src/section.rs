@@ -12,7 +12,9 @@ use std::ops::Range;
 use crate::flow::{Effect, Flow, Id, id};
 use crate::rule::Rule;
 use crate::tree::{Function, Kind, Node, Shape, Unary, Variable, is_assignment};
-use crate::vocabulary::{Action, ERRNO, Vocabulary, is_bound_to_its_caller, means_the_thread};
+use crate::vocabulary::{
+    Action, ERRNO, Vocabulary, is_bound_to_its_caller, means_the_thread, waits_without_end,
+};
 
 /// A place where a lock is taken.
 #[derive(Clone, Debug)]
@@ -463,6 +465,15 @@ impl<'a> Finder<'a> {
         if rest[blank..].starts_with(';') { end + blank + 1 } else { end }
     }
 
+    /// Where a block's text ends whose last statement ends at `end`: behind the preprocessor's lines and the comments that follow.
+    fn end_of_block(&self, block: &Node, end: usize) -> usize {
+        let rest = self.text.get(end..block.range.end).unwrap_or_default();
+        match rest.strip_suffix('}') {
+            Some(rest) if directives(rest).next().is_some() => end + rest.trim_end().len(),
+            _ => end,
+        }
+    }
+
     /// The calls of lock functions in a node.
     fn lock_calls<'n>(&self, node: &'n Node) -> impl Iterator<Item = &'n Node> + use<'n> {
         let calls: Vec<_> = node.walk().filter(|inner| self.vocabulary.of(inner).is_some()).collect();
@@ -613,6 +624,10 @@ impl<'a> Finder<'a> {
             return Err(Refusal::OneMacro);
         }
         let pauses = self.pauses(site, lock, &region)?;
+        // A loop without an end gives its lock up nowhere else.
+        if exits.is_empty() && pauses.is_empty() {
+            return Err(Refusal::Leaves);
+        }
         let elsewhere: HashSet<Id> = exits
             .iter()
             .flat_map(|exit| &exit.nodes)
@@ -675,7 +690,7 @@ impl<'a> Finder<'a> {
                     return Err(Refusal::Waits);
                 }
                 let call = self.lock_calls(node).next().ok_or(Refusal::Waits)?;
-                if call.kind != Kind::Call("pthread_cond_wait".to_owned()) {
+                if !matches!(&call.kind, Kind::Call(name) if waits_without_end(name)) {
                     return Err(Refusal::Waits);
                 }
                 let condition = call.children.get(1).ok_or(Refusal::Waits)?;
@@ -722,6 +737,8 @@ impl<'a> Finder<'a> {
         changing: &[&Node],
         held: &[&Node],
     ) -> Result<(), Refusal> {
+        let contexts = contexts(changing);
+        let writes = |other: &&Node, variable| !contexts.contains(&id(other)) && writes(other, variable);
         for node in pauses.iter().filter_map(|pause| pause.condition).flat_map(|condition| condition.walk()) {
             let Kind::Local(variable) = &node.kind else { continue };
             let is_inside = held.iter().any(|other| other.kind == Kind::Declaration(variable.clone()));
@@ -781,7 +798,7 @@ impl<'a> Finder<'a> {
             }
             let nodes: Vec<&Node> = exit.block.children[exit.number + 1..].iter().collect();
             let tail_start = self.end(exit.statement);
-            let end = nodes.last().map_or(tail_start, |node| self.end(node));
+            let end = nodes.last().map_or(tail_start, |node| self.end_of_block(exit.block, self.end(node)));
             found.push(Release {
                 release: exit.statement,
                 tail: tail_start..end,
@@ -791,7 +808,7 @@ impl<'a> Finder<'a> {
             });
         }
         found.sort_by_key(|exit| exit.range.start);
-        if found.is_empty() { Err(Refusal::Leaves) } else { Ok(found) }
+        Ok(found)
     }
 
     /// Locks inside must nest, and each step must be reached with the lock or without it.
@@ -987,10 +1004,7 @@ impl<'a> Finder<'a> {
     fn check_lock(&self, statement: &Node, held: &[&Node]) -> Result<(), Refusal> {
         let mut read = Vec::new();
         self.read_for(statement, &mut read);
-        // A section inside that has become a closure has the addresses of what it names; what it writes was looked at before.
-        let is_context = |node: &&&Node| matches!(&node.kind, Kind::Declaration(variable) if variable.name.starts_with("lockwork_"));
-        let contexts: HashSet<Id> =
-            held.iter().filter(is_context).flat_map(|node| node.walk().map(id)).collect();
+        let contexts = contexts(held);
         let writes = |other: &&Node, variable| !contexts.contains(&id(other)) && writes(other, variable);
         for variable in read {
             if held.iter().any(|other| writes(other, variable)) && self.applies(Rule::LockChanges) {
@@ -1154,13 +1168,15 @@ impl<'a> Finder<'a> {
             }
             _ => {}
         }
+        // What cannot be written is declared before it has its value, and written once.
+        let plain = local.plain_type.as_ref().filter(|_| hoisted.is_some());
         Ok(Capture {
             variable: variable.clone(),
-            type_name: local.type_name.clone(),
+            type_name: plain.unwrap_or(&local.type_name).clone(),
             uses: BTreeSet::new(),
             by_value: false,
             is_register: local.is_register,
-            is_const: local.is_const,
+            is_const: local.is_const && plain.is_none(),
             hoisted,
         })
     }
@@ -1179,6 +1195,13 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
+    /// Whether no more of a declaration comes from a macro than `bool`, which is one.
+    fn is_bool(&self, variable: &Variable, statement: &Node) -> bool {
+        let before = self.text.get(statement.range.start..variable.declared).unwrap_or_default();
+        let words: Vec<&str> = before.split_whitespace().collect();
+        matches!(words.as_slice(), ["bool"] | ["const", "bool"] | ["bool", "const"])
+    }
+
     /// A declaration of one variable in the slice's own block, which can become an assignment.
     fn hoisted(
         &self,
@@ -1192,10 +1215,10 @@ impl<'a> Finder<'a> {
         let local = self.function.locals.get(variable).ok_or_else(refused)?;
         let is_plain = statement.kind == Kind::Declarations
             && statement.children.len() == 1
-            && !declaration.from_macro
+            && (!declaration.from_macro || self.is_bool(variable, statement))
             && (id(around) == id(block) || self.is_only(variable))
             && local.shape == Shape::Value
-            && !local.is_const
+            && (!local.is_const || local.plain_type.is_some())
             && !local.is_static;
         if !is_plain && self.applies(Rule::Hoisted) {
             return Err(refused());
@@ -1255,6 +1278,13 @@ fn is_part(node: &Node, variable: &Variable) -> bool {
         (Kind::Member { is_arrow: false, .. } | Kind::Subscript, Some(of)) => is_part(of, variable),
         _ => false,
     }
+}
+
+/// The contexts of sections inside that have become closures: they have the addresses of what those name. What they write was looked at
+/// before.
+fn contexts(nodes: &[&Node]) -> HashSet<Id> {
+    let is_context = |node: &&&Node| matches!(&node.kind, Kind::Declaration(variable) if variable.name.starts_with("lockwork_"));
+    nodes.iter().filter(is_context).flat_map(|node| node.walk().map(id)).collect()
 }
 
 /// Whether a node writes a local variable, or passes its address on.

@@ -40,6 +40,8 @@ pub(crate) struct Local {
     pub is_register: bool,
     /// `const`.
     pub is_const: bool,
+    /// Of what is `const` and nothing else: the type without that, as `__typeof__` takes it.
+    pub plain_type: Option<String>,
 }
 
 /// What matters of a local variable's type.

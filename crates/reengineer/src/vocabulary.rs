@@ -255,6 +255,11 @@ fn arguments(text: &str, open: usize) -> Option<(Vec<String>, usize)> {
     None
 }
 
+/// Whether a function of this name waits for a condition, however long.
+pub(crate) fn waits_without_end(name: &str) -> bool {
+    matches!(name, "pthread_cond_wait" | "lockwork_delegate_cond_wait_held" | "lockwork_any_wait")
+}
+
 /// Whether a function of this name does not return.
 pub(crate) fn ends_the_thread(name: &str) -> bool {
     matches!(

@@ -89,21 +89,26 @@ fn verdicts(project: &Project) -> BTreeMap<String, Option<String>> {
     all.iter().flat_map(|mutex| mutex.names.iter().map(|name| (name.clone(), mutex.kept.clone()))).collect()
 }
 
-#[test]
-fn each_mutex_is_converted_or_stays_by_itself() {
-    let program = Program::new(LOCKS);
+/// Compares which mutexes stay with what the program's comments say, and converts it: it does what it did, and a second run changes
+/// nothing. The converted text.
+fn converts_by_itself(
+    text: &str,
+    stay: usize,
+    converted: &[&str],
+    same_as: &[(&str, &str)],
+) -> Option<String> {
+    let program = Program::new(text);
     // No section of a converted one is left: all delegates can run it.
-    let Some(project) = program.project(Choice::default()) else { return };
+    let project = program.project(Choice::default())?;
     let verdicts = verdicts(&project);
-    let stay = said_to_stay(LOCKS);
-    assert_eq!(stay.len(), 7, "{stay:?}");
-    for name in ["(&plain)", "(&ordinary)", "stripe", "(&box->lock)", "lock", "(&queue.lock)", "(&gate)"] {
-        assert_eq!(verdicts[name], None, "{name}");
+    let said = said_to_stay(text);
+    assert_eq!(said.len(), stay, "{said:?}");
+    for name in converted {
+        assert_eq!(verdicts[*name], None, "{name}");
     }
     for (name, verdict) in &verdicts {
-        let expected =
-            stay.get(name.as_str()).or(if name == "(&first)" { stay.get("(&second)") } else { None });
-        match (verdict, expected) {
+        let name = same_as.iter().find(|(one, _)| one == name).map_or(name.as_str(), |(_, other)| other);
+        match (verdict, said.get(name)) {
             (Some(reason), Some(expected)) => assert!(reason.starts_with(expected), "{name}: {reason}"),
             (verdict, expected) => assert_eq!(verdict.as_deref(), expected.copied(), "{name}"),
         }
@@ -115,14 +120,48 @@ fn each_mutex_is_converted_or_stays_by_itself() {
     let text = std::fs::read_to_string(program.file()).expect("written");
     assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
     assert!(after.status.success(), "{after:?}\n{text}");
-    for gone in ["pthread_cond_wait(&queue", "lockwork_delegate_acquire", "pthread_cond_wait(&opened"] {
-        assert!(!text.contains(gone), "{gone} in\n{text}");
-    }
     let again = program.project(Choice::default()).expect("there is libclang");
     assert!(
         again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
         "a second run changes nothing"
     );
+    Some(text)
+}
+
+#[test]
+fn each_mutex_is_converted_or_stays_by_itself() {
+    let converted = ["(&plain)", "(&ordinary)", "stripe", "(&box->lock)", "lock", "(&queue.lock)", "(&gate)"];
+    let Some(text) = converts_by_itself(LOCKS, 7, &converted, &[("(&first)", "(&second)")]) else { return };
+    for gone in ["pthread_cond_wait(&queue", "lockwork_delegate_acquire", "pthread_cond_wait(&opened"] {
+        assert!(!text.contains(gone), "{gone} in\n{text}");
+    }
+}
+
+/// Mutexes whose type is named by typedefs and macros.
+const TYPEDEFS: &str = include_str!("programs/typedefs.c");
+
+#[test]
+fn a_mutex_whose_type_has_another_name_is_converted_or_stays_by_itself() {
+    let converted =
+        ["(&plain)", "(&named)", "lock", "(&of->lock)", "stripe", "above", "(&roomy_one)", "roomy_two"];
+    let same_as = [("(&first)", "(&second)")];
+    let Some(text) = converts_by_itself(TYPEDEFS, 13, &converted, &same_as) else { return };
+    for there in [
+        "typedef pthread_mutex_t lock_type;",
+        "#define MUTEX pthread_mutex_t",
+        "static lockwork_delegate_t plain",
+        "static lock_type shown",
+        "static lockwork_delegate_t named =",
+        "static MUTEX named_too",
+        "    lockwork_delegate_t lock;\n    lockwork_delegate_cond_t filled;",
+        "many = calloc(4, sizeof(lockwork_delegate_t));",
+        "static void add(lockwork_delegate_t *lock,",
+        "typedef lockwork_delegate_t *lone;",
+        "#define ROOMY lockwork_delegate_t\nstatic ROOMY roomy_one",
+        "void (*call)(lock_type *lock);\n    lock_type *unused;",
+    ] {
+        assert!(text.contains(there), "no {there} in\n{text}");
+    }
 }
 
 #[test]

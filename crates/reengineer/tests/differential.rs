@@ -17,7 +17,12 @@ struct Generator {
     depth: usize,
     names: usize,
     labels: usize,
+    /// The lock of the section that is written.
+    lock: &'static str,
 }
+
+/// Mutexes whose types are named in all ways; the last one stays a mutex.
+const LOCKS: [&str; 6] = ["lock", "lock", "typed", "named", "box.lock", "seen"];
 
 /// Where a statement is: what may be written there.
 #[derive(Clone, Copy)]
@@ -166,7 +171,7 @@ impl Generator {
             return;
         }
         if place.held && !keeps {
-            self.line("    pthread_mutex_unlock(&lock);");
+            self.line(&format!("    pthread_mutex_unlock(&{});", self.lock));
             if self.random.bool() {
                 self.line("    a += 3;");
             }
@@ -180,11 +185,13 @@ impl Generator {
             self.line("shared ^= 5;");
             return;
         }
-        let (lock, unlock) = match self.random.u8(..3) {
-            0 => ("TAKE(&lock);", "GIVE(&lock);"),
-            _ => ("pthread_mutex_lock(&lock);", "pthread_mutex_unlock(&lock);"),
+        let lock = LOCKS[self.random.usize(..LOCKS.len())];
+        let (take, give) = match self.random.u8(..3) {
+            0 => ("TAKE", "GIVE"),
+            _ => ("pthread_mutex_lock", "pthread_mutex_unlock"),
         };
-        self.line(lock);
+        self.lock = lock;
+        self.line(&format!("{take}(&{lock});"));
         self.depth -= 1;
         self.block(Place { held: true, in_loop: false, in_switch: false, levels: place.levels }, 5);
         self.depth += 1;
@@ -195,7 +202,7 @@ impl Generator {
             self.line("shared++;");
             self.line(&format!("{label}:"));
         }
-        self.line(unlock);
+        self.line(&format!("{give}(&{lock});"));
     }
 
     fn function(&mut self, number: usize) {
@@ -233,7 +240,15 @@ const HEAD: &str = "\
 #define ALIGNED __attribute__((aligned(16)))
 
 struct pair { long x, y; };
+typedef pthread_mutex_t lock_type;
+typedef lock_type inner_type;
+#define LOCK_TYPE pthread_mutex_t
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static lock_type typed = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_TYPE named = PTHREAD_MUTEX_INITIALIZER;
+static struct { long before; inner_type lock; } box = { 1, PTHREAD_MUTEX_INITIALIZER };
+static lock_type seen = PTHREAD_MUTEX_INITIALIZER;
+static void *const shown = &seen;
 static long shared;
 
 ";
@@ -245,6 +260,7 @@ fn generated(seed: u64, functions: usize) -> String {
         depth: 0,
         names: 0,
         labels: 0,
+        lock: LOCKS[0],
     };
     for number in 0..functions {
         generator.function(number);
@@ -256,7 +272,7 @@ fn generated(seed: u64, functions: usize) -> String {
         generator
             .line(&format!("        printf(\"%d %ld %ld\\n\", {number}, f{number}(by, by * 7), shared);"));
     }
-    generator.line("    return 0;");
+    generator.line("    return shown == 0;");
     generator.line("}");
     generator.text
 }
@@ -271,6 +287,14 @@ fn generated_functions_do_what_they_did() {
         let Some(project) = program.project(Choice { may_hold: true, ..Choice::default() }) else { return };
         let converted = project.findings.iter().filter(|found| found.refusal().is_none()).count();
         assert!(project.findings.len() > FUNCTIONS, "{}", project.findings.len());
+        let taken_by = |lock: &str| {
+            let of = format!("(&{lock})");
+            project.findings.iter().filter(|it| it.section.lock == of && it.refusal().is_none()).count()
+        };
+        assert_eq!(taken_by("seen"), 0, "its address goes elsewhere");
+        for lock in &LOCKS[..5] {
+            assert!(taken_by(lock) > 0, "{lock}");
+        }
         assert!(converted * 2 > project.findings.len(), "{converted} of {}", project.findings.len());
         let before = program.run();
         assert!(before.status.success(), "seed {seed}: {before:?}");

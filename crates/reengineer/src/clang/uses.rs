@@ -89,6 +89,20 @@ fn is_object(of: CXType) -> bool {
     canonical.kind == CXType_Record && sort(of).is_some()
 }
 
+/// A function that asks libclang about a type.
+type Qualified = unsafe fn(CXType) -> u32;
+
+/// Whether a typedef is another name of one of [`TYPES`], and nothing more.
+fn is_plain(typedef: CXCursor) -> bool {
+    let own = type_of(typedef);
+    // SAFETY: a type of a living unit, as below.
+    let canonical = unsafe { clang_getCanonicalType(own) };
+    let asked = [clang_isConstQualifiedType as Qualified, clang_isVolatileQualifiedType];
+    // SAFETY: as above.
+    let is_qualified = asked.into_iter().any(|is| unsafe { is(canonical) } != 0);
+    is_object(own) && !is_qualified
+}
+
 fn is_expression(cursor: CXCursor) -> bool {
     // SAFETY: it takes a number.
     unsafe { clang_isExpression(kind(cursor)) != 0 }
@@ -177,6 +191,13 @@ impl Walker<'_> {
     }
 
     fn same(&mut self, thing: &str, cursor: CXCursor) {
+        if kind(bare(cursor)) == CXCursor_InitListExpr && !is_object(type_of(cursor)) {
+            // What an array begins with.
+            for child in children(bare(cursor)).into_iter().filter(|child| sort(type_of(*child)).is_some()) {
+                self.same(thing, child);
+            }
+            return;
+        }
         if is_object(type_of(cursor)) && kind(bare(cursor)) != CXCursor_InitListExpr {
             self.escapes(cursor, "it is copied");
             let at = self.place(cursor);
@@ -329,24 +350,69 @@ impl Walker<'_> {
 
     fn type_name(&mut self, thing: &str, name: CXCursor) {
         let of = referenced(name);
-        if sort(type_of(of)).is_none() {
-            return;
-        }
+        let Some(sort) = sort(type_of(of)) else { return };
+        let (thing, stands_for) = (thing.to_owned(), TYPES[sort]);
         let spelt = spelling(of);
-        if !TYPES.contains(&spelt.as_str()) {
-            let typedef = self.thing(of);
-            self.facts.push(Fact::Same(thing.to_owned(), Origin::Of(typedef)));
-            return;
-        }
-        let fact = match self.token(name, &spelt) {
-            Some(at) => Fact::Type { thing: thing.to_owned(), at },
-            None => Fact::Escapes {
-                origin: Origin::Of(thing.to_owned()),
+        let place = self.token(name, &spelt);
+        let fact = match (TYPES.contains(&spelt.as_str()), place) {
+            (true, Some(at)) => match self.alias(name, &at) {
+                Some(alias) => {
+                    Fact::Named { thing, by: at.to_string(), at: alias, stands_for, body: Some(at) }
+                }
+                None => Fact::Type { thing, at },
+            },
+            (true, None) => Fact::Escapes {
+                origin: Origin::Of(thing),
                 at: self.place(name),
                 how: "its type comes from a macro of a macro",
             },
+            (false, Some(at)) if is_plain(of) => {
+                Fact::Named { thing, by: self.thing(of), at, stands_for, body: None }
+            }
+            (false, _) => Fact::Through { thing, by: self.thing(of), at: self.place(name) },
         };
         self.facts.push(fact);
+    }
+
+    /// Where a macro is named that stands for nothing but the type whose name is spelt at `at`, in its body.
+    fn alias(&mut self, name: CXCursor, at: &Place) -> Option<Place> {
+        let used = self.place(name);
+        if used == *at {
+            return None;
+        }
+        let word = |text: &str| -> String {
+            text.chars().take_while(|next| next.is_ascii_alphanumeric() || *next == '_').collect()
+        };
+        let text = (self.text)(&at.file)?;
+        let line = text.get(..at.offset)?.rfind('\n').map_or(0, |end| end + 1);
+        let head =
+            text[line..at.offset].trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?;
+        let macro_name = word(head.trim_start());
+        let is_bare = head.trim() == macro_name && head.ends_with([' ', '\t']);
+        let rest = &text[at.offset + word(&text[at.offset..]).len()..];
+        let is_all = rest.lines().next().unwrap_or_default().trim().is_empty();
+        let there = (self.text)(&used.file)?;
+        let is_named = word(there.get(used.offset..)?) == macro_name;
+        (is_bare && is_all && is_named && !macro_name.is_empty()).then_some(used)
+    }
+
+    /// A size that is asked for by a name of a mutex's type.
+    fn size(&mut self, cursor: CXCursor) {
+        for child in children(cursor).into_iter().filter(|child| kind(*child) == CXCursor_TypeRef) {
+            let of = referenced(child);
+            if sort(type_of(of)).is_none() {
+                continue;
+            }
+            let spelt = spelling(of);
+            let Some(at) = self.token(child, &spelt) else { continue };
+            let is_base = TYPES.contains(&spelt.as_str());
+            let fact = match self.alias(child, &at).filter(|_| is_base) {
+                Some(alias) => Fact::Sized { by: at.to_string(), at: alias },
+                None if is_base => continue,
+                None => Fact::Sized { by: self.thing(of), at },
+            };
+            self.facts.push(fact);
+        }
     }
 
     /// Visits an expression, a statement or a declaration. `accepted`: what is around understands a mutex here.
@@ -366,6 +432,7 @@ impl Walker<'_> {
             CXCursor_ReturnStmt => self.returned(&below),
             CXCursor_CStyleCastExpr => self.cast(cursor, is_ours, &below),
             CXCursor_InitListExpr => self.list(cursor, &below),
+            CXCursor_UnaryExpr => self.size(cursor),
             _ if Self::is_assignment(cursor) && is_ours => self.assigned(&below),
             _ => {}
         }
@@ -435,6 +502,9 @@ impl Walker<'_> {
         }
         if is_ours {
             let thing = self.thing(cursor);
+            if own == CXCursor_TypedefDecl {
+                self.facts.push(Fact::Typedef(thing.clone()));
+            }
             self.types(&thing, cursor);
         }
     }
@@ -641,6 +711,7 @@ impl Walker<'_> {
             at,
             token: None,
             is_wrapper: true,
+            is_shared: false,
             argument: None,
         };
         self.facts.push(Fact::Call(call));
@@ -665,12 +736,17 @@ impl Walker<'_> {
                 at,
                 token: None,
                 is_wrapper: false,
+                is_shared: false,
                 argument: None,
             };
             self.facts.push(Fact::Call(call));
         }
         let condition = condition.map(|condition| self.origin(*condition));
         let mut argument = None;
+        let token = self.token(cursor, name);
+        let at = self.place(cursor);
+        // The body of a macro keeps its arguments.
+        let is_shared = token.as_ref().is_some_and(|token| *token != at) && name == "pthread_cond_init";
         if does == Use::Init
             && let Some(attributes) = all.get(1)
         {
@@ -678,15 +754,13 @@ impl Walker<'_> {
             let is_plain = Self::fresh(*attributes) == Origin::Fresh;
             if !is_plain && (is_condition || !self.are_harmless(*attributes)) {
                 does = Use::Foreign;
-            } else if is_condition || !is_plain {
+            } else if is_condition && !is_shared || !is_plain {
                 argument = self.replaced(cursor, all[0], *attributes, is_condition);
                 does = if argument.is_some() { does } else { Use::Foreign };
             }
         }
-        let at = self.place(cursor);
-        let token = self.token(cursor, name);
-        let call =
-            Call { name: name.to_owned(), does, of, condition, at, token, is_wrapper: false, argument };
+        let name = name.to_owned();
+        let call = Call { name, does, of, condition, at, token, is_wrapper: false, is_shared, argument };
         self.facts.push(Fact::Call(call));
     }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t elsewhere = PTHREAD_MUTEX_INITIALIZER;
@@ -171,8 +172,8 @@ static long variable_arrays(long by)
 static long hoisted(long by)
 {
     pthread_mutex_lock(&lock);
-    const long inside = by + counter;
-    counter += inside;
+    long inside = by + counter, half = inside / 2;
+    counter += half;
     pthread_mutex_unlock(&lock);
     return inside;
 }
@@ -284,8 +285,26 @@ static long one_macro(long by)
     return counter;
 }
 
+/* Whole: memory for one is allocated by the type's size under its other name. */
+typedef pthread_mutex_t sized;
+static const unsigned long room = sizeof(sized);
+static sized tried = PTHREAD_MUTEX_INITIALIZER;
+static sized *apart;
+static long whole(long by)
+{
+    pthread_mutex_lock(apart);
+    counter += by;
+    pthread_mutex_unlock(apart);
+    pthread_mutex_lock(&tried);
+    counter += by;
+    pthread_mutex_unlock(&tried);
+    return counter + (pthread_mutex_timedlock(&tried, &(struct timespec) { 0, 0 }) == 0);
+}
+
 int main(void)
 {
+    apart = malloc(room);
+    pthread_mutex_init(apart, NULL);
     struct part part = { PTHREAD_MUTEX_INITIALIZER, 1 };
     for (long by = 0; by < 5; by++) {
         printf("%ld %ld %ld %ld\n", taken_again(by), mixed(by), entered(by), nested(by));
@@ -294,6 +313,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", survives(by), directives(by), defined(by), understood(&part));
         printf("%ld %ld %ld\n", leaves(by), one_macro(by), returns(by));
         printf("%ld %ld\n", any_thread(by), callee_releases(by));
+        printf("%ld\n", by ? by : whole(by));
     }
     return 0;
 }

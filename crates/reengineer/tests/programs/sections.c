@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -414,6 +415,82 @@ static long combines(long by)
     return counter;
 }
 
+/* What cannot be written is declared inside and used behind. */
+static long constant(long by)
+{
+    pthread_mutex_lock(&lock);
+    const long seen = counter + by;
+    const char *const text = by & 1 ? "odd" : "even";
+    counter++;
+    bool const is_odd = by & 1;
+    pthread_mutex_unlock(&lock);
+    return seen * 2 + text[0] + is_odd;
+}
+
+static struct account account_of(long by)
+{
+    return (struct account) { .balance = by, .name = "of" };
+}
+
+static long constant_structure(long by)
+{
+    pthread_mutex_lock(&lock);
+    struct account const copy = account_of(by + counter);
+    counter += copy.balance & 3;
+    pthread_mutex_unlock(&lock);
+    return copy.balance + copy.name[1];
+}
+
+/* Behind the unlock there are lines of the preprocessor. */
+static long ends_with_directives(long by)
+{
+    pthread_mutex_lock(&lock);
+    if (by & 1) {
+        pthread_mutex_unlock(&lock);
+        by += 2;
+#ifndef NEVER
+        by *= 3;
+        /* and a comment */
+#else
+        abort();
+#endif
+        /* the last */
+    } else {
+        counter += by;
+        pthread_mutex_unlock(&lock);
+#ifdef NEVER
+        abort();
+#else
+        if (by)
+            by ^= 5;
+#endif
+    }
+    return by;
+}
+
+/* A section that leaves nowhere. */
+static void *goes_on(void *of)
+{
+    long *rounds = of;
+    pthread_mutex_lock(&lock);
+    while (1) {
+        bool is_last = --*rounds <= 0;
+        counter += 3;
+        pthread_mutex_unlock(&lock);
+        if (is_last)
+            pthread_exit(NULL);
+        pthread_mutex_lock(&lock);
+    }
+}
+
+static long endless(long by)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, goes_on, &by);
+    pthread_join(thread, NULL);
+    return counter;
+}
+
 int main(void)
 {
     struct account account = { .balance = 5, .name = "somebody" };
@@ -425,6 +502,7 @@ int main(void)
         printf("%ld %ld %ld %ld %ld\n", gives_back(by), by, mixed(by), asks(by), moves(&account, by));
         printf("%ld %ld %ld %ld %ld\n", hand_over_hand(by), no_block(by), unnamed(by), defines(by), terminates(by));
         printf("%ld %ld\n", counter, of_its_own(by));
+        printf("%ld %ld %ld %ld\n", constant(by), constant_structure(by), ends_with_directives(by), endless(by));
         printf("%ld %ld %ld %ld %ld\n", checked(by), stores(by), busy(by), counts(by), combines(by));
     }
     pthread_mutex_destroy(&account.lock);

@@ -17,6 +17,21 @@ typedef struct { pthread_cond_t signal; long size_differs[3]; } lockwork_delegat
 #define lockwork_any_trylock(it) \
     _Generic((it), lockwork_delegate_t *: lockwork_delegate_try_acquire_or_abort, default: pthread_mutex_trylock)(it)
 
+#define lockwork_any(it, of, delegates, posix) _Generic((it), of *: delegates, default: posix)
+#define lockwork_any_init(it, with) lockwork_any(it, lockwork_delegate_t, lockwork_delegate_init, pthread_mutex_init)(it, with)
+#define lockwork_any_destroy(it) \
+    lockwork_any(it, lockwork_delegate_t, lockwork_delegate_destroy, pthread_mutex_destroy)(it)
+#define lockwork_any_wait(it, with) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_wait_held, pthread_cond_wait)(it, with)
+#define lockwork_any_cond_init(it, with) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_any_of_delegates, pthread_cond_init)(it, with)
+#define lockwork_any_cond_signal(it) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_signal, pthread_cond_signal)(it)
+#define lockwork_any_cond_broadcast(it) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_broadcast, pthread_cond_broadcast)(it)
+#define lockwork_any_cond_destroy(it) \
+    lockwork_any(it, lockwork_delegate_cond_t, lockwork_delegate_cond_destroy, pthread_cond_destroy)(it)
+
 static inline void lockwork_check(int holds)
 {
     if (!holds) {
@@ -97,6 +112,12 @@ static inline int lockwork_delegate_cond_timedwait_held(lockwork_delegate_cond_t
 static inline int lockwork_delegate_cond_init(lockwork_delegate_cond_t *condition)
 {
     return pthread_cond_init(&condition->signal, 0);
+}
+
+static inline int lockwork_any_of_delegates(lockwork_delegate_cond_t *condition, const void *with)
+{
+    (void)with;
+    return lockwork_delegate_cond_init(condition);
 }
 
 static inline int lockwork_delegate_cond_signal(lockwork_delegate_cond_t *condition)
