@@ -93,7 +93,10 @@ fn default_spec() -> Spec {
 }
 
 fn served(spec: Spec) -> &'static MutexServer {
-    SERVED.by(spec, |spec| operations(*spec))
+    SERVED.by(spec, |spec| {
+        specs::prepare_for(spec);
+        operations(*spec)
+    })
 }
 
 /// Tells of an acquisition, if the `outcome` is one, which it returns.

@@ -111,7 +111,10 @@ impl RwLock {
 }
 
 fn served(spec: Spec) -> &'static RwServer {
-    SERVED.by(spec, operations)
+    SERVED.by(spec, |spec| {
+        specs::prepare_for(spec);
+        operations(spec)
+    })
 }
 
 /// Initialises a lock with what `spec` describes, the default one where it is null.

@@ -82,6 +82,13 @@ impl Spec {
         self.base == LockId::AutoRw || self.wrapper.is_some_and(|wrapper| wrapper.id == WrapperId::Bravo)
     }
 
+    /// Whether the frequent side of a store-load race ([`Cells::light_barrier`](lockwork_platform::Cells::light_barrier)) is in
+    /// acquisitions that meet nobody: they fence until the rare side, or whoever makes the lock, has registered the kernel's barrier.
+    #[must_use]
+    pub fn has_light_side(&self) -> bool {
+        self.has_visible_readers() || self.wrapper.is_some_and(|wrapper| wrapper.id == WrapperId::Biased)
+    }
+
     /// What is known of it as a reader-writer lock, if it is one, without its wrapper.
     #[must_use]
     pub fn rw(&self) -> Option<RwFacts> {
