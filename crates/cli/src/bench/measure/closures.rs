@@ -155,10 +155,24 @@ fn servers() -> Measures {
 }
 
 /// Nanoseconds that a cache line takes from one thread to another: half of the fastest of some round trips, on whatever CPUs
-/// the two threads happen to be. 0 where there is one CPU.
+/// the two threads happen to be. 0 where there is one CPU. Where both have got the same CPU they give way to each other, or each
+/// trip would take as long as the scheduler lets a thread run: minutes, in all.
 fn transfer() -> f64 {
     const BATCHES: u64 = 20;
     const ROUNDS: u64 = 500;
+    /// Looks at the ball before a thread gives way: some microseconds, many times what a line takes.
+    const LOOKS: u32 = 1000;
+    let wait_for = |ball: &AtomicU64, value| {
+        let mut looks = 0;
+        // ORDER: the ball itself is all that the two threads share.
+        while ball.load(Ordering::Relaxed) != value {
+            looks += 1;
+            if looks % LOOKS == 0 {
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+    };
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return 0.0;
     }
@@ -167,20 +181,15 @@ fn transfer() -> f64 {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for round in 0..BATCHES * ROUNDS {
-                // ORDER: the ball itself is all that the two threads share.
-                while ball.load(Ordering::Relaxed) != 2 * round + 1 {
-                    std::hint::spin_loop();
-                }
-                ball.store(2 * round + 2, Ordering::Relaxed);
+                wait_for(ball, 2 * round + 1);
+                ball.store(2 * round + 2, Ordering::Relaxed); // ORDER: as in `wait_for`.
             }
         });
         let batch = |batch: u64| {
             let begin = Instant::now();
             for round in batch * ROUNDS..(batch + 1) * ROUNDS {
-                ball.store(2 * round + 1, Ordering::Relaxed);
-                while ball.load(Ordering::Relaxed) != 2 * round + 2 {
-                    std::hint::spin_loop();
-                }
+                ball.store(2 * round + 1, Ordering::Relaxed); // ORDER: as in `wait_for`.
+                wait_for(ball, 2 * round + 2);
             }
             nanos(begin, Instant::now()) as f64 / (2 * ROUNDS) as f64
         };
