@@ -8,8 +8,8 @@
 
 use lockwork_platform::{Clock, Platform};
 
-/// For how long a thread goes on before it offers its CPU to others. A switch costs a hundredth of that.
-const TURN_NS: u64 = 200_000;
+/// For how long a thread goes on before it offers its CPU to others. A switch costs a fiftieth of that.
+const TURN_NS: u64 = 100_000;
 
 /// Steps from one look at the clock to the next.
 const STEPS: u32 = 32;
