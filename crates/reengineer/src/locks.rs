@@ -113,6 +113,8 @@ pub(crate) enum Fact {
     Sized {
         by: Thing,
         at: Place,
+        /// A macro's body or argument has it, so that the same text may be a size elsewhere, too.
+        of_macro: bool,
     },
     /// This thing is a typedef.
     Typedef(Thing),
@@ -168,7 +170,7 @@ fn whole(facts: &[Fact]) -> BTreeSet<Thing> {
         .iter()
         .filter_map(|fact| match fact {
             Fact::Through { by, .. } => Some(by.clone()),
-            Fact::Sized { by, at } if !written.contains(at) => Some(by.clone()),
+            Fact::Sized { by, at, of_macro } if *of_macro || !written.contains(at) => Some(by.clone()),
             // The body of a macro that more than the type's name comes from.
             Fact::Type { at, .. } => Some(at.to_string()),
             _ => None,
@@ -216,11 +218,12 @@ impl Locks {
             .collect();
         let whole = if splits { BTreeSet::new() } else { whole(facts) };
         let typedefs = typedefs(facts);
+        let foreign_typedef = |at: &Place| format!("its typedef is not the program's ({})", describe(at));
         // Unknown origins of all kinds keep a class as it is; which, is known when all are joined.
         let mut reasons: Vec<(Thing, String)> = Vec::new();
         for fact in facts {
             match fact {
-                Fact::Named { thing, by, body, .. } if whole.contains(by) => {
+                Fact::Named { thing, by, at, body, .. } if whole.contains(by) => {
                     locks.join(thing, by);
                     if let Some(body) = body {
                         if !body.file.starts_with(root) {
@@ -230,6 +233,8 @@ impl Locks {
                             ));
                         }
                         locks.types.push((thing.clone(), body.clone(), None));
+                    } else if !typedefs.contains(by) {
+                        reasons.push((thing.clone(), foreign_typedef(at)));
                     }
                 }
                 Fact::Type { thing, at }
@@ -251,8 +256,7 @@ impl Locks {
                 Fact::Through { thing, by, at } => {
                     locks.join(thing, by);
                     if !typedefs.contains(by) {
-                        let reason = format!("its typedef is not the program's ({})", describe(at));
-                        reasons.push((thing.clone(), reason));
+                        reasons.push((thing.clone(), foreign_typedef(at)));
                     }
                 }
                 // What is declared by it has been given the delegate's type, or has not.

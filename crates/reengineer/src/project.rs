@@ -344,6 +344,9 @@ impl Project {
                 } else if !self.locks.is_used(class) {
                     // A parameter of a function's type, or what is only declared.
                     kept.push((class, "nothing takes it".to_owned()));
+                } else if self.locks.calls_of(class).next().is_some() {
+                    // It is only tried for, or headers take it.
+                    kept.push((class, "no section of it can be a closure".to_owned()));
                 }
                 continue;
             }

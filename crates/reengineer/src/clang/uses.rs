@@ -406,12 +406,14 @@ impl Walker<'_> {
             let spelt = spelling(of);
             let Some(at) = self.token(child, &spelt) else { continue };
             let is_base = TYPES.contains(&spelt.as_str());
-            let fact = match self.alias(child, &at).filter(|_| is_base) {
-                Some(alias) => Fact::Sized { by: at.to_string(), at: alias },
+            let (by, at) = match self.alias(child, &at).filter(|_| is_base) {
+                Some(alias) => (at.to_string(), alias),
                 None if is_base => continue,
-                None => Fact::Sized { by: self.thing(of), at },
+                None => (self.thing(of), at),
             };
-            self.facts.push(fact);
+            let expanded = self.located(Self::start(child), clang_getExpansionLocation as Locate);
+            let of_macro = expanded.as_ref() != Some(&at);
+            self.facts.push(Fact::Sized { by, at, of_macro });
         }
     }
 
@@ -433,17 +435,68 @@ impl Walker<'_> {
             CXCursor_CStyleCastExpr => self.cast(cursor, is_ours, &below),
             CXCursor_InitListExpr => self.list(cursor, &below),
             CXCursor_UnaryExpr => self.size(cursor),
+            CXCursor_UnionDecl => self.below_union(cursor),
+            // Its value is that of its last statement, whose way is not followed.
+            CXCursor_StmtExpr if is_ours => {
+                for statements in below {
+                    let all = children(statements);
+                    for (number, statement) in all.iter().enumerate() {
+                        if number + 1 == all.len() {
+                            self.visit_value(*statement)
+                        } else {
+                            self.visit(*statement, true)
+                        }
+                    }
+                }
+                return;
+            }
             _ if Self::is_assignment(cursor) && is_ours => self.assigned(&below),
             _ => {}
         }
-        let understood = self.understands(cursor, is_ours);
+        // What is not followed through an expression must not be taken for what stays there.
+        let is_followed = !is_expression(cursor) || !is_ours || self.origin(cursor) != Origin::Unknown;
+        let understood = is_followed && self.understands(cursor, is_ours, below.len());
         for child in below {
             self.visit(child, understood);
         }
     }
 
-    /// Whether something may have mutexes in it without their going anywhere.
-    fn understands(&self, cursor: CXCursor, is_ours: bool) -> bool {
+    /// Visits the statement that a statement expression has its value of, which goes where nobody follows.
+    fn visit_value(&mut self, cursor: CXCursor) {
+        if is_expression(cursor) {
+            return self.visit(cursor, false);
+        }
+        // A label's, or one with attributes.
+        for child in children(cursor) {
+            self.visit_value(child);
+        }
+    }
+
+    /// Mutexes of a union may be in one place, and would have to be of one sort. What is in it, at any depth, stays.
+    fn below_union(&mut self, record: CXCursor) {
+        for child in children(record) {
+            match kind(child) {
+                // Those without a name are no fields of their own.
+                CXCursor_StructDecl | CXCursor_UnionDecl => self.below_union(child),
+                CXCursor_FieldDecl if sort(type_of(child)).is_some() => {
+                    let origin = Origin::Of(self.thing(child));
+                    let at = self.place(child);
+                    self.facts.push(Fact::Escapes { origin, at, how: "it is in a union" });
+                }
+                CXCursor_FieldDecl => {
+                    let of = element(type_of(child));
+                    if of.kind == CXType_Record {
+                        // SAFETY: a type of a living unit.
+                        self.below_union(unsafe { clang_getTypeDeclaration(of) });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether something with so many parts may have mutexes in it without their going anywhere.
+    fn understands(&self, cursor: CXCursor, is_ours: bool, parts: usize) -> bool {
         let own = kind(cursor);
         if !is_expression(cursor) {
             return own != CXCursor_ReturnStmt
@@ -468,7 +521,8 @@ impl Walker<'_> {
                     | CXCursor_CStyleCastExpr
                     | CXCursor_InitListExpr
             );
-        let is_condition = own == CXCursor_UnexposedExpr && type_of(cursor).kind == CXType_Bool;
+        // Of more parts is an atomic exchange.
+        let is_condition = own == CXCursor_UnexposedExpr && type_of(cursor).kind == CXType_Bool && parts == 1;
         compares || is_test || to_nothing || passes_on || is_condition || own == CXCursor_InitListExpr
     }
 
@@ -845,6 +899,19 @@ impl Walker<'_> {
 fn result(function: CXCursor) -> CXType {
     // SAFETY: see `facts`.
     unsafe { clang_getCursorResultType(function) }
+}
+
+/// A type, or of an array what it is made of, without other names.
+fn element(of: CXType) -> CXType {
+    // SAFETY: a type of a living unit, as below.
+    let mut at = unsafe { clang_getCanonicalType(of) };
+    while matches!(at.kind, CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray) {
+        // SAFETY: as above.
+        let inner = unsafe { clang_getArrayElementType(at) };
+        // SAFETY: as above.
+        at = unsafe { clang_getCanonicalType(inner) };
+    }
+    at
 }
 
 /// What a pointer points to.

@@ -297,6 +297,90 @@ static long beside_waits(long by)
     return counter;
 }
 
+/* It goes to a function that takes any pointer, in ways which are not followed: (&fallback) stays: its address goes elsewhere */
+static pthread_mutex_t fallback = PTHREAD_MUTEX_INITIALIZER;
+/* (&loaded) stays: its address goes elsewhere */
+static pthread_mutex_t loaded = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t *to_load = &loaded;
+/* (&in_comma) stays: its address goes elsewhere */
+static pthread_mutex_t in_comma = PTHREAD_MUTEX_INITIALIZER;
+/* (&in_statement) stays: its address goes elsewhere */
+static pthread_mutex_t in_statement = PTHREAD_MUTEX_INITIALIZER;
+/* (&exchanged) stays: its address goes elsewhere */
+static pthread_mutex_t exchanged = PTHREAD_MUTEX_INITIALIZER;
+
+static long goes_by_ways(pthread_mutex_t *given, long by)
+{
+    pthread_mutex_t *chosen, *slot = NULL, *nothing = NULL;
+    long sum = kept(given ?: &fallback) + kept(__atomic_load_n(&to_load, __ATOMIC_SEQ_CST));
+    sum += kept((chosen = &in_comma, chosen)) + kept(({ sum++; (&in_statement); }));
+    sum += __atomic_compare_exchange_n(&slot, &nothing, &exchanged, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&fallback);
+    counter += by;
+    pthread_mutex_unlock(&fallback);
+    pthread_mutex_lock(&loaded);
+    counter ^= by;
+    pthread_mutex_unlock(&loaded);
+    pthread_mutex_lock(&in_comma);
+    counter += by;
+    pthread_mutex_unlock(&in_comma);
+    pthread_mutex_lock(&in_statement);
+    counter ^= by;
+    pthread_mutex_unlock(&in_statement);
+    pthread_mutex_lock(&exchanged);
+    counter += by;
+    pthread_mutex_unlock(&exchanged);
+    return sum + counter + (slot != NULL);
+}
+
+/* In one place: (&either.first) stays: it is in a union */
+struct inner {
+    long before;
+    pthread_mutex_t second;
+};
+static union {
+    pthread_mutex_t first;
+    /* (&either.inner[0].second) stays: it is in a union */
+    struct inner inner[2];
+    struct {
+        long before;
+        /* (&either.third) stays: it is in a union */
+        pthread_mutex_t third;
+    };
+} either;
+
+static long in_union(long by)
+{
+    pthread_mutex_init(&either.first, NULL);
+    pthread_mutex_lock(&either.first);
+    counter += by;
+    pthread_mutex_unlock(&either.first);
+    pthread_mutex_destroy(&either.first);
+    pthread_mutex_init(&either.inner[0].second, NULL);
+    pthread_mutex_lock(&either.inner[0].second);
+    counter += by;
+    pthread_mutex_unlock(&either.inner[0].second);
+    pthread_mutex_destroy(&either.inner[0].second);
+    pthread_mutex_init(&either.third, NULL);
+    pthread_mutex_lock(&either.third);
+    counter += by;
+    pthread_mutex_unlock(&either.third);
+    pthread_mutex_destroy(&either.third);
+    return counter;
+}
+
+/* No section takes it. */
+static pthread_mutex_t only_tried = PTHREAD_MUTEX_INITIALIZER;
+
+static long only_tries(long by)
+{
+    if (pthread_mutex_trylock(&only_tried) == 0) {
+        counter += by;
+        pthread_mutex_unlock(&only_tried);
+    }
+    return counter;
+}
+
 int main(void)
 {
     pthread_mutexattr_t attributes, usual;
@@ -321,6 +405,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", shows(by), striped(by), declared_together(by), fields(by));
         printf("%ld %ld %ld %ld\n", passes(&passed, by), alikes(&alike, by), pauses(by), pauses_by_macros(by));
         printf("%ld %ld\n", waits_a_while(by), beside_waits(by));
+        printf("%ld %ld %ld\n", goes_by_ways(NULL, by), in_union(by), only_tries(by));
     }
     pthread_t helper;
     pthread_create(&helper, NULL, helps, NULL);

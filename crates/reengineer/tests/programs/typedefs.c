@@ -64,6 +64,20 @@ static const size_t room = sizeof(sized_type);
 typedef sized_type resized_type;
 static resized_type *sized_three;
 
+/* A macro has the size, of memory for one and of something else: measured_one stays: delegates have no pthread_mutex_timedlock */
+typedef pthread_mutex_t measured_type;
+#define MEASURED sizeof(measured_type)
+static measured_type *measured_one;
+/* measured_two stays: delegates have no pthread_mutex_timedlock */
+static measured_type *measured_two;
+
+/* A header of the system's names the type, and the size is asked for: (&of_system) stays: its typedef is not the program's */
+# 1 "system.h" 1 3
+typedef pthread_mutex_t system_type;
+# 1 "program.c" 2
+static system_type of_system = PTHREAD_MUTEX_INITIALIZER;
+static const size_t system_room = sizeof(system_type);
+
 /* The same of a macro, where nothing keeps them: all change with the macro. */
 #define ROOMY pthread_mutex_t
 static ROOMY roomy_one = PTHREAD_MUTEX_INITIALIZER;
@@ -229,6 +243,21 @@ static long with_sized(long by)
     return pthread_mutex_timedlock(&sized_one, &past) == 0 ? pthread_mutex_unlock(&sized_one) : 1;
 }
 
+static long with_measured(long by)
+{
+    struct timespec past = { 0, 0 };
+    pthread_mutex_lock(measured_one);
+    counter += by;
+    pthread_mutex_unlock(measured_one);
+    pthread_mutex_lock(measured_two);
+    counter += by;
+    pthread_mutex_unlock(measured_two);
+    pthread_mutex_lock(&of_system);
+    counter += by + (long)(system_room == 0);
+    pthread_mutex_unlock(&of_system);
+    return pthread_mutex_timedlock(measured_one, &past) == 0 ? pthread_mutex_unlock(measured_one) : 1;
+}
+
 static long with_bundle(long by)
 {
     struct timespec past = { 0, 0 };
@@ -252,7 +281,10 @@ int main(void)
     sized_two = malloc(room);
     sized_three = malloc(room);
     roomy_two = malloc(roomy_room);
-    if (!many || !some || !others || !sized_two || !sized_three || !roomy_two || calls.call)
+    measured_one = malloc(MEASURED);
+    const size_t measured = MEASURED;
+    measured_two = malloc(measured);
+    if (!many || !some || !others || !sized_two || !sized_three || !roomy_two || !measured_one || !measured_two || calls.call)
         return 1;
     for (int stripe = 0; stripe < 4; stripe++)
         lock_init(&many[stripe]);
@@ -261,10 +293,13 @@ int main(void)
     lock_init(sized_two);
     lock_init(sized_three);
     lock_init(roomy_two);
+    lock_init(measured_one);
+    lock_init(measured_two);
     for (long by = 0; by < 5; by++) {
         printf("%ld %ld %ld %ld\n", with_plain(by), with_timed(by), with_named(by), with_box(&box, by));
         printf("%ld %ld %ld %ld\n", with_both(by), with_many(by), with_pointers(by), with_sized(by));
         printf("%ld %ld %ld %d\n", with_two(&box, by), with_bundle(by), with_table(by), show() != calls.unused);
+        printf("%ld\n", with_measured(by));
     }
     lock_destroy(&box.lock);
     cond_end(&box.filled);
