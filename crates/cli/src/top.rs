@@ -7,6 +7,7 @@ use std::fs;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -85,8 +86,7 @@ pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
     }
     // From here on an end by a signal takes back what was asked.
     interrupt::listen()?;
-    let is_new = looked_at.begin()?;
-    let result = show(&mut looked_at, args, is_new);
+    let result = looked_at.begin().and_then(|is_new| show(&mut looked_at, args, is_new));
     looked_at.leave();
     result
 }
@@ -220,14 +220,12 @@ struct LookedAt {
     boards: Vec<Remote>,
     /// The recorder was off before.
     was_off: bool,
-    /// The file was asked for by this command.
-    made: bool,
 }
 
 impl LookedAt {
     /// The files that it records in.
     fn files(&self) -> Result<Vec<PathBuf>, Failure> {
-        Ok(recorded_in(&maps_of(self.pid)?))
+        Ok(recorded_in(self.pid, &maps_of(self.pid)?))
     }
 
     /// The one of them that has most to say: of a program that is recorded by a library of its own, too.
@@ -250,7 +248,6 @@ impl LookedAt {
                 answer = Answer::Records;
             }
         }
-        self.made |= answer == Answer::Records;
         Ok(answer)
     }
 
@@ -259,14 +256,14 @@ impl LookedAt {
     fn begin(&mut self) -> Result<bool, Failure> {
         let files = self.files()?;
         if files.is_empty() {
-            self.ask()?;
             self.was_off = true;
+            self.ask()?;
             return Ok(true);
         }
         let is_off = files.iter().any(|file| load(file).is_ok_and(|region| !region.is_enabled()));
         if is_off && self.boards.iter().any(Remote::records) {
-            self.record(Switch::On)?;
             self.was_off = true;
+            self.record(Switch::On)?;
             return Ok(true);
         }
         Ok(false)
@@ -290,11 +287,9 @@ impl LookedAt {
             // It may end right now.
             let _ = self.record(Switch::Off);
         }
-        if self.made && !exists(self.pid) {
+        if !exists(self.pid) {
             // A process that was killed leaves its file.
-            for file in self.boards.iter().map(Remote::file) {
-                let _ = fs::remove_file(file);
-            }
+            ask::remove_files();
         }
     }
 }
@@ -315,8 +310,8 @@ fn find(pid: Option<u32>) -> Result<LookedAt, Failure> {
         None => only_one()?,
     };
     let maps = maps_of(pid)?;
-    let looked_at = |boards| LookedAt { pid, boards, was_off: false, made: false };
-    let is_recorded = !recorded_in(&maps).is_empty();
+    let looked_at = |boards| LookedAt { pid, boards, was_off: false };
+    let is_recorded = !recorded_in(pid, &maps).is_empty();
     match ask::boards(pid, &maps) {
         Ok(boards) if is_recorded || !boards.is_empty() => Ok(looked_at(boards)),
         // What records already can be looked at without a debugger's rights.
@@ -336,7 +331,7 @@ fn only_one() -> Result<u32, Failure> {
             continue;
         };
         let Ok(maps) = fs::read_to_string(entry.path().join("maps")) else { continue };
-        if !recorded_in(&maps).is_empty() {
+        if !recorded_in(pid, &maps).is_empty() {
             recorded.push(pid);
         } else if maps.lines().any(|line| line.ends_with("/liblockwork.so")) {
             others.push(pid);
@@ -354,8 +349,8 @@ fn only_one() -> Result<u32, Failure> {
     }
 }
 
-/// The profiles among the files that a process has mapped.
-fn recorded_in(maps: &str) -> Vec<PathBuf> {
+/// The profiles of a process among the files that it has mapped. A child of `fork` may have its parent's, too.
+fn recorded_in(pid: u32, maps: &str) -> Vec<PathBuf> {
     let size = size_of::<Region>() as u64;
     let mut files: Vec<PathBuf> = maps
         .lines()
@@ -364,9 +359,19 @@ fn recorded_in(maps: &str) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files.dedup();
+    let is_its = |region: &Region| region.header.pid.load(Relaxed) == its_own_name(pid);
+    files.retain(|path| {
+        fs::metadata(path).is_ok_and(|metadata| metadata.len() == size)
+            && load(path).is_ok_and(|region| is_its(&region))
+    });
     files
-        .retain(|path| fs::metadata(path).is_ok_and(|metadata| metadata.len() == size) && load(path).is_ok());
-    files
+}
+
+/// What a process, which may be in a container, calls itself.
+fn its_own_name(pid: u32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let names = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    names.and_then(|names| names.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
 }
 
 /// Circles of threads, each of which waits for a lock that the next one has.

@@ -14,111 +14,31 @@ use serde_json::Value;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The same as `recorded.c`, in Rust.
-const PROGRAM: &str = r#"
-use std::io::Read as _;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::thread;
-use std::time::Duration;
-
-use lockwork::locks::McsStp;
-use lockwork::{Condvar, DynMutex, Mutex, RwLock};
-
-static HOT: Mutex<u64, McsStp> = Mutex::unlocked(0);
-static SHARED: RwLock<u64> = RwLock::new(0);
-static HEAP: OnceLock<Box<DynMutex<u64>>> = OnceLock::new();
-static TURN: Condvar = Condvar::new();
-static ARRIVED: AtomicU32 = AtomicU32::new(0);
-
-#[inline(never)]
-fn hold() {
-    let mut count = HOT.lock();
-    *count += 1;
-    thread::sleep(Duration::from_micros(200));
-}
-
-#[inline(never)]
-fn look() {
-    let count = SHARED.read();
-    thread::sleep(Duration::from_micros(50));
-    assert!(*count < u64::MAX);
-}
-
-#[inline(never)]
-fn change() {
-    *SHARED.write() += 1;
-}
-
-#[inline(never)]
-fn pass_turn(number: u64) {
-    let heap = HEAP.get_or_init(|| Box::new(DynMutex::with_spec("gcr(ticket, active=2)", 0).unwrap()));
-    // The first turn is passed when somebody waits for the next.
-    while number == 0 && ARRIVED.load(SeqCst) == 0 {
-        thread::sleep(Duration::from_micros(100));
-    }
-    let mut turns = heap.lock();
-    if number != 0 {
-        ARRIVED.fetch_add(1, SeqCst);
-    }
-    TURN.wait_while(&mut turns, |turns| *turns % 4 != number);
-    *turns += 1;
-    TURN.notify_all();
-}
-
-fn work(number: u64, rounds: u64) {
-    for round in 0..rounds {
-        hold();
-        if round % 3 != 0 { look() } else { change() }
-        pass_turn(number);
-    }
-}
-
-fn main() {
-    if std::env::args().count() > 1 {
-        for number in 0..4 {
-            thread::spawn(move || work(number, u64::MAX));
-        }
-        println!("up");
-        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-        std::process::exit(7);
-    }
-    thread::scope(|scope| (0..4).for_each(|number| _ = scope.spawn(move || work(number, 15))));
-}
-"#;
-
 fn built(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
 }
 
+/// Where this test was built: what it needs besides is there, but for the libraries themselves.
 fn target() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorded")
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a directory of it").to_owned()
 }
 
-/// A package of its own that depends on the library.
+/// Builds something with the feature, and the compiler's options after that.
+fn build(words: &[&str], options: &[&str]) {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(words).args(["--quiet", "--offline", "--features", "profile"]).args(options);
+    built(build.current_dir(CRATE).env("CARGO_TARGET_DIR", target()));
+}
+
+/// A program that depends on the library.
 fn rust_program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let package = target().join("recorded");
-        let workspace = Path::new(CRATE).join("../..");
-        let library = workspace.join("crates/lockwork");
-        let manifest = format!(
-            "[package]\nname = \"recorded\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
-             lockwork = {{ path = {library:?}, features = [\"profile\"] }}\n\n\
-             [profile.dev]\nopt-level = 1\n\n[workspace]\n",
-        );
-        fs::create_dir_all(package.join("src")).unwrap();
-        fs::write(package.join("Cargo.toml"), manifest).unwrap();
-        fs::write(package.join("src/main.rs"), PROGRAM).unwrap();
-        // The versions of the workspace, which are there without asking a registry.
-        fs::copy(workspace.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--offline"]).current_dir(&package);
-        build.env("CARGO_TARGET_DIR", target().join("rust")).env("RUSTFLAGS", "-Cforce-frame-pointers");
-        built(&mut build);
-        target().join("rust/debug/recorded")
+        let example = ["rustc", "--package", "lockwork", "--example", "recorded"];
+        build(&example, &["--", "-Cforce-frame-pointers", "-Copt-level=1"]);
+        target().join("debug/examples/recorded")
     })
 }
 
@@ -126,18 +46,12 @@ fn rust_program() -> &'static Path {
 fn c_program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--offline", "-p", "lockwork-capi", "--features", "profile"]);
-        build
-            .current_dir(CRATE)
-            .env("CARGO_TARGET_DIR", target().join("c"))
-            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
-        built(&mut build);
-        let program = target().join("recorded-c");
+        build(&["build", "--package", "lockwork-capi"], &[]);
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorded-c");
         let mut compile = Command::new("cc");
         compile.args(["-O1", "-g", "-fno-omit-frame-pointer", "-Wall", "-Werror", "-pthread", "-I"]);
         compile.arg(Path::new(CRATE).join("../capi/include"));
-        compile.arg(Path::new(CRATE).join("tests/recorded.c")).arg(target().join("c/debug/liblockwork_c.a"));
+        compile.arg(Path::new(CRATE).join("tests/recorded.c")).arg(target().join("debug/liblockwork_c.a"));
         built(compile.args(["-ldl", "-lm", "-o"]).arg(&program));
         program
     })

@@ -615,6 +615,41 @@ fn an_interrupted_top_switches_off() {
     live.end();
 }
 
+/// Commands that ask at once are answered by one recording.
+#[test]
+fn tops_that_come_together_share_a_recording() {
+    for _ in 0..5 {
+        let live = Live::start("cst-mutex", "serve-until-told");
+        let options = ["--once", "--interval", "0.3"];
+        let tops: Vec<Child> =
+            (0..4).map(|_| live.top(&options).stdout(Stdio::piped()).spawn().unwrap()).collect();
+        for top in tops {
+            let output = top.wait_with_output().unwrap();
+            let picture = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(output.status.code(), Some(0), "{picture}");
+            // One that ended may have switched it off for the others.
+            assert!(picture.contains(" hot ") || picture.contains("The recorder is off"), "{picture}");
+        }
+        assert_eq!(live.recordings().len(), 1);
+        live.end();
+    }
+}
+
+/// A program that is killed while somebody looks leaves no recording.
+#[test]
+fn the_recording_of_a_killed_program_goes_with_the_top_that_asked() {
+    let mut live = Live::start("mcs-stp", "serve-until-told");
+    let mut top = live.top(&["--interval", "0.2"]).stdout(Stdio::piped()).spawn().unwrap();
+    let pictures = BufReader::new(top.stdout.take().unwrap());
+    let mut lines = pictures.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains(" hot ")));
+    Command::new("kill").args(["-KILL", &live.id().to_string()]).status().unwrap();
+    live.child.wait().unwrap();
+    lines.for_each(drop);
+    assert_eq!(top.wait().unwrap().code(), Some(0));
+    assert_eq!(live.recordings(), Vec::<PathBuf>::new());
+}
+
 /// A program that uses no lock answers to no question, which is taken back.
 #[test]
 fn top_of_a_program_that_uses_no_lock_says_so() {

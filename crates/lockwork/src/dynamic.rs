@@ -61,7 +61,7 @@ impl Visitor<Native> for Build {
 pub struct DynLock {
     spec: Spec,
     #[cfg(feature = "profile")]
-    name: Box<str>,
+    name: &'static str,
     lock: Box<dyn ErasedLock<Native>>,
 }
 
@@ -79,7 +79,7 @@ impl DynLock {
         Ok(Self {
             spec,
             #[cfg(feature = "profile")]
-            name: spec.to_string().into(),
+            name: kept(spec.to_string()),
             lock: spec.dispatch(Build),
         })
     }
@@ -125,8 +125,21 @@ unsafe impl Lock for DynLock {
 
     #[cfg(feature = "profile")]
     fn name(&self) -> &str {
-        &self.name
+        self.name
     }
+}
+
+/// The name of a kind of lock, which is kept: the recorder knows names by their addresses.
+#[cfg(feature = "profile")]
+fn kept(name: String) -> &'static str {
+    static NAMES: std::sync::Mutex<Vec<&'static str>> = std::sync::Mutex::new(Vec::new());
+    let mut names = NAMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(name) = names.iter().find(|there| **there == name) {
+        return name;
+    }
+    let name = String::leak(name);
+    names.push(name);
+    name
 }
 
 /// A [`Mutex`] whose lock is chosen at run time.

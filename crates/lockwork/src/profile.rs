@@ -100,7 +100,7 @@ mod on {
 
     use lockwork_locks::wait::WAITING_ON_COND;
     use lockwork_profile::board::Board;
-    use lockwork_profile::format::{Kind, Mode, Region, Thread};
+    use lockwork_profile::format::{Kind, Mode, Thread};
     use lockwork_profile::process::{self, Host};
     use lockwork_profile::recorder::{Call, Target};
 
@@ -200,22 +200,39 @@ mod on {
     thread_local! {
         /// The name of what serves the lock that the thread is about to acquire.
         static SERVED_BY: Cell<*const str> = const { Cell::new(ptr::from_ref("")) };
-        /// The name that was looked up last, for which region, and its number.
-        static LAST: Cell<(*const str, *const Region, u32)> = const { Cell::new((ptr::from_ref(""), ptr::null(), 0)) };
+        /// What was looked up last, and its number.
+        static LAST: Cell<(LookedUp, u32)> = const { Cell::new((LookedUp::NOTHING, 0)) };
+    }
+
+    /// What serves a lock: the name, by its address, and the kind; and for which process, as a child of `fork` has a file of its own.
+    #[derive(Clone, Copy)]
+    struct LookedUp {
+        name: *const str,
+        kind: usize,
+        process: u32,
+    }
+
+    impl LookedUp {
+        const NOTHING: Self = Self { name: ptr::from_ref(""), kind: 0, process: 0 };
+
+        fn is(&self, other: &Self) -> bool {
+            ptr::eq(self.name, other.name) && self.kind == other.kind && self.process == other.process
+        }
     }
 
     /// The number of what serves a lock.
     fn server(name: *const str, mode: Mode) -> u32 {
         let Some(region) = process::region() else { return 0 };
-        let (last, its, number) = LAST.get();
-        if ptr::eq(last, name) && ptr::eq(its, region) {
+        let kind = usize::from(mode.kind() == Kind::RwLock);
+        let wanted = LookedUp { name, kind, process: region.header.pid.load(Relaxed) };
+        let (last, number) = LAST.get();
+        if last.is(&wanted) {
             return number;
         }
         // SAFETY: of the lock that the caller operates on, or of its type.
         let short = Short::of(unsafe { &*name });
-        let number =
-            process::server_called(region, usize::from(mode.kind() == Kind::RwLock), short.as_bytes());
-        LAST.set((name, region, number));
+        let number = process::server_called(region, kind, short.as_bytes());
+        LAST.set((wanted, number));
         number
     }
 

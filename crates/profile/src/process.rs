@@ -10,7 +10,8 @@
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 
 use lockwork_platform::observe::{self, Observer};
 use lockwork_platform::{Native, sys};
@@ -104,7 +105,8 @@ fn asked() -> Option<&'static Region> {
             let region = unsafe { &*place };
             // First: what is switched on below finds the functions of the recorder in it.
             enter(host, region);
-            REGION.store(place, Relaxed);
+            // ORDER: Release: of what is in it, threads that find it here see all, by the address.
+            REGION.store(place, Release);
             board.answer(Ok(()));
             Some(region)
         }
@@ -192,6 +194,9 @@ fn make_file(place: *mut Region) -> Result<*mut Region, Errno> {
 
 const AT_FDCWD: usize = -100_isize as usize;
 
+/// How often a signal may interrupt the making of a file.
+const MOST_INTERRUPTIONS: u32 = 100;
+
 fn map_file(path: &CStr, place: *mut Region) -> Result<*mut Region, Errno> {
     const RDWR_CREAT_EXCL_CLOEXEC: usize = 0o2 | 0o100 | 0o200 | 0o2_000_000;
     const READ_WRITE: usize = 1 | 2;
@@ -210,13 +215,22 @@ fn map_file(path: &CStr, place: *mut Region) -> Result<*mut Region, Errno> {
         let pointer = name.bytes.as_ptr();
         // SAFETY: a terminated path.
         match unsafe { syscall!(Sysno::openat, AT_FDCWD, pointer, RDWR_CREAT_EXCL_CLOEXEC, 0o600) } {
+            Err(Errno::EINTR) => {}
             Err(Errno::EEXIST) if number < 1000 => number += 1,
             result => break (result?, name),
         }
     };
     let bytes = size_of::<Region>();
     // SAFETY: no memory is involved.
-    let mut result = unsafe { syscall!(Sysno::fallocate, file, 0, 0, bytes) };
+    let allocate = || unsafe { syscall!(Sysno::fallocate, file, 0, 0, bytes) };
+    let mut result = allocate();
+    // A program's timer may strike each time, and what has been done is undone then.
+    for _ in 0..MOST_INTERRUPTIONS {
+        if result != Err(Errno::EINTR) {
+            break;
+        }
+        result = allocate();
+    }
     if result == Err(Errno::EOPNOTSUPP) {
         // SAFETY: as above.
         result = unsafe { syscall!(Sysno::ftruncate, file, bytes) };
@@ -362,6 +376,11 @@ pub fn after_fork_in_child() {
     let Some(host) = host() else { return };
     let Some(region) = region() else {
         host.board.reset();
+        // Another thread was about to begin.
+        if WAS_ASKED.swap(false, Relaxed) {
+            LOADED.store(0, Relaxed);
+            (host.leave)();
+        }
         return;
     };
     observe::set_place(ptr::null());
@@ -381,11 +400,27 @@ pub fn after_fork_in_child() {
     } else {
         region.lose_child();
     }
+    forget(place);
+}
+
+/// Puts empty memory in the place of the parent's file. An operation may be under way that a signal handler has interrupted to fork:
+/// what it refers to stays there, and changes nothing.
+fn forget(place: *mut Region) {
+    const READ_WRITE: usize = 1 | 2;
+    const PRIVATE_ANONYMOUS_FIXED: usize = 2 | 0x20 | 16;
+    let bytes = size_of::<Region>();
+    // SAFETY: in the place of a mapping of that size, which is never taken away; zero is a valid state.
+    let _ =
+        unsafe { syscall!(Sysno::mmap, place, bytes, READ_WRITE, PRIVATE_ANONYMOUS_FIXED, usize::MAX, 0) };
 }
 
 /// The process ends. Nobody keeps a file that was asked for.
 pub fn end() {
     let Some(region) = region() else { return };
+    // A child whose handlers did not run, as of `_Fork`, has its parent's.
+    if region.header.pid.load(Relaxed) != pid() {
+        return;
+    }
     region.end();
     if WAS_ASKED.load(Relaxed)
         && let Some(host) = host()

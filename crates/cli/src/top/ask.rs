@@ -1,10 +1,10 @@
 //! Asking a process that was started without the recorder to record: through the board in its memory
 //! (`lockwork_profile::board`), as a debugger would, and with a debugger's rights.
 
-use std::fs;
+use std::fs::{self, File};
 use std::mem::offset_of;
-use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use lockwork_profile::board::{ALIGNMENT, Board, FAILED, IDLE, MAGIC, MAKING, PATH, RECORDS};
@@ -15,6 +15,8 @@ use crate::program::describe;
 
 /// How long a program may take until it uses a lock.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a process may take to make a file.
+const PATIENCE_FOR_FILES: Duration = Duration::from_millis(100);
 
 /// A board of a process, and where it is there.
 pub(super) struct Remote {
@@ -32,6 +34,36 @@ pub(super) enum Answer {
     Records,
     /// It has used no lock since it was asked.
     NotYet,
+}
+
+/// The directory for the file of a process that is asked, and what its name begins with.
+fn place() -> std::io::Result<(PathBuf, String)> {
+    // The process may be in another directory.
+    let directory = std::path::absolute(std::env::temp_dir())?;
+    Ok((directory, format!("lockwork-top-{}", std::process::id())))
+}
+
+/// Removes what processes that this command asked have left. What they say that their files are called counts for nothing.
+pub(super) fn remove_files() {
+    let Ok((directory, prefix)) = place() else { return };
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let numbers = name.to_str().and_then(|name| name.strip_prefix(&prefix)?.strip_prefix('.'));
+        let is_ours = numbers
+            .is_some_and(|numbers| numbers.bytes().all(|it| it.is_ascii_digit() || it == b'.'))
+            && entry.metadata().is_ok_and(|it| it.is_file() && it.len() == size_of::<Region>() as u64);
+        if is_ours {
+            // Somebody else may have been faster.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Keeps other commands from asking the process, until it is dropped. Nothing, where that cannot be had.
+fn alone_with(pid: u32) -> Option<File> {
+    let status = File::open(format!("/proc/{pid}/status")).ok()?;
+    rustix::fs::flock(&status, rustix::fs::FlockOperation::LockExclusive).ok()?;
+    Some(status)
 }
 
 /// The boards of a process with these maps of memory.
@@ -115,7 +147,10 @@ impl Remote {
         let bytes = unsafe {
             std::slice::from_raw_parts_mut((&raw mut *self.board).cast::<u8>(), size_of::<Board>())
         };
-        read(self.pid, self.address, bytes).map_err(|error| self.cannot(&error))
+        read(self.pid, self.address, bytes).map_err(|error| self.cannot(&error))?;
+        let is_there = self.board.magic.iter().zip(MAGIC).all(|(word, magic)| word.load(Relaxed) == magic);
+        // Its number is another process's now, or it has become another program.
+        if is_there { Ok(()) } else { Err(self.cannot(&std::io::Error::from_raw_os_error(libc::ESRCH))) }
     }
 
     fn cannot(&self, error: &std::io::Error) -> Failure {
@@ -135,36 +170,37 @@ impl Remote {
         self.board.state.load(Relaxed) == RECORDS
     }
 
-    /// The file that it records in then.
-    pub(super) fn file(&self) -> String {
-        let bytes: Vec<u8> = self.board.path.iter().map(|byte: &AtomicU8| byte.load(Relaxed)).collect();
-        String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or(&[])).into_owned()
-    }
-
     /// Asks the process to record, and waits for its answer.
     pub(super) fn ask(&mut self) -> Result<Answer, Failure> {
         let pid = self.pid;
+        let alone = alone_with(pid);
+        // Another command may have asked.
+        self.look()?;
         let board = &self.board;
         if board.version.load(Relaxed) != VERSION || board.bytes.load(Relaxed) != size_of::<Region>() as u64 {
             return Err(Failure::usage(format!(
                 "process {pid} runs under a lockwork of another version; use the command that came with it"
             )));
         }
-        if board.state.load(Relaxed) == IDLE || board.state.load(Relaxed) & FAILED != 0 {
+        let state = board.state.load(Relaxed);
+        let is_asked = board.gate.load(Relaxed) == board.asking.load(Relaxed);
+        if (state == IDLE || state & FAILED != 0) && !is_asked {
             self.check_limits()?;
-            let path = std::env::temp_dir().join(format!("lockwork-top-{}", std::process::id()));
-            let mut path = path.into_os_string().into_encoded_bytes();
+            let (directory, prefix) = place().map_err(|error| self.cannot(&error))?;
+            let Some(path) = directory.join(prefix).to_str().map(str::to_owned) else {
+                return Err(Failure::usage("the name of the directory TMPDIR is no UTF-8; name another one"));
+            };
             // The process adds numbers of its own.
             if path.len() > PATH - 64 {
                 return Err(Failure::usage("the name of the directory TMPDIR is too long; name another one"));
             }
-            path.push(0);
-            self.write(offset_of!(Board, path), &path)?;
-            // Nobody looks at that now.
+            self.write(offset_of!(Board, path), &[path.as_bytes(), &[0]].concat())?;
+            // Nobody looks at that before the gate has changed.
             self.write(offset_of!(Board, state), &IDLE.to_ne_bytes())?;
             self.change_gate(self.board.closed.load(Relaxed).addr(), self.board.asking.load(Relaxed).addr())?;
             self.is_asked = true;
         }
+        drop(alone);
         self.answer(PATIENCE)
     }
 
@@ -192,14 +228,21 @@ impl Remote {
         }
     }
 
-    /// Takes the question back, where the process has not heard it yet.
+    /// Takes the question back, where the process has not heard it yet. If it hears it this very moment, it records.
     pub(super) fn withdraw(&mut self) {
-        if std::mem::take(&mut self.is_asked) && self.look().is_ok() && self.board.state.load(Relaxed) == IDLE
+        let _alone = alone_with(self.pid);
+        if !std::mem::take(&mut self.is_asked)
+            || self.look().is_err()
+            || self.board.state.load(Relaxed) != IDLE
         {
-            let [closed, asking] =
-                [&self.board.closed, &self.board.asking].map(|gate| gate.load(Relaxed).addr());
-            // A process that has ended needs no mending.
-            let _ = self.change_gate(asking, closed);
+            return;
+        }
+        let [closed, asking, open] =
+            [&self.board.closed, &self.board.asking, &self.board.open].map(|gate| gate.load(Relaxed).addr());
+        // A process that has ended needs no mending.
+        let _ = self.change_gate(asking, closed);
+        if closed != open && self.answer(PATIENCE_FOR_FILES).is_ok_and(|answer| answer == Answer::Records) {
+            let _ = self.change_gate(closed, open);
         }
     }
 
@@ -231,7 +274,13 @@ impl Remote {
         // SAFETY: a writable structure; sets nothing.
         let known =
             unsafe { libc::prlimit(pid.cast_signed(), libc::RLIMIT_FSIZE, std::ptr::null(), &raw mut limit) };
-        let why = if known == 0 && limit.rlim_cur < size_of::<Region>() as u64 {
+        let is_elsewhere = |what: &str| {
+            let of = |process: &str| fs::read_link(Path::new("/proc").join(process).join(what)).ok();
+            of(&pid.to_string()) != of("self")
+        };
+        let why = if is_elsewhere("ns/mnt") || is_elsewhere("root") {
+            "it has directories of its own, as in a container, and a file that it makes there is not seen here"
+        } else if known == 0 && limit.rlim_cur < size_of::<Region>() as u64 {
             "it may not make files of 30 MB (ulimit -f)"
         } else if filters(&pid.to_string()) > filters("self") {
             "it has a filter of system calls, which might end it for making a file"
