@@ -3,13 +3,13 @@
 
 mod common;
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::{env, fs};
 
-use common::{lockwork, output};
+use common::{output, watched};
 use serde_json::Value;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
@@ -57,29 +57,6 @@ fn c_program() -> &'static Path {
     })
 }
 
-fn library() -> PathBuf {
-    let built = || Path::new(CRATE).join("../../target/release/liblockwork.so");
-    env::var_os("LOCKWORK_SO")
-        .map_or_else(built, PathBuf::from)
-        .canonicalize()
-        .expect("cargo build --release")
-}
-
-/// The command, and a watchdog that is no part of what is tested.
-fn command(words: &[&str]) -> Command {
-    let plain = lockwork();
-    let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", "120"]).arg(plain.get_program()).args(words);
-    for (name, value) in plain.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.env("LOCKWORK_SO", library()).stdin(Stdio::null());
-    command
-}
-
 fn succeed(command: &mut Command) -> String {
     let (status, stdout, stderr) = output(command);
     assert_eq!(status, Some(0), "{command:?}: {stdout}{stderr}");
@@ -100,8 +77,8 @@ fn check(program: &Path, names: [&str; 4], served_by: [&str; 3]) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("profile");
     let path = file.to_str().unwrap();
-    succeed(command(&["profile", "-o", path, "--"]).arg(program));
-    let text = succeed(&mut command(&["profile", "report", path, "--format", "json"]));
+    succeed(watched(&["profile", "-o", path, "--"]).arg(program));
+    let text = succeed(&mut watched(&["profile", "report", path, "--format", "json"]));
     let profile: Value = serde_json::from_str(&text).unwrap();
     let [hot, shared, heap, turn] = names;
     let [hot, shared, heap] = [hot, shared, heap].map(|name| lock(&profile, "locks", name));
@@ -125,7 +102,7 @@ fn check(program: &Path, names: [&str; 4], served_by: [&str; 3]) {
     assert!(held >= 200_000.0, "{held}: {text}");
     let read = shared["read_share"].as_f64().unwrap();
     assert!((read - 2.0 / 3.0).abs() < 0.01, "{read}: {text}");
-    // Who waited for whom: the functions of the program, and not those of the library.
+    // Which thread waited for which: the functions of the program, and not those of the library.
     let blame = hot["blame"].as_array().unwrap();
     assert!(!blame.is_empty(), "{text}");
     for side in ["waiter", "holder"] {
@@ -166,7 +143,7 @@ fn top_looks_at_programs_with_the_libraries() {
         let maps = || fs::read_to_string(format!("/proc/{id}/maps")).unwrap();
         assert!(!maps().contains(" rw-s "), "{}", maps());
         for _ in 0..2 {
-            let mut top = command(&["top", &id, "--once", "--interval", "0.3"]);
+            let mut top = watched(&["top", &id, "--once", "--interval", "0.3"]);
             let picture = succeed(top.env("TMPDIR", directory.path()));
             assert!(picture.contains(hot), "{picture}");
         }

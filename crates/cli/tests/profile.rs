@@ -15,14 +15,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use browser::Browser;
-use common::{lockwork, output};
+use common::{lockwork, output, real_library, watched};
 use serde_json::Value;
-
-fn library() -> PathBuf {
-    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/liblockwork.so");
-    let path = std::env::var_os("LOCKWORK_SO").map_or_else(built, PathBuf::from);
-    path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}; cargo build --release", path.display()))
-}
 
 /// The program, compiled once.
 fn program() -> &'static Path {
@@ -37,24 +31,9 @@ fn program() -> &'static Path {
     })
 }
 
-/// The command with the real library, and a watchdog that is no part of what is tested.
-fn command(words: &[&str]) -> Command {
-    let plain = lockwork();
-    let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", "120"]).arg(plain.get_program()).args(words);
-    for (name, value) in plain.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.env("LOCKWORK_SO", library()).stdin(Stdio::null());
-    command
-}
-
 /// Records a part of the program under a lock.
 fn record(part: &str, lock: &str, file: &Path) {
-    let mut command = command(&["profile", "--lock", lock, "-o"]);
+    let mut command = watched(&["profile", "--lock", lock, "-o"]);
     command.arg(file).arg("--").arg(program()).arg(part);
     let (status, stdout, stderr) = output(&mut command);
     assert_eq!(status, Some(0), "{part}: {stdout}{stderr}");
@@ -72,7 +51,7 @@ fn mixed() -> &'static Path {
 }
 
 fn report(file: &Path, options: &[&str]) -> Vec<u8> {
-    let mut command = command(&["profile", "report"]);
+    let mut command = watched(&["profile", "report"]);
     let output = command.arg(file).args(options).output().unwrap();
     assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&output.stderr));
     output.stdout
@@ -182,7 +161,7 @@ fn where_nothing_is_recorded_no_profile_is_left() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("profile");
     record("nested", "pthread", &file);
-    let mut command = command(&["profile", "-o"]);
+    let mut command = watched(&["profile", "-o"]);
     let (status, _, stderr) = output(command.arg(&file).args(["--", "true"]));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stderr.contains("nothing was recorded") && !file.exists(), "{stderr}");
@@ -404,15 +383,8 @@ fn short_name() -> String {
 
 /// A server under `lockwork profile` with these options, once it is up, and its process.
 fn serve(options: &[&str], file: &Path) -> (Child, u32) {
-    let plain = lockwork();
-    let mut command = Command::new(plain.get_program());
-    for (name, value) in plain.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.env("LOCKWORK_SO", library()).stdin(Stdio::null());
+    let mut command = lockwork();
+    command.env("LOCKWORK_SO", real_library());
     command.arg("profile").args(options).arg("-o").arg(file);
     command.args(["--", "timeout", "--foreground", "--signal=KILL", "60"]).arg(program()).arg("serve");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -464,7 +436,7 @@ fn the_recorder_is_switched_at_run_time() {
         let (mut child, server) = serve(&["--off", "--lock", choice], &file);
         let top = |options: &[&str]| {
             let id = server.to_string();
-            let mut command = command(&["top", &id]);
+            let mut command = watched(&["top", &id]);
             let (status, stdout, stderr) = output(command.args(options));
             assert_eq!(status, Some(0), "{options:?}: {stdout}{stderr}");
             stdout
@@ -503,7 +475,7 @@ struct Live {
 
 impl Live {
     fn start(lock: &str, part: &str) -> Self {
-        let mut child = command(&["run", "--lock", lock, "--"])
+        let mut child = watched(&["run", "--lock", lock, "--"])
             .arg(program())
             .arg(part)
             .stdin(Stdio::piped())
@@ -523,7 +495,7 @@ impl Live {
 
     /// `lockwork top` of it, which has it record in a directory of its own.
     fn top(&self, options: &[&str]) -> Command {
-        let mut command = command(&["top", &self.id().to_string()]);
+        let mut command = watched(&["top", &self.id().to_string()]);
         command.args(options).env("TMPDIR", self.directory.path());
         command
     }
@@ -664,7 +636,7 @@ fn top_of_a_program_that_uses_no_lock_says_so() {
 #[test]
 fn what_top_cannot_look_at_is_said_in_one_line() {
     let refused = |id: u32| {
-        let (status, stdout, stderr) = output(&mut command(&["top", &id.to_string(), "--once"]));
+        let (status, stdout, stderr) = output(&mut watched(&["top", &id.to_string(), "--once"]));
         assert_eq!((status, stdout.as_str(), stderr.lines().count()), (Some(2), "", 1), "{stderr}");
         stderr
     };

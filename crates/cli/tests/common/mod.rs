@@ -23,6 +23,28 @@ pub fn bare_lockwork() -> Command {
     command
 }
 
+/// The library under which programs of the tests run: the release build of this workspace, or what `LOCKWORK_SO` names.
+pub fn real_library() -> PathBuf {
+    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/liblockwork.so");
+    let path = std::env::var_os("LOCKWORK_SO").map_or_else(built, PathBuf::from);
+    path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}; cargo build --release", path.display()))
+}
+
+/// The command with the real library, and a watchdog that is no part of what is tested.
+pub fn watched(words: &[&str]) -> Command {
+    let plain = bare_lockwork();
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", "120"]).arg(plain.get_program()).args(words);
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env("LOCKWORK_SO", real_library()).stdin(Stdio::null());
+    command
+}
+
 /// Where this process has its C library from.
 pub fn harmless_library() -> PathBuf {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
