@@ -1,10 +1,10 @@
 //! Memory for queue nodes and lock state: what a lock sees of it.
 
-use core::mem::MaybeUninit;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{NODE_BYTES, Native, nodes, states};
+use crate::{NODE_BYTES, Native, nodes, states, sys};
 
 /// Memory for queue nodes and lock state. No lock path allocates from the heap.
 ///
@@ -105,32 +105,19 @@ pub trait PoolNode<P>: Sized + Send + Sync + 'static {
 /// Whether locks may have been copied.
 pub(crate) static LOCKS_ARE_COPIED: AtomicBool = AtomicBool::new(false);
 
-/// Gives new memory its value. What is larger than a node is written word by word: the compiler would call `memcpy`, which
-/// ThreadSanitizer watches in a program that is compiled with it, and which would be a race to it, as it does not see how the pool
-/// hands memory from thread to thread.
+/// Gives new memory its value, what is larger than a node, and made of words, by [`sys::copy_by_words`].
 ///
 /// # Safety
 ///
 /// The memory is large enough and aligned for a `T`, and nobody else uses it.
 #[inline]
 unsafe fn fill<T>(memory: NonNull<T>, value: T) {
-    type Word = MaybeUninit<usize>;
-    if size_of::<T>() <= NODE_BYTES || align_of::<T>() < align_of::<Word>() {
+    if size_of::<T>() <= NODE_BYTES || align_of::<T>() < align_of::<usize>() {
         // SAFETY: the caller's contract.
         unsafe { memory.write(value) };
-        return;
-    }
-    let value = MaybeUninit::new(value);
-    let (from, to) = (value.as_ptr().cast::<Word>(), memory.as_ptr().cast::<Word>());
-    for word in 0..size_of::<T>() / size_of::<Word>() {
-        // SAFETY: inside of the value.
-        let from = unsafe { from.add(word) };
-        // SAFETY: inside of the memory, which is as large.
-        let to = unsafe { to.add(word) };
-        // SAFETY: the value's, whose alignment is a multiple of a word's; what need not be initialised is read as such.
-        let part = unsafe { from.read() };
-        // SAFETY: the caller's contract.
-        unsafe { to.write_volatile(part) };
+    } else {
+        // SAFETY: the caller's contract; the value is not used again.
+        unsafe { sys::copy_by_words(&ManuallyDrop::new(value), memory.cast()) };
     }
 }
 

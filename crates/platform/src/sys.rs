@@ -2,6 +2,7 @@
 
 use core::ffi::CStr;
 use core::fmt::{self, Write as _};
+use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
 use crate::arch::syscall6;
@@ -263,6 +264,35 @@ pub fn map_pages(bytes: usize) -> Option<NonNull<u8>> {
 pub unsafe fn unmap_pages(pages: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's own mapping.
     unsafe { syscall6(number::MUNMAP, [pages.as_ptr() as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// Copies a value into memory that is new to this thread, word by word: the compiler would call `memcpy`, which ThreadSanitizer
+/// watches in a program that is compiled with it, and which would be a race to it, as it does not see how memory that we map comes
+/// from thread to thread.
+///
+/// # Panics
+///
+/// If `T` is aligned to less than a word; known when this is compiled.
+///
+/// # Safety
+///
+/// The memory is large enough and aligned for a `T`, and nobody else uses it. One of the two values is not used again if `T` is no
+/// `Copy`.
+#[inline]
+pub unsafe fn copy_by_words<T>(value: &T, memory: NonNull<T>) {
+    type Word = MaybeUninit<usize>;
+    assert!(align_of::<T>() >= align_of::<Word>(), "a value of whole words");
+    let (from, to) = (ptr::from_ref(value).cast::<Word>(), memory.as_ptr().cast::<Word>());
+    for word in 0..size_of::<T>() / size_of::<Word>() {
+        // SAFETY: inside of the value.
+        let from = unsafe { from.add(word) };
+        // SAFETY: inside of the memory, which is as large.
+        let to = unsafe { to.add(word) };
+        // SAFETY: the value's, whose alignment is a multiple of a word's; what need not be initialised is read as such.
+        let part = unsafe { from.read() };
+        // SAFETY: the caller's contract. Volatile, so that the loop stays one.
+        unsafe { to.write_volatile(part) };
+    }
 }
 
 /// Whether the 8 bytes at `address` can be read. A system call that every filter allows, and that reads them before it refuses

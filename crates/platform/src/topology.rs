@@ -255,6 +255,9 @@ fn parse_list(list: &str) -> impl Iterator<Item = usize> {
     })
 }
 
+/// What is asked of the kernel begins as this, and stays so without memory.
+static UNIFORM: Topology = Topology::uniform(1, 1);
+
 /// A topology that is made once.
 ///
 /// Nobody waits for the thread that makes it: in a child of `fork` that thread may be a ghost. Threads that come at the
@@ -271,18 +274,17 @@ impl Once {
         self.0.get()
     }
 
-    /// Lets `write` fill in a uniform topology and publishes it, unless somebody else comes first. In place: threads with
-    /// small stacks come here, and a `malloc` may be waiting for us.
-    fn publish(&self, write: impl FnOnce(&mut Topology)) -> &'static Topology {
-        static UNIFORM: Topology = Topology::uniform(1, 1);
+    /// Publishes a copy of `start` that `change` has changed, unless somebody else comes first. In place: threads with small
+    /// stacks come here, and a `malloc` may be waiting for us.
+    fn publish(&self, start: &Topology, change: impl FnOnce(&mut Topology)) -> &'static Topology {
         let Some(place) = sys::map_pages(size_of::<Topology>()) else {
             return self.get().unwrap_or(&UNIFORM);
         };
         let mut mine = place.cast::<Topology>();
-        // SAFETY: fresh pages, large and aligned enough, that nobody else knows.
-        unsafe { mine.copy_from_nonoverlapping((&UNIFORM).into(), 1) };
+        // SAFETY: fresh pages, large and aligned enough, that nobody else knows; the value is data only.
+        unsafe { sys::copy_by_words(start, mine) };
         // SAFETY: as above, and a topology since the copy.
-        write(unsafe { mine.as_mut() });
+        change(unsafe { mine.as_mut() });
         // SAFETY: complete; it never changes, and stays for ever once it is published.
         match unsafe { self.0.first(mine) } {
             Ok(ours) => ours,
@@ -316,11 +318,11 @@ fn initialise() -> &'static Topology {
     // SAFETY: a terminated name.
     let value = unsafe { secure_getenv(NAME.as_ptr()) };
     if value.is_null() {
-        return CURRENT.publish(Topology::ask_kernel);
+        return CURRENT.publish(&UNIFORM, Topology::ask_kernel);
     }
     // SAFETY: `secure_getenv` returned a terminated string that lives as long as nobody changes the environment.
     match unsafe { CStr::from_ptr(value) }.to_str() {
-        Ok("") => CURRENT.publish(Topology::ask_kernel),
+        Ok("") => CURRENT.publish(&UNIFORM, Topology::ask_kernel),
         Ok(description) => synthetic(description),
         Err(_) => sys::refuse(format_args!("{} is not UTF-8", config::TOPOLOGY.name)),
     }
@@ -330,7 +332,7 @@ fn initialise() -> &'static Topology {
 #[inline(never)]
 fn synthetic(description: &str) -> &'static Topology {
     match Topology::of_variable(description) {
-        Ok(topology) => CURRENT.publish(|place| *place = topology),
+        Ok(topology) => CURRENT.publish(&topology, |_| ()),
         Err(error) => sys::refuse(format_args!("{error}")),
     }
 }
@@ -364,7 +366,7 @@ impl Topology {
 /// Sets the topology of this process, if it is not set yet: the first call, explicit or by [`current`], decides.
 pub fn set(topology: Topology) {
     if CURRENT.get().is_none() {
-        CURRENT.publish(|place| *place = topology);
+        CURRENT.publish(&topology, |_| ());
     }
 }
 
@@ -463,7 +465,7 @@ mod tests {
         let (begun, is_begun) = mpsc::channel();
         let (done, is_done) = mpsc::channel::<()>();
         let slow = thread::spawn(move || {
-            ONCE.publish(|place| {
+            ONCE.publish(&UNIFORM, |place| {
                 place.cpus = 7;
                 begun.send(()).expect("the test listens");
                 // Ends when the test is through, or has failed.
@@ -471,7 +473,7 @@ mod tests {
             })
         });
         is_begun.recv().expect("the thread began");
-        let ours = ONCE.publish(|place| place.cpus = 5);
+        let ours = ONCE.publish(&UNIFORM, |place| place.cpus = 5);
         assert_eq!(ours.cpus(), 5);
         drop(done);
         let theirs = slow.join().expect("no panic");
