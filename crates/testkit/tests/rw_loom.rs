@@ -59,14 +59,14 @@ const VISIBLE: &[(&str, usize)] = &[("wrh  A", 0), ("wrh x r", 0), ("rxr r", 2)]
 
 /// Plays for a bias that learns: it comes on after a time without writes, and a reader is visible then, and a writer revokes it.
 const LEARNING: &[(&str, usize)] =
-    &[("wrerr r", 2), ("wrerrw r", 1), ("wrerrr w", 1), ("wrerr x", 1), ("wrer w r", 0), ("wrer r r", 0)];
+    &[("wrerr r", 1), ("wrerrw r", 1), ("wrerrr w", 1), ("wrerr x", 1), ("wrer w r", 0), ("wrer r r", 0)];
 
 /// Plays for a lock whose writers hand it on to those of other nodes, threads 1 and 3; the second of a batch ends it.
 const BATCHES: &[(&str, usize)] = &[("ww w", 2), ("w w W", 1), ("w w r", 1), ("d w w", 0), ("wc T w", 1)];
 
 /// Plays for a lock that is handed to a writer that was woken in vain after a long time, and otherwise taken without
 /// its guard; and whose last reader hands on if somebody slept before it came.
-const HANDED: &[(&str, usize)] = &[("wew w", 2), ("wer w", 2), ("w x", 2), ("d w A", 1), ("d w w", 2)];
+const HANDED: &[(&str, usize)] = &[("wew w", 2), ("wer w", 2), ("w x", 2), ("d w A", 1), ("d w w", 1)];
 
 /// Plays for locks that know nodes, in which threads 1 and 3 are on a node that has no state yet.
 const NODES: &[(&str, usize)] = &[("w r  r", 1), ("x r", 3)];

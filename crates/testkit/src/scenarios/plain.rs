@@ -99,7 +99,7 @@ pub(super) fn adapted(lock: &Entry, scenarios: Vec<Scenario>) -> Vec<Scenario> {
             let is_deep = lock.id == LockId::Glk || lock.id == LockId::Lc && scenario.name == "contended";
             return if is_deep { shallower(scenario) } else { scenario };
         }
-        if lock.descriptor.keeps == Keeps::Nothing || ["hclh", "fc-mcs"].contains(&lock.descriptor.name) {
+        if lock.descriptor.keeps == Keeps::Nothing {
             return scenario.on_two_nodes();
         }
         let scenario = shallower(scenario).on_two_nodes();
