@@ -46,10 +46,11 @@ generate:
 	LOCKWORK_REGENERATE=1 $(CARGO) test --quiet -p lockwork-config
 	INSTA_UPDATE=always INSTA_FORCE_PASS=1 $(CARGO) test --quiet -p lockwork-cli --test golden
 
-## bench: the benchmarks whose results are committed under results/, two hours on an idle machine; `scripts/bench.sh quick` measures
+## bench: the benchmarks of scripts/bench.sh, two hours on an idle machine; `scripts/bench.sh quick` measures
 ## the default lock in 25 minutes, `scripts/bench.sh against OLD.so` this build of the library against another
 bench: build
 	scripts/setup.sh bench
+	$(CARGO) build --release -p lockwork-capi
 	scripts/bench.sh
 
 clean:

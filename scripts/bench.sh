@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The benchmarks whose results are committed. Run it on an otherwise idle machine.
 #
-#   scripts/bench.sh [NAME]...              default: all of them but `against` and `monitor`; about two hours
+#   scripts/bench.sh [NAME]...              default: all of them but `against`, `monitor` and `profile_costs`; about two hours
 #   scripts/bench.sh quick                  the figures of the default lock, in 25 minutes at most
 #   scripts/bench.sh against OLD.so [pairs|crowds|blocking]...
 #                                           this build of the library against another, each lock against itself

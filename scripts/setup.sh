@@ -11,7 +11,7 @@ readonly AARCH64=aarch64-unknown-linux-gnu
 
 # `package` or `package:command`; a command found on PATH counts, wherever it came from.
 demo_packages=(rocksdb-tools:db_bench kyotocabinet-utils:kccachetest)
-bench_packages=("${demo_packages[@]}" x265:x265 g++:g++ libgmock-dev)
+bench_packages=("${demo_packages[@]}" x265:x265 g++:g++ libgmock-dev libclang1-19 libclang-common-19-dev)
 deb_packages=(dpkg-dev:dpkg-shlibdeps binutils:strip lintian:lintian)
 test_packages=(
     gcc:gcc g++:g++ make:make cmake:cmake pkg-config:pkg-config git:git xz-utils:xz zstd:zstd

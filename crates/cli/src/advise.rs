@@ -26,13 +26,14 @@ Examples:
   lockwork profile -- ./server && lockwork advise
   lockwork advise run.profile --json | jq '.advice[].test'
 
-Each piece of advice names the figures that it follows from, where the rule is from, the effect to expect, and the
-command that tests it. Measure before you believe it: on most programs one lock is as good as another.")]
+Each piece of advice names the figures that it follows from, where the rule is from, the effect
+to expect, and the command that tests it. Measure before you believe it: on most programs one
+lock is as good as another.")]
 pub(crate) struct AdviseArgs {
     /// What `lockwork profile` recorded
     #[arg(value_name = "FILE", default_value = "lockwork.profile", value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// Print an object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }

@@ -60,9 +60,11 @@ Every command has examples: lockwork COMMAND --help";
 fn top_help() -> String {
     use std::fmt::Write as _;
     let mut text = format!("{TOP_EXAMPLES}\n");
-    for (title, reader) in
-        [("Environment of programs", Reader::Library), ("Environment of lockwork", Reader::Command)]
-    {
+    for (title, reader) in [
+        ("Environment of programs", Reader::Library),
+        ("Environment of programs with the C library", Reader::Linked),
+        ("Environment of lockwork", Reader::Command),
+    ] {
         let _ = writeln!(text, "\n{title}:");
         for Variable { name, help, default, .. } in config::read_by(reader) {
             let _ = writeln!(text, "  {name}\n          {} [default: {}]", plain(help), plain(default));
@@ -105,7 +107,7 @@ pub(crate) enum Command {
     #[command(
         subcommand,
         arg_required_else_help = true,
-        after_help = "Examples:\n  lockwork study run campaigns/debian.toml --quick\n  lockwork study report --from A64.csv --table 4.8"
+        after_help = "Examples:\n  lockwork study run campaigns/debian.toml --quick\n  lockwork study report --from A64.csv.gz --table 4.8"
     )]
     Study(StudyCommand),
     /// Turn critical sections of a C program into closures that a delegate runs

@@ -25,7 +25,7 @@ pub(crate) struct InfoArgs {
     /// The lock's name, or a whole spec
     #[arg(value_name = "LOCK")]
     pub(crate) lock: String,
-    /// Print an object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -24,7 +24,7 @@ pub(crate) struct ListArgs {
     /// Measure what a lock takes of memory on a machine with so many NUMA nodes
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) nodes: u8,
-    /// Print an array of objects
+    /// Print a JSON array of objects
     #[arg(long)]
     pub(crate) json: bool,
 }

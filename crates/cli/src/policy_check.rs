@@ -41,7 +41,7 @@ A policy:
   kind = \"recursive\"                    # normal adaptive recursive errorcheck mutex rwlock spin cond
   lock = \"passthrough\"")]
     Check {
-        /// Print an object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
         /// The policy file

@@ -26,8 +26,9 @@ Examples:
   lockwork run --lock 'gcr(ticket, active=2)' -- make -j8 test
   lockwork run --policy server.toml -- ./server   a lock for each lock of the program
 
-The program replaces lockwork: its exit status, signals and streams are its own. When nothing can be
-started the exit status is 2, or as a shell's: 127 for a program not found, 126 for one not executable.")]
+The program replaces lockwork: its exit status, signals and streams are its own. When nothing
+can be started the exit status is 2, or as a shell's: 127 for a program not found, 126 for one
+not executable.")]
 pub(crate) struct RunArgs {
     /// The lock, as `lockwork list` spells it; wrappers as calls: gcr(mcs-stp, active=4); a reader-writer lock
     /// behind a mutex: mcs-stp+cst-rwsem, or alone, which leaves mutexes to glibc; mcs-stp+pthread leaves

@@ -36,10 +36,10 @@ Examples:
   lockwork top 4242 --record off   stop recording; `on` begins again; so does the key r
 
 A program can be looked at if it was started by `lockwork run` or `lockwork profile`, or uses
-lockwork's libraries with the feature `profile`. One that does not record is asked to, which takes
-the right to debug it, and does so until this ends. It then has a file of 30 MB in the directory
-that TMPDIR names, until it ends. What it did before is not known. The exit status is 3 if threads
-wait for each other in a circle.")]
+lockwork's libraries with the feature `profile`. One that does not record is asked to, which
+takes the right to debug it, and does so until this ends. It then has a file of 30 MB in the
+directory that TMPDIR names, until it ends. What it did before is not known. The exit status is
+3 if threads wait for each other in a circle.")]
 pub(crate) struct TopArgs {
     /// The process [default: the only one that is being recorded, or else that could be]
     #[arg(value_name = "PID")]

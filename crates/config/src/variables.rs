@@ -59,7 +59,7 @@ variables! {
     }
     Command {
         SO = "LOCKWORK_SO", "a path", "beside the command, or in `../lib`", None,
-            "liblockwork.so";
+            "the path of liblockwork.so";
         BIN = "LOCKWORK_BIN", "a path", "`target/release/lockwork`", None,
             "the command that `scripts/demo.sh` runs";
     }
@@ -71,7 +71,8 @@ variables! {
         C_DIR = "LOCKWORK_C_DIR", "a path", "`target/release`", None,
             "where the tests of the C library find it";
         DEEPER = "LOCKWORK_DEEPER", "a number", "not set", None,
-            "models of three threads run with that many more involuntary switches";
+            "models run with all their involuntary switches and that many more; so many times as many generated functions are \
+             converted";
         MUTANTS = "LOCKWORK_MUTANTS", "any", "not set", None,
             "the tests of mutants print each";
         REGENERATE = "LOCKWORK_REGENERATE", "any", "not set", None,

@@ -104,6 +104,8 @@ pub enum Family {
     Biased,
     /// One of the threads that request sections runs those of the others.
     Combining,
+    /// The requester runs its section itself.
+    InPlace,
     /// Threads of its own run the sections.
     Server,
     /// How waiters compete, or where sections run, changes as the contention asks.
@@ -121,6 +123,7 @@ impl fmt::Display for Family {
             Self::Restriction => "restriction",
             Self::Biased => "biased",
             Self::Combining => "combining",
+            Self::InPlace => "in place",
             Self::Server => "server",
             Self::Adaptive => "adaptive",
         })

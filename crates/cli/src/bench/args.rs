@@ -28,9 +28,10 @@ Benchmarks:
            throughput, latency of the requester, and the time that a cache line takes between two threads; only
            when it is named
 
-Every run has a process of its own, without the preloaded library, and takes --time (`many`: as long as its
-work takes). Rounds are interleaved over locks and thread counts; `pthread` is always among the locks and what
-they are compared with. A run that is not over after --timeout makes its cell `collapsed`.")]
+Every run has a process of its own, without the preloaded library, and takes --time (`many`: as
+long as its work takes). Rounds are interleaved over locks and thread counts; `pthread` is
+always among the locks and what they are compared with. A run that is not over after --timeout
+makes its cell `collapsed`.")]
 pub(crate) struct BenchArgs {
     /// Which benchmarks [default: all]
     #[arg(value_name = "NAME", value_enum, hide_possible_values = true)]

@@ -34,9 +34,9 @@ Examples:
   lockwork calibrate --check                              measure, and say how far the simulator is off
   lockwork calibrate --check --machine my-server.toml --locks futex,mcs-stp --threads 2,8
 
-Best on an idle machine. What cannot be measured is assumed: the file says of each figure which it
-is, with the spread. Times are in cycles of the time-stamp counter where there is one. The ratios
-of --check are to the first of its locks.")]
+Best on an idle machine. What cannot be measured is assumed: the file says of each figure which
+it is, with the spread. Times are in cycles of the time-stamp counter where there is one. The
+ratios of --check are to the first of its locks.")]
 pub(crate) struct CalibrateArgs {
     /// Where the machine's file goes; otherwise it is printed
     #[arg(long, short = 'o', value_name = "FILE", value_hint = ValueHint::FilePath)]

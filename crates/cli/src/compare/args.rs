@@ -20,11 +20,11 @@ Examples:
   lockwork compare --report-from lockwork-report
   lockwork compare --coverage results              how often each lock is among the best, over saved comparisons
 
-Runs are interleaved: every round runs each lock and thread count once, in an order shuffled by the seed.
-`pthread` runs without Lockwork; `passthrough` runs with it, but forwards everything to glibc.
-In CMD, {threads} is the number of threads, and {800000/threads} or {min(threads,16)} what one expects;
-{{ and }} are literal braces. A run that hits the time-out makes its cell `collapsed`, one that crashes or
-prints no metric makes it `failed`; neither is averaged away.")]
+Runs are interleaved: every round runs each lock and thread count once, in an order shuffled by
+the seed. `pthread` runs without Lockwork; `passthrough` runs with it, but forwards everything
+to glibc. In CMD, {threads} is the number of threads, and {800000/threads} or {min(threads,16)}
+what one expects; {{ and }} are literal braces. A run that hits the time-out makes its cell
+`collapsed`, one that crashes or prints no metric makes it `failed`; neither is averaged away.")]
 pub(crate) struct CompareArgs {
     /// The locks, separated by commas; `all` means every lock of `lockwork list` without a wrapper. `cst-mutex` serves
     /// reader-writer locks, too, by rw-futex; `cst-mutex+pthread` and `all+pthread` leave them to glibc, which

@@ -25,7 +25,7 @@ Examples:
 
 The exit status is 1 when a check fails, else 0.")]
 pub(crate) struct DoctorArgs {
-    /// Print an object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     /// A program to look at: whether `lockwork run` can serve it

@@ -39,9 +39,10 @@ Examples:
   lockwork predict --machine x6-2 --host this-one.toml --json run.profile | jq .host.off_by
   lockwork predict --check --host i-20 --machine e7-4850     how good predictions between simulated machines are
 
-The machine of the profile is simulated first, under the profile's lock and with its threads, and the figure put beside what
-was measured: so far off are the others, too, at least. The profile should be one of glibc's locks on the machine at hand.
-Figures are sections a second, simulated: good for orders, not for amounts. The best five are simulated on variants of the
+The machine of the profile is simulated first, under the profile's lock and with its threads,
+and the figure put beside what was measured: so far off are the others, too, at least. The
+profile should be one of glibc's locks on the machine at hand. Figures are sections a second,
+simulated: good for orders, not for amounts. The best five are simulated on variants of the
 machine, too: believe in a verdict that holds on all of them.")]
 pub(crate) struct PredictArgs {
     /// What `lockwork profile` recorded

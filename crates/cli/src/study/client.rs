@@ -18,8 +18,9 @@ Examples:
   lockwork study client redis --port 6379 --reads 0.5 --seconds 30
   lockwork study client mariadb --port 3306 --rate 2000   a server with skip-grant-tables
 
-Requests are due by a clock, and response times count from when a request was due: a server that stands still shows in
-all requests that were due meanwhile. Times are in seconds. `service` is what counts from when a request was sent.")]
+Requests are due by a clock, and response times count from when a request was due: a server that
+stands still shows in all requests that were due meanwhile. Times are in seconds. `service` is
+what counts from when a request was sent.")]
 pub(crate) struct ClientArgs {
     /// What the server speaks
     protocol: ProtocolArg,

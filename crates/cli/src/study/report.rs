@@ -15,20 +15,22 @@ use crate::terminal;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lockwork study report --from lockwork-study/debian --table verdicts   what a campaign found
-  lockwork study report --from A64.csv --table 4.8                  coverage of the locks, for the terminal
-  lockwork study report --from A64.csv --table 4.11 --format csv    gains of the best lock over the others
-  lockwork study report --from A64.csv --from I48.csv --table 4.10  two machines in one table
-  lockwork study report --from A64.csv --format html > study.html   all of it as a page
-  lockwork study report --from A64.csv --figure 4.1 --format svg > scores.svg
-  lockwork study report --from lockwork-study/sim --observations    what the thesis states, and what these runs say
+  lockwork study report --from lockwork-study/debian --table verdicts     what a campaign found
+  lockwork study report --from A64.csv.gz --table 4.8                     coverage of the locks, for the terminal
+  lockwork study report --from A64.csv.gz --table 4.11 --format csv       gains of the best lock over the others
+  lockwork study report --from A64.csv.gz --from I48.csv.gz --table 4.10  two machines in one table
+  lockwork study report --from A64.csv.gz --format html > study.html      all of it as a page
+  lockwork study report --from A64.csv.gz --figure 4.1 --format svg > scores.svg
+  lockwork study report --from lockwork-study/sim --observations          what the thesis states, and what these runs say
 
-Columns of a file: bench, node, strategy, throughput; and where measured rep, p99, energy, seconds, variant
-(interposed or linked). Files may be packed by gzip. Tables and figures have the numbers that they have in H. Guiroux's
-thesis (Grenoble 2018): tables 3.1 to 3.3 and 4.4 to 4.16, figures 3.2 and 4.1 to 4.5. Table `guidelines` compares ways to
-choose a lock, table `tree` is a decision tree fitted to the data. A campaign also has `runs` (those that failed, and why),
-`verdicts` (each lock against the baseline, paired by round) and `cost` (CPU, memory, switches, faults, power). In CSV percentages have two decimals, and an empty field
-was not measured.")]
+Columns of a file: bench, node, strategy, throughput; and where measured rep, p99, energy,
+seconds, variant (interposed or linked). Files may be packed by gzip. Tables and figures have
+the numbers that they have in H. Guiroux's thesis (Grenoble 2018): tables 3.1 to 3.3 and 4.4 to
+4.16, figures 3.2 and 4.1 to 4.5. Table `guidelines` compares ways to choose a lock, table
+`tree` is a decision tree fitted to the data. A campaign also has `runs` (those that failed, and
+why), `verdicts` (each lock against the baseline, paired by round) and `cost` (CPU, memory,
+switches, faults, power). In CSV percentages have two decimals, and an empty field was not
+measured.")]
 pub(crate) struct ReportArgs {
     /// Runs: a CSV file for each machine, which is called as the file, or a campaign, by its TOML file, its directory or its
     /// runs.sqlite

@@ -29,9 +29,10 @@ Examples:
   lockwork study run campaigns/sim.toml --on slurm --share-nodes --jobs 200
   lockwork study run mine.toml --forget server             after a change of the application `server`
 
-Every run is a row of runs.sqlite in the campaign's directory before the next begins. Runs that crash, hang or print no figure
-are kept with the reason, and take no part in a mean; a configuration that failed twice is not tried again. The report is
-written at the end, and by `lockwork study report --from DIRECTORY` at any time.")]
+Every run is a row of runs.sqlite in the campaign's directory before the next begins. Runs that
+crash, hang or print no figure are kept with the reason, and take no part in a mean; a
+configuration that failed twice is not tried again. The report is written at the end, and by
+`lockwork study report --from DIRECTORY` at any time.")]
 pub(crate) struct RunArgs {
     /// The campaign
     #[arg(value_name = "CAMPAIGN.toml", value_hint = ValueHint::FilePath)]

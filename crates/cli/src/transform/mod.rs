@@ -25,11 +25,13 @@ Examples:
   lockwork transform -p build --check --lock '&cache.lock' --json
   lockwork profile -o run.profile -- ./server && lockwork transform --from run.profile -p build --check
 
-A compilation database is made by `bear -- make`, by cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON or by meson. Converted files
-include lockwork.h and are linked with `pkg-config --cflags --libs lockwork`. Each mutex becomes a delegate or stays a mutex by
-itself. With --hold, sections that cannot be closures take and release the delegate as a lock; without, their mutex stays one.
---from converts the mutexes in whose sections a program compiled with -g spent much of its time: RCL's criterion. Its lock calls
-are found by their lines; then all sections of those mutexes are converted. `lockwork compare --delegates` measures the result.")]
+A compilation database is made by `bear -- make`, by cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON or
+by meson. Converted files include lockwork.h and are linked with `pkg-config --cflags --libs
+lockwork`. Each mutex becomes a delegate or stays a mutex by itself. With --hold, sections that
+cannot be closures take and release the delegate as a lock; without, their mutex stays one.
+--from converts the mutexes in whose sections a program compiled with -g spent much of its time:
+RCL's criterion. Its lock calls are found by their lines; then all sections of those mutexes are
+converted. `lockwork compare --delegates` measures the result.")]
 pub(crate) struct TransformArgs {
     /// The compilation database, or the directory that it is in
     #[arg(short = 'p', long = "database", value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]

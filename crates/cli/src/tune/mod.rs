@@ -39,14 +39,16 @@ Examples:
   lockwork tune --profile lockwork.profile --locks 'futex,gcr(mcs-stp)' --json -- ./bench
   lockwork run --policy lockwork.policy.toml -- ./bench
 
-The program is profiled under glibc's locks, with most threads. For each lock that threads waited for during 1% of
-their time or more, `lockwork advise` has candidates; they and the untouched program run in interleaved rounds, and
-after each rung the worse half of a lock's candidates goes. The best, for all locks together, then has to show its gain
-again against the untouched program in fresh rounds: over all thread counts a gain of --least-gain or more and a 95%
-interval above 1, and at no thread count any metric that is worse. Otherwise no policy is written. A candidate of which
-one run hangs, crashes or prints no figure is out.
+The program is profiled under glibc's locks, with most threads. For each lock that threads
+waited for during 1% of their time or more, `lockwork advise` has candidates; they and the
+untouched program run in interleaved rounds, and after each rung the worse half of a lock's
+candidates goes. The best, for all locks together, then has to show its gain again against the
+untouched program in fresh rounds: over all thread counts a gain of --least-gain or more and a
+95% interval above 1, and at no thread count any metric that is worse. Otherwise no policy is
+written. A candidate of which one run hangs, crashes or prints no figure is out.
 
-The exit status is 0 whether or not there is a policy, 130 after Ctrl-C (what is known is printed), else 1.")]
+The exit status is 0 whether or not there is a policy, 130 after Ctrl-C (what is known is
+printed), else 1.")]
 pub(crate) struct TuneArgs {
     /// Thread counts, separated by commas: {threads} in CMD or --load is replaced
     #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -16,7 +16,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "locked",
     kind: Kind::Delegate,
     capabilities: Capabilities { interposable: false, ..Capabilities::LOCK },
-    family: Family::Combining,
+    family: Family::InPlace,
     order: Order::OfInner,
     timed: Timed::GivesUp("while its section has not begun"),
     citation: Citation { key: "", text: "folklore" },

@@ -34,9 +34,10 @@ Examples:
   lockwork sim coverage --rwlocks --quick           reader-writer locks, by share of writers
   lockwork sim coverage --out shared --on slurm --jobs 100   on a cluster
 
-A cell is a machine, a workload, a thread count and a placement. In each, a lock's throughput (the median over the seeds) is
-divided by that of the best lock. A lock that collapsed has done nothing. Every run is kept in the directory of --out as soon as it
-is over: runs that are there are not made again, whichever cut of the matrix asked for them. Files: coverage.html with a heat
+A cell is a machine, a workload, a thread count and a placement. In each, a lock's throughput
+(the median over the seeds) is divided by that of the best lock. A lock that collapsed has done
+nothing. Every run is kept in the directory of --out as soon as it is over: runs that are there
+are not made again, whichever cut of the matrix asked for them. Files: coverage.html with a heat
 map, coverage.txt, coverage.csv, coverage.json.")]
 pub(crate) struct CoverageArgs {
     /// A cut of the matrix: fewer machines, workloads and locks, one seed
