@@ -33,7 +33,7 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// Registers the handlers, if nobody has done so: called before the first object gets its lock.
 pub(crate) fn install() {
     if !INSTALLED.swap(true, Relaxed) {
-        // SAFETY: functions of the right type; the C library forgets them when this library is unloaded.
+        // SAFETY: functions of the right type; where this is part of a library that is unloaded, the C library forgets them then.
         unsafe {
             __register_atfork(Some(prepare), Some(parent), Some(child), (&raw const __dso_handle).cast_mut())
         };

@@ -169,6 +169,69 @@ fn posts_run<D: Delegate<Native>>() {
     }
 }
 
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+/// What a post runs beside its section is its caller's code, too: a waker, and the destructors of a result that nobody wants and
+/// of a section that does not run. Their panics end nothing but themselves.
+fn panics_beside_posts_go_nowhere<D: Delegate<Native>>() {
+    struct Panicking;
+    impl Wake for Panicking {
+        fn wake(self: Arc<Self>) {
+            panic!("woken");
+        }
+    }
+    let value = Delegated::<u64, D>::with_delegate(0);
+    let (begun, end) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            value.run(|value| {
+                begun.wait();
+                end.wait();
+                *value += 1;
+            });
+        });
+        begun.wait();
+        drop(value.post(|value| {
+            *value += 1;
+            Bomb
+        }));
+        let mut waited = pin!(value.post(|value| *value += 1));
+        let waker = Arc::new(Panicking).into();
+        assert!(waited.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        end.wait();
+    });
+    assert_eq!(value.run(|value| *value), 3);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let poisons = || {
+                value.run(|_| {
+                    begun.wait();
+                    end.wait();
+                    panic!("poison");
+                });
+            };
+            assert!(catch_unwind(AssertUnwindSafe(poisons)).is_err());
+        });
+        begun.wait();
+        let bomb = Bomb;
+        let unrun = value.post(move |_| {
+            let _bomb = &bomb;
+        });
+        end.wait();
+        let panic = catch_unwind(AssertUnwindSafe(|| unrun.wait())).expect_err("it did not run");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"dropped"));
+    });
+    value.clear_poison();
+    assert_eq!(value.run(|value| *value), 3);
+}
+
 /// A section cannot wait for a post that runs after it.
 #[test]
 fn a_post_is_not_waited_for_in_a_section_of_its_value() {
@@ -339,7 +402,8 @@ macro_rules! under_every_delegate {
     ($($delegate:ident: $type:ty),* $(,)?) => {
         under_every_delegate! {
             @ [$($delegate: $type),*]
-            answers_go_to_their_requesters a_panic_goes_to_its_requester sections_nest closures_borrow posts_run attempts_end
+            answers_go_to_their_requesters a_panic_goes_to_its_requester sections_nest closures_borrow posts_run
+            panics_beside_posts_go_nowhere attempts_end
             conditions_hold_up_nobody threads_come_and_go a_section_that_blocks_stops_no_other_value
         }
     };

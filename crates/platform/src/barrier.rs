@@ -15,6 +15,12 @@ const UNTRIED: u8 = 0;
 const ASYMMETRIC: u8 = 1;
 /// The kernel does not do it here: both sides fence.
 const SYMMETRIC: u8 = 2;
+/// It does not do it any more: light sides fence from now on, but some may not have seen that yet.
+const LEAVING: u8 = 3;
+
+/// After this time, in ns, a light side that has not seen [`LEAVING`] is past its few instructions, or was interrupted in them,
+/// which is a barrier too.
+const STRAGGLING: u64 = 1_000_000;
 
 static STATE: AtomicU8 = AtomicU8::new(UNTRIED);
 
@@ -47,12 +53,20 @@ pub(crate) fn light() {
 pub(crate) fn heavy() {
     fence(SeqCst);
     prepare_once();
-    if STATE.load(Relaxed) == ASYMMETRIC && !sys::membarrier(Membarrier::Expedited) {
-        // A filter of system calls came after the registration. Light sides fence from now on; those that have not seen
-        // that yet are past their few instructions, or were interrupted in them, which is a barrier too, after this time.
-        STATE.store(SYMMETRIC, Relaxed);
-        sys::sleep_ns(1_000_000);
+    match STATE.load(Relaxed) {
+        ASYMMETRIC if !sys::membarrier(Membarrier::Expedited) => leave(),
+        LEAVING => leave(),
+        _ => {}
     }
+}
+
+/// A filter of system calls came after the registration. Each heavy side waits for stragglers, until one has done so to the end.
+#[cold]
+fn leave() {
+    // It fails if another thread has gone ahead.
+    let _ = STATE.compare_exchange(ASYMMETRIC, LEAVING, Relaxed, Relaxed);
+    sys::sleep_ns(STRAGGLING);
+    STATE.store(SYMMETRIC, Relaxed);
 }
 
 #[cfg(test)]

@@ -274,10 +274,8 @@ pub fn known_thread() -> Option<&'static Thread> {
 #[must_use]
 pub fn known() -> Option<(&'static Region, &'static Thread)> {
     let thread = known_thread()?;
-    // SAFETY: set once to a region that is mapped for ever, or null.
-    let region = unsafe { REGION.load(Relaxed).as_ref() };
-    // SAFETY: a thread has a place only while there is a region: a child of `fork` that has none takes the places away.
-    Some((unsafe { region.unwrap_unchecked() }, thread))
+    // A child of `fork` has none, and takes the places away; but a signal handler may fork right here.
+    Some((region()?, thread))
 }
 
 /// Where the calling thread records; `None` while nothing is recorded.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::mem;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -82,8 +82,10 @@ impl<T, F: FnOnce(&mut T) -> R, R> Call<T, F, R> {
         // SAFETY: alive, as the value is.
         let poison = unsafe { &*self.poison };
         let outcome = if poison.is_set() {
-            drop(section);
-            Err(Box::new("an earlier section panicked: see Delegated::clear_poison") as Box<dyn Any + Send>)
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(section)));
+            Err(dropped
+                .err()
+                .unwrap_or_else(|| Box::new("an earlier section panicked: see Delegated::clear_poison")))
         } else {
             // SAFETY: the caller is in a section of the value's delegate.
             unsafe { run_on(self.value, poison, section) }
@@ -135,10 +137,16 @@ impl<T, F: FnOnce(&mut T) -> R, R> Call<T, F, R> {
 
 /// Runs a post, whose reference it takes over.
 unsafe fn run<T, F: FnOnce(&mut T) -> R, R>(call: *mut ()) {
-    // SAFETY: from `Arc::into_raw`, given away by `Delegated::leave`.
-    let call = unsafe { Arc::from_raw(call.cast::<Call<T, F, R>>()) };
-    // SAFETY: a delegate runs this in a section.
-    unsafe { call.run() };
+    // A waker is the caller's code as well, and so is the destructor of a result that nobody wants. Nobody is left who could be
+    // told of its panic, and the delegate must not unwind.
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: from `Arc::into_raw`, given away by `Delegated::leave`.
+        let call = unsafe { Arc::from_raw(call.cast::<Call<T, F, R>>()) };
+        // SAFETY: a delegate runs this in a section.
+        unsafe { call.run() };
+    }));
+    // Its destructor might panic, too.
+    mem::forget(unwound);
 }
 
 /// A post without the types of its section and value.

@@ -44,7 +44,8 @@ fn map_at(file: i32, place: NonNull<u8>) -> bool {
     // SAFETY: our own page, and whoever executes there executes the same.
     let is_mapped = unsafe { sys::map_code(file, place) };
     if !is_mapped {
-        // What is there may be mapped by other code, and threads may execute it.
+        // What is there may be mapped by other code, and threads may execute it. They look at both, in whatever order.
+        IS_MAPPED.store(false, Relaxed);
         MAPPED.store(ptr::null_mut(), Relaxed);
     }
     is_mapped
@@ -87,8 +88,10 @@ fn answering() -> Option<(&'static Board, Probe)> {
     if page[PROBE_WORD].load(Relaxed) == 0 || !IS_MAPPED.load(Acquire) {
         return None;
     }
+    // Gone, if another monitor's could not be put in its place just now.
+    let code = NonNull::new(MAPPED.load(Relaxed))?;
     // SAFETY: the probe is mapped there, and changes nothing but the board.
-    let probe = unsafe { mem::transmute::<*mut u8, Probe>(MAPPED.load(Relaxed)) };
+    let probe = unsafe { mem::transmute::<NonNull<u8>, Probe>(code) };
     Some((board(mapped), probe))
 }
 
