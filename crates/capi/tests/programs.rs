@@ -62,3 +62,12 @@ fn delegates_in_c_with_the_shared_library() {
 fn delegates_in_cpp_with_the_static_library() {
     check_delegates("c++", "-std=c++17", "delegates.cpp", true);
 }
+
+/// Servers are threads: a process whose other threads have all ended does not go on for them.
+#[test]
+fn a_process_ends_with_its_last_thread() {
+    for is_static in [false, true] {
+        check_delegates("cc", "-std=gnu11", "last.c", is_static);
+        check_with("cc", "-std=gnu11", "last.c", is_static, &DELEGATES.map(|spec| vec![spec, "later"]));
+    }
+}

@@ -66,6 +66,7 @@ mod condvar;
 mod delegated;
 pub mod delegates;
 mod dynamic;
+mod last;
 mod lock;
 #[cfg(feature = "lock_api_0_4")]
 mod lock_api_0_4;

@@ -3,7 +3,8 @@
 //!
 //! They start with the first such value, sleep while there are no requests, and are shared by all values of their kind, which are
 //! given to them by turns or by number (`rcl(servers=2)`, `rcl(server=2)`). Those with a real-time priority
-//! (`rcl(priority=10)`) are others than those without. In a child after `fork` there are none: sections run in place there until [`start`].
+//! (`rcl(priority=10)`) are others than those without. A process whose main thread has ended by `pthread_exit` does not go on for them:
+//! they stop when no other thread is left. In a child after `fork` there are none: sections run in place there until [`start`].
 
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::{Mutex, Once, PoisonError};
@@ -14,6 +15,8 @@ use lockwork_locks::delegation::{Delegate, Seat, Server};
 use lockwork_platform::{Native, Sched, barrier, sys};
 
 pub use lockwork_locks::delegation::Measures;
+
+use crate::last::{self, Serving};
 
 /// Servers of a row, at most.
 const MOST: usize = 64;
@@ -40,6 +43,7 @@ unsafe extern "C" fn in_child() {
         // SAFETY: a child of `fork` has one thread.
         unsafe { server.after_fork() };
     }
+    last::after_fork();
 }
 
 /// The row of servers that are like this.
@@ -57,6 +61,7 @@ fn all() -> impl Iterator<Item = &'static Server<Native>> {
 /// A thread that serves.
 fn hire(server: &'static Server<Native>, turn: u32) -> bool {
     let serve = move || {
+        let _serving = Serving::begin();
         // What may not be had is refused where the spec is read; a process that has given up the right since does without.
         let _ = server.priority() == 0 || sys::set_fifo_priority(server.priority());
         server.serve(turn);

@@ -1,9 +1,10 @@
 //! A section as a closure: the text that takes its place, and the function that a delegate runs.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use crate::edit::{Edit, edited};
-use crate::section::{Capture, Meanwhile, Plan, Section};
+use crate::section::{Capture, Hoisted, Meanwhile, Plan, Section};
 use crate::tree::{Function, Kind};
 
 /// The edits that convert `section`, whose `function` is in `text`; `None` if they would overlap.
@@ -116,11 +117,8 @@ impl Writer<'_> {
                         .map(|at| Edit::new(*at..at + length, format!("(*{CONTEXT}->{name})"))),
                 );
             }
-            if let Some((statement, value)) = &capture.hoisted {
-                edits.push(match value {
-                    Some(value) => Edit::new(statement.start..*value, format!("(*{CONTEXT}->{name}) =")),
-                    None => Edit::new(statement.clone(), ";"),
-                });
+            if let Some(hoisted) = &capture.hoisted {
+                self.assign(name, hoisted, &mut edits);
             }
         }
         for (number, exit) in self.plan.exits.iter().enumerate() {
@@ -149,6 +147,24 @@ impl Writer<'_> {
             edits.push(Edit::new(pause.range.clone(), text));
         }
         edited(self.text, self.plan.lock.end..self.plan.slice.end, &edits)
+    }
+
+    /// Makes an assignment of a declaration that stands in front of the section now: where another declaration follows, as the value of
+    /// a variable that nobody reads, because there C90 takes no statement.
+    fn assign(&self, name: &str, hoisted: &Hoisted, edits: &mut Vec<Edit>) {
+        let Range { start, end } = hoisted.statement;
+        let to = format!("(*{CONTEXT}->{name}) =");
+        let goes_before_another = hoisted.goes_before_another && !self.has_pauses();
+        match hoisted.value {
+            Some(value) if goes_before_another && self.text[..end].ends_with(';') => {
+                let unread = format!("int const lockwork_set_{name} __attribute__((unused)) = ({to}");
+                edits.push(Edit::new(start..value, unread));
+                edits.push(Edit::new(end - 1..end, ", 0);"));
+            }
+            Some(value) => edits.push(Edit::new(start..value, to)),
+            None if goes_before_another => edits.push(Edit::new(start..end, "")),
+            None => edits.push(Edit::new(start..end, ";")),
+        }
     }
 
     fn indent_at(&self, at: usize) -> String {
@@ -219,12 +235,17 @@ impl Writer<'_> {
         let name = &self.name;
         let indent = self.indent_at(self.plan.slice.start);
         let mut code = String::new();
-        let hoisted: Vec<_> = self.plan.captures.iter().filter(|capture| capture.hoisted.is_some()).collect();
-        if !hoisted.is_empty() && self.text[..self.plan.slice.start].trim_end().ends_with(':') {
+        let hoisted = |is_inner| {
+            let is_it = move |capture: &&Capture| {
+                capture.hoisted.as_ref().is_some_and(|hoisted| hoisted.is_inner == is_inner)
+            };
+            self.plan.captures.iter().filter(is_it)
+        };
+        if hoisted(false).next().is_some() && self.text[..self.plan.slice.start].trim_end().ends_with(':') {
             code += ";\n";
             code += &indent;
         }
-        for Capture { variable, type_name, .. } in hoisted {
+        for Capture { variable, type_name, .. } in hoisted(false) {
             let _ = write!(code, "__typeof__({type_name}) {};\n{indent}", variable.name);
         }
         if !self.has_context() {
@@ -244,7 +265,11 @@ impl Writer<'_> {
         });
         let fields: Vec<String> = entry.into_iter().chain(begin).chain(captured).collect();
         let fields = if fields.is_empty() { "0".to_owned() } else { fields.join(", ") };
-        let _ = write!(code, "{{\n{indent}    struct {name} {name} = {{ {fields} }};\n");
+        code += "{\n";
+        for Capture { variable, type_name, .. } in hoisted(true) {
+            let _ = writeln!(code, "{indent}    __typeof__({type_name}) {};", variable.name);
+        }
+        let _ = writeln!(code, "{indent}    struct {name} {name} = {{ {fields} }};");
         code += &if self.has_pauses() { self.runs(&indent) } else { self.run(&format!("{indent}    ")) };
         for (number, exit) in self.plan.exits.iter().enumerate() {
             let tail = self.text[exit.tail.clone()].trim();

@@ -117,8 +117,21 @@ pub(crate) struct Capture {
     pub is_register: bool,
     /// It cannot be written.
     pub is_const: bool,
-    /// It is declared in the slice and used behind it: its declaration, and where its value begins.
-    pub hoisted: Option<(Range<usize>, Option<usize>)>,
+    /// It is declared in the slice and used outside of the closure.
+    pub hoisted: Option<Hoisted>,
+}
+
+/// A declaration of the slice that has to be made before the closure runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Hoisted {
+    /// The text of the declaration.
+    pub statement: Range<usize>,
+    /// Where its value begins.
+    pub value: Option<usize>,
+    /// Its block is within the slice, so that nothing behind the slice uses it.
+    pub is_inner: bool,
+    /// Another declaration follows it, which C90 does not allow behind a statement.
+    pub goes_before_another: bool,
 }
 
 /// Why a section stays as it is.
@@ -1154,11 +1167,7 @@ impl<'a> Finder<'a> {
             && !self.function.body.walk().any(is_other)
     }
 
-    fn capture(
-        &self,
-        variable: &Variable,
-        hoisted: Option<(Range<usize>, Option<usize>)>,
-    ) -> Result<Capture, Refusal> {
+    fn capture(&self, variable: &Variable, hoisted: Option<Hoisted>) -> Result<Capture, Refusal> {
         let name = || variable.name.clone();
         let local = self.function.locals.get(variable).ok_or_else(|| Refusal::UnnamedType(name()))?;
         match local.shape {
@@ -1203,15 +1212,10 @@ impl<'a> Finder<'a> {
     }
 
     /// A declaration of one variable in the slice's own block, which can become an assignment.
-    fn hoisted(
-        &self,
-        variable: &Variable,
-        declaration: &Node,
-        block: &Node,
-    ) -> Result<(Range<usize>, Option<usize>), Refusal> {
+    fn hoisted(&self, variable: &Variable, declaration: &Node, block: &Node) -> Result<Hoisted, Refusal> {
         let refused = || Refusal::DeclaredInside(variable.name.clone());
         let (statement, _) = self.parent(declaration).ok_or_else(refused)?;
-        let (around, _) = self.parent(statement).ok_or_else(refused)?;
+        let (around, number) = self.parent(statement).ok_or_else(refused)?;
         let local = self.function.locals.get(variable).ok_or_else(refused)?;
         let is_plain = statement.kind == Kind::Declarations
             && statement.children.len() == 1
@@ -1226,8 +1230,16 @@ impl<'a> Finder<'a> {
         let range = statement.range.start..self.end(statement);
         let text = &self.text[variable.declared..range.end];
         let value = text.find('=').map(|at| variable.declared + at + 1);
-        let begins_with_brace = value.is_some_and(|at| self.text[at..].trim_start().starts_with('{'));
-        if begins_with_brace { Err(refused()) } else { Ok((range, value)) }
+        if value.is_some_and(|at| self.text[at..].trim_start().starts_with('{')) {
+            return Err(refused());
+        }
+        let next = around.children.get(number + 1);
+        Ok(Hoisted {
+            statement: range,
+            value,
+            is_inner: id(around) != id(block),
+            goes_before_another: next.is_some_and(|next| next.kind == Kind::Declarations),
+        })
     }
 
     fn warnings(&self, plan: &Plan) -> Vec<String> {

@@ -37,6 +37,23 @@ fn a_converted_program_does_what_it_did() {
     );
 }
 
+/// A program that its compiler holds to C90's order of declarations and statements.
+const DECLARATIONS: &str = include_str!("programs/declarations.c");
+
+#[test]
+fn declarations_stay_in_front_of_statements() {
+    let program = Program::new(DECLARATIONS);
+    let Some(project) = program.project(all()) else { return };
+    for found in &project.findings {
+        assert_eq!(found.refusal(), None, "{}", found.section.function);
+    }
+    let before = program.run();
+    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+    let after = program.run();
+    assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout));
+    assert!(after.status.success(), "{after:?}");
+}
+
 #[test]
 fn each_refusal_has_its_reason() {
     let program = Program::new(SECTIONS);

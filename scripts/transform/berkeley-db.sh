@@ -1,0 +1,79 @@
+# shellcheck shell=bash
+# Berkeley DB, whose mutexes are numbers, and transactions on it. Part of transform-programs.sh.
+
+# berkeley_tree NAME: Berkeley DB's library in $work/db-NAME; `after` is converted.
+berkeley_tree() {
+    local name=$1 tree=$work/db-$1 ours=
+    [[ -x $tree/tpcc ]] && return 0
+    rm -rf "$tree"
+    cp -a "$work/db5.3" "$tree"
+    (
+        cd "$tree"
+        if [[ $name == after ]]; then
+            ours=-I$top/crates/capi/include
+            # Each exclusive mutex has a delegate; macros that stay as they are take it as a lock.
+            cp "$top/scripts/berkeley-db/lockwork_db.h" src/dbinc/
+            sed -i 's|^\tpid_t\t\tpid;\t\t/\* Process owning mutex \*/|\tlockwork_delegate_t delegate;\n\tint is_delegate;\n&|
+                0,/^#define\t_DB_MUTEX_INT_H_/s||#define\t_DB_MUTEX_INT_H_\n#include <lockwork.h>|' src/dbinc/mutex_int.h
+            sed -i '0,/^#define\tMUTEX_LOCK(env, mutex) do {/s||#include "dbinc/lockwork_db.h"\n&|' src/dbinc/mutex.h
+        fi
+        cd build_unix
+        ../dist/configure CC=gcc --disable-replication --disable-shared CFLAGS="-O2 $ours" >configure.log 2>&1
+        if [[ $name == after ]]; then
+            NOTE_ONLY=1 COMPILE_LINES=$tree/lines timeout 900 make -k CC="$work/cc" libdb-5.3.la >first.log 2>&1 || true
+            database "$tree/lines" "$tree/compile_commands.json"
+            timeout 300 make clean >>first.log 2>&1
+            /usr/bin/time -f "converted in %e s" \
+                "$lockwork" transform -p "$tree" --in-place --macros "$top/scripts/berkeley-db/macros"
+        fi
+        timeout 1500 make -j2 libdb-5.3.la >build.log 2>&1 || { tail -20 build.log; exit 1; }
+        # Its own archive is empty where no shared library is made.
+        ar rcs "$tree/libdb.a" ./*.o
+        gcc -O2 -Wall -Wextra -I. "$top/scripts/berkeley-db/tpcc.c" "$tree/libdb.a" ${ours:+"$library"} -lpthread -lm -ldl \
+            -o "$tree/tpcc"
+    )
+}
+
+# Berkeley DB before and after: what is read must be the same; then the comparison. Some of its sections stay locks, so that the
+# delegates have to be ones that can be held.
+berkeley() {
+    source_of db5.3 || skipped db5.3 "its source package cannot be fetched"
+    local name delegate kind expected found
+    delegates=${DELEGATES:-locked(futex) locked(cst-mutex) rcl sanl}
+    for name in before after; do berkeley_tree "$name"; done
+    # Warnings that conversion has added.
+    name=$(diff <(grep -c 'warning:' "$work/db-before/build_unix/build.log") <(grep -c 'warning:' "$work/db-after/build_unix/build.log")) ||
+        echo "warnings differ: $name"
+    # A delegate of no name ends the program: otherwise no section is run by one.
+    if LOCKWORK_DELEGATE=no-such transactions "$work/db-after/tpcc" stock-level 1 >/dev/null 2>&1; then
+        echo "FAILED: no mutex of Berkeley DB is a delegate"
+        exit 1
+    fi
+    for kind in ${KINDS:-stock-level order-status}; do
+        # So long that the first client has read what is compared also where a server has no CPU of its own.
+        expected=$(SECONDS_EACH=8 transactions "$work/db-before/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
+        for delegate in $delegates; do
+            found=$(LOCKWORK_DELEGATE=$delegate SECONDS_EACH=8 transactions "$work/db-after/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
+            [[ $found == "$expected" ]] || { echo "FAILED: $kind under $delegate finds $found, not $expected"; exit 1; }
+        done
+        echo "$kind: the same is read under all delegates"
+    done
+    [[ ${RUNS:-6} != 0 ]] || return 0
+    for kind in ${KINDS:-stock-level order-status}; do
+        WORK=$work KEEP=1 "$lockwork" compare \
+            --original "scripts/transform-programs.sh transactions ${work#"$top/"}/db-before/tpcc $kind {threads}" \
+            --locks "${LOCKS:-pthread}" --delegates "$(tr ' ' , <<<"$delegates")" --threads "${CLIENTS:-2,16}" \
+            --metric '+tps=transactions/sec: ([\d.]+)' --runs "${RUNS:-6}" --commit "$(git describe --always --dirty)" \
+            --out "${OUT:-$work/report}/$kind" \
+            -- scripts/transform-programs.sh transactions "${work#"$top/"}/db-after/tpcc" "$kind" '{threads}'
+    done
+}
+
+# transactions PROGRAM KIND CLIENTS: in an environment of its own.
+transactions() {
+    local home status=0
+    home=$(mktemp -d)
+    timeout 120 "$1" "$home" "$2" "$3" "${SECONDS_EACH:-1}" || status=$?
+    rm -rf "$home"
+    return $status
+}
