@@ -124,6 +124,8 @@ struct Outline {
     given_up: Vec<(PathBuf, GivenUp)>,
     /// What they call.
     callees: BTreeSet<String>,
+    /// What they ask for that each thread has one of its own.
+    asks: Option<String>,
 }
 
 impl Project {
@@ -191,9 +193,10 @@ impl Project {
         self.errors.extend(unit.errors.iter().cloned());
         facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
         for function in &unit.functions {
-            let Analysis { sections: mut all, given_up, calls } =
+            let Analysis { sections: mut all, given_up, calls, asks } =
                 analysis(function, &text, &self.vocabulary, self.rules());
             let outline = self.outlines.entry(function.name.clone()).or_default();
+            outline.asks = outline.asks.take().or(asks);
             outline.given_up.extend(given_up.into_iter().map(|call| (command.file.clone(), call)));
             for (callee, offset) in calls {
                 if self.choice.calls.is_some() {
@@ -283,6 +286,45 @@ impl Project {
         }
     }
 
+    /// What a function, or one that it calls, asks for that each thread has one of its own.
+    fn asked(&self) -> BTreeMap<&str, &str> {
+        let mut found: BTreeMap<&str, &str> = BTreeMap::new();
+        loop {
+            let before = found.len();
+            for (name, outline) in &self.outlines {
+                let by_itself = outline.asks.as_deref();
+                let by_callee =
+                    || outline.callees.iter().find_map(|callee| found.get(callee.as_str()).copied());
+                if let Some(asked) = by_itself.or_else(by_callee) {
+                    found.entry(name).or_insert(asked);
+                }
+            }
+            if found.len() == before {
+                return found;
+            }
+        }
+    }
+
+    /// Refuses sections that call a function which asks for its thread, or warns of them.
+    fn refuse_callees_that_ask(&mut self) {
+        let asked = self.asked();
+        let said: Vec<(usize, String, String)> = (self.findings.iter().enumerate())
+            .filter_map(|(number, found)| {
+                let plan = found.section.plan.as_ref().ok()?;
+                let callee = plan.calls.iter().find(|callee| asked.contains_key(callee.as_str()))?;
+                Some((number, callee.clone(), asked[callee.as_str()].to_owned()))
+            })
+            .collect();
+        for (number, callee, asked) in said {
+            let section = &mut self.findings[number].section;
+            if self.choice.any_thread {
+                section.warnings.push(format!("{callee} asks for the server's `{asked}`"));
+            } else {
+                section.plan = Err(Refusal::CalleeMeansThread { callee, asked });
+            }
+        }
+    }
+
     /// Refuses sections that call a function which gives their lock up: inside a closure nobody holds it who could.
     fn refuse_callees(&mut self) {
         let given_up = self.given_up();
@@ -330,6 +372,9 @@ impl Project {
         self.seen = self.seen();
         if self.keeps(Rule::CalleeReleases) {
             self.refuse_callees();
+        }
+        if self.keeps(Rule::CalleeAsks) {
+            self.refuse_callees_that_ask();
         }
         // All calls count, also those outside of sections.
         let covered = self.covered();

@@ -23,6 +23,8 @@ pub enum Rule {
     BoundToCaller,
     /// Nothing inside asks for the thread that it runs in.
     AnyThread,
+    /// Nor does a function that is called inside.
+    CalleeAsks,
     /// No function that is called inside gives the lock up.
     CalleeReleases,
     /// There is no assembly and no computed goto.
@@ -64,6 +66,7 @@ impl Rule {
         Self::LockChanges,
         Self::BoundToCaller,
         Self::AnyThread,
+        Self::CalleeAsks,
         Self::CalleeReleases,
         Self::Opaque,
         Self::OneMacro,

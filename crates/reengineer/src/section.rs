@@ -163,6 +163,13 @@ pub enum Refusal {
     BoundToCaller(String),
     /// It asks for the thread that it runs in, or names what each thread has its own of.
     MeansThread(String),
+    /// It calls a function that asks for what each thread has of its own, or calls one that does.
+    CalleeMeansThread {
+        /// What the section calls.
+        callee: String,
+        /// What is asked for.
+        asked: String,
+    },
     /// It calls a function that releases its lock, or waits with it.
     CalleeReleases(String),
     /// A macro inside takes or releases another lock, and stays one.
@@ -220,6 +227,13 @@ impl fmt::Display for Refusal {
                     "`{name}` is another in each thread, and a delegate may run it in any (--any-thread allows that)"
                 )
             }
+            Self::CalleeMeansThread { callee, asked } => {
+                write!(
+                    f,
+                    "calls {callee}, which asks for `{asked}`: that is another in each thread, and a delegate may run it in any \
+                     (--any-thread allows that)"
+                )
+            }
             Self::CalleeReleases(name) => {
                 write!(f, "calls {name}, which gives the lock up that it does not take itself")
             }
@@ -253,6 +267,8 @@ pub(crate) struct Analysis {
     pub given_up: Vec<GivenUp>,
     /// The functions that it calls, and the offsets of the calls.
     pub calls: Vec<(String, usize)>,
+    /// What it asks for, first, that each thread has one of its own.
+    pub asks: Option<String>,
 }
 
 /// Where a function gives up a lock that it may not hold by itself.
@@ -288,6 +304,16 @@ pub(crate) fn analysis(function: &Function, text: &str, vocabulary: &Vocabulary,
         calls: calls_in(function.body.walk(), vocabulary)
             .map(|(name, node)| (name.to_owned(), node.range.start))
             .collect(),
+        asks: function.body.walk().find_map(asked_of_the_thread).map(str::to_owned),
+    }
+}
+
+/// What of a thread's own a node asks for.
+fn asked_of_the_thread(node: &Node) -> Option<&str> {
+    match &node.kind {
+        Kind::Call(name) if means_the_thread(name) => Some(name),
+        Kind::ThreadLocal(name) => Some(name),
+        _ => None,
     }
 }
 
@@ -998,16 +1024,9 @@ impl<'a> Finder<'a> {
 
     /// A delegate may run a section in any thread.
     fn check_thread(&self, held: &[&Node]) -> Result<(), Refusal> {
-        let means_the_thread = |node: &&&Node| match &node.kind {
-            Kind::Call(name) => means_the_thread(name),
-            Kind::ThreadLocal(_) => true,
-            _ => false,
-        };
-        match held.iter().find(means_the_thread).map(|node| &node.kind) {
-            Some(Kind::Call(name) | Kind::ThreadLocal(name))
-                if !self.rules.any_thread && self.applies(Rule::AnyThread) =>
-            {
-                Err(Refusal::MeansThread(name.clone()))
+        match held.iter().find_map(|node| asked_of_the_thread(node)) {
+            Some(name) if !self.rules.any_thread && self.applies(Rule::AnyThread) => {
+                Err(Refusal::MeansThread(name.to_owned()))
             }
             _ => Ok(()),
         }

@@ -254,6 +254,25 @@ static long any_thread(long by)
     return counter;
 }
 
+/* CalleeAsks */
+static long of_the_caller(void)
+{
+    return own;
+}
+
+static long of_its_callee(long by)
+{
+    return by + of_the_caller();
+}
+
+static long callee_asks(long by)
+{
+    pthread_mutex_lock(&lock);
+    counter += of_its_callee(by);
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
 /* CalleeReleases */
 static void briefly(void)
 {
@@ -312,7 +331,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", copied(by), named_types(by), variable_arrays(by), hoisted(by));
         printf("%ld %ld %ld %ld\n", survives(by), directives(by), defined(by), understood(&part));
         printf("%ld %ld %ld\n", leaves(by), one_macro(by), returns(by));
-        printf("%ld %ld\n", any_thread(by), callee_releases(by));
+        printf("%ld %ld %ld\n", any_thread(by), callee_asks(by), callee_releases(by));
         printf("%ld\n", by ? by : whole(by));
     }
     return 0;
