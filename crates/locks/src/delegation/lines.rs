@@ -167,10 +167,17 @@ impl<P: Platform> Line<P> {
     /// Takes a request, so that no other server runs it.
     #[inline(always)]
     pub(super) fn take(&self) -> bool {
-        let seen = self.word.load(Relaxed);
-        // ORDER: L-E1.
-        seen & !PARKED == REQUESTED
-            && self.word.compare_exchange(seen, seen + (TAKEN - REQUESTED), Acquire, Relaxed).is_ok()
+        let mut seen = self.word.load(Relaxed);
+        // The owner may begin or end to sleep in between, which takes no request away: a server that looked for the last time before
+        // it sleeps would leave it.
+        while seen & !PARKED == REQUESTED {
+            // ORDER: L-E1.
+            match self.word.compare_exchange(seen, seen + (TAKEN - REQUESTED), Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(other) => seen = other,
+            }
+        }
+        false
     }
 
     /// Puts a request back that has been taken and not run.

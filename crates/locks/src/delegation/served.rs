@@ -241,7 +241,7 @@ impl<P: Platform> Server<P> {
         let mut pace = Pace::new();
         loop {
             if self.state.load(Relaxed) == STOPPED {
-                P::heavy_barrier(); // ORDER: I3.
+                P::heavy_barrier(); // ORDER: I3, as the server stops.
                 self.scan(turn);
                 return;
             }

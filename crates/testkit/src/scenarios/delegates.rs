@@ -35,6 +35,8 @@ struct Sum<P: ModelPlatform> {
     inside: AtomicUsize,
     /// What each section added, and what its requester was told.
     history: Mutex<Vec<(usize, usize)>>,
+    /// The threads that ran requested sections.
+    executors: Mutex<Vec<u32>>,
 }
 
 impl<P: ModelPlatform> fmt::Debug for Sum<P> {
@@ -58,6 +60,7 @@ impl<P: ModelPlatform> Sum<P> {
             total: P::Data::new(0),
             inside: AtomicUsize::new(0),
             history: Mutex::new(Vec::new()),
+            executors: Mutex::new(Vec::new()),
         });
         P::adopt(&*sum.delegate);
         sum
@@ -114,6 +117,7 @@ unsafe fn run<P: ModelPlatform>(addition: *mut ()) {
     // SAFETY: as above.
     unsafe { sum.total.set(before + addition.number) };
     sum.inside.fetch_sub(1, Relaxed);
+    sum.executors.lock().expect("no panic while it is held").push(P::thread_id());
     // SAFETY: the requester reads it when its request has been served.
     unsafe { addition.before.set(Some(before)) };
 }
@@ -169,8 +173,15 @@ fn attempts<P: ModelPlatform>(delegate: AnyDelegate<P>, threads: usize) -> Play 
     play
 }
 
-/// A server's thread beside those that request; the last of these stops it.
-fn served<P: ModelPlatform, const FFWD: bool>(threads: usize, sections: usize, early: bool) -> Play {
+/// A server's thread beside those that request; the last of these stops it. Unless it stops `early`, or a checker may keep a thread
+/// from running for long (`is_fair`), the server runs every section: requesters whose wake-up is lost would have run theirs
+/// themselves.
+fn served<P: ModelPlatform, const FFWD: bool>(
+    threads: usize,
+    sections: usize,
+    early: bool,
+    is_fair: bool,
+) -> Play {
     // As long as requesters may look at it, which no end of theirs says.
     let manner = if FFWD { Manner::Ffwd } else { Manner::Rcl };
     let server: &'static Server<P> = Box::leak(Box::new(Server::new(manner, |_, _| false)));
@@ -180,7 +191,12 @@ fn served<P: ModelPlatform, const FFWD: bool>(threads: usize, sections: usize, e
     let sum = Sum::<P>::new(Box::new(delegate));
     let end = Arc::clone(&sum);
     let left = Arc::new(AtomicUsize::new(threads));
-    let mut play = Play::new(move || end.check(threads * sections));
+    let mut play = Play::new(move || {
+        end.check(threads * sections);
+        let executors = end.executors.lock().expect("all threads have ended");
+        let is_server = |thread: &u32| *thread as usize == threads + 1;
+        assert!(early || !is_fair || executors.iter().all(is_server), "run by {executors:?}");
+    });
     for thread in 0..threads {
         let (sum, left) = (Arc::clone(&sum), Arc::clone(&left));
         play = play.with(move || {
@@ -196,7 +212,7 @@ fn served<P: ModelPlatform, const FFWD: bool>(threads: usize, sections: usize, e
 }
 
 fn served_scenarios<P: ModelPlatform, const FFWD: bool>(large: bool) -> Vec<Scenario> {
-    let play = |threads, sections, early| move || served::<P, FFWD>(threads, sections, early);
+    let play = |threads, sections, early| move || served::<P, FFWD>(threads, sections, early, !large);
     let all = if large {
         vec![
             Scenario::new("crowd", 7, play(6, 2, false)),
