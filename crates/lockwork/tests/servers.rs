@@ -5,6 +5,7 @@
 //! the others, unless another one takes over.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -348,6 +349,60 @@ fn servers_start_and_stop_at_run_time() {
     });
 }
 
+/// Waits until one thread of each server is left (other tests may have had some made before), and sleeps. The watchdog ends a test
+/// in which that never comes about.
+fn all_servers_fall_asleep() {
+    let most = servers::measures().len();
+    let mut rounds = 0;
+    while rounds < 10 {
+        let states: Vec<_> = servicing().into_iter().map(state_of).collect();
+        let is_quiet = states.len() <= most && states.iter().all(|state| *state == Some('S'));
+        rounds = if is_quiet { rounds + 1 } else { 0 };
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Requesters wait for a section of their value that takes long: no thread after the other is had for them, and none is left awake.
+fn long_sections_leave_no_thread_awake<D: Delegate<Native>>() {
+    let value = &value::<D>();
+    value.run(|value| *value += 1);
+    all_servers_fall_asleep();
+    let (begun, (end, ended)) = (&Barrier::new(2), mpsc::channel::<()>());
+    let mut more = BTreeSet::new();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            value.run(move |value| {
+                begun.wait();
+                assert!(ended.recv().is_err(), "nothing is sent");
+                *value += 1;
+            });
+        });
+        begun.wait();
+        let before = servicing();
+        scope.spawn(|| value.run(|value| *value += 1));
+        // The requester looks at its server some sixty times, and would have had one thread each other time.
+        for _ in 0..150 {
+            more.extend(servicing().into_iter().filter(|thread| !before.contains(thread)));
+            thread::sleep(Duration::from_millis(2));
+        }
+        drop(end);
+    });
+    // One may have been on its way when the first section began.
+    assert!(more.len() <= 1, "{more:?}");
+    all_servers_fall_asleep();
+    assert_eq!(value.run(|value| *value), 3);
+}
+
+#[test]
+fn long_sections_leave_no_thread_awake_rcl() {
+    alone(long_sections_leave_no_thread_awake::<Rcl>);
+}
+
+#[test]
+fn long_sections_leave_no_thread_awake_ffwd() {
+    alone(long_sections_leave_no_thread_awake::<Ffwd>);
+}
+
 /// Servers that have nothing to do sleep; those that were relieved end.
 #[test]
 fn idle_servers_sleep() {
@@ -355,16 +410,7 @@ fn idle_servers_sleep() {
         let values = (value::<Rcl>(), value::<Ffwd>());
         values.0.run(|value| *value = 1);
         values.1.run(|value| *value = 1);
-        // One thread of each server is left (other tests may have had some made before), and it sleeps. The watchdog ends a test in
-        // which that never comes about.
-        let most = servers::measures().len();
-        let mut rounds = 0;
-        while rounds < 10 {
-            let states: Vec<_> = servicing().into_iter().map(state_of).collect();
-            let is_quiet = states.len() <= most && states.iter().all(|state| *state == Some('S'));
-            rounds = if is_quiet { rounds + 1 } else { 0 };
-            thread::sleep(Duration::from_millis(2));
-        }
+        all_servers_fall_asleep();
         assert_eq!((values.0.run(|value| *value), values.1.run(|value| *value)), (1, 1));
     });
 }

@@ -12,7 +12,8 @@
 //! | `AWAKE`   | a thread scans, or is about to                                 | `start`, a requester     |
 //! | `ASLEEP`  | the thread found nothing for a while; it sleeps, or is about to | the thread               |
 //!
-//! The thread adds its turn to `ASLEEP`: one that has been relieved takes no other's sleep for its own, and returns.
+//! The thread adds its turn to `ASLEEP`: one that has been relieved takes no other's sleep for its own, and returns. A relieved thread
+//! may have said so last, before it was relieved or since; the thread that has the turn puts its own sleep in place of that.
 //!
 //! # Invariants
 //!
@@ -24,7 +25,10 @@
 //!   costs nothing.
 //! - I4: a requester that sleeps looks at the server now and then. If nobody has begun its section, and the server
 //!   has not run any since the last look, a section blocks (or the server has no CPU): the requester has another thread take the
-//!   turn, or, where there is none, takes its request back and runs the section itself. No thread has to watch.
+//!   turn, or, where there is none, takes its request back and runs the section itself. No thread has to watch. Another
+//!   thread does not help while the delegate's lock is held, and none is needed for a server that sleeps: it is woken first.
+//! - I5: of the threads of a server that is not stopped, only the one that has the turn sleeps or scans for long: one that says that it
+//!   sleeps where another one did wakes that one, which looks whether it has the turn.
 //!
 //! # Ordering
 //!
@@ -207,8 +211,7 @@ impl<P: Platform> Server<P> {
     pub fn stop(&self) {
         self.turn.fetch_add(1, Relaxed); // A thread that has not returned when the server starts again is not its own.
         self.state.swap(STOPPED, Relaxed); // ORDER: the barrier of `serve`.
-        // SAFETY: the server is alive.
-        unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
+        self.wake_all();
     }
 
     /// In a child after `fork`, where there are no servicing threads: requests of other threads are forgotten.
@@ -270,11 +273,22 @@ impl<P: Platform> Server<P> {
     #[cold]
     fn sleep(&self, turn: u32) {
         let asleep = ASLEEP | turn << WHAT.count_ones();
-        if self.state.compare_exchange(AWAKE, asleep, Relaxed, Relaxed).is_err() {
-            return;
+        let mut seen = self.state.load(Relaxed);
+        loop {
+            if seen == STOPPED {
+                return;
+            }
+            match self.state.compare_exchange(seen, asleep, Relaxed, Relaxed) {
+                Ok(_) => break,
+                Err(other) => seen = other,
+            }
+        }
+        if seen != AWAKE {
+            self.wake_all(); // I5: another thread sleeps, which has been relieved, or has relieved this one.
         }
         P::heavy_barrier(); // ORDER: I3.
-        if self.scan(turn) {
+        // A thread that was relieved before it said that it sleeps leaves no such word behind: the one that has the turn may be awake.
+        if self.scan(turn) || self.turn.load(Relaxed) != turn {
             // A thread that wakes it meanwhile does the same.
             let _ = self.state.compare_exchange(asleep, AWAKE, Relaxed, Relaxed);
             return;
@@ -297,10 +311,15 @@ impl<P: Platform> Server<P> {
     #[cold]
     fn rouse_slow(&self, state: u32) -> bool {
         if state & WHAT == ASLEEP && self.state.compare_exchange(state, AWAKE, Relaxed, Relaxed).is_ok() {
-            // SAFETY: the server is alive. All: one that has been relieved may be among them.
-            unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
+            self.wake_all();
         }
         self.state.load(Relaxed) != STOPPED
+    }
+
+    /// All that sleep: one that has been relieved may be among them.
+    fn wake_all(&self) {
+        // SAFETY: the server is alive.
+        unsafe { FutexCell::wake(&raw const self.state, u32::MAX) };
     }
 
     /// Looks at every line once, and runs what is there. Whether there was anything.
@@ -351,6 +370,22 @@ impl<P: Platform> Server<P> {
         unsafe { lock.unlock(token) };
         self.count(SERVED, 1);
         true
+    }
+
+    /// Whether a request will be run although the thread that has the turn does not go on (I4). `is_held`: its delegate's lock is
+    /// held. `false`: there is no other thread, and will be none.
+    #[cold]
+    fn goes_on(&'static self, turn: u32, is_held: bool) -> bool {
+        let is_asleep = self.state.load(Relaxed) & WHAT == ASLEEP;
+        match self.manner {
+            // A requester may as well wait for the lock itself.
+            Manner::Ffwd if is_held => false,
+            // Another thread would find the same. Whoever holds the lock runs a section, which may block; the thread that does so for
+            // the server goes on with the requests, and else a later look wakes the server.
+            Manner::Rcl if is_held => true,
+            _ if is_asleep => self.rouse(),
+            _ => self.is_relieved(turn),
+        }
     }
 
     /// Has another thread take the turn from one that does not go on (I4). `false`: there is none, and will be none.
@@ -446,7 +481,7 @@ impl<P: Platform, const FFWD: bool> Served<P, FFWD> {
             line.wait_for_server(LOOK_NS, || {
                 let now = (server.turn(), server.counts.0[SERVED].load(Relaxed));
                 let is_stuck = before.replace(now) == Some(now);
-                !server.is_running() || is_stuck && !server.is_relieved(now.0)
+                !server.is_running() || is_stuck && !server.goes_on(now.0, self.lock.is_locked())
             })
         };
         if !is_served {
@@ -533,5 +568,63 @@ unsafe impl<P: Platform, const FFWD: bool> Delegate<P> for Served<P, FFWD> {
     unsafe fn dispose(&self) {
         // SAFETY: the caller's contract.
         unsafe { self.lock.dispose() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::boxed::Box;
+    use std::thread;
+
+    use lockwork_platform::Native;
+
+    use super::*;
+
+    /// A server whose thread of turn 0 has been relieved.
+    fn relieved() -> &'static Server<Native> {
+        let server: &'static Server<Native> = Box::leak(Box::new(Server::new(Manner::Rcl, |_, _| false)));
+        server.open();
+        server.turn.store(1, Relaxed);
+        server
+    }
+
+    fn asleep(turn: u32) -> u32 {
+        ASLEEP | turn << WHAT.count_ones()
+    }
+
+    /// The thread that has the turn falls asleep although the one before it says that it sleeps, and ends that one.
+    #[test]
+    fn the_thread_that_has_the_turn_sleeps_in_place_of_another_one() {
+        let server = relieved();
+        server.turn.store(0, Relaxed);
+        let old = thread::spawn(|| server.serve(0));
+        while server.state.load(Relaxed) != asleep(0) {
+            thread::yield_now();
+        }
+        server.turn.store(1, Relaxed);
+        let new = thread::spawn(|| server.serve(1));
+        // A thread that spins instead never gets so far, and the test never ends.
+        while server.state.load(Relaxed) != asleep(1) {
+            thread::yield_now();
+        }
+        old.join().expect("it has been relieved");
+        server.stop();
+        new.join().expect("the server has stopped");
+    }
+
+    /// A thread that was relieved before it says that it sleeps does not, whoever is awake or asleep.
+    #[test]
+    fn a_relieved_thread_does_not_sleep() {
+        let server = relieved();
+        for state in [AWAKE, asleep(1)] {
+            server.state.store(state, Relaxed);
+            server.sleep(0);
+            assert_eq!(server.state.load(Relaxed), AWAKE);
+        }
+        server.stop();
+        server.sleep(0);
+        assert!(!server.is_running());
     }
 }
