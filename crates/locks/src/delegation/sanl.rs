@@ -4,7 +4,7 @@
 //! Mingzhe Zhang, Haibo Chen, Luwei Cheng, Francis C. M. Lau and Cho-Li Wang, "Scalable adaptive NUMA-aware lock", IEEE TPDS
 //! 28(6), 2017, algorithms 1 to 3. Deviations: the lines of requests follow the threads that exist ([`lines`](super::lines))
 //! instead of 256 for each CPU; a thread profiles one section in [`SAMPLE`], in fixed-point arithmetic; a lock that one
-//! thread uses stays in place; a requester that has found nobody serving for some time joins the queue of the lock, so that it
+//! thread uses, or two, stays in place; a requester that has found nobody serving for some time joins the queue of the lock, so that it
 //! is not passed for ever by threads in place; requesters sleep after a while, and a server that ends wakes one; the tolerance
 //! of low request density (L_s) is a linear function of the contention, and not fitted.
 //!
@@ -71,7 +71,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     },
     summary: "in place under mcs-stp, or served by one of the threads: each votes by how much of its time the lock takes",
     properties: "near mcs-stp while there is little contention; near flat combining while there is much",
-    deviations: "lines follow the threads; one section in 16 is profiled; sleepers; a starved requester queues for the lock",
+    deviations: "lines follow the threads; one section in 16 is profiled; two threads stay in place; sleepers; a starved requester queues for the lock",
     avoid: "contention that comes and goes within some dozens of sections: votes follow slowly",
     ..Descriptor::MUTEX
 };
@@ -260,8 +260,16 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         match contention {
             ALL_DELEGATE => true,
             ODD_DELEGATE => P::thread_id() % 2 == 1,
-            _ => self.votes.load(Relaxed).saturating_mul(2) > self.members.load(Relaxed),
+            _ => self.is_voted(),
         }
+    }
+
+    /// Whether most threads vote for delegation, of three at least: of two, a server has one requester, with whom it exchanges as
+    /// many lines as two holders of a lock do.
+    #[inline(always)]
+    fn is_voted(&self) -> bool {
+        let members = self.members.load(Relaxed);
+        members > 2 && self.votes.load(Relaxed).saturating_mul(2) > members
     }
 
     /// The first of two sections in a row is timed; at the second its share of the time in between is known.
