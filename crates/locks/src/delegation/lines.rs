@@ -202,7 +202,7 @@ impl<P: Platform> Line<P> {
 
     /// Whether the section has run. For the owner.
     #[inline(always)]
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.word.load(Acquire) == IDLE // ORDER: L-E2.
     }
 

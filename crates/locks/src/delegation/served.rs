@@ -65,8 +65,8 @@ const IDLE_BUDGETS: u32 = 4;
 pub enum Manner {
     /// Answers at once; another thread takes over when a section blocks.
     Rcl,
-    /// Answers the requests of a page of lines together. There is one thread: requesters run their sections themselves while
-    /// it is held up.
+    /// Answers the requests of a page of lines together, as far as they are for one delegate. There is one thread: requesters run
+    /// their sections themselves while it is held up.
     Ffwd,
 }
 
@@ -333,7 +333,12 @@ impl<P: Platform> Server<P> {
                 }
                 // SAFETY: taken.
                 let its = unsafe { line.target() };
-                is_mixed |= target != 0 && target != its;
+                let is_another = target != 0 && target != its;
+                if is_another {
+                    // The section may wait for what a requester of another delegate does once it has its answer.
+                    Self::answer(lines, &mut unanswered);
+                }
+                is_mixed |= is_another;
                 target = its;
                 // SAFETY: the delegate is alive until its request is answered.
                 if !unsafe { self.run(line, its) } {
@@ -346,17 +351,21 @@ impl<P: Platform> Server<P> {
                     Manner::Rcl => line.finish(),
                 }
             }
-            for (index, line) in lines.iter().enumerate() {
-                if unanswered & 1 << index != 0 {
-                    line.finish();
-                }
-            }
+            Self::answer(lines, &mut unanswered);
         });
         if target != 0 && self.turn.load(Relaxed) == turn {
             self.count(SCANS, 1);
             self.count(MIXED, usize::from(is_mixed));
         }
         served > 0
+    }
+
+    /// Answers those of the lines that have been run and not answered.
+    fn answer(lines: &[Line<P>], unanswered: &mut u32) {
+        while *unanswered != 0 {
+            lines[unanswered.trailing_zeros() as usize].finish();
+            *unanswered &= *unanswered - 1;
+        }
     }
 
     /// Runs a request that this thread has taken, unless its delegate's lock is held.
@@ -576,9 +585,11 @@ mod tests {
     extern crate std;
 
     use std::boxed::Box;
+    use std::sync::Barrier;
     use std::thread;
+    use std::time::{Duration, Instant};
 
-    use lockwork_platform::Native;
+    use lockwork_platform::{Cells, Native, Sched as _};
 
     use super::*;
 
@@ -626,5 +637,62 @@ mod tests {
         server.stop();
         server.sleep(0);
         assert!(!server.is_running());
+    }
+
+    type Word = <Native as Cells>::U32;
+
+    /// What a section waits for, and whether it did so in vain.
+    struct Awaited {
+        is_there: Word,
+        is_missed: Word,
+    }
+
+    unsafe fn no_section(_: *mut ()) {}
+
+    unsafe fn waiting_section(awaited: *mut ()) {
+        // SAFETY: the test's.
+        let awaited = unsafe { &*awaited.cast::<Awaited>() };
+        let begun = Instant::now();
+        while awaited.is_there.load(Relaxed) == 0 && awaited.is_missed.load(Relaxed) == 0 {
+            awaited.is_missed.store((begun.elapsed() > Duration::from_secs(10)).into(), Relaxed);
+            thread::yield_now();
+        }
+    }
+
+    /// Of two requests that one scan finds, the second, of another delegate, waits for what the first one's requester does next.
+    #[test]
+    fn answers_do_not_wait_for_sections_of_another_delegate() {
+        let server: &'static Server<Native> = Box::leak(Box::new(Server::new(Manner::Ffwd, |_, _| false)));
+        let locks: [FutexLock<Native>; 2] = [FutexLock::new(), FutexLock::new()];
+        let awaited = Awaited { is_there: Word::new(0), is_missed: Word::new(0) };
+        let numbers = Word::new(0);
+        let (known, requested) = (Barrier::new(2), Barrier::new(3));
+        let requester = || {
+            let number = Native::thread_id();
+            numbers.fetch_add(number, Relaxed);
+            known.wait();
+            let is_first = number < numbers.load(Relaxed) - number;
+            let line = server.lines.own().expect("a thread with a number");
+            let run = if is_first { no_section } else { waiting_section };
+            // SAFETY: what it is called with outlives the request.
+            let section = unsafe { Section::new(run, (&raw const awaited).cast_mut().cast()) };
+            let target = ptr::from_ref(&locks[usize::from(is_first)]).expose_provenance();
+            // SAFETY: this thread's line, and it waits.
+            unsafe { line.request(section, target) };
+            requested.wait();
+            while !line.is_done() {
+                thread::yield_now();
+            }
+            if is_first {
+                awaited.is_there.store(1, Relaxed);
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(requester);
+            scope.spawn(requester);
+            requested.wait();
+            assert!(server.scan(0));
+        });
+        assert_eq!(awaited.is_missed.load(Relaxed), 0);
     }
 }
