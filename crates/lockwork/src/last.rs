@@ -4,10 +4,9 @@
 //! The main thread has a value of a key, whose destructor runs where that thread ends and the process does not. From then on a
 //! thread looks whether others are left than servers; if not, it stops these and ends, and with it the process.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use std::{fs, ptr, thread};
+use std::{fs, io, process, ptr, thread};
 
 use lockwork_platform::sys;
 
@@ -17,35 +16,71 @@ type Key = u32;
 
 unsafe extern "C" {
     fn pthread_key_create(key: *mut Key, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
+    fn pthread_key_delete(key: Key) -> i32;
     fn pthread_setspecific(key: Key, value: *const u8) -> i32;
 }
+
+/// What the threads of ours are called, whatever copy of this library they are of.
+pub(crate) const SERVER: &str = "lockwork-serve";
+const LOOKER: &str = "lockwork-last";
+
+/// What the kernel says of a thread that has ended.
+const ENOENT: i32 = 2;
+const ESRCH: i32 = 3;
 
 /// Threads that serve.
 static SERVING: AtomicUsize = AtomicUsize::new(0);
 /// Whether the main thread has ended, and whether a thread looks since.
 static MAIN_HAS_ENDED: AtomicBool = AtomicBool::new(false);
 static IS_LOOKED: AtomicBool = AtomicBool::new(false);
-/// `None`: there are no more keys.
-static KEY: OnceLock<Option<Key>> = OnceLock::new();
+/// The key, plus one; 0: there is none. No `Once`: a thread that is about to make one may be gone in a child of `fork`.
+static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Runs in the main thread, unless another one loads this library.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = notice_the_end;
 
-/// To be called by the main thread: it will be noticed that it has ended.
+/// Where this library is unloaded the main thread must not call it at its end.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = delete_key;
+
+/// The key, made if there is none; `None` if there are no more.
+fn key() -> Option<Key> {
+    if let Some(key) = KEY.load(SeqCst).checked_sub(1) {
+        return Some(key);
+    }
+    let mut key = 0;
+    // SAFETY: a key to write, and a destructor of the right type.
+    if unsafe { pthread_key_create(&raw mut key, Some(main_ends)) } != 0 {
+        return None;
+    }
+    match KEY.compare_exchange(0, key + 1, SeqCst, SeqCst) {
+        Ok(_) => Some(key),
+        Err(others) => {
+            // SAFETY: made above, and nobody knows it.
+            unsafe { pthread_key_delete(key) };
+            Some(others - 1)
+        }
+    }
+}
+
+extern "C" fn delete_key() {
+    if let Some(key) = KEY.swap(0, SeqCst).checked_sub(1) {
+        // SAFETY: made by `key`, and no more known.
+        unsafe { pthread_key_delete(key) };
+    }
+}
+
+/// If the main thread calls it: it will be noticed that it has ended.
 pub(crate) extern "C" fn notice_the_end() {
-    if sys::gettid() != std::process::id() {
+    if sys::gettid() != process::id() {
         return;
     }
-    let made = || {
-        let mut key = 0;
-        // SAFETY: a key to write, and a destructor of the right type.
-        (unsafe { pthread_key_create(&raw mut key, Some(main_ends)) } == 0).then_some(key)
-    };
-    if let Some(key) = KEY.get_or_init(made) {
+    if let Some(key) = key() {
         // SAFETY: the key has been made. The value is an address that nobody reads, and not null, so that the destructor runs.
-        unsafe { pthread_setspecific(*key, ptr::from_ref(&KEY).cast()) };
+        unsafe { pthread_setspecific(key, ptr::from_ref(&KEY).cast()) };
     }
 }
 
@@ -85,28 +120,58 @@ pub(crate) fn after_fork() {
     notice_the_end();
 }
 
-/// Threads of this process, the main one among them though it has ended.
-fn threads() -> Option<usize> {
-    Some(fs::read_dir("/proc/self/task").ok()?.count())
+/// Whether this process has another thread than the main one, which has ended, and those of ours.
+fn has_others() -> io::Result<bool> {
+    for task in fs::read_dir("/proc/self/task")? {
+        let task = task?;
+        if task.file_name().to_str() == Some(process::id().to_string().as_str()) {
+            continue;
+        }
+        match fs::read_to_string(task.path().join("comm")) {
+            Ok(name) if [SERVER, LOOKER].contains(&name.trim_end()) => {}
+            Ok(_) => return Ok(true),
+            // It has ended since.
+            Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
-/// A thread stops the servers when nobody else is left. Where it cannot know that, the process goes on as long as they do.
+/// Has a thread look that stops the servers when nobody else is left.
 fn look() {
     if IS_LOOKED.swap(true, SeqCst) {
         return;
     }
-    let look = || {
-        let mut pause = Duration::from_millis(1);
-        while let Some(threads) = threads() {
-            // The main one and this one. A server that has not counted itself yet, or is no more counted, is one of the others.
-            if threads <= SERVING.load(SeqCst) + 2 {
-                servers::stop();
-                break;
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(100));
-        }
+    if thread::Builder::new().name(LOOKER.into()).spawn(stop_when_alone).is_err() {
         IS_LOOKED.store(false, SeqCst);
-    };
-    let _ = thread::Builder::new().name("lockwork-last".into()).spawn(look);
+    }
+}
+
+/// Looks until no server is left. Where it cannot know who else there is, the process goes on as long as they do.
+fn stop_when_alone() {
+    let mut pause = Duration::from_millis(1);
+    let mut alone = 0;
+    loop {
+        match has_others() {
+            // Of a thread that has started another one and ended while the list was read, the second look sees the other one.
+            Ok(false) => alone += 1,
+            Ok(true) => alone = 0,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            // There are no more files to be had, for the time being.
+            Err(_) => alone = 0,
+        }
+        if alone >= 2 {
+            servers::stop();
+        }
+        if SERVING.load(SeqCst) == 0 {
+            IS_LOOKED.store(false, SeqCst);
+            // ORDER: one that has begun to serve since has found somebody looking, or this finds that it serves.
+            if SERVING.load(SeqCst) == 0 || IS_LOOKED.swap(true, SeqCst) {
+                return;
+            }
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
 }

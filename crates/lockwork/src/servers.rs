@@ -66,7 +66,7 @@ fn hire(server: &'static Server<Native>, turn: u32) -> bool {
         let _ = server.priority() == 0 || sys::set_fifo_priority(server.priority());
         server.serve(turn);
     };
-    thread::Builder::new().name("lockwork-serve".into()).spawn(serve).is_ok()
+    thread::Builder::new().name(last::SERVER.into()).spawn(serve).is_ok()
 }
 
 /// Why this process cannot have the servers that a delegate asks for, if so; `spec` is how it asks.
@@ -96,6 +96,7 @@ pub(crate) fn refused(seat: &Seat<'_, Native>, spec: &str) -> Option<String> {
 pub(crate) fn give<D: Delegate<Native> + ?Sized>(delegate: &D) {
     barrier::prepare_once();
     let Some(seat) = delegate.seat() else { return };
+    last::notice_the_end();
     static AT_FORK: Once = Once::new();
     AT_FORK.call_once(|| {
         // SAFETY: handlers for the life of the process.

@@ -315,12 +315,25 @@ impl Project {
                 Some((number, callee.clone(), asked[callee.as_str()].to_owned()))
             })
             .collect();
-        for (number, callee, asked) in said {
-            let section = &mut self.findings[number].section;
-            if self.choice.any_thread {
+        if self.choice.any_thread {
+            for (number, callee, asked) in said {
+                let section = &mut self.findings[number].section;
                 section.warnings.push(format!("{callee} asks for the server's `{asked}`"));
-            } else {
-                section.plan = Err(Refusal::CalleeMeansThread { callee, asked });
+            }
+            return;
+        }
+        let of_key = |(number, callee, asked): (usize, String, String)| {
+            (self.findings[number].key(), Refusal::CalleeMeansThread { callee, asked })
+        };
+        let refused = said.into_iter().map(of_key).collect();
+        self.refuse(&refused);
+    }
+
+    /// Refuses all sections of a function and its lock: conversion tells them apart by nothing else.
+    fn refuse(&mut self, refused: &BTreeMap<(PathBuf, String, String), Refusal>) {
+        for found in &mut self.findings {
+            if let (Ok(_), Some(refusal)) = (&found.section.plan, refused.get(&found.key())) {
+                found.section.plan = Err(refusal.clone());
             }
         }
     }
@@ -328,7 +341,7 @@ impl Project {
     /// Refuses sections that call a function which gives their lock up: inside a closure nobody holds it who could.
     fn refuse_callees(&mut self) {
         let given_up = self.given_up();
-        let mut refused: BTreeMap<(PathBuf, String, String), String> = BTreeMap::new();
+        let mut refused = BTreeMap::new();
         for found in &self.findings {
             let Ok(plan) = &found.section.plan else { continue };
             let own = match (found.mutex, &found.section.by) {
@@ -341,14 +354,10 @@ impl Project {
             let releases =
                 |name: &&String| given_up.get(name.as_str()).is_some_and(|of| !of.is_disjoint(&own));
             if let Some(name) = plan.calls.iter().find(releases) {
-                refused.insert(found.key(), name.clone());
+                refused.insert(found.key(), Refusal::CalleeReleases(name.clone()));
             }
         }
-        for found in &mut self.findings {
-            if let (Ok(_), Some(name)) = (&found.section.plan, refused.get(&found.key())) {
-                found.section.plan = Err(Refusal::CalleeReleases(name.clone()));
-            }
-        }
+        self.refuse(&refused);
     }
 
     /// The calls of lock functions that become parts of closures.

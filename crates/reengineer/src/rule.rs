@@ -41,6 +41,8 @@ pub enum Rule {
     Hoisted,
     /// What is declared inside outlives a pause.
     Survives,
+    /// Nothing outside has the address of what is declared inside.
+    Outlives,
     /// `#if` and `#endif` stay together.
     Directives,
     /// No macro is defined in the function before.
@@ -75,6 +77,7 @@ impl Rule {
         Self::VariableArrays,
         Self::Hoisted,
         Self::Survives,
+        Self::Outlives,
         Self::Directives,
         Self::Defined,
         Self::Understood,

@@ -188,6 +188,8 @@ pub enum Refusal {
     VariableArray(String),
     /// A variable that is declared inside is used outside, and cannot be declared before.
     DeclaredInside(String),
+    /// The address of a variable that is declared inside is kept in another one.
+    Outlives(String),
     /// The text has `#if`s that begin or end in it, or a `#define` that it may need is in the function before it.
     Preprocessor,
     /// There are too many combinations of locks that may be held.
@@ -249,6 +251,9 @@ impl fmt::Display for Refusal {
             Self::UnnamedType(name) => write!(f, "the type of `{name}` has no name outside of the function"),
             Self::VariableArray(name) => write!(f, "`{name}` is an array of variable size"),
             Self::DeclaredInside(name) => write!(f, "declares `{name}`, which is used after it"),
+            Self::Outlives(name) => {
+                write!(f, "keeps the address of `{name}`, which it declares and which would be gone after it")
+            }
             Self::Preprocessor => {
                 f.write_str("has a #if that is not whole in it, or follows a #define in its function")
             }
@@ -1111,6 +1116,21 @@ impl<'a> Finder<'a> {
             .map(|(variable, _)| variable)
             .collect();
         let is_inner = |variable: &Variable| !used_outside.contains(variable) && !survives.contains(variable);
+        if self.applies(Rule::Outlives) {
+            let contexts = contexts(held);
+            for (variable, declaration) in declared.iter().filter(|(variable, _)| is_inner(variable)) {
+                let around = self.parent(declaration).and_then(|(statement, _)| self.parent(statement));
+                let is_of_block = around.is_some_and(|(around, _)| id(around) == id(block));
+                let is_static = self.function.locals.get(variable).is_some_and(|local| local.is_static);
+                let is_kept = |node: &&Node| {
+                    node.kind == Kind::Local(variable.clone())
+                        && self.address_is_kept(node, variable, &contexts)
+                };
+                if is_of_block && !is_static && held.iter().any(is_kept) {
+                    return Err(Refusal::Outlives(variable.name.clone()));
+                }
+            }
+        }
         let mut found: BTreeMap<Variable, Capture> = BTreeMap::new();
         for node in held {
             let Kind::Local(variable) = &node.kind else { continue };
@@ -1162,6 +1182,32 @@ impl<'a> Finder<'a> {
             ..capture
         };
         Ok(found.into_values().map(settled).collect())
+    }
+
+    /// Whether a use of a variable puts its address, or that of a part, where it may outlast the closure. What is called with it is
+    /// taken not to keep it, and so is a context of a section inside.
+    fn address_is_kept(&self, node: &Node, variable: &Variable, contexts: &HashSet<Id>) -> bool {
+        let shape = self.function.locals.get(variable).map(|local| local.shape);
+        let mut is_address = shape == Some(Shape::Array);
+        let mut next = self.parent(node);
+        while let Some((around, number)) = next {
+            if contexts.contains(&id(around)) {
+                return false;
+            }
+            match &around.kind {
+                Kind::Transparent | Kind::Cast(_) => {}
+                Kind::Unary(Unary::Address) => is_address = true,
+                Kind::Unary(Unary::Dereference) => is_address = false,
+                Kind::Member { is_arrow: false, .. } | Kind::Subscript if number == 0 => is_address = false,
+                Kind::Binary(sign) if matches!(sign.as_str(), "+" | "-" | ",") => {}
+                Kind::Binary(sign) => return is_address && sign == "=" && number > 0,
+                Kind::Other => return is_address && !self.text[around.range.clone()].starts_with("sizeof"),
+                Kind::Declaration(_) | Kind::Return => return is_address,
+                _ => return false,
+            }
+            next = self.parent(around);
+        }
+        false
     }
 
     /// Whether a variable's block has a pause, so that its value must outlive one run of the closure.

@@ -51,3 +51,18 @@ fn a_rule_that_is_switched_off_is_missed() {
     }
     assert!(unnoticed.is_empty(), "nothing notices that these are switched off: {unnoticed:?}");
 }
+
+/// A section that is refused for what it calls takes those of its function and lock with it: conversion tells them apart by no more.
+#[test]
+fn what_is_refused_for_a_callee_is_not_converted() {
+    let program = Program::new(FAULTS);
+    let Some(project) = program.project(Choice { may_hold: true, ..Choice::default() }) else { return };
+    let changes = project.converted(&mut |_, _, _| {}).expect("converted");
+    let text = &changes.first().expect("a file").after;
+    assert!(text.contains("lockwork_survives_1_run"), "closures have other names");
+    for function in ["callee_asks", "callee_asks_beside", "callee_releases"] {
+        let mut of_function = project.findings.iter().filter(|found| found.section.function == function);
+        assert!(of_function.all(|found| found.refusal().is_some()), "{function}");
+        assert!(!text.contains(&format!("lockwork_{function}_")), "{function}");
+    }
+}

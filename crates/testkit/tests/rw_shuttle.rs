@@ -51,7 +51,7 @@ fn check(subject: RwSubject, config: Config) {
         let play = move || fork_reading::<ShuttlePlatform>(subject, has_read);
         explore(Schedules::Random(2_000), config, KEPT, play);
     }
-    for schedules in [Schedules::Random(5_000), Schedules::Pct(5_000)] {
+    for schedules in [Schedules::Random(2_000), Schedules::Pct(2_000)] {
         explore(schedules, config, KEPT, move || fork_reading_beside::<ShuttlePlatform>(subject));
         for deadline in [None, Some(expired())] {
             let play = move || fork_having_tried::<ShuttlePlatform>(subject, deadline);

@@ -273,6 +273,41 @@ static long callee_asks(long by)
     return counter;
 }
 
+/* CalleeAsks, beside a section of the same lock that calls nothing */
+static long callee_asks_beside(long by)
+{
+    pthread_mutex_lock(&lock);
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&lock);
+    counter += of_its_callee(by);
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* Outlives */
+static long outlives(long by)
+{
+    const long *kept;
+    pthread_mutex_lock(&lock);
+    long there = counter + by;
+    kept = &there;
+    counter++;
+    pthread_mutex_unlock(&lock);
+    return *kept + callee_asks_beside(by) - counter;
+}
+
+static long outlives_as_an_array(long by)
+{
+    const char *text;
+    pthread_mutex_lock(&lock);
+    char digits[24];
+    snprintf(digits, sizeof(digits), "%ld", counter + by);
+    text = digits;
+    pthread_mutex_unlock(&lock);
+    return strtol(text, NULL, 10);
+}
+
 /* CalleeReleases */
 static void briefly(void)
 {
@@ -332,6 +367,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", survives(by), directives(by), defined(by), understood(&part));
         printf("%ld %ld %ld\n", leaves(by), one_macro(by), returns(by));
         printf("%ld %ld %ld\n", any_thread(by), callee_asks(by), callee_releases(by));
+        printf("%ld %ld\n", outlives(by), outlives_as_an_array(by));
         printf("%ld\n", by ? by : whole(by));
     }
     return 0;
