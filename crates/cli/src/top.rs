@@ -359,7 +359,8 @@ fn recorded_in(pid: u32, maps: &str) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files.dedup();
-    let is_its = |region: &Region| region.header.pid.load(Relaxed) == its_own_name(pid);
+    let name = its_own_name(pid);
+    let is_its = |region: &Region| region.header.pid.load(Relaxed) == name;
     files.retain(|path| {
         fs::metadata(path).is_ok_and(|metadata| metadata.len() == size)
             && load(path).is_ok_and(|region| is_its(&region))

@@ -68,6 +68,9 @@ pub struct Delegated<T: ?Sized, D: Delegate<Native> = CcSynch> {
 // SAFETY: the delegate gives the value to one section at a time, in whatever thread.
 unsafe impl<T: ?Sized + Send, D: Delegate<Native>> Sync for Delegated<T, D> {}
 
+/// What a thread is told that comes after a panic.
+const PANICKED_BEFORE: &str = "an earlier section panicked: see Delegated::clear_poison";
+
 /// What becomes of a value when a section on it panics. Its address is what tells values apart.
 struct Poison(AtomicU8);
 
@@ -294,7 +297,9 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
             !is_at_or_around(innermost, &self.poison),
             "a section requests another one on its own value, and would wait for itself"
         );
-        assert!(!self.is_poisoned(), "an earlier section panicked: see Delegated::clear_poison");
+        if self.is_poisoned() {
+            std::panic::panic_any(PANICKED_BEFORE);
+        }
         !innermost.is_null()
     }
 

@@ -122,9 +122,10 @@ pub(crate) fn after_fork() {
 
 /// Whether this process has another thread than the main one, which has ended, and those of ours.
 fn has_others() -> io::Result<bool> {
+    let main = process::id().to_string();
     for task in fs::read_dir("/proc/self/task")? {
         let task = task?;
-        if task.file_name().to_str() == Some(process::id().to_string().as_str()) {
+        if task.file_name().to_str() == Some(&main) {
             continue;
         }
         match fs::read_to_string(task.path().join("comm")) {

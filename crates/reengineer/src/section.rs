@@ -1116,21 +1116,8 @@ impl<'a> Finder<'a> {
             .map(|(variable, _)| variable)
             .collect();
         let is_inner = |variable: &Variable| !used_outside.contains(variable) && !survives.contains(variable);
-        if self.applies(Rule::Outlives) {
-            let contexts = contexts(held);
-            for (variable, declaration) in declared.iter().filter(|(variable, _)| is_inner(variable)) {
-                let around = self.parent(declaration).and_then(|(statement, _)| self.parent(statement));
-                let is_of_block = around.is_some_and(|(around, _)| id(around) == id(block));
-                let is_static = self.function.locals.get(variable).is_some_and(|local| local.is_static);
-                let is_kept = |node: &&Node| {
-                    node.kind == Kind::Local(variable.clone())
-                        && self.address_is_kept(node, variable, &contexts)
-                };
-                if is_of_block && !is_static && held.iter().any(is_kept) {
-                    return Err(Refusal::Outlives(variable.name.clone()));
-                }
-            }
-        }
+        let inner = declared.iter().filter(|(variable, _)| is_inner(variable));
+        self.check_outlives(inner, held, block)?;
         let mut found: BTreeMap<Variable, Capture> = BTreeMap::new();
         for node in held {
             let Kind::Local(variable) = &node.kind else { continue };
@@ -1184,6 +1171,36 @@ impl<'a> Finder<'a> {
         Ok(found.into_values().map(settled).collect())
     }
 
+    /// What a closure declares is gone after it, and would not be after the section where it is declared in the slice's own block.
+    fn check_outlives<'d>(
+        &self,
+        inner: impl Iterator<Item = (&'d Variable, &'d &'d Node)>,
+        held: &[&Node],
+        block: &Node,
+    ) -> Result<(), Refusal> {
+        let contexts = contexts(held);
+        for (variable, declaration) in inner {
+            let is_of_block = self.block_of(declaration).is_some_and(|around| id(around) == id(block));
+            let is_use = |node: &&&Node| matches!(&node.kind, Kind::Local(used) if used == variable);
+            let mut uses = held.iter().filter(is_use);
+            let is_kept = |node: &&Node| self.address_is_kept(node, variable, &contexts);
+            if is_of_block && !self.is_static(variable) && uses.any(is_kept) && self.applies(Rule::Outlives) {
+                return Err(Refusal::Outlives(variable.name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The block, or what else has statements, that a variable is declared in.
+    fn block_of(&self, declaration: &Node) -> Option<&'a Node> {
+        let (statement, _) = self.parent(declaration)?;
+        self.parent(statement).map(|(around, _)| around)
+    }
+
+    fn is_static(&self, variable: &Variable) -> bool {
+        self.function.locals.get(variable).is_some_and(|local| local.is_static)
+    }
+
     /// Whether a use of a variable puts its address, or that of a part, where it may outlast the closure. What is called with it is
     /// taken not to keep it, and so is a context of a section inside.
     fn address_is_kept(&self, node: &Node, variable: &Variable, contexts: &HashSet<Id>) -> bool {
@@ -1213,12 +1230,12 @@ impl<'a> Finder<'a> {
     /// Whether a variable's block has a pause, so that its value must outlive one run of the closure.
     fn spans(&self, declaration: &Node, pauses: &[Range<usize>]) -> bool {
         let Kind::Declaration(variable) = &declaration.kind else { return false };
-        let is_static = self.function.locals.get(variable).is_some_and(|local| local.is_static);
-        let around = self.parent(declaration).and_then(|(statement, _)| self.parent(statement));
         let has_pause = |around: &Node| {
             pauses.iter().any(|it| around.range.start <= it.start && it.end <= around.range.end)
         };
-        !is_static && self.applies(Rule::Survives) && around.is_none_or(|(around, _)| has_pause(around))
+        !self.is_static(variable)
+            && self.applies(Rule::Survives)
+            && self.block_of(declaration).is_none_or(has_pause)
     }
 
     /// Whether the function has nothing else of a variable's name.

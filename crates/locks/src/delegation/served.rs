@@ -144,6 +144,11 @@ const SCANS: usize = 0;
 const SERVED: usize = 1;
 const MIXED: usize = 2;
 
+/// What a thread says that sleeps in this turn.
+const fn asleep(turn: u32) -> u32 {
+    ASLEEP | turn << WHAT.count_ones()
+}
+
 impl<P: Platform> Server<P> {
     /// A server that is stopped.
     #[must_use]
@@ -272,7 +277,7 @@ impl<P: Platform> Server<P> {
 
     #[cold]
     fn sleep(&self, turn: u32) {
-        let asleep = ASLEEP | turn << WHAT.count_ones();
+        let asleep = asleep(turn);
         let mut seen = self.state.load(Relaxed);
         loop {
             if seen == STOPPED {
@@ -389,8 +394,8 @@ impl<P: Platform> Server<P> {
         match self.manner {
             // A requester may as well wait for the lock itself.
             Manner::Ffwd if is_held => false,
-            // Another thread would find the same. Whoever holds the lock runs a section, which may block; the thread that does so for
-            // the server goes on with the requests, and else a later look wakes the server.
+            // Another thread would find the same. The thread that holds the lock runs a section, which may block; if it does so for
+            // the server it goes on with the requests, and else a later look wakes the server.
             Manner::Rcl if is_held => true,
             _ if is_asleep => self.rouse(),
             _ => self.is_relieved(turn),
@@ -593,23 +598,16 @@ mod tests {
 
     use super::*;
 
-    /// A server whose thread of turn 0 has been relieved.
-    fn relieved() -> &'static Server<Native> {
-        let server: &'static Server<Native> = Box::leak(Box::new(Server::new(Manner::Rcl, |_, _| false)));
-        server.open();
-        server.turn.store(1, Relaxed);
-        server
-    }
-
-    fn asleep(turn: u32) -> u32 {
-        ASLEEP | turn << WHAT.count_ones()
+    /// A server for which no thread is to be had.
+    fn server(manner: Manner) -> &'static Server<Native> {
+        Box::leak(Box::new(Server::new(manner, |_, _| false)))
     }
 
     /// The thread that has the turn falls asleep although the one before it says that it sleeps, and ends that one.
     #[test]
     fn the_thread_that_has_the_turn_sleeps_in_place_of_another_one() {
-        let server = relieved();
-        server.turn.store(0, Relaxed);
+        let server = server(Manner::Rcl);
+        server.open();
         let old = thread::spawn(|| server.serve(0));
         while server.state.load(Relaxed) != asleep(0) {
             thread::yield_now();
@@ -628,7 +626,9 @@ mod tests {
     /// A thread that was relieved before it says that it sleeps does not, whoever is awake or asleep.
     #[test]
     fn a_relieved_thread_does_not_sleep() {
-        let server = relieved();
+        let server = server(Manner::Rcl);
+        server.open();
+        server.turn.store(1, Relaxed);
         for state in [AWAKE, asleep(1)] {
             server.state.store(state, Relaxed);
             server.sleep(0);
@@ -662,7 +662,7 @@ mod tests {
     /// Of two requests that one scan finds, the second, of another delegate, waits for what the first one's requester does next.
     #[test]
     fn answers_do_not_wait_for_sections_of_another_delegate() {
-        let server: &'static Server<Native> = Box::leak(Box::new(Server::new(Manner::Ffwd, |_, _| false)));
+        let server = server(Manner::Ffwd);
         let locks: [FutexLock<Native>; 2] = [FutexLock::new(), FutexLock::new()];
         let awaited = Awaited { is_there: Word::new(0), is_missed: Word::new(0) };
         let numbers = Word::new(0);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use lockwork_locks::delegation::{Delegate, Section};
 use lockwork_platform::Native;
 
-use super::{Delegated, Poison, run_on, runs_on};
+use super::{Delegated, PANICKED_BEFORE, Poison, run_on, runs_on};
 
 /// Why a section did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TimedOut => "nobody began the section in time",
-            Self::Poisoned => "an earlier section panicked: see Delegated::clear_poison",
+            Self::Poisoned => PANICKED_BEFORE,
             Self::Reentered => "a section requests another one on its own value, and would wait for itself",
         })
     }
@@ -83,9 +83,7 @@ impl<T, F: FnOnce(&mut T) -> R, R> Call<T, F, R> {
         let poison = unsafe { &*self.poison };
         let outcome = if poison.is_set() {
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(section)));
-            Err(dropped
-                .err()
-                .unwrap_or_else(|| Box::new("an earlier section panicked: see Delegated::clear_poison")))
+            Err(dropped.err().unwrap_or_else(|| Box::new(PANICKED_BEFORE)))
         } else {
             // SAFETY: the caller is in a section of the value's delegate.
             unsafe { run_on(self.value, poison, section) }
