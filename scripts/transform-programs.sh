@@ -32,19 +32,25 @@ work=$(realpath "$work")
 
 skipped() { echo "SKIPPED $1: $2"; exit 0; }
 
+# ready PACKAGE: what a converted program is linked with is there, and how it is compiled will be noted.
+ready() {
+    [[ -f $library ]] || skipped "$1" "there is no $library"
+    recorder
+}
+
 for part in sources suites memcached berkeley-db unbound zstd redis check; do
     # shellcheck source=/dev/null
     . "$top/scripts/transform/$part.sh"
 done
 
 case ${1:-memcached} in
-    memcached) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; memcached ;;
-    from) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; from ;;
-    tests) [[ -f $library ]] || skipped memcached "there is no $library"; recorder; tests ;;
-    berkeley) [[ -f $library ]] || skipped db5.3 "there is no $library"; recorder; berkeley ;;
-    unbound) [[ -f $library ]] || skipped unbound "there is no $library"; recorder; unbound ;;
-    redis) [[ -f $library ]] || skipped redis "there is no $library"; recorder; redis ;;
-    zstd) [[ -f $library ]] || skipped libzstd "there is no $library"; recorder; zstd ;;
+    memcached) ready memcached; memcached ;;
+    from) ready memcached; from ;;
+    tests) ready memcached; tests ;;
+    berkeley) ready db5.3; berkeley ;;
+    unbound) ready unbound; unbound ;;
+    redis) ready redis; redis ;;
+    zstd) ready libzstd; zstd ;;
     sets) shift; sets "$@" ;;
     transactions) shift; transactions "$@" ;;
     check)

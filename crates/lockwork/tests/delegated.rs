@@ -169,6 +169,31 @@ fn posts_run<D: Delegate<Native>>() {
     }
 }
 
+/// Does something while another thread runs a section of a value, which ends with `last`. What became of that section.
+fn during_a_section<T: Send, D: Delegate<Native>>(
+    value: &Delegated<T, D>,
+    last: impl FnOnce(&mut T) + Send,
+    meanwhile: impl FnOnce(),
+) -> thread::Result<()> {
+    let (begun, end) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        let section = scope.spawn(|| {
+            let run = || {
+                value.run(|value| {
+                    begun.wait();
+                    end.wait();
+                    last(value);
+                });
+            };
+            catch_unwind(AssertUnwindSafe(run))
+        });
+        begun.wait();
+        meanwhile();
+        end.wait();
+        section.join().expect("its panic is caught")
+    })
+}
+
 /// Panics when it is dropped.
 struct Bomb;
 
@@ -188,46 +213,39 @@ fn panics_beside_posts_go_nowhere<D: Delegate<Native>>() {
         }
     }
     let value = Delegated::<u64, D>::with_delegate(0);
-    let (begun, end) = (Barrier::new(2), Barrier::new(2));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            value.run(|value| {
-                begun.wait();
-                end.wait();
+    let mut waited = None;
+    let first = during_a_section(
+        &value,
+        |value| *value += 1,
+        || {
+            drop(value.post(|value| {
                 *value += 1;
-            });
-        });
-        begun.wait();
-        drop(value.post(|value| {
-            *value += 1;
-            Bomb
-        }));
-        let mut waited = pin!(value.post(|value| *value += 1));
-        let waker = Arc::new(Panicking).into();
-        assert!(waited.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        end.wait();
-    });
+                Bomb
+            }));
+            let mut post = Box::pin(value.post(|value| *value += 1));
+            let waker = Arc::new(Panicking).into();
+            assert!(post.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            waited = Some(post);
+        },
+    );
+    assert!(first.is_ok());
     assert_eq!(value.run(|value| *value), 3);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let poisons = || {
-                value.run(|_| {
-                    begun.wait();
-                    end.wait();
-                    panic!("poison");
-                });
-            };
-            assert!(catch_unwind(AssertUnwindSafe(poisons)).is_err());
-        });
-        begun.wait();
-        let bomb = Bomb;
-        let unrun = value.post(move |_| {
-            let _bomb = &bomb;
-        });
-        end.wait();
-        let panic = catch_unwind(AssertUnwindSafe(|| unrun.wait())).expect_err("it did not run");
-        assert_eq!(panic.downcast_ref::<&str>(), Some(&"dropped"));
-    });
+    drop(waited);
+    let mut unrun = None;
+    let poisons = during_a_section(
+        &value,
+        |_| panic!("poison"),
+        || {
+            let bomb = Bomb;
+            unrun = Some(value.post(move |_| {
+                let _bomb = &bomb;
+            }));
+        },
+    );
+    assert!(poisons.is_err());
+    let unrun = unrun.expect("posted");
+    let panic = catch_unwind(AssertUnwindSafe(|| unrun.wait())).expect_err("it did not run");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"dropped"));
     value.clear_poison();
     assert_eq!(value.run(|value| *value), 3);
 }
@@ -282,25 +300,20 @@ fn block_on<F: Future>(future: F) -> F::Output {
 /// A section that nobody begins in time does not run; one that has begun is waited for; re-entry and poison are errors.
 fn attempts_end<D: Delegate<Native>>() {
     let value = Delegated::<Vec<u64>, D>::with_delegate(Vec::new());
-    let (begun, end) = (Barrier::new(2), Barrier::new(2));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            value.run(|value| {
-                begun.wait();
-                end.wait();
-                value.push(1);
+    let first = during_a_section(
+        &value,
+        |value| value.push(1),
+        || {
+            let note = String::from("borrowed");
+            let late = value.try_run_for(Duration::from_millis(20), |value| {
+                value.push(2);
+                note.len()
             });
-        });
-        begun.wait();
-        let note = String::from("borrowed");
-        let late = value.try_run_for(Duration::from_millis(20), |value| {
-            value.push(2);
-            note.len()
-        });
-        assert_eq!(late, Err(RunError::TimedOut));
-        drop(note);
-        end.wait();
-    });
+            assert_eq!(late, Err(RunError::TimedOut));
+            drop(note);
+        },
+    );
+    assert!(first.is_ok());
     let in_time = value.try_run_for(Duration::from_secs(60), |value| {
         value.push(3);
         value.clone()
@@ -382,19 +395,8 @@ fn threads_come_and_go<D: Delegate<Native>>() {
 /// A section that waits for a section of another value of the same delegate, which another thread requests.
 fn a_section_that_blocks_stops_no_other_value<D: Delegate<Native>>() {
     let (blocked, other) = (Delegated::<u64, D>::with_delegate(0), Delegated::<u64, D>::with_delegate(0));
-    let (begun, done) = (Barrier::new(2), Barrier::new(2));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            blocked.run(|value| {
-                begun.wait();
-                done.wait();
-                *value = 1;
-            });
-        });
-        begun.wait();
-        other.run(|value| *value = 2);
-        done.wait();
-    });
+    let first = during_a_section(&blocked, |value| *value = 1, || other.run(|value| *value = 2));
+    assert!(first.is_ok());
     assert_eq!((blocked.run(|value| *value), other.run(|value| *value)), (1, 2));
 }
 

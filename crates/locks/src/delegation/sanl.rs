@@ -4,8 +4,8 @@
 //! Mingzhe Zhang, Haibo Chen, Luwei Cheng, Francis C. M. Lau and Cho-Li Wang, "Scalable adaptive NUMA-aware lock", IEEE TPDS
 //! 28(6), 2017, algorithms 1 to 3. Deviations: the lines of requests follow the threads that exist ([`lines`](super::lines))
 //! instead of 256 for each CPU; a thread profiles one section in [`SAMPLE`], in fixed-point arithmetic; a lock that one
-//! thread uses, or two, stays in place; a requester that has found nobody serving for some time joins the queue of the lock, so that it
-//! is not passed for ever by threads in place; requesters sleep after a while, and a server that ends wakes one; the tolerance
+//! thread has used, or two, stays in place; a requester that has found nobody serving for some time joins the queue of the lock, so
+//! that it is not passed for ever by threads in place; requesters sleep after a while, and a server that ends wakes one; the tolerance
 //! of low request density (L_s) is a linear function of the contention, and not fitted.
 //!
 //! Three delegates: `sanl` has the paper's limits and no NUMA policy; `sanl-numa` has its serving-first policy (remote threads
@@ -71,7 +71,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     },
     summary: "in place under mcs-stp, or served by one of the threads: each votes by how much of its time the lock takes",
     properties: "near mcs-stp while there is little contention; near flat combining while there is much",
-    deviations: "lines follow the threads; one section in 16 is profiled; two threads stay in place; sleepers; a starved requester queues for the lock",
+    deviations: "lines follow the threads; one section in 16 is profiled; two threads stay in place; sleepers; a starved requester \
+                 queues for the lock",
     avoid: "contention that comes and goes within some dozens of sections: votes follow slowly",
     ..Descriptor::MUTEX
 };
