@@ -167,9 +167,16 @@ impl Writer<'_> {
         }
     }
 
-    fn indent_at(&self, at: usize) -> String {
-        let line = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
-        self.text[line..at].chars().take_while(|next| next.is_whitespace()).collect()
+    /// The white space in front of the section. Where its first line is the preprocessor's, that of the next.
+    fn indent(&self) -> String {
+        let at = self.plan.slice.start;
+        let line = match &self.plan.guard {
+            Some(_) => {
+                self.text[at..].lines().skip(1).find(|line| !line.trim().is_empty()).unwrap_or_default()
+            }
+            None => &self.text[self.text[..at].rfind('\n').map_or(0, |end| end + 1)..at],
+        };
+        line.chars().take_while(|next| next.is_whitespace()).collect()
     }
 
     /// The closure's context and the closure.
@@ -217,7 +224,7 @@ impl Writer<'_> {
             }
             code += "    }\n";
         }
-        let indent = self.indent_at(self.plan.slice.start);
+        let indent = self.indent();
         code += &format!("{indent}{{{}\n{indent}}}\n", body.trim_end());
         if self.has_pauses() || self.plan.exits.iter().any(|exit| !exit.is_last) {
             code += &format!("{OUT}:\n");
@@ -233,8 +240,9 @@ impl Writer<'_> {
     /// What takes the section's place.
     fn call(&self) -> String {
         let name = &self.name;
-        let indent = self.indent_at(self.plan.slice.start);
-        let mut code = String::new();
+        let indent = self.indent();
+        let begins_line = self.plan.guard.is_some() && self.has_context();
+        let mut code = if begins_line { indent.clone() } else { String::new() };
         let hoisted = |is_inner| {
             let is_it = move |capture: &&Capture| {
                 capture.hoisted.as_ref().is_some_and(|hoisted| hoisted.is_inner == is_inner)
@@ -249,7 +257,7 @@ impl Writer<'_> {
             let _ = write!(code, "__typeof__({type_name}) {};\n{indent}", variable.name);
         }
         if !self.has_context() {
-            code += &self.request("0");
+            code += self.request(&indent, "0").trim_start();
             let tail =
                 self.plan.exits.first().map(|exit| self.text[exit.tail.clone()].trim()).unwrap_or_default();
             return if tail.is_empty() || self.plan.exits.len() > 1 {
@@ -290,17 +298,22 @@ impl Writer<'_> {
 
     /// Runs the closure once.
     fn run(&self, indent: &str) -> String {
-        let request = self.request(&format!("&{}", self.name));
-        format!("{indent}{request}\n{}", self.copies_out(indent))
+        format!("{}\n{}", self.request(indent, &format!("&{}", self.name)), self.copies_out(indent))
     }
 
-    /// The call that runs the closure with an argument.
-    fn request(&self, argument: &str) -> String {
+    /// The call that runs the closure with an argument, on lines of its own. Where the lock would not be compiled, it is run as it is.
+    fn request(&self, indent: &str, argument: &str) -> String {
         let (name, lock) = (&self.name, &self.section.lock);
-        match self.section.by.as_deref().and_then(|by| by.strip_suffix(')')) {
+        let request = match self.section.by.as_deref().and_then(|by| by.strip_suffix(')')) {
             Some(by) if by.ends_with('(') => format!("{by}{name}_run, {argument});"),
             Some(by) => format!("{by}, {name}_run, {argument});"),
             None => format!("lockwork_delegate_run_or_abort({lock}, {name}_run, {argument});"),
+        };
+        match &self.plan.guard {
+            None => format!("{indent}{request}"),
+            Some(guard) => {
+                format!("{guard}\n{indent}{request}\n#else\n{indent}{name}_run({argument});\n#endif")
+            }
         }
     }
 
@@ -333,7 +346,7 @@ impl Writer<'_> {
             );
         }
         if is_first {
-            let _ = writeln!(code, "{deep}{}", self.request(&format!("&{name}")));
+            let _ = writeln!(code, "{}", self.request(&deep, &format!("&{name}")));
         }
         code += &self.copies_out(&deep);
         for (number, pause) in self.plan.pauses.iter().enumerate() {

@@ -59,6 +59,8 @@ pub(crate) struct Plan {
     pub slice: Range<usize>,
     /// The text of the statement that takes the lock.
     pub lock: Range<usize>,
+    /// The preprocessor's line that says when the lock is compiled, and each release with it: `#ifndef NAME`.
+    pub guard: Option<String>,
     /// The releases, in the order of the text.
     pub exits: Vec<Exit>,
     /// Where the section gives its lock up and goes on later, in the order of the text.
@@ -367,6 +369,15 @@ struct Finder<'a> {
     rules: Rules,
 }
 
+/// A `#ifdef NAME` or `#ifndef NAME` around nothing but one statement.
+#[derive(Clone, Debug)]
+struct Guard {
+    /// Whole lines, from the first one's beginning to the end of `#endif`.
+    range: Range<usize>,
+    /// Its first line, without comments.
+    condition: String,
+}
+
 /// A release and an acquisition of the same lock behind it, in one block.
 #[derive(Clone, Debug)]
 struct Break<'a> {
@@ -518,6 +529,35 @@ impl<'a> Finder<'a> {
         }
     }
 
+    /// What the preprocessor has around nothing but a statement.
+    fn guard(&self, statement: &Node) -> Option<Guard> {
+        let before = &self.text[..statement.range.start];
+        let after = &self.text[self.end(statement)..];
+        let begin = before.trim_end().rfind('\n')? + 1;
+        let (first, rest) = before[begin..].split_once('\n')?;
+        let mut words = without_comment(first)?.split_whitespace();
+        let word = words.next().filter(|word| matches!(*word, "#ifdef" | "#ifndef"))?;
+        let name = words.next()?;
+        let is_alone = words.next().is_none() && rest.trim().is_empty();
+        let (line, mut next) = after.split_once('\n')?;
+        next = next.trim_start_matches(|next: char| next.is_whitespace());
+        let last = next.lines().next()?;
+        let ends = without_comment(last)?.trim() == "#endif" && without_comment(line)?.trim().is_empty();
+        let end = self.text.len() - next.len() + last.len();
+        (is_alone && ends).then(|| Guard { range: begin..end, condition: format!("{word} {name}") })
+    }
+
+    /// The text of a release: a section whose lock is guarded has releases that are guarded in the same way.
+    fn released_text(&self, statement: &Node, guard: Option<&Guard>) -> Result<Range<usize>, Refusal> {
+        let plain = || Ok(statement.range.start..self.end(statement));
+        let Some(guard) = guard else { return plain() };
+        match self.guard(statement) {
+            Some(own) if own.condition == guard.condition => Ok(own.range),
+            _ if self.applies(Rule::Directives) => Err(Refusal::Preprocessor),
+            _ => plain(),
+        }
+    }
+
     /// The calls of lock functions in a node.
     fn lock_calls<'n>(&self, node: &'n Node) -> impl Iterator<Item = &'n Node> + use<'n> {
         let calls: Vec<_> = node.walk().filter(|inner| self.vocabulary.of(inner).is_some()).collect();
@@ -658,12 +698,17 @@ impl<'a> Finder<'a> {
         if region.iter().any(|step| !is_inside(*step)) && self.applies(Rule::Leaves) {
             return Err(Refusal::Leaves);
         }
-        let exits = self.exits(site, lock, spot, &region, last)?;
+        let guard = self.guard(spot.statement);
+        let exits = self.exits(site, lock, spot, &region, last, guard.as_ref())?;
         self.check_states(site, &region, &is_inside)?;
         self.check_edges(site, &exits, &is_inside)?;
-        let slice =
-            spot.statement.range.start..parts.last().map_or(spot.statement.range.end, |part| self.end(part));
-        let statement = spot.statement.range.start..self.end(spot.statement);
+        let statement = guard.as_ref().map_or_else(
+            || spot.statement.range.start..self.end(spot.statement),
+            |guard| guard.range.clone(),
+        );
+        let last_end = parts.last().map_or(spot.statement.range.end, |part| self.end(part));
+        let exits_end = exits.iter().map(|exit| exit.range.end).max().unwrap_or_default();
+        let slice = statement.start..last_end.max(exits_end);
         if exits.iter().any(|exit| exit.range.start < statement.end) && self.applies(Rule::OneMacro) {
             return Err(Refusal::OneMacro);
         }
@@ -679,6 +724,14 @@ impl<'a> Finder<'a> {
             .flat_map(|node| node.walk().map(id))
             .collect();
         self.check_text(&slice)?;
+        // Without its lock the section is what it was: nothing but the lock and its releases differs.
+        let differs = || {
+            let own = 2 * (1 + exits.len());
+            !pauses.is_empty() || directives(&self.text[slice.clone()]).count() != own
+        };
+        if guard.is_some() && differs() && self.applies(Rule::Directives) {
+            return Err(Refusal::Preprocessor);
+        }
         for moved in exits.iter().map(|exit| &exit.tail).chain(pauses.iter().map(|pause| &pause.pause.range))
         {
             self.check_directives(moved)?;
@@ -714,7 +767,8 @@ impl<'a> Finder<'a> {
             .map(|exit| Exit { is_last: exit.is_last, range: exit.range, tail: exit.tail })
             .collect();
         let pauses = pauses.into_iter().map(|pause| pause.pause).collect();
-        Ok(Plan { slice, lock: statement, exits, pauses, captures, covered, calls: called, macros })
+        let guard = guard.map(|guard| guard.condition);
+        Ok(Plan { slice, lock: statement, guard, exits, pauses, captures, covered, calls: called, macros })
     }
 
     /// Whether a rule is to be kept: all are, but one that a test switches off.
@@ -801,6 +855,7 @@ impl<'a> Finder<'a> {
         spot: Spot<'a>,
         region: &BTreeSet<usize>,
         last: usize,
+        guard: Option<&Guard>,
     ) -> Result<Vec<Release<'a>>, Refusal> {
         let flow = self.flow;
         let mut found = Vec::new();
@@ -812,6 +867,9 @@ impl<'a> Finder<'a> {
             }
             debug_assert!(flow.before[*step].iter().any(|held| held.contains(&site)));
             let Some(exit) = self.spot(flow.steps[*step].node) else {
+                if guard.is_some() && self.applies(Rule::Directives) {
+                    return Err(Refusal::Preprocessor);
+                }
                 // The only statement of an `if` or a loop.
                 let node = flow.steps[*step].node;
                 let end = self.end(node);
@@ -825,23 +883,21 @@ impl<'a> Finder<'a> {
                 });
                 continue;
             };
-            let start = exit.statement.range.start;
+            let Range { start, end: tail_start } = self.released_text(exit.statement, guard)?;
             if id(exit.block) == id(spot.block) {
                 if exit.number != spot.number + last && self.applies(Rule::Mixed) {
                     return Err(Refusal::Mixed);
                 }
-                let end = self.end(exit.statement);
                 found.push(Release {
                     release: exit.statement,
                     nodes: Vec::new(),
-                    range: start..end,
-                    tail: end..end,
+                    range: start..tail_start,
+                    tail: tail_start..tail_start,
                     is_last: true,
                 });
                 continue;
             }
             let nodes: Vec<&Node> = exit.block.children[exit.number + 1..].iter().collect();
-            let tail_start = self.end(exit.statement);
             let end = nodes.last().map_or(tail_start, |node| self.end_of_block(exit.block, self.end(node)));
             found.push(Release {
                 release: exit.statement,
@@ -1363,6 +1419,20 @@ struct Release<'a> {
 /// The preprocessor's lines in a text, without `#`.
 fn directives(text: &str) -> impl Iterator<Item = String> {
     text.lines().filter_map(|line| Some(line.trim_start().strip_prefix('#')?.trim_start().to_owned()))
+}
+
+/// A line without the comment at its end; `None` if something else follows that, or it does not end there.
+fn without_comment(line: &str) -> Option<&str> {
+    match (line.find("//"), line.find("/*")) {
+        _ if line.ends_with('\\') => None,
+        (None, None) => Some(line),
+        (Some(at), None) => Some(&line[..at]),
+        (None, Some(at)) => {
+            let (_, behind) = line[at + 2..].split_once("*/")?;
+            behind.trim().is_empty().then_some(&line[..at])
+        }
+        (Some(_), Some(_)) => None,
+    }
 }
 
 /// Whether an expression is a variable, or a part of its memory.

@@ -58,6 +58,12 @@ fn declarations_stay_in_front_of_statements() {
 fn each_refusal_has_its_reason() {
     let program = Program::new(SECTIONS);
     let Some(project) = program.project(all()) else { return };
+    let found = refused_as_said(&project, SECTIONS);
+    assert_eq!(found["checked"], [None, None], "macros that only report that a call has failed are the call");
+}
+
+/// The verdicts by function, which are those of the program's comments, `NAME refused: REASON`.
+fn refused_as_said(project: &Project, text: &str) -> BTreeMap<String, Vec<Option<Refusal>>> {
     let found: BTreeMap<String, Vec<Option<Refusal>>> =
         project.findings.iter().fold(BTreeMap::new(), |mut all, found| {
             all.entry(found.section.function.clone()).or_default().push(found.refusal().cloned());
@@ -70,8 +76,8 @@ fn each_refusal_has_its_reason() {
             reason.trim_end_matches(" */").to_owned(),
         ))
     };
-    let refused: BTreeMap<String, String> = SECTIONS.lines().filter_map(expected).collect();
-    assert!(refused.len() > 8, "{refused:?}");
+    let refused: BTreeMap<String, String> = text.lines().filter_map(expected).collect();
+    assert!(refused.len() > 4, "{refused:?}");
     for (function, verdicts) in &found {
         let reasons: Vec<String> = verdicts.iter().flatten().map(ToString::to_string).collect();
         match refused.get(function) {
@@ -81,10 +87,46 @@ fn each_refusal_has_its_reason() {
             None => assert!(reasons.is_empty(), "{function}: {reasons:?}"),
         }
     }
-    assert_eq!(found["checked"], [None, None], "macros that only report that a call has failed are the call");
     for function in refused.keys() {
         assert!(found.contains_key(function), "{function} has no section");
     }
+    found
+}
+
+/// A program that may be compiled without its locks.
+const GUARDS: &str = include_str!("programs/guards.c");
+
+/// Sections whose lock and releases are each alone in the same `#ifndef` become closures, and the program does what it did, compiled
+/// with its locks and without.
+#[test]
+fn locks_that_a_program_can_do_without_are_converted() {
+    let without = |text: &str| Program::new(&format!("#define WITHOUT_LOCKS\n{text}"));
+    let program = Program::new(GUARDS);
+    let Some(project) = program.project(all()) else { return };
+    assert!(project.findings.iter().all(|found| found.refusal().is_none()));
+    let before = [program.run(), without(GUARDS).run()];
+    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+    let text = std::fs::read_to_string(program.file()).expect("written");
+    for (before, after) in before.iter().zip([program.run(), without(&text).run()]) {
+        assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
+        assert!(after.status.success(), "{after:?}");
+    }
+    let requests = |text: &str| text.matches("lockwork_delegate_run_or_abort((&lock)").count();
+    assert_eq!((requests(&text), text.matches("pthread_mutex_lock").count()), (4, 0), "{text}");
+    assert_eq!(requests(&without(&text).preprocessed()), 0, "a program without its locks requests nothing");
+    let again = program.project(all()).expect("there is libclang");
+    assert!(
+        again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
+        "a second run changes nothing"
+    );
+}
+
+#[test]
+fn locks_that_are_guarded_otherwise_than_their_releases_stay() {
+    let text = include_str!("programs/half_guards.c");
+    let program = Program::new(text);
+    let Some(project) = program.project(all()) else { return };
+    assert_eq!(refused_as_said(&project, text).len(), 6);
 }
 
 /// Mutexes that become delegates and mutexes that stay, each for its own reasons.

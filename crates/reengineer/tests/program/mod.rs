@@ -81,6 +81,14 @@ impl Program {
         self.compile().status.success().then(|| self.start())
     }
 
+    /// What the preprocessor makes of the program.
+    #[allow(dead_code, reason = "not all tests that have this module look at it")]
+    pub(crate) fn preprocessed(&self) -> String {
+        let made = Command::new("gcc").args(["-E", "-P", "-I", STUB]).arg(self.file()).output().expect("gcc");
+        assert!(made.status.success(), "{made:?}");
+        String::from_utf8_lossy(&made.stdout).into_owned()
+    }
+
     /// Compiles the program with a library in place of the tests' delegate, and runs it under the delegate that is named.
     #[allow(dead_code, reason = "not all tests that have this module have the library")]
     pub(crate) fn run_with(&self, headers: &Path, library: &Path, delegate: &str) -> Output {
