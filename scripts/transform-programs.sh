@@ -38,7 +38,7 @@ ready() {
     recorder
 }
 
-for part in sources suites memcached berkeley-db unbound zstd redis check; do
+for part in sources suites memcached berkeley-db unbound zstd redis splash check; do
     # shellcheck source=/dev/null
     . "$top/scripts/transform/$part.sh"
 done
@@ -50,8 +50,10 @@ case ${1:-memcached} in
     berkeley) ready db5.3; berkeley ;;
     unbound) ready unbound; unbound ;;
     redis) ready redis; redis ;;
+    splash) ready splash; splash ;;
     zstd) ready libzstd; zstd ;;
     sets) shift; sets "$@" ;;
+    sections) ready db5.3; sections ;;
     transactions) shift; transactions "$@" ;;
     check)
         shift

@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 # Berkeley DB, whose mutexes are numbers, and transactions on it. Part of transform-programs.sh.
 
-# berkeley_tree NAME: Berkeley DB's library in $work/db-NAME; `after` is converted.
+# berkeley_tree NAME: Berkeley DB's library in $work/db-NAME; `after` is converted, and `posix` has POSIX's mutexes, which can be recorded.
 berkeley_tree() {
-    local name=$1 tree=$work/db-$1 ours=
+    local name=$1 tree=$work/db-$1 ours= flags=-O2
+    local -a options=(--disable-replication --disable-shared)
     [[ -x $tree/tpcc ]] && return 0
     rm -rf "$tree"
     cp -a "$work/db5.3" "$tree"
@@ -18,7 +19,11 @@ berkeley_tree() {
             sed -i '0,/^#define\tMUTEX_LOCK(env, mutex) do {/s||#include "dbinc/lockwork_db.h"\n&|' src/dbinc/mutex.h
         fi
         cd build_unix
-        ../dist/configure CC=gcc --disable-replication --disable-shared CFLAGS="-O2 $ours" >configure.log 2>&1
+        if [[ $name == posix ]]; then
+            options+=(--with-mutex=POSIX/pthreads)
+            flags="-O2 -g -fno-omit-frame-pointer"
+        fi
+        ../dist/configure CC=gcc "${options[@]}" CFLAGS="$flags $ours" >configure.log 2>&1
         if [[ $name == after ]]; then
             NOTE_ONLY=1 COMPILE_LINES=$tree/lines timeout 900 make -k CC="$work/cc" libdb-5.3.la >first.log 2>&1 || true
             database "$tree/lines" "$tree/compile_commands.json"
@@ -29,7 +34,8 @@ berkeley_tree() {
         timeout 1500 make -j2 libdb-5.3.la >build.log 2>&1 || { tail -20 build.log; exit 1; }
         # Its own archive is empty where no shared library is made.
         ar rcs "$tree/libdb.a" ./*.o
-        gcc -O2 -Wall -Wextra -I. "$top/scripts/berkeley-db/tpcc.c" "$tree/libdb.a" ${ours:+"$library"} -lpthread -lm -ldl \
+        # shellcheck disable=SC2086
+        gcc $flags -Wall -Wextra -I. "$top/scripts/berkeley-db/tpcc.c" "$tree/libdb.a" ${ours:+"$library"} -lpthread -lm -ldl \
             -o "$tree/tpcc"
     )
 }
@@ -66,6 +72,31 @@ berkeley() {
             --metric '+tps=transactions/sec: ([\d.]+)' --runs "${RUNS:-6}" --commit "$(git describe --always --dirty)" \
             --out "${OUT:-$work/report}/$kind" \
             -- scripts/transform-programs.sh transactions "${work#"$top/"}/db-after/tpcc" "$kind" '{threads}'
+    done
+}
+
+# What transactions of each kind do with Berkeley DB's locks, as sections for `lockwork sim --sections`: OUT/KIND/sections.toml. RCL's
+# authors count five lines of memory in a section of Berkeley DB's (LINES).
+sections() {
+    source_of db5.3 || skipped db5.3 "its source package cannot be fetched"
+    local kind tps cpu seconds=${SECONDS_EACH:-8} out=${OUT:-$work/sections} home
+    berkeley_tree posix
+    for kind in ${KINDS:-stock-level order-status}; do
+        mkdir -p "$out/$kind"
+        # What a transaction computes is measured unrecorded, what it locks recorded.
+        home=$(mktemp -d)
+        /usr/bin/time -o "$work/cpu" -f '%U %S' timeout 120 "$work/db-posix/tpcc" "$home" "$kind" 2 "$seconds" >"$work/plain"
+        rm -rf "$home"
+        home=$(mktemp -d)
+        "$lockwork" profile --format json -o "$work/$kind.profile" -- timeout 120 "$work/db-posix/tpcc" "$home" "$kind" 2 "$seconds" \
+            >"$work/recorded"
+        rm -rf "$home"
+        tps() { sed -n 's/.*transactions\/sec: \([0-9.]*\).*/\1/p' "$1"; }
+        sed -n '/^{/,$p' "$work/recorded" >"$work/$kind.json"
+        operations=$(awk -v tps="$(tps "$work/recorded")" -v seconds="$seconds" 'BEGIN { printf "%.0f", tps * seconds }')
+        cpu=$(awk -v plain="$(tps "$work/plain")" -v recorded="$(tps "$work/recorded")" '{ print ($1 + $2) * recorded / plain }' "$work/cpu")
+        scripts/sections-of-profile.py "$work/$kind.json" "$cpu" "$operations" "${LINES:-5}" >"$out/$kind/sections.toml"
+        echo "$kind: $(tps "$work/plain") transactions a second, $(tps "$work/recorded") recorded; $(head -2 "$out/$kind/sections.toml" | tail -1)"
     done
 }
 

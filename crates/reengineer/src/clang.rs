@@ -266,8 +266,13 @@ impl Reader<'_> {
             CXType_ConstantArray | CXType_IncompleteArray if !is_parameter => Shape::Array,
             _ => Shape::Value,
         };
-        // A parameter that is written as an array is a pointer.
-        let named = if is_parameter && own.kind != canonical.kind { canonical } else { own };
+        // A parameter that is written as an array is a pointer, and goes by that.
+        let is_array = is_parameter && own.kind != canonical.kind;
+        // Its plain type also stands for the type of something, which may be local and is a word that ISO C does not know, and for a
+        // typedef of the function's own.
+        // SAFETY: a type of a living unit.
+        let is_of_something = owned(unsafe { clang_getTypeSpelling(own) }).contains("typeof");
+        let named = if is_array || is_of_something || has_inner_name(own) { canonical } else { own };
         // SAFETY: a cursor of a variable.
         let storage = unsafe { clang_Cursor_getStorageClass(cursor) };
         // SAFETY: a type of a living unit.
@@ -349,6 +354,7 @@ impl Reader<'_> {
                 // SAFETY: a type of a living unit.
                 Kind::Cast(owned(unsafe { clang_getTypeSpelling(to) }))
             }
+            CXCursor_TypeRef => Self::type_name(cursor),
             CXCursor_AsmStmt => Kind::Assembly,
             CXCursor_StmtExpr => Kind::StatementExpression,
             CXCursor_NullStmt => Kind::Empty,
@@ -414,9 +420,16 @@ impl Reader<'_> {
             kind(of) == CXCursor_VarDecl && unsafe { clang_getCursorTLSKind(of) } != CXTLS_None;
         match kind(of) {
             CXCursor_VarDecl | CXCursor_ParmDecl if inside => Kind::Local(Self::variable(of)),
+            _ if is_of_a_function(of) => Kind::InnerName(Self::variable(of)),
             _ if is_of_thread => Kind::ThreadLocal(spelling(cursor)),
             _ => Kind::Name(spelling(cursor)),
         }
+    }
+
+    fn type_name(cursor: CXCursor) -> Kind {
+        // SAFETY: see `spelling`.
+        let of = unsafe { clang_getCursorReferenced(cursor) };
+        if is_of_a_function(of) { Kind::InnerName(Self::variable(of)) } else { Kind::Other }
     }
 
     fn is_arrow(below: &[CXCursor]) -> bool {
@@ -488,6 +501,44 @@ fn value(cursor: CXCursor) -> Option<i64> {
     // SAFETY: got above, and not used any more.
     unsafe { clang_EvalResult_dispose(value) };
     is_integer.then_some(number)
+}
+
+/// Whether a declaration of something else than a variable is a function's own.
+fn is_of_a_function(mut declaration: CXCursor) -> bool {
+    if kind(declaration) == CXCursor_FunctionDecl {
+        // It is the file's whatever block declares it.
+        // SAFETY: see `spelling`.
+        declaration = unsafe { clang_getCursorLexicalParent(declaration) };
+        return kind(declaration) == CXCursor_FunctionDecl;
+    }
+    // What is declared in a structure or an enumeration in a function is a few steps away from that.
+    for _ in 0..16 {
+        // SAFETY: see `spelling`.
+        declaration = unsafe { clang_getCursorSemanticParent(declaration) };
+        match kind(declaration) {
+            CXCursor_FunctionDecl => return true,
+            CXCursor_StructDecl | CXCursor_UnionDecl | CXCursor_EnumDecl => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Whether a type is written by means of a typedef that is a function's own.
+fn has_inner_name(of: CXType) -> bool {
+    match of.kind {
+        // SAFETY: a type of a living unit, as below.
+        CXType_Pointer => has_inner_name(unsafe { clang_getPointeeType(of) }),
+        CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray => {
+            // SAFETY: as above.
+            has_inner_name(unsafe { clang_getArrayElementType(of) })
+        }
+        // SAFETY: as above.
+        CXType_Elaborated => has_inner_name(unsafe { clang_Type_getNamedType(of) }),
+        // SAFETY: as above.
+        CXType_Typedef => is_of_a_function(unsafe { clang_getTypeDeclaration(of) }),
+        _ => false,
+    }
 }
 
 /// Whether a type, or what it is made of, is declared inside of a function or has no name.

@@ -186,6 +186,8 @@ pub enum Refusal {
     MacroNames(String),
     /// A variable's type has no name at the top of the file.
     UnnamedType(String),
+    /// A type, a constant or a function that the function declares around it is named in it, or the other way round.
+    InnerName(String),
     /// An array of variable size comes from around it.
     VariableArray(String),
     /// A variable that is declared inside is used outside, and cannot be declared before.
@@ -194,6 +196,8 @@ pub enum Refusal {
     Outlives(String),
     /// The text has `#if`s that begin or end in it, or a `#define` that it may need is in the function before it.
     Preprocessor,
+    /// Another configuration has a `return` in it.
+    ReturnsElsewhere,
     /// There are too many combinations of locks that may be held.
     Exploded,
     /// The user wants it so.
@@ -251,6 +255,12 @@ impl fmt::Display for Refusal {
             Self::FunctionInMacro => f.write_str("its function begins in a macro"),
             Self::MacroNames(name) => write!(f, "a macro's body names `{name}`, which cannot be copied"),
             Self::UnnamedType(name) => write!(f, "the type of `{name}` has no name outside of the function"),
+            Self::InnerName(name) => {
+                write!(
+                    f,
+                    "`{name}`, which is no variable, is declared on the other side of the section's bounds"
+                )
+            }
             Self::VariableArray(name) => write!(f, "`{name}` is an array of variable size"),
             Self::DeclaredInside(name) => write!(f, "declares `{name}`, which is used after it"),
             Self::Outlives(name) => {
@@ -258,6 +268,9 @@ impl fmt::Display for Refusal {
             }
             Self::Preprocessor => {
                 f.write_str("has a #if that is not whole in it, or follows a #define in its function")
+            }
+            Self::ReturnsElsewhere => {
+                f.write_str("has a `return` in an #if that this configuration does not compile")
             }
             Self::Exploded => f.write_str("too many combinations of locks may be held"),
             Self::Excepted => f.write_str("it, or another one of its lock in this function, is excepted"),
@@ -736,11 +749,18 @@ impl<'a> Finder<'a> {
         {
             self.check_directives(moved)?;
         }
+        let moved: Vec<Range<usize>> = exits
+            .iter()
+            .map(|exit| exit.range.clone())
+            .chain(pauses.iter().map(|pause| pause.pause.range.clone()))
+            .collect();
+        self.check_inactive(&slice, &moved)?;
         let body: Vec<&Node> = parts[1..].to_vec();
         let held: Vec<&Node> =
             body.iter().flat_map(|part| part.walk()).filter(|node| !elsewhere.contains(&id(node))).collect();
         self.check_calls(&held)?;
         self.check_thread(&held)?;
+        self.check_inner_names(&held, &slice, &moved)?;
         let meanwhile: Vec<&Node> =
             pauses.iter().flat_map(|pause| &pause.between).flat_map(|node| node.walk()).collect();
         let changing: Vec<&Node> = held.iter().chain(&meanwhile).copied().collect();
@@ -1059,6 +1079,47 @@ impl<'a> Finder<'a> {
             }
         }
         if depth > 0 || !defined.is_empty() { Err(Refusal::Preprocessor) } else { Ok(()) }
+    }
+
+    /// What another configuration compiles may not return: the closure would, and its caller would not.
+    fn check_inactive(&self, slice: &Range<usize>, moved: &[Range<usize>]) -> Result<(), Refusal> {
+        if !self.applies(Rule::Directives) {
+            return Ok(());
+        }
+        let starts: BTreeSet<usize> = self.function.body.walk().map(|node| node.range.start).collect();
+        let mut begin = None;
+        let mut at = slice.start;
+        for line in self.text[slice.clone()].split_inclusive('\n') {
+            if line.trim_start().starts_with('#') {
+                let branch = begin.unwrap_or(at)..at;
+                let is_moved = moved.iter().any(|it| it.start <= branch.start && branch.end <= it.end);
+                if !is_moved && starts.range(branch.clone()).next().is_none() && returns(&self.text[branch]) {
+                    return Err(Refusal::ReturnsElsewhere);
+                }
+                begin = Some(at + line.len());
+            }
+            at += line.len();
+        }
+        Ok(())
+    }
+
+    /// What a function declares for itself, and is no variable, has no meaning in another function.
+    fn check_inner_names(
+        &self,
+        held: &[&Node],
+        slice: &Range<usize>,
+        moved: &[Range<usize>],
+    ) -> Result<(), Refusal> {
+        let is_held: HashSet<Id> = held.iter().map(|node| id(node)).collect();
+        let goes = |at: &usize| slice.contains(at) && !moved.iter().any(|range| range.contains(at));
+        let differs = self.function.body.walk().find_map(|node| match &node.kind {
+            Kind::InnerName(inner) if goes(&inner.declared) != is_held.contains(&id(node)) => Some(inner),
+            _ => None,
+        });
+        match differs {
+            Some(inner) if self.applies(Rule::NamedTypes) => Err(Refusal::InnerName(inner.name.clone())),
+            _ => Ok(()),
+        }
     }
 
     fn check_calls(&self, held: &[&Node]) -> Result<(), Refusal> {
@@ -1433,6 +1494,22 @@ fn without_comment(line: &str) -> Option<&str> {
         }
         (Some(_), Some(_)) => None,
     }
+}
+
+/// Whether a text that is not compiled has a `return`, other than in a comment.
+fn returns(text: &str) -> bool {
+    let mut code = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("/*") {
+        code.push_str(&rest[..at]);
+        code.push(' ');
+        rest = rest[at..].split_once("*/").map_or("", |(_, behind)| behind);
+    }
+    code.push_str(rest);
+    code.lines()
+        .map(|line| line.split_once("//").map_or(line, |(line, _)| line))
+        .flat_map(|line| line.split(|next: char| next != '_' && !next.is_alphanumeric()))
+        .any(|word| word == "return")
 }
 
 /// Whether an expression is a variable, or a part of its memory.

@@ -115,6 +115,8 @@ pub(crate) enum Kind {
     Local(Variable),
     /// The use of anything else that has a name.
     Name(String),
+    /// The use of a type, a constant or a function that is declared in a function, by its name and where that is.
+    InnerName(Variable),
     /// The use of a variable of which each thread has its own.
     ThreadLocal(String),
     /// A member of the first child, of this name.
@@ -204,6 +206,7 @@ impl Node {
             Kind::Transparent if self.children.len() == 1 => child(0)?,
             Kind::Local(variable) => variable.name.clone(),
             Kind::Name(name) | Kind::ThreadLocal(name) => name.clone(),
+            Kind::InnerName(inner) => inner.name.clone(),
             Kind::Literal(text) if !text.is_empty() => text.clone(),
             Kind::Text(text) => text.clone(),
             Kind::Member { name, is_arrow } => {

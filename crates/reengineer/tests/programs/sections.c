@@ -468,6 +468,98 @@ static long ends_with_directives(long by)
     return by;
 }
 
+/* What one section declares for all, another uses; and what is declared by the type of another variable. */
+static long of_a_type(long by)
+{
+    pthread_mutex_lock(&lock);
+    long first = counter + by;
+    __typeof__(by) second = first * 3;
+    pthread_mutex_unlock(&lock);
+    second ^= 5;
+    pthread_mutex_lock(&lock);
+    counter += (first & 3) + second % 7;
+    first = counter;
+    pthread_mutex_unlock(&lock);
+    return first + second;
+}
+
+/* A typedef of the function's own, whose name means something else outside. */
+typedef char wide;
+
+/* typed refused: `wide`, which is no variable, is declared on the other side of the section's bounds */
+static long typed(long by)
+{
+    typedef long wide;
+    wide much = by * 1000;
+    pthread_mutex_lock(&lock);
+    counter += much & 7;
+    much++;
+    wide more = much;
+    pthread_mutex_unlock(&lock);
+    return much + more;
+}
+
+static long typed_around(long by)
+{
+    typedef long wide;
+    wide much = by * 1000;
+    pthread_mutex_lock(&lock);
+    counter += much & 7;
+    much++;
+    pthread_mutex_unlock(&lock);
+    return much;
+}
+
+enum { LEAST = 1 };
+
+/* constant_of_its_own refused: `LEAST`, which is no variable, is declared on the other side of the section's bounds */
+static long constant_of_its_own(long by)
+{
+    enum { LEAST = 5 };
+    pthread_mutex_lock(&lock);
+    counter += LEAST;
+    pthread_mutex_unlock(&lock);
+    return by;
+}
+
+static long constant_inside(long by)
+{
+    pthread_mutex_lock(&lock);
+    {
+        enum { LEAST = 5 };
+        counter += LEAST;
+    }
+    pthread_mutex_unlock(&lock);
+    return by + LEAST;
+}
+
+/* returns_elsewhere refused: has a `return` in an #if that this configuration does not compile */
+static long returns_elsewhere(long by)
+{
+    pthread_mutex_lock(&lock);
+#ifdef NEVER
+    if (by > 2) {
+        pthread_mutex_unlock(&lock);
+        return 0;
+    }
+#endif
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return by;
+}
+
+static long returns_nowhere(long by)
+{
+    pthread_mutex_lock(&lock);
+#ifdef NEVER
+    by = 7; /* what a caller would return, */
+    by++;   // return
+#endif
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return by;
+}
+
 /* A section that leaves nowhere. */
 static void *goes_on(void *of)
 {
@@ -501,8 +593,10 @@ int main(void)
         printf("%ld %ld %ld %ld %ld\n", twice(by), leaves_by_goto(by), in_a_case(by), calls_itself(by), sized(by));
         printf("%ld %ld %ld %ld %ld\n", gives_back(by), by, mixed(by), asks(by), moves(&account, by));
         printf("%ld %ld %ld %ld %ld\n", hand_over_hand(by), no_block(by), unnamed(by), defines(by), terminates(by));
-        printf("%ld %ld\n", counter, of_its_own(by));
+        printf("%ld %ld %ld\n", counter, of_its_own(by), of_a_type(by));
         printf("%ld %ld %ld %ld\n", constant(by), constant_structure(by), ends_with_directives(by), endless(by));
+        printf("%ld %ld %ld ", typed(by), typed_around(by), constant_of_its_own(by));
+        printf("%ld %ld %ld\n", constant_inside(by), returns_elsewhere(by), returns_nowhere(by));
         printf("%ld %ld %ld %ld %ld\n", checked(by), stores(by), busy(by), counts(by), combines(by));
     }
     pthread_mutex_destroy(&account.lock);
