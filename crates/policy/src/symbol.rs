@@ -41,10 +41,15 @@ impl SymbolPattern {
     }
 
     /// Whether `symbol`, as the linker sees it, is meant; parameters, template arguments, versions and the suffixes
-    /// of clones (`.part.0`, `.cold`) are ignored, and what is local to a function belongs to it. Does not allocate.
+    /// of clones (`.part.0`, `.cold`) are ignored unless the pattern has them, as it does for a variable that is local to a C
+    /// function (`lock.0`, `work.lock`), and what is local to a function belongs to it. Does not allocate.
     #[must_use]
     pub fn matches(&self, symbol: &str) -> bool {
-        let symbol = symbol.split(['@', '.']).next().unwrap_or(symbol);
+        let symbol = symbol.split('@').next().unwrap_or(symbol);
+        if symbol == self.path {
+            return true;
+        }
+        let symbol = symbol.split('.').next().unwrap_or(symbol);
         if symbol == self.path {
             return true;
         }
@@ -95,6 +100,10 @@ mod tests {
             ("work", "work.part.0"),
             ("work", "work.constprop.0.cold"),
             ("pthread_create", "pthread_create@@GLIBC_2.34"),
+            ("lock.0", "lock.0"),
+            ("work.lock", "work.lock"),
+            ("lock.lto_priv.0", "lock.lto_priv.0"),
+            ("_ZN3BoxIiE4lockE", "_ZN3BoxIiE4lockE"),
             ("work", "_Z4worki"),
             ("work", "_ZL4worki"),
             ("work(int)", "_Z4worki"),
@@ -127,6 +136,8 @@ mod tests {
     fn other_names_do_not() {
         for (pattern, symbol) in [
             ("work", "worker"),
+            ("lock.0", "lock.1"),
+            ("lock.0", "lock"),
             ("work", "_Z6workeri"),
             ("Insert", "_ZN7rocksdb8LRUCache6InsertEv"),
             ("rocksdb::LRUCache", "_ZN7rocksdb8LRUCache6InsertEv"),

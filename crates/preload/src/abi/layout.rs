@@ -5,13 +5,13 @@
 //! by both.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
 use lockwork_locks::cond::Cond;
 use lockwork_locks::inplace::{MutexLayout, MutexPlace, RwPlace};
 use lockwork_locks::restrict::gcr::Knobs;
 use lockwork_locks::rw::Preference;
-use lockwork_platform::Native;
+use lockwork_platform::{Native, sys};
 use lockwork_policy::Kind;
 
 use crate::life::start;
@@ -260,12 +260,15 @@ const _: u32 = PRIO_PROTECT | PSHARED;
 #[repr(C, align(8))]
 pub(crate) struct CondVar {
     pub(crate) cond: Cond<Native>,
-    _unused: [u8; 36 - size_of::<Cond<Native>>()],
-    /// glibc's `__wrefs`: bit 0 = process-shared, bit 1 = monotonic clock, bits from 3 = its waiters. The
-    /// highest bits, which that many waiters never reach, say who serves the condition.
-    pub(crate) flags: AtomicU32,
-    _tail: AtomicU64,
+    /// One of them is glibc's `__wrefs`: see [`CondVar::flags`].
+    behind: [AtomicU32; BEHIND_COND],
 }
+
+/// Words of a condition that are not ours in any.
+const BEHIND_COND: usize = (48 - size_of::<Cond<Native>>()) / size_of::<AtomicU32>();
+
+/// Which of them is `__wrefs`: from the start it is the word at byte 36, where glibc has it until 2.40. Later ones have it at 28.
+static WREFS: AtomicUsize = AtomicUsize::new((36 - size_of::<Cond<Native>>()) / size_of::<AtomicU32>());
 
 const _: () = assert!(size_of::<CondVar>() == 48);
 
@@ -287,9 +290,29 @@ impl CondVar {
         unsafe { &*cond }
     }
 
+    /// Finds out where this glibc has its flags, which its versions do not say: distributions change what they call the same.
+    /// `init` is its `pthread_cond_init`.
+    pub(crate) fn find_flags(init: impl FnOnce(*mut Self, *const u32) -> c_int) {
+        let mut probe = Self { cond: Cond::new(), behind: [const { AtomicU32::new(0) }; BEHIND_COND] };
+        let found = init(&raw mut probe, &COND_SHARED) == 0;
+        let place = probe.behind.iter_mut().position(|word| *word.get_mut() == COND_SHARED);
+        match place.filter(|_| found) {
+            Some(place) => WREFS.store(place, Ordering::Relaxed),
+            None => sys::refuse(format_args!(
+                "this C library keeps its conditions in a way that is not known: run the program without Lockwork, and report it"
+            )),
+        }
+    }
+
+    /// glibc's `__wrefs`: bit 0 = process-shared, bit 1 = monotonic clock, bits from 3 = its waiters. The
+    /// highest bits, which that many waiters never reach, say who serves the condition.
+    pub(crate) fn flags(&self) -> &AtomicU32 {
+        &self.behind[WREFS.load(Ordering::Relaxed)]
+    }
+
     /// Whether glibc serves it, for its sharing or by a policy.
     pub(crate) fn is_glibcs(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & (COND_SHARED | COND_GLIBC) != 0
+        self.flags().load(Ordering::Relaxed) & (COND_SHARED | COND_GLIBC) != 0
     }
 }
 

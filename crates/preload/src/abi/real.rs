@@ -163,6 +163,8 @@ pub(crate) fn prepare() {
         target.address.store(look_up(target.name), Ordering::Relaxed);
     }
     prepare_called();
+    // SAFETY: a condition of nobody else's, and attributes.
+    CondVar::find_flags(|cond, attributes| unsafe { pthread_cond_init(cond, attributes) });
 }
 
 /// The address of a function that is jumped to once only.

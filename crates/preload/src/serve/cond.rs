@@ -56,7 +56,7 @@ enum Told {
 
 impl Told {
     fn of(cond: &CondVar) -> Self {
-        let flags = cond.flags.load(Relaxed);
+        let flags = cond.flags().load(Relaxed);
         match flags & (COND_OURS | COND_SHARED | COND_GLIBC) {
             _ if start::forwards_everything() => Self::Glibc,
             0 => Self::Nobody,
@@ -119,17 +119,17 @@ unsafe extern "C" fn refuse() -> c_int {
 
 /// Whether glibc serves this condition. Decides that if it has not been done.
 fn decide(cond: &CondVar, mutex: &Mutex, caller: usize) -> bool {
-    let flags = cond.flags.load(Relaxed);
+    let flags = cond.flags().load(Relaxed);
     if flags & (COND_OURS | COND_SHARED | COND_GLIBC) != 0 {
         return cond.is_glibcs();
     }
     let chosen = (flags & COND_WANTS_GLIBC == 0)
         .then(|| start::choose(core::ptr::from_ref(cond) as usize, caller, Sort::Cond));
     // One that a policy left to glibc when it was initialised, or does now.
-    let wants_glibc = chosen.is_none_or(Chosen::is_glibcs);
+    let wants_glibc = chosen.is_none_or(Chosen::leaves_condition);
     let decision = if wants_glibc && mutex.is_glibcs() { COND_GLIBC } else { COND_OURS };
     let decided = flags & !COND_WANTS_GLIBC | decision;
-    if cond.flags.compare_exchange(flags, decided, Relaxed, Relaxed).is_err() {
+    if cond.flags().compare_exchange(flags, decided, Relaxed, Relaxed).is_err() {
         return cond.is_glibcs();
     }
     if let Some(chosen) = chosen {
@@ -150,7 +150,7 @@ unsafe extern "C" fn wait(cond: *mut CondVar, mutex: *mut Mutex) -> c_int {
 
 unsafe extern "C" fn timedwait(cond: *mut CondVar, mutex: *mut Mutex, time: *const Timespec) -> c_int {
     // SAFETY: the program's condition.
-    let monotonic = unsafe { CondVar::at(cond) }.flags.load(Relaxed) & COND_MONOTONIC != 0;
+    let monotonic = unsafe { CondVar::at(cond) }.flags().load(Relaxed) & COND_MONOTONIC != 0;
     let clock = if monotonic { Clock::Monotonic } else { Clock::Realtime };
     // SAFETY: the program's time.
     match unsafe { time::deadline(clock, time) } {
@@ -307,7 +307,7 @@ pub(crate) unsafe extern "C" fn initialise(
     }
     let chosen = start::choose(cond as usize, caller, Sort::Cond);
     chosen.count();
-    let decision = if chosen.is_glibcs() {
+    let decision = if chosen.leaves_condition() {
         COND_WANTS_GLIBC
     } else {
         counters::other(Kind::Cond);
@@ -316,7 +316,7 @@ pub(crate) unsafe extern "C" fn initialise(
     // SAFETY: the program's condition, which nobody uses before it is initialised; zero is a valid one.
     unsafe { cond.cast::<c_void>().write_bytes(0, size_of::<CondVar>()) };
     // SAFETY: as above.
-    unsafe { CondVar::at(cond) }.flags.store(flags | decision, Relaxed);
+    unsafe { CondVar::at(cond) }.flags().store(flags | decision, Relaxed);
     0
 }
 
@@ -326,14 +326,20 @@ pub(crate) unsafe extern "C" fn pthread_cond_destroy(cond: *mut CondVar) -> c_in
     // SAFETY: the program's condition.
     let it = unsafe { CondVar::at(cond) };
     fork::purge_if_child();
-    profile::renewed(Record::Cond, cond as usize, 0);
-    if is_forwarded(it) {
+    let result = if is_forwarded(it) {
         // glibc waits until the word that this is in counts no waiter.
-        it.flags.fetch_and(!COND_GLIBC, Relaxed);
+        it.flags().fetch_and(!COND_GLIBC, Relaxed);
         // SAFETY: as above.
-        return unsafe { real::pthread_cond_destroy(cond) };
+        unsafe { real::pthread_cond_destroy(cond) }
+    } else if it.cond.destroy() {
+        0
+    } else {
+        EBUSY
+    };
+    if result == 0 {
+        profile::renewed(Record::Cond, cond as usize, 0);
     }
-    if it.cond.destroy() { 0 } else { EBUSY }
+    result
 }
 
 /// POSIX.

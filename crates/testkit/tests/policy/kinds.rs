@@ -1,6 +1,9 @@
 //! Rules by kind, and what `passthrough` does to locks of each kind.
 
-use crate::harness::{Bench, Report, rule};
+use std::path::Path;
+
+use crate::common::lockwork_so;
+use crate::harness::{Bench, Report, path, rule, under};
 
 const ALL: [&str; 7] = ["normal", "adaptive", "recursive", "errorcheck", "rwlock", "cond", "spin"];
 
@@ -61,12 +64,32 @@ fn all_mutexes_at_once() {
 fn everything_by_glibc() {
     let bench = Bench::new();
     let program = bench.build("kinds", "kinds.c", &[]);
-    for policy in ["", "default = \"passthrough\"\n[[rule]]\ninit = \"nowhere\"\nlock = \"ticket\"\n"] {
+    let rest = "forwarded to glibc 8 mutexes, {}, 2 rwlocks, 1 spin locks";
+    for (policy, served, conditions) in [
+        ("", "1 conditions by cond-fifo", 0),
+        (
+            "default = \"passthrough\"\n[[rule]]\ninit = \"nowhere\"\nlock = \"ticket\"\n",
+            "1 conditions by cond-fifo",
+            0,
+        ),
+        ("[[rule]]\nkind = \"cond\"\nlock = \"passthrough\"\n", "nothing", 1),
+    ] {
         let report = bench.report(&program, policy);
-        assert_eq!(
-            report.summary,
-            "served nothing; forwarded to glibc 8 mutexes, 1 conditions, 2 rwlocks, 1 spin locks"
-        );
+        let forwarded = rest.replace("{}", &format!("{conditions} conditions"));
+        assert_eq!(report.summary, format!("served {served}; {forwarded}"));
+    }
+}
+
+/// Programs under the library and, behind it, conditions laid out as by this machine's glibc, and as by 2.41.
+fn each_layout(bench: &Bench, program: &Path, policy: &str, check: impl Fn(&Report)) {
+    let versions = concat!("-Wl,--version-script=", env!("CARGO_MANIFEST_DIR"), "/policy/glibc241.map");
+    let later = bench.build_library("glibc241.so", "glibc241.c", &["-ldl", versions]);
+    let both = format!("{}:{}", path(&lockwork_so()), path(&later));
+    let policy = bench.policy(policy);
+    for preload in [path(&lockwork_so()), &both] {
+        let variables =
+            [("LOCKWORK_POLICY", path(&policy)), ("LOCKWORK_VERBOSE", "1"), ("LD_PRELOAD", preload)];
+        check(&Report::of(&mut under(program, &variables)));
     }
 }
 
@@ -82,15 +105,39 @@ fn conditions_and_their_mutexes() {
             rule(&[("kind", "cond")], "passthrough"),
         ]
         .concat();
-        let report = bench.report(&program, &policy);
-        assert_eq!(report.counts(), [1, 5, 1], "{report:?}");
-        assert_eq!(
-            report.summary,
-            format!(
-                "served 1 mutexes by {ours}, 2 conditions by cond-fifo; forwarded to glibc 1 mutexes, 2 conditions, 0 rwlocks, 0 spin locks"
-            )
-        );
+        each_layout(&bench, &program, &policy, |report| {
+            assert_eq!(report.counts(), [1, 5, 1], "{report:?}");
+            assert_eq!(
+                report.summary,
+                format!(
+                    "served 1 mutexes by {ours}, 2 conditions by cond-fifo; forwarded to glibc 1 mutexes, 2 conditions, 0 rwlocks, 0 spin locks"
+                )
+            );
+        });
     }
+}
+
+/// What is glibc's by default alone may be waited on with any mutex, one after the other.
+#[test]
+fn conditions_by_default() {
+    let bench = Bench::new();
+    let program = bench.build("conds", "conds.c", &[]);
+    let policy = format!("default = \"passthrough\"\n{}", rule(&[("symbol", "ours")], "ticket"));
+    let report = Report::of(bench.under(&program, &policy).arg("by default"));
+    assert!(
+        report.summary.starts_with("served 1 mutexes by ticket, 5 conditions by cond-fifo;"),
+        "{report:?}"
+    );
+}
+
+/// Conditions that processes share are glibc's, and what it keeps in them stays as it left it.
+#[test]
+fn conditions_of_several_processes() {
+    let bench = Bench::new();
+    let program = bench.build("shared", "shared.c", &[]);
+    each_layout(&bench, &program, "default = \"mcs-stp\"\n", |report| {
+        assert!(report.summary.ends_with(" 1 mutexes, 1 conditions, 0 rwlocks, 0 spin locks"), "{report:?}");
+    });
 }
 
 /// A lock named beside a policy takes the place of its default.

@@ -21,8 +21,8 @@
 //! - A reader-writer lock gets the reader-writer lock that the rule names, the futex lock where it names a mutex alone,
 //!   or is glibc's.
 //! - Conditions and spin locks have one algorithm each: any mutex but `passthrough` means it.
-//! - glibc's condition cannot work with a mutex that is ours: a condition is glibc's if the rules say so and the mutex of
-//!   its first wait is glibc's, too.
+//! - glibc's condition cannot work with a mutex that is ours: a condition is glibc's if a rule says so, not the default, and the
+//!   mutex of its first wait is glibc's, too. Then waiting on it with a mutex of ours is an error (`EINVAL`).
 //! - A spin lock is one word, which has no room for a decision: it follows rules that name a kind alone, and the default.
 
 mod arena;
@@ -85,6 +85,13 @@ impl Chosen {
     /// Whether glibc serves it, if it is no reader-writer lock.
     pub(crate) fn is_glibcs(self) -> bool {
         self.tags.mutex == PASSTHROUGH_TAG
+    }
+
+    /// Whether a condition is to be glibc's, which works with mutexes of glibc's alone: where a rule says so, or no mutex can be
+    /// ours. A policy's default does not: a program may wait on one condition with several mutexes, one after the other.
+    pub(crate) fn leaves_condition(self) -> bool {
+        let is_rule = |loaded: &Loaded| usize::from(self.rule) < loaded.tags.len();
+        self.is_glibcs() && loaded().is_none_or(is_rule)
     }
 
     /// Notes for the report that a lock follows this choice.

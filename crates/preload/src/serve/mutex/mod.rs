@@ -361,10 +361,18 @@ pub(super) unsafe fn initialise_as(
 /// POSIX. `EBUSY` while the mutex is locked or a condition wait will take it again.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut Mutex) -> c_int {
+    fork::purge_if_child();
+    // SAFETY: the program's mutex.
+    let result = unsafe { destroy(mutex) };
+    if result == 0 {
+        profile::renewed(Record::Mutex, mutex as usize, 0);
+    }
+    result
+}
+
+unsafe fn destroy(mutex: *mut Mutex) -> c_int {
     // SAFETY: the program's mutex.
     let it = unsafe { Mutex::at(mutex) };
-    fork::purge_if_child();
-    profile::renewed(Record::Mutex, mutex as usize, 0);
     if it.kind() == MutexKind::Forwarded {
         // SAFETY: as above.
         return unsafe { real::pthread_mutex_destroy(mutex) };
