@@ -165,6 +165,9 @@ pub(crate) fn effort(lock: &str) -> Effort {
         return Effort { scale: 2, threads: 3, patience: 3, spin: true };
     }
     let lock = mutex;
+    if lock == "passthrough" {
+        return Effort { scale: 100, threads: 64, patience: 2, spin: false };
+    }
     let base = lock.rsplit('(').next().and_then(|rest| rest.split([',', ')']).next()).unwrap_or(lock);
     if lookup(base).is_none_or(|lock| !lock.waiting.never_sleeps()) {
         // In most of these every hand-off among so many threads wakes a sleeper.
