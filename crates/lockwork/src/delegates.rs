@@ -8,7 +8,7 @@ use lockwork_locks::delegation::{Seat, cc_synch, dsm_synch, fc, ffwd, h_synch, l
 use lockwork_locks::registry::erased::{ErasedLock, Held};
 use lockwork_locks::registry::{DelegateSpec, Visitor};
 use lockwork_locks::wait::SpinThenPark;
-use lockwork_platform::Native;
+use lockwork_platform::{Native, Waiters as _};
 
 use crate::dynamic::SpecError;
 use crate::servers;
@@ -43,6 +43,26 @@ pub type Locked<L> = locked::Locked<Native, L>;
 /// A lock under which requesters run their sections themselves.
 struct UnderLock(Box<dyn ErasedLock<Native>>);
 
+impl UnderLock {
+    /// Runs a section under the lock, which is held, and releases that.
+    ///
+    /// # Safety
+    ///
+    /// The section has not been run, and its requester waits; `held` is the word of the acquisition.
+    unsafe fn run_holding(&self, section: Section, held: Held) {
+        let generation = Native::generation();
+        // SAFETY: the caller's contract.
+        unsafe { section.run() };
+        if Native::generation() != generation {
+            // The section has forked, and this is the child: the lock would be handed to a thread that is gone.
+            // SAFETY: the threads that wait are gone.
+            unsafe { self.0.forget_waiters(Some(held)) };
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.0.unlock(held) };
+    }
+}
+
 // SAFETY: the lock's guarantees.
 unsafe impl Delegate<Native> for UnderLock {
     fn new() -> Self {
@@ -55,17 +75,13 @@ unsafe impl Delegate<Native> for UnderLock {
     unsafe fn execute(&self, section: Section) {
         let held = self.0.lock_inside();
         // SAFETY: with the lock held no other section runs, and the caller waits for this one.
-        unsafe { section.run() };
-        // SAFETY: acquired above.
-        unsafe { self.0.unlock(held) };
+        unsafe { self.run_holding(section, held) };
     }
 
     unsafe fn try_execute(&self, section: Section) -> bool {
         let Some(held) = self.0.try_lock() else { return false };
         // SAFETY: as in `execute`.
-        unsafe { section.run() };
-        // SAFETY: acquired above.
-        unsafe { self.0.unlock(held) };
+        unsafe { self.run_holding(section, held) };
         true
     }
 

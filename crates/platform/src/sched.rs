@@ -146,7 +146,7 @@ impl Sched for Native {
 
     #[inline(always)]
     fn thread_id() -> u32 {
-        waiters::current().map_or(0, |slot| slot.index() as u32 + 1)
+        waiters::current().map_or(0, waiters::Slot::number)
     }
 
     fn thread_word() -> u64 {

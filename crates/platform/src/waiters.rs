@@ -9,6 +9,7 @@
 //! steps is not registered: `fork` waits for it (`steps`).
 
 mod cancel;
+mod generation;
 mod owner;
 mod steps;
 
@@ -18,6 +19,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 pub use self::cancel::Cancel;
+pub use self::generation::new_generation;
 pub use self::owner::Owner;
 pub use self::steps::Steps;
 use crate::published::Published;
@@ -151,6 +153,12 @@ impl Slot {
     #[must_use]
     pub fn index(&self) -> usize {
         self.index.load(Ordering::Relaxed) as usize
+    }
+
+    /// The number of the thread whose slot it is.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u32 {
+        self.index.load(Ordering::Relaxed) + 1
     }
 
     fn free(&self) {
@@ -295,6 +303,20 @@ pub trait Waiters: Sized {
 
     /// An estimate of how many threads wait for the lock at `address`, this one included.
     fn waiters_of(address: usize) -> usize;
+
+    /// How many forks lie between the first process and this one. What a thread leaves for others to act on carries it: in a
+    /// child the thread may be gone.
+    #[inline(always)]
+    fn generation() -> u32 {
+        0
+    }
+
+    /// Whether the thread of this number ([`Sched::thread_id`](crate::Sched::thread_id)) that lived in `generation` lives in this
+    /// one.
+    fn lives_since(thread: u32, generation: u32) -> bool {
+        let _ = (thread, generation);
+        true
+    }
 }
 
 impl Waiters for Native {
@@ -340,5 +362,14 @@ impl Waiters for Native {
 
     fn waiters_of(address: usize) -> usize {
         waiters_of(address)
+    }
+
+    #[inline(always)]
+    fn generation() -> u32 {
+        generation::now()
+    }
+
+    fn lives_since(thread: u32, generation: u32) -> bool {
+        generation::lives_since(thread, generation)
     }
 }

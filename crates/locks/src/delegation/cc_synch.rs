@@ -42,7 +42,7 @@ use lockwork_platform::{AtomicCell, Platform};
 use super::request::{Granted, Request};
 use super::{COMBINED, Delegate, Section, Stint};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
-use crate::wait::WaitPolicy;
+use crate::wait::{Patience, WaitPolicy};
 
 /// What is known of it.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -96,9 +96,10 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> CcSynch<P, W, MOST> {
             Some(own) => unsafe { self.request(section, own, last, enter) },
             None => {
                 let _entered = enter();
+                let stint = Stint::of::<P>(MOST - 1);
                 // SAFETY: I3: this thread combines, and its section has not been run.
                 unsafe { section.run() };
-                self.combine(last);
+                self.combine(last, stint);
             }
         }
     }
@@ -120,9 +121,10 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> CcSynch<P, W, MOST> {
         // ORDER: E3.
         if request.wait::<W>(ptr::from_ref(self).addr()) == Granted::Combine {
             let _entered = enter();
+            let stint = Stint::of::<P>(MOST - 1);
             // SAFETY: I3: this thread combines, and nobody has run the section.
             unsafe { section.run() };
-            self.combine(last);
+            self.combine(last, stint);
         }
         // SAFETY: I4: ours again.
         unsafe { P::free_node(own) };
@@ -130,8 +132,7 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> CcSynch<P, W, MOST> {
 
     /// Serves the requests from `node` on, then leaves the delegate idle or makes another requester the combiner. The caller
     /// combines, and has run one section.
-    fn combine(&self, mut node: NonNull<Request<P>>) {
-        let mut stint = Stint::of(MOST - 1);
+    fn combine(&self, mut node: NonNull<Request<P>>, mut stint: Stint) {
         loop {
             // SAFETY: I1, I4: the node is in the queue and has not been granted.
             let request = unsafe { node.as_ref() };
@@ -140,6 +141,9 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> CcSynch<P, W, MOST> {
                 return;
             }
             let Some(next) = next.filter(|_| stint.goes_on::<P>()) else {
+                if stint.has_forked::<P>() {
+                    return self.leave_in_child(node);
+                }
                 // SAFETY: I3: unserved; its requester, which is there or about to be, combines from now on.
                 return unsafe { request.hand_over() }; // ORDER: E3.
             };
@@ -149,6 +153,39 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> CcSynch<P, W, MOST> {
             unsafe { request.finish() };
             node = next;
         }
+    }
+
+    /// Ends to combine, from `node` on, in a child that a section has forked: drops the requests of threads that are gone.
+    #[cold]
+    fn leave_in_child(&self, mut node: NonNull<Request<P>>) {
+        let mut patience = Patience::new::<P>();
+        loop {
+            // SAFETY: I1, I4: the node is in the queue and has not been granted.
+            let request = unsafe { node.as_ref() };
+            let next = NonNull::new(request.next.load(Acquire)); // ORDER: E2.
+            match next {
+                Some(next) if request.is_of_a_parent() => {
+                    // SAFETY: I4: its requester is gone, and its successor is known.
+                    unsafe { P::free_node(node) };
+                    node = next;
+                }
+                // SAFETY: I3: unserved; its requester combines from now on.
+                Some(_) => return unsafe { request.hand_over() }, // ORDER: E3.
+                None if self.leave_idle(node) || self.forget_rest() => return,
+                // A thread that the section has started is about to link.
+                None => _ = patience.pause::<P>(),
+            }
+        }
+    }
+
+    /// In a child that a section has forked: leaves the delegate idle, if the last requester is gone, and so all that are behind a node that
+    /// was to be linked.
+    fn forget_rest(&self) -> bool {
+        let last = self.tail.load(Acquire); // ORDER: E4.
+        // SAFETY: I1: in the queue, which nobody else takes it out of.
+        unsafe { last.as_ref() }.is_some_and(Request::is_of_a_parent)
+            // ORDER: Release is E1.
+            && self.tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()
     }
 
     /// Takes the last node out of the queue, unless a requester has been given it.
@@ -186,9 +223,10 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> Delegate<P> for CcSy
             unsafe { P::free_node(last) };
             return false;
         }
+        let stint = Stint::of::<P>(MOST - 1);
         // SAFETY: I3: this thread combines, and its section has not been run.
         unsafe { section.run() };
-        self.combine(last);
+        self.combine(last, stint);
         true
     }
 

@@ -82,18 +82,21 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> DsmSynch<P, W, MOST> {
     /// requester the combiner. `own` is out of the queue afterwards.
     fn combine(&self, own: NonNull<Request<P>>) {
         let mut node = own;
-        let mut stint = Stint::of(MOST - 1);
+        let mut stint = Stint::of::<P>(MOST - 1);
         loop {
             // SAFETY: I3: in the queue, and not granted.
             let request = unsafe { node.as_ref() };
             // SAFETY: I2: one thread combines, and runs each section once. Noted before the link (E2), or by this thread.
             unsafe { request.run() };
-            let next = self.behind(node);
+            let next = self.behind(node, &stint);
             if node != own {
                 // SAFETY: I3: what is behind it is known, and nothing of it is touched from here on. ORDER: E3.
                 unsafe { request.finish() };
             }
             let Some(next) = next else { return };
+            if stint.has_forked::<P>() {
+                return self.leave_in_child(next, &stint);
+            }
             if !stint.goes_on::<P>() {
                 // SAFETY: I3: in the queue, and not granted.
                 let next = unsafe { next.as_ref() };
@@ -104,8 +107,36 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> DsmSynch<P, W, MOST> {
         }
     }
 
+    /// Ends to combine, from `node` on, in a child that a section has forked: drops the requests of threads that are gone.
+    #[cold]
+    fn leave_in_child(&self, mut node: NonNull<Request<P>>, stint: &Stint) {
+        loop {
+            // SAFETY: I3: in the queue, and not granted.
+            let request = unsafe { node.as_ref() };
+            if !request.is_of_a_parent() {
+                // SAFETY: I2: unserved; its requester combines from now on. ORDER: E3.
+                return unsafe { request.hand_over() };
+            }
+            let next = self.behind(node, stint);
+            // SAFETY: I3: its requester is gone, and what is behind it is known.
+            unsafe { P::free_node(node) };
+            let Some(next) = next else { return };
+            node = next;
+        }
+    }
+
+    /// In a child that a section has forked: leaves the delegate idle, if the last requester is gone, and so all that are behind a node
+    /// that was to be linked.
+    fn forget_rest(&self) -> bool {
+        let last = self.tail.load(Acquire); // ORDER: E4.
+        // SAFETY: I1, I3: in the queue, which nobody else takes it out of.
+        unsafe { last.as_ref() }.is_some_and(Request::is_of_a_parent)
+            // ORDER: Release is E1.
+            && self.tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()
+    }
+
     /// The request behind `node`; if there is none, the delegate is idle.
-    fn behind(&self, node: NonNull<Request<P>>) -> Option<NonNull<Request<P>>> {
+    fn behind(&self, node: NonNull<Request<P>>, stint: &Stint) -> Option<NonNull<Request<P>>> {
         // SAFETY: I3: in the queue, and not granted.
         let link = &unsafe { node.as_ref() }.next;
         let mut patience = Patience::new::<P>();
@@ -118,6 +149,9 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> DsmSynch<P, W, MOST> {
             if self.tail.load(Relaxed) == node.as_ptr()
                 && self.tail.compare_exchange(node.as_ptr(), ptr::null_mut(), Release, Relaxed).is_ok()
             {
+                return None;
+            }
+            if stint.has_forked::<P>() && self.forget_rest() {
                 return None;
             }
             patience.pause::<P>(); // A requester has swapped `tail`, and is about to link.

@@ -100,13 +100,13 @@ impl<P: Platform> Fc<P> {
     }
 
     fn look_over(&self, sleepers: &mut Sleepers<P>) {
-        let mut stint = Stint::of(COMBINED);
+        let mut stint = Stint::of::<P>(COMBINED);
         for _ in 0..PASSES {
             let mut goes_on = false;
             // A pass serves everybody, also one in which the stint ends.
             self.lines.each(|line| {
                 // SAFETY: I1.
-                if unsafe { self.parked.serve(line, sleepers) } {
+                if unsafe { self.parked.serve(line, &self.lines, sleepers) } {
                     goes_on = stint.goes_on::<P>();
                 }
             });
@@ -118,7 +118,7 @@ impl<P: Platform> Fc<P> {
 
     #[cold]
     unsafe fn request(&self, section: Section) {
-        let Some(line) = self.lines.own() else {
+        let Some(line) = self.lines.own().filter(|line| !line.is_left_over()) else {
             // SAFETY: the caller's contract.
             return unsafe { self.run_alone(section) };
         };

@@ -30,7 +30,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, Platform, PoolNode};
 
 use super::cc_synch::CcSynch;
-use super::{COMBINED, Delegate, Section, lock_inside};
+use super::{COMBINED, Delegate, Section, lock_inside, unlock_inside};
 use crate::api::RawLock;
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::queue::mcs::Mcs;
@@ -89,18 +89,20 @@ pub struct HSynch<P: Platform, W: WaitPolicy<P>, const MOST: u32 = COMBINED> {
 struct Turn<'a, P: Platform, W: WaitPolicy<P>> {
     heads: &'a Mcs<P, W>,
     token: <Mcs<P, W> as RawLock<P>>::Token,
+    /// Of the process in which it began.
+    generation: u32,
 }
 
 impl<P: Platform, W: WaitPolicy<P>> Drop for Turn<'_, P, W> {
     fn drop(&mut self) {
-        // SAFETY: acquired by `HSynch::turn`, and released here only.
-        unsafe { self.heads.unlock(self.token) };
+        // SAFETY: acquired by its maker, and released here only.
+        unsafe { unlock_inside(self.heads, self.token, self.generation) };
     }
 }
 
 impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> HSynch<P, W, MOST> {
     fn turn(&self) -> Turn<'_, P, W> {
-        Turn { heads: &self.heads, token: lock_inside(&self.heads) }
+        Turn { heads: &self.heads, token: lock_inside(&self.heads), generation: P::generation() }
     }
 
     /// The queue of the calling thread's node.
@@ -145,7 +147,7 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> Delegate<P> for HSyn
 
     unsafe fn try_execute(&self, section: Section) -> bool {
         let Some(token) = self.heads.try_lock() else { return false };
-        let _turn = Turn { heads: &self.heads, token };
+        let _turn = Turn { heads: &self.heads, token, generation: P::generation() };
         // SAFETY: I1.
         unsafe { section.run() };
         true

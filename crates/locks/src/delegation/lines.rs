@@ -16,6 +16,7 @@
 //! | `IDLE`                 | no request, or the section has run        | the executor; the owner that takes back |
 //! | `REQUESTED`            | a section waits to be run                 | the owner; a server that puts it back   |
 //! | `TAKEN`                | a server is about to run it, or does      | the server                              |
+//! | `LEFT_OVER`            | in a child: of a thread that is gone      | an executor that has found its request  |
 //!
 //! `PARKED` is added by the owner while it sleeps or is about to, and taken away by whoever wakes it, or by the owner.
 //!
@@ -25,6 +26,8 @@
 //! - L2: a request is run by the one thread that moved it to `TAKEN`, or by a thread that excludes all other executors.
 //! - L3: pages and roots are added and never removed before [`Lines::dispose`].
 //! - L4: after the swap to `IDLE` the executor touches nothing of the request; a wake needs the word's address only.
+//! - L7: in a child after `fork`, a request of a thread that is gone is not run. No thread that has that number in the child uses the
+//!   line: it would change a request that an executor is looking at.
 //!
 //! # Ordering
 //!
@@ -38,13 +41,14 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, PoolNode};
 
-use super::Section;
+use super::{Generation, Section};
 use crate::wait::{Patience, pauses_before_sleep};
 
 const IDLE: u32 = 0;
 const REQUESTED: u32 = 1;
 const TAKEN: u32 = 2;
 const PARKED: u32 = 4;
+const LEFT_OVER: u32 = 8;
 
 /// Lines of a page.
 const LINES: usize = 8;
@@ -63,6 +67,8 @@ pub(super) struct Line<P: Platform> {
     /// What a server is to know of the request besides: the address of the delegate that it is for.
     target: P::Data<usize>,
     section: P::Data<Option<Section>>,
+    /// Of the request.
+    generation: Generation<P>,
     /// Accessed by the owner only. Natively a thread's number is passed on by a Release and an Acquire.
     pub(super) own: P::Data<Own>,
 }
@@ -98,6 +104,7 @@ impl<P: Platform> Line<P> {
             word: P::Futex::new(IDLE),
             target: P::Data::new(0),
             section: P::Data::new(None),
+            generation: Generation::this(),
             own: P::Data::new([0; 3]),
         }
     }
@@ -113,7 +120,20 @@ impl<P: Platform> Line<P> {
         unsafe { self.section.set(Some(section)) };
         // SAFETY: L1.
         unsafe { self.target.set(target) };
+        self.generation.note();
         self.word.store(REQUESTED, Release); // ORDER: L-E1.
+    }
+
+    /// Whether a thread of a parent has left a request here, and its number to the calling thread (L7). For the owner, who has none.
+    #[inline(always)]
+    pub(super) fn is_left_over(&self) -> bool {
+        P::generation() != 0 && self.word.load(Relaxed) != IDLE
+    }
+
+    /// Whether the request is that of a thread that this process does not have (L7).
+    #[inline(always)]
+    fn is_of_a_ghost(&self, lines: &Lines<P>) -> bool {
+        !self.generation.is_this() && lines.is_ghost(self)
     }
 
     /// Whether there is a request. By an executor.
@@ -279,8 +299,12 @@ impl<P: Platform> Parked<P> {
     ///
     /// The caller excludes all other executors (L2).
     #[inline(always)]
-    pub(super) unsafe fn serve(&self, line: &Line<P>, sleepers: &mut Sleepers<P>) -> bool {
+    pub(super) unsafe fn serve(&self, line: &Line<P>, lines: &Lines<P>, sleepers: &mut Sleepers<P>) -> bool {
         if !line.is_requested() {
+            return false;
+        }
+        if line.is_of_a_ghost(lines) {
+            self.leave_over(line);
             return false;
         }
         // SAFETY: the caller's contract.
@@ -290,6 +314,14 @@ impl<P: Platform> Parked<P> {
             sleepers.add(word);
         }
         true
+    }
+
+    /// Marks the line of a ghost (L7), which nobody else changes.
+    #[cold]
+    fn leave_over(&self, line: &Line<P>) {
+        if line.word.swap(LEFT_OVER, Relaxed) & PARKED != 0 {
+            self.counts_off();
+        }
     }
 
     #[cold]
@@ -356,6 +388,13 @@ impl<P: Platform> Parked<P> {
             let parked = REQUESTED | PARKED;
             // ORDER: the request stays where it is; L5's barriers order the rest.
             let is_parked = !is_woken && line.word.load(Relaxed) == parked;
+            if is_parked && line.is_of_a_ghost(lines) {
+                // An executor may find it at the same time.
+                if line.word.compare_exchange(parked, LEFT_OVER, Relaxed, Relaxed).is_ok() {
+                    self.counts_off();
+                }
+                return;
+            }
             // ORDER: as above.
             if is_parked && line.word.compare_exchange(parked, REQUESTED, Relaxed, Relaxed).is_ok() {
                 self.counts_off();
@@ -488,6 +527,33 @@ impl<P: Platform> Lines<P> {
             root = found_or_made::<P, Root<P>>(&root.next);
         }
         Some(&found_or_made::<P, Page<P>>(&root.pages[index / LINES]).lines[index % LINES])
+    }
+
+    /// Whether the request of `line`, of an older generation, is that of a thread that is gone.
+    #[cold]
+    fn is_ghost(&self, line: &Line<P>) -> bool {
+        let (mut number, mut its) = (0, 0);
+        self.each_place(|place| {
+            number += 1;
+            if place.is_some_and(|at| ptr::eq(at, line)) {
+                its = number;
+            }
+        });
+        !P::lives_since(its, line.generation.get())
+    }
+
+    /// Calls `f` with the place of every number, from 1 on, and the line there if there is one.
+    fn each_place(&self, mut f: impl FnMut(Option<&Line<P>>)) {
+        let mut next = self.first.load(Acquire); // ORDER: L-E3.
+        // SAFETY: L3.
+        while let Some(root) = unsafe { next.as_ref() } {
+            for page in &root.pages {
+                // SAFETY: L3. ORDER: L-E3.
+                let page = unsafe { page.load(Acquire).as_ref() };
+                (0..LINES).for_each(|line| f(page.map(|page| &page.lines[line])));
+            }
+            next = root.next.load(Acquire); // ORDER: L-E3.
+        }
     }
 
     /// Whether any thread has ever had a line.

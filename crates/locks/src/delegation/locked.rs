@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use lockwork_platform::Platform;
 
-use super::{Attempt, Delegate, Section, lock_inside};
+use super::{Attempt, Delegate, Section, lock_inside, unlock_inside};
 use crate::api::{Held, RawLock, Token};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Timed};
 use crate::knobs::Knobs;
@@ -53,18 +53,20 @@ unsafe impl<P: Platform, L: RawLock<P>> Delegate<P> for Locked<P, L> {
 
     unsafe fn execute(&self, section: Section) {
         let token = lock_inside(&self.lock);
+        let generation = P::generation();
         // SAFETY: with the lock held no other section runs, and the caller waits for this one.
         unsafe { section.run() };
         // SAFETY: the token of the acquisition above.
-        unsafe { self.lock.unlock(token) };
+        unsafe { unlock_inside(&self.lock, token, generation) };
     }
 
     unsafe fn try_execute(&self, section: Section) -> bool {
         let Some(token) = self.lock.try_lock() else { return false };
+        let generation = P::generation();
         // SAFETY: as in `execute`.
         unsafe { section.run() };
         // SAFETY: the token of the acquisition above.
-        unsafe { self.lock.unlock(token) };
+        unsafe { unlock_inside(&self.lock, token, generation) };
         true
     }
 

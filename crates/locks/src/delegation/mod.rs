@@ -30,8 +30,9 @@ pub mod sanl;
 pub mod served;
 
 use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
 
-use lockwork_platform::{Clock, Platform};
+use lockwork_platform::{AtomicCell, Clock, Platform};
 
 pub use self::served::{Measures, Seat, Server};
 use crate::api::{Held, RawLock, Token};
@@ -181,6 +182,8 @@ const STINT_NS: u64 = 100_000;
 pub(crate) struct Stint {
     left: u32,
     run: u32,
+    /// In which process it began.
+    generation: u32,
     /// When the fourth section had been run.
     begun: u64,
 }
@@ -191,14 +194,20 @@ impl Stint {
 
     /// Of a combiner that runs `most` sections.
     #[inline(always)]
-    pub(crate) fn of(most: u32) -> Self {
-        Self { left: most, run: 0, begun: 0 }
+    pub(crate) fn of<P: Platform>(most: u32) -> Self {
+        Self { left: most, run: 0, generation: P::generation(), begun: 0 }
+    }
+
+    /// Whether a section of it has forked, and this is the child: requests may be of threads that are gone.
+    #[inline(always)]
+    pub(crate) fn has_forked<P: Platform>(&self) -> bool {
+        self.generation != P::generation()
     }
 
     /// Whether the combiner may run another section, which is then counted.
     #[inline(always)]
     pub(crate) fn goes_on<P: Platform>(&mut self) -> bool {
-        if self.left == 0 {
+        if self.left == 0 || self.has_forked::<P>() {
             return false;
         }
         if self.run & 3 == 0 && self.run != 0 && !self.has_time::<P>() {
@@ -228,6 +237,39 @@ impl Stint {
 #[derive(Debug)]
 pub(crate) struct Apart<T>(pub(crate) T);
 
+/// In which process a request was left, so that a child of `fork` does not run sections of threads that it has not: what those
+/// point to is on stacks that may have gone to other threads. The first process writes and reads nothing here.
+#[derive(Debug)]
+pub(crate) struct Generation<P: Platform>(P::U32);
+
+impl<P: Platform> Generation<P> {
+    /// This process.
+    #[inline(always)]
+    pub(crate) fn this() -> Self {
+        Self(P::U32::new(P::generation()))
+    }
+
+    /// A request is about to be left. By its requester.
+    #[inline(always)]
+    pub(crate) fn note(&self) {
+        let now = P::generation();
+        if now != 0 {
+            self.0.store(now, Relaxed); // ORDER: the request's.
+        }
+    }
+
+    /// Whether it was left in this process.
+    #[inline(always)]
+    pub(crate) fn is_this(&self) -> bool {
+        let now = P::generation();
+        now == 0 || self.0.load(Relaxed) == now // ORDER: as above.
+    }
+
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+}
+
 /// Acquires a lock that a delegate is made of: nobody takes the waiting thread for a waiter of a lock of the program.
 #[inline(always)]
 pub(crate) fn lock_inside<P: Platform, L: RawLock<P>>(lock: &L) -> L::Token {
@@ -235,6 +277,23 @@ pub(crate) fn lock_inside<P: Platform, L: RawLock<P>>(lock: &L) -> L::Token {
         Some(token) => token,
         None => lock_inside_slow(lock),
     }
+}
+
+/// Releases such a lock, which was acquired in the process of this `generation`. If the section has forked, and this is the child, those
+/// that wait for the lock are gone: it would be handed to one of them. Threads that the section has started since are lost, too, if
+/// they wait for it.
+///
+/// # Safety
+///
+/// `token` came from an acquisition by this thread, and has not been used for a release.
+#[inline(always)]
+pub(crate) unsafe fn unlock_inside<P: Platform, L: RawLock<P>>(lock: &L, token: L::Token, generation: u32) {
+    if P::generation() != generation {
+        // SAFETY: the threads that wait are gone.
+        unsafe { lock.forget_waiters(Some(token)) };
+    }
+    // SAFETY: the caller's contract.
+    unsafe { lock.unlock(token) };
 }
 
 #[cold]
@@ -261,7 +320,7 @@ mod tests {
 
     /// Sections that a combiner runs in a stint, each of which takes so long.
     fn sections(most: u32, each: Duration) -> u32 {
-        let mut stint = Stint::of(most);
+        let mut stint = Stint::of::<Native>(most);
         let mut sections = 0;
         while stint.goes_on::<Native>() {
             sections += 1;

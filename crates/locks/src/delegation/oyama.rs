@@ -114,9 +114,10 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> Oyama<P, W, MOST> {
             }
         };
         if granted == Granted::Combine {
+            let stint = Stint::of::<P>(MOST - 1);
             // SAFETY: I1: this thread combines, and nobody has run the section.
             unsafe { section.run() };
-            self.combine(rest);
+            self.combine(rest, stint);
         }
         // SAFETY: I2: granted, so ours again.
         unsafe { P::free_node(own) };
@@ -124,8 +125,7 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> Oyama<P, W, MOST> {
 
     /// Runs the requests of `batch`, the eldest first, and those that come meanwhile. The caller combines and has run one
     /// section.
-    fn combine(&self, mut batch: *mut Request<P>) {
-        let mut stint = Stint::of(MOST - 1);
+    fn combine(&self, mut batch: *mut Request<P>, mut stint: Stint) {
         loop {
             let Some(node) = NonNull::new(batch) else {
                 // ORDER: Release is E1.
@@ -138,6 +138,12 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> Oyama<P, W, MOST> {
             // SAFETY: I2: not granted yet.
             let request = unsafe { node.as_ref() };
             if !stint.goes_on::<P>() {
+                if stint.has_forked::<P>() && request.is_of_a_parent() {
+                    batch = request.next.load(Relaxed); // ORDER: as below.
+                    // SAFETY: I2: its requester is gone.
+                    unsafe { P::free_node(node) };
+                    continue;
+                }
                 // SAFETY: I1: unserved; its requester combines from now on, and finds the rest behind it. ORDER: E3.
                 return unsafe { request.hand_over() };
             }
@@ -182,9 +188,10 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> Delegate<P> for Oyam
         if !self.begin() {
             return false;
         }
+        let stint = Stint::of::<P>(MOST - 1);
         // SAFETY: I1: this thread combines, and nobody has run the section.
         unsafe { section.run() };
-        self.combine(ptr::null_mut());
+        self.combine(ptr::null_mut(), stint);
         true
     }
 

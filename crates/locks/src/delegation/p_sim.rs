@@ -12,7 +12,7 @@
 //! without announcing it; threads are in groups of 32, as many as there are; requesters sleep when they have waited for a context
 //! switch's time.
 //!
-//! Properties: no order among requesters, but each round serves all that have announced; 16 bytes a delegate, and 704 for each 32
+//! Properties: no order among requesters, but each round serves all that have announced; 16 bytes a delegate, and 960 for each 32
 //! threads. Uncontended, one compare-and-swap. Contended, one addition for a request; the combiner finds by one load which of
 //! 32 threads want something, where [`fc`](super::fc) reads a line of each.
 //!
@@ -64,7 +64,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     order: Order::LongTerm,
     order_note: "every round serves all that have announced",
     bytes: 16,
-    bytes_per_waiter: 22,
+    bytes_per_waiter: 30,
     timed: Timed::GivesUp("while its section has not begun"),
     proofs: &[Proof { source: file!(), by: &["p-sim", "p-sim, one a group"] }],
     citation: Citation {
@@ -89,7 +89,15 @@ struct Group<P: Platform, const THREADS: usize> {
     signal: P::Futex,
     /// The threads with higher numbers.
     next: P::Ptr<Group<P, THREADS>>,
-    sections: Apart<[P::Data<Option<Section>>; THREADS]>,
+    requests: Apart<[P::Data<Announced>; THREADS]>,
+}
+
+/// A request.
+#[derive(Clone, Copy)]
+struct Announced {
+    section: Option<Section>,
+    /// Of the process in which it was left.
+    generation: u32,
 }
 
 impl<P: Platform, const THREADS: usize> PoolNode<P> for Group<P, THREADS> {
@@ -99,27 +107,33 @@ impl<P: Platform, const THREADS: usize> PoolNode<P> for Group<P, THREADS> {
             applied: Apart(P::U32::new(0)),
             signal: P::Futex::new(0),
             next: P::Ptr::new(ptr::null_mut()),
-            sections: Apart(core::array::from_fn(|_| P::Data::new(None))),
+            requests: Apart(core::array::from_fn(|_| {
+                P::Data::new(Announced { section: None, generation: 0 })
+            })),
         }
     }
 }
 
 impl<P: Platform, const THREADS: usize> Group<P, THREADS> {
-    /// Runs the open requests, and answers them. Whether there were any.
+    /// Runs the open requests of the threads from the number `base` on, and answers them. Whether there were any.
     ///
     /// # Safety
     ///
     /// The caller combines (I1).
     #[inline(always)]
-    unsafe fn apply(&self) -> bool {
+    unsafe fn apply(&self, base: u32) -> bool {
         let announced = self.announced.0.load(Acquire); // ORDER: E2.
         let mut open = announced ^ self.applied.0.load(Relaxed); // ORDER: I1, E1.
         if open == 0 {
             return false;
         }
         while open != 0 {
+            let index = open.trailing_zeros();
             // SAFETY: I2.
-            if let Some(section) = unsafe { self.sections.0[open.trailing_zeros() as usize].get() } {
+            let Announced { section, generation } = unsafe { self.requests.0[index as usize].get() };
+            // In a child of `fork`, the requester may be gone. Its bits become equal, for the next thread of its number.
+            let is_there = generation == P::generation() || P::lives_since(base + index, generation);
+            if let Some(section) = section.filter(|_| is_there) {
                 // SAFETY: I1, I2; its requester waits.
                 unsafe { section.run() };
             }
@@ -129,6 +143,15 @@ impl<P: Platform, const THREADS: usize> Group<P, THREADS> {
         true
     }
 
+    /// Whether the thread with this bit has no request; in a child, nor has one before it that had its number.
+    fn is_closed(&self, index: usize) -> bool {
+        if P::generation() == 0 {
+            return true;
+        }
+        let differ = self.announced.0.load(Relaxed) ^ self.applied.0.load(Relaxed); // ORDER: a combiner makes them equal once.
+        differ & (1 << index) == 0
+    }
+
     /// Leaves a request of the thread with this bit. Returns what the bit is when it is answered.
     ///
     /// # Safety
@@ -136,7 +159,9 @@ impl<P: Platform, const THREADS: usize> Group<P, THREADS> {
     /// The bit is the calling thread's, which waits for the answer.
     unsafe fn announce(&self, index: usize, section: Section) -> u32 {
         // SAFETY: I2.
-        unsafe { self.sections.0[index].set(Some(section)) };
+        unsafe {
+            self.requests.0[index].set(Announced { section: Some(section), generation: P::generation() })
+        };
         let bit: u32 = 1 << index;
         // ORDER: the thread's own bit.
         let turned = !self.announced.0.load(Relaxed) & bit;
@@ -171,7 +196,8 @@ impl<P: Platform, const THREADS: usize> PSim<P, THREADS> {
         self.busy.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// The calling thread's group, and its place there; `None` where it has no number, as one that is ending.
+    /// The calling thread's group, and its place there; `None` where it has no number, as one that is ending, or where a request of that
+    /// number is open: one of a thread that is gone.
     fn place(&self) -> Option<(&Group<P, THREADS>, usize)> {
         let mut index = (P::thread_id() as usize).checked_sub(1)?;
         let mut group = found_or_made::<P, Group<P, THREADS>>(&self.first);
@@ -179,7 +205,7 @@ impl<P: Platform, const THREADS: usize> PSim<P, THREADS> {
             index -= THREADS;
             group = found_or_made::<P, Group<P, THREADS>>(&group.next);
         }
-        Some((group, index))
+        group.is_closed(index).then_some((group, index))
     }
 
     /// Calls `f` with every group.
@@ -210,8 +236,12 @@ impl<P: Platform, const THREADS: usize> PSim<P, THREADS> {
     fn look_over(&self) {
         for _ in 0..ROUNDS {
             let mut is_done = true;
-            // SAFETY: I1.
-            self.each(|group| is_done &= !unsafe { group.apply() });
+            let mut base = 1;
+            self.each(|group| {
+                // SAFETY: I1.
+                is_done &= !unsafe { group.apply(base) };
+                base += THREADS as u32;
+            });
             if is_done {
                 return;
             }

@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{AtomicCell, DataCell, Platform, PoolNode};
 
-use super::Section;
+use super::{Generation, Section};
 use crate::wait::{self, Spin, WAITING_ON_DELEGATE, Wait, WaitPolicy, endless};
 
 /// A place for one request: a queue node.
@@ -28,6 +28,8 @@ pub(super) struct Request<P: Platform> {
     /// The request behind this one, or the place of one to come.
     pub(super) next: P::Ptr<Request<P>>,
     section: P::Data<Option<Section>>,
+    /// Of the thread that took the node from the pool, then of the requester.
+    generation: Generation<P>,
 }
 
 impl<P: Platform> core::fmt::Debug for Request<P> {
@@ -43,6 +45,7 @@ impl<P: Platform> PoolNode<P> for Request<P> {
             served: P::Data::new(false),
             next: P::Ptr::new(ptr::null_mut()),
             section: P::Data::new(None),
+            generation: Generation::this(),
         }
     }
 }
@@ -66,6 +69,13 @@ impl<P: Platform> Request<P> {
     pub(super) unsafe fn note(&self, section: Section) {
         // SAFETY: R1.
         unsafe { self.section.set(Some(section)) };
+        self.generation.note();
+    }
+
+    /// Whether its requester, or the thread that took the node from the pool and has not requested yet, was a thread of a parent: one
+    /// that is gone. By the thread that combined when it forked.
+    pub(super) fn is_of_a_parent(&self) -> bool {
+        !self.generation.is_this()
     }
 
     /// Runs the section.

@@ -44,7 +44,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Platform};
 
 use super::lines::{Line, Lines, Outcome, Own, Parked, Sleepers};
-use super::{Attempt, Delegate, Section, known_by, lock_inside};
+use super::{Attempt, Delegate, Section, known_by, lock_inside, unlock_inside};
 use crate::api::{Held, RawLock, Token as _};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::hierarchical::cst::Cst;
@@ -327,19 +327,25 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
     #[inline(always)]
     unsafe fn run_in_place(&self, section: Section) {
         let token = lock_inside(&self.lock);
+        let generation = P::generation();
         // SAFETY: I1.
         unsafe { section.run() };
         // SAFETY: acquired above.
-        unsafe { self.lock.unlock(token) };
+        unsafe { unlock_inside(&self.lock, token, generation) };
     }
 
     /// The paper's algorithm 3.
     #[cold]
     unsafe fn delegate(&self, section: Section, line: &Line<P>, share: u64) {
+        let generation = P::generation();
         if let Some(token) = self.lock.try_lock() {
             // SAFETY: I1.
             unsafe { section.run() };
-            return self.serve(token, share);
+            return self.serve(token, share, generation);
+        }
+        if line.is_left_over() {
+            // SAFETY: the caller's contract.
+            return unsafe { self.run_in_place(section) };
         }
         let outcome = Wait::run::<P, _>(known_by(self), None, |_| {
             if let Some(token) = self.nominated(share) {
@@ -354,9 +360,9 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
             Outcome::Begun(token) => {
                 // SAFETY: I1, I2: nobody has run it, and nobody will.
                 unsafe { section.run() };
-                self.serve(token, share);
+                self.serve(token, share, generation);
             }
-            Outcome::BegunServed(token) => self.serve(token, share),
+            Outcome::BegunServed(token) => self.serve(token, share, generation),
         }
     }
 
@@ -405,8 +411,9 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         Some(token)
     }
 
-    /// The paper's algorithm 2: runs what others request, and releases the lock.
-    fn serve(&self, token: L::Token, share: u64) {
+    /// The paper's algorithm 2: runs what others request, and releases the lock, which was acquired in the process of this
+    /// `generation`.
+    fn serve(&self, token: L::Token, share: u64, generation: u32) {
         let rounds = match self.serve.load(Relaxed) {
             0 => SERVE,
             given => given,
@@ -420,7 +427,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         for _ in 0..rounds {
             let mut served = false;
             // SAFETY: I1.
-            self.lines.each(|line| served |= unsafe { self.parked.serve(line, &mut sleepers) });
+            self.lines.each(|line| served |= unsafe { self.parked.serve(line, &self.lines, &mut sleepers) });
             low = if served { low.saturating_sub(1) } else { low + 1 };
             if low > patient {
                 break;
@@ -431,7 +438,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         }
         self.server.store(0, Relaxed); // ORDER: L5.
         // SAFETY: the caller's.
-        unsafe { self.lock.unlock(token) };
+        unsafe { unlock_inside(&self.lock, token, generation) };
         self.parked.nominate(&self.lines);
         sleepers.wake();
     }
@@ -491,10 +498,11 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
 
     unsafe fn try_execute(&self, section: Section) -> bool {
         let Some(token) = self.lock.try_lock() else { return false };
+        let generation = P::generation();
         // SAFETY: I1.
         unsafe { section.run() };
         // SAFETY: acquired above.
-        unsafe { self.lock.unlock(token) };
+        unsafe { unlock_inside(&self.lock, token, generation) };
         true
     }
 

@@ -140,6 +140,8 @@ pub struct Machine<E: Engine> {
     threads: Vec<ThreadState>,
     sleepers: Vec<Sleeper>,
     bookmarks: Vec<Rc<Bookmark<Model<E>>>>,
+    /// Modelled forks so far.
+    generation: u32,
     fruitless: u32,
     /// The thread that waited in vain last, and how often that changed since something happened.
     turns: (usize, u32),
@@ -217,6 +219,7 @@ impl<E: Engine> Machine<E> {
             threads: Vec::new(),
             sleepers: Vec::new(),
             bookmarks: Vec::new(),
+            generation: 0,
             fruitless: 0,
             turns: (0, 0),
             time: 0,
@@ -259,6 +262,7 @@ impl<E: Engine> Machine<E> {
         self.threads.clear();
         self.sleepers.clear();
         self.bookmarks.clear();
+        self.generation = 0;
         self.words = None;
         self.progress();
         self.time = 0;
@@ -463,6 +467,7 @@ impl<E: Engine> Machine<E> {
     /// and which of them sleep.
     pub(super) fn fork(&mut self) -> (Vec<usize>, Vec<usize>) {
         let me = E::thread();
+        self.generation += 1;
         self.progress();
         let asleep =
             self.sleepers.iter().map(|sleeper| sleeper.thread).filter(|thread| *thread != me).collect();
@@ -473,6 +478,15 @@ impl<E: Engine> Machine<E> {
             waited_for.extend(Some(state.waiting_on).filter(|address| *address != 0));
         }
         (waited_for, asleep)
+    }
+
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Whether no fork since has left this thread behind.
+    pub(super) fn lives(&self, thread: usize) -> bool {
+        self.threads.get(thread).is_some_and(|thread| !thread.ghost)
     }
 
     fn check_ghost(&self) {

@@ -327,4 +327,12 @@ impl<E: Engine> Waiters for Model<E> {
     fn waiters_of(address: usize) -> usize {
         E::machine(|machine| machine.waiters_of(address))
     }
+
+    fn generation() -> u32 {
+        E::machine(|machine| machine.generation())
+    }
+
+    fn lives_since(thread: u32, _generation: u32) -> bool {
+        E::machine(|machine| machine.lives(thread as usize - 1))
+    }
 }

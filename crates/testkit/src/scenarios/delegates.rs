@@ -1,7 +1,7 @@
 //! Plays for delegates: every section adds a number of its own to a total and answers what the total was before.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use lockwork_locks::delegation::cc_synch::CcSynch;
@@ -37,6 +37,8 @@ struct Sum<P: ModelPlatform> {
     history: Mutex<Vec<(usize, usize)>>,
     /// The threads that ran requested sections.
     executors: Mutex<Vec<u32>>,
+    /// The thread that is left, once a section has forked.
+    survivor: AtomicU32,
 }
 
 impl<P: ModelPlatform> fmt::Debug for Sum<P> {
@@ -49,8 +51,17 @@ impl<P: ModelPlatform> fmt::Debug for Sum<P> {
 struct Addition<'a, P: ModelPlatform> {
     sum: &'a Sum<P>,
     number: usize,
+    requester: u32,
+    /// Whether the section forks.
+    forks: bool,
     /// The answer; plain data, which the requester reads when its request has been served.
     before: P::Data<Option<usize>>,
+}
+
+impl<'a, P: ModelPlatform> Addition<'a, P> {
+    fn new(sum: &'a Sum<P>, number: usize) -> Self {
+        Self { sum, number, requester: P::thread_id(), forks: false, before: P::Data::new(None) }
+    }
 }
 
 impl<P: ModelPlatform> Sum<P> {
@@ -61,6 +72,7 @@ impl<P: ModelPlatform> Sum<P> {
             inside: AtomicUsize::new(0),
             history: Mutex::new(Vec::new()),
             executors: Mutex::new(Vec::new()),
+            survivor: AtomicU32::new(0),
         });
         P::adopt(&*sum.delegate);
         sum
@@ -68,7 +80,11 @@ impl<P: ModelPlatform> Sum<P> {
 
     /// Requests that `number` be added.
     fn add(&self, number: usize) {
-        let addition = Addition { sum: self, number, before: P::Data::new(None) };
+        self.request(Addition::new(self, number));
+    }
+
+    fn request(&self, addition: Addition<'_, P>) {
+        let number = addition.number;
         // SAFETY: `run` is called once with an addition that outlives the request, and does not unwind but to fail the play.
         let section = unsafe { Section::new(run::<P>, (&raw const addition).cast_mut().cast()) };
         // SAFETY: the addition is alive until this returns.
@@ -80,7 +96,7 @@ impl<P: ModelPlatform> Sum<P> {
 
     /// As [`Sum::add`], unless another thread executes.
     fn try_add(&self, number: usize) -> bool {
-        let addition = Addition { sum: self, number, before: P::Data::new(None) };
+        let addition = Addition::new(self, number);
         // SAFETY: as in `add`.
         let section = unsafe { Section::new(run::<P>, (&raw const addition).cast_mut().cast()) };
         // SAFETY: as in `add`.
@@ -111,6 +127,12 @@ unsafe fn run<P: ModelPlatform>(addition: *mut ()) {
     let addition = unsafe { &*addition.cast::<Addition<'_, P>>() };
     let sum = addition.sum;
     assert_eq!(sum.inside.fetch_add(1, Relaxed), 0, "two sections at once");
+    let survivor = sum.survivor.load(Relaxed);
+    assert!(survivor == 0 || survivor == addition.requester, "a section of a thread that is gone");
+    if addition.forks {
+        P::fork();
+        sum.survivor.store(P::thread_id(), Relaxed);
+    }
     // SAFETY: in a section; the checker reports it if others run.
     let before = unsafe { sum.total.get() };
     P::switch();
@@ -139,6 +161,29 @@ fn additions<P: ModelPlatform>(delegate: AnyDelegate<P>, threads: usize, section
     play
 }
 
+/// Threads request sections, of which one forks: the thread that runs it goes on with sections of its own, and those of others that have
+/// not begun are not run.
+fn forked<P: ModelPlatform>(delegate: AnyDelegate<P>, others: usize) -> Play {
+    let sum = Sum::<P>::new(delegate);
+    let mut play = Play::new(|| {});
+    for thread in 0..=others {
+        let sum = Arc::clone(&sum);
+        play = play.with(move || {
+            for section in 0..3 {
+                let forks = thread == 0 && section == 1;
+                sum.request(Addition { forks, ..Addition::new(&sum, 1) });
+            }
+            // One that was left behind ends here at the latest.
+            P::switch();
+            assert!(
+                !sum.delegate.is_busy() || sum.survivor.load(Relaxed) != P::thread_id(),
+                "nobody else is here"
+            );
+        });
+    }
+    play
+}
+
 fn scenarios<P: ModelPlatform>(make: impl Make<P>, large: bool) -> Vec<Scenario> {
     let play = |threads, sections| move || additions::<P>(make(), threads, sections);
     if large {
@@ -147,6 +192,7 @@ fn scenarios<P: ModelPlatform>(make: impl Make<P>, large: bool) -> Vec<Scenario>
             Scenario::new("rounds", 3, play(3, 6)),
             Scenario::new("pairs", 4, play(4, 3)),
             Scenario::new("attempts", 4, move || attempts::<P>(make(), 4)),
+            Scenario::new("fork", 4, move || forked::<P>(make(), 3)),
         ];
     }
     vec![
@@ -329,7 +375,14 @@ fn made<P: ModelPlatform>(name: &str, large: bool, keeps: usize, make: impl Make
     let scenarios = scenarios::<P>(make, large);
     Subject {
         name: name.to_owned(),
-        scenarios: scenarios.into_iter().map(|scenario| scenario.keeping(keeps)).collect(),
+        scenarios: scenarios
+            .into_iter()
+            // What threads that are gone had in their hands is not returned.
+            .map(|scenario| {
+                let lost = if scenario.name == "fork" { 8 } else { 0 };
+                scenario.keeping(keeps + lost)
+            })
+            .collect(),
     }
 }
 
