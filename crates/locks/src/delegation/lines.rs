@@ -22,7 +22,8 @@
 //!
 //! # Invariants
 //!
-//! - L1: the owner writes `section` and `target` while the word is `IDLE`; others read them between `REQUESTED` and `IDLE`.
+//! - L1: the owner writes `section` and `target` while the word is `IDLE`; others read them between `REQUESTED` and `IDLE`, and a server
+//!   takes the section away when it begins to run it.
 //! - L2: a request is run by the one thread that moved it to `TAKEN`, or by a thread that excludes all other executors.
 //! - L3: pages and roots are added and never removed before [`Lines::dispose`].
 //! - L4: after the swap to `IDLE` the executor touches nothing of the request; a wake needs the word's address only.
@@ -156,6 +157,22 @@ impl<P: Platform> Line<P> {
         }
     }
 
+    /// Runs the section, and remembers in a child of `fork` that it has been begun.
+    ///
+    /// # Safety
+    ///
+    /// The caller has taken the request, and no section of its delegate runs.
+    #[inline(always)]
+    pub(super) unsafe fn run_taken(&self) {
+        // SAFETY: L1: taken.
+        if let Some(section) = unsafe { self.section.get() } {
+            // SAFETY: as above.
+            unsafe { self.section.set(None) };
+            // SAFETY: the caller's contract; the requester waits.
+            unsafe { section.run() };
+        }
+    }
+
     /// The delegate that the request is for.
     ///
     /// # Safety
@@ -208,6 +225,24 @@ impl<P: Platform> Line<P> {
     /// In a child after `fork`, by its one thread: there is no request.
     pub(super) fn forget(&self) {
         self.word.store(IDLE, Relaxed); // ORDER: one thread.
+    }
+
+    /// In a child that its owner has forked, in a signal handler while it waited: what becomes of the request that a server had taken,
+    /// which is gone. `runs` says of the delegate it is for whether a section runs there: it may be this one, of which the rest is lost,
+    /// and the owner waits for ever, as for a mutex that a thread of the parent held. Otherwise the request is open, or has been served.
+    ///
+    /// # Safety
+    ///
+    /// There is no other thread.
+    pub(super) unsafe fn give_back(&self, runs: impl FnOnce(usize) -> bool) {
+        let word = self.word.load(Relaxed); // ORDER: one thread, as all that follows.
+        // SAFETY: one thread.
+        if word & !PARKED != TAKEN || runs(unsafe { self.target.get() }) {
+            return;
+        }
+        // SAFETY: as above.
+        let has_begun = unsafe { self.section.get() }.is_none();
+        self.word.store(if has_begun { IDLE } else { word - (TAKEN - REQUESTED) }, Relaxed);
     }
 
     /// Takes the owner's own request back, by an owner that excludes all other executors. `false`: the section has run.
@@ -520,7 +555,13 @@ impl<P: Platform> Lines<P> {
     /// The calling thread's line; `None` where the thread has no number, as one that is ending.
     #[inline(always)]
     pub(super) fn own(&self) -> Option<&Line<P>> {
-        let mut index = (P::thread_id() as usize).checked_sub(1)?;
+        self.of(P::thread_id())
+    }
+
+    /// The line of the thread with this number; `None` for 0.
+    #[inline(always)]
+    pub(super) fn of(&self, number: u32) -> Option<&Line<P>> {
+        let mut index = (number as usize).checked_sub(1)?;
         let mut root = found_or_made::<P, Root<P>>(&self.first);
         while index >= PAGES * LINES {
             index -= PAGES * LINES;
@@ -532,25 +573,27 @@ impl<P: Platform> Lines<P> {
     /// Whether the request of `line`, of an older generation, is that of a thread that is gone.
     #[cold]
     fn is_ghost(&self, line: &Line<P>) -> bool {
-        let (mut number, mut its) = (0, 0);
-        self.each_place(|place| {
-            number += 1;
-            if place.is_some_and(|at| ptr::eq(at, line)) {
-                its = number;
+        let mut number = 0;
+        self.each_numbered(|its, at| {
+            if ptr::eq(at, line) {
+                number = its;
             }
         });
-        !P::lives_since(its, line.generation.get())
+        !P::lives_since(number, line.generation.get())
     }
 
-    /// Calls `f` with the place of every number, from 1 on, and the line there if there is one.
-    fn each_place(&self, mut f: impl FnMut(Option<&Line<P>>)) {
+    /// Calls `f` with every line and the number of its thread.
+    pub(super) fn each_numbered(&self, mut f: impl FnMut(u32, &Line<P>)) {
+        let mut number = 1;
         let mut next = self.first.load(Acquire); // ORDER: L-E3.
         // SAFETY: L3.
         while let Some(root) = unsafe { next.as_ref() } {
             for page in &root.pages {
                 // SAFETY: L3. ORDER: L-E3.
-                let page = unsafe { page.load(Acquire).as_ref() };
-                (0..LINES).for_each(|line| f(page.map(|page| &page.lines[line])));
+                if let Some(page) = unsafe { page.load(Acquire).as_ref() } {
+                    (number..).zip(&page.lines).for_each(|(number, line)| f(number, line));
+                }
+                number += LINES as u32;
             }
             next = root.next.load(Acquire); // ORDER: L-E3.
         }

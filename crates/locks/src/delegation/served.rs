@@ -190,10 +190,8 @@ impl<P: Platform> Server<P> {
 
     /// Has a thread serve, unless one does. `false`: there is none to be had.
     pub fn start(&'static self) -> bool {
-        if self.open() {
-            return true;
-        }
-        let is_hired = (self.hire)(self, self.turn());
+        let Some(turn) = self.new_turn() else { return true };
+        let is_hired = (self.hire)(self, turn);
         if !is_hired {
             self.stop();
         }
@@ -203,7 +201,14 @@ impl<P: Platform> Server<P> {
     /// Lets requesters leave requests from now on: the caller sees to it that a thread calls [`Server::serve`] with
     /// [`Server::turn`]. `true`: they did so before, and one does.
     pub fn open(&self) -> bool {
-        self.state.compare_exchange(STOPPED, AWAKE, Relaxed, Relaxed).is_err()
+        self.new_turn().is_none()
+    }
+
+    /// Lets requesters leave requests for the thread of a new turn; `None`: they do so already. Threads that have not returned since the
+    /// server stopped have another turn, and do.
+    fn new_turn(&self) -> Option<u32> {
+        self.state.compare_exchange(STOPPED, AWAKE, Relaxed, Relaxed).ok()?;
+        Some(self.turn.fetch_add(1, Relaxed).wrapping_add(1))
     }
 
     /// The turn of the thread that is to serve.
@@ -214,20 +219,30 @@ impl<P: Platform> Server<P> {
 
     /// Ends to serve: requests that have been left are run, later ones in place. Servicing threads return, sooner or later.
     pub fn stop(&self) {
-        self.turn.fetch_add(1, Relaxed); // A thread that has not returned when the server starts again is not its own.
+        // The turn stays: the thread that has it looks for what has been left, for the last time, when it sees that the server has stopped.
         self.state.swap(STOPPED, Relaxed); // ORDER: the barrier of `serve`.
         self.wake_all();
     }
 
-    /// In a child after `fork`, where there are no servicing threads: requests of other threads are forgotten.
+    /// In a child after `fork`, where there are no servicing threads: requests of other threads are forgotten. The thread that forked may
+    /// wait for one of its own, if a signal handler did: it takes that back when it finds that the server has stopped.
     ///
     /// # Safety
     ///
     /// No other thread exists.
     pub unsafe fn after_fork(&self) {
         self.state.store(STOPPED, Relaxed); // ORDER: one thread.
-        self.turn.fetch_add(1, Relaxed);
-        self.lines.each(Line::forget);
+        let own = P::thread_id();
+        self.lines.each_numbered(|number, line| {
+            if number == own {
+                // SAFETY: the request of this very thread, which is not answered.
+                let runs = |target| unsafe { Self::lock(target) }.is_locked();
+                // SAFETY: the caller's contract.
+                unsafe { line.give_back(runs) };
+            } else {
+                line.forget();
+            }
+        });
     }
 
     /// What it has done so far.
@@ -373,13 +388,23 @@ impl<P: Platform> Server<P> {
         }
     }
 
+    /// The lock of the delegate that a request is for.
+    ///
+    /// # Safety
+    ///
+    /// The request has not been answered.
+    unsafe fn lock<'a>(target: usize) -> &'a FutexLock<P> {
+        // SAFETY: the address was exposed by the requester, whose delegate is alive.
+        unsafe { &*ptr::with_exposed_provenance::<FutexLock<P>>(target) }
+    }
+
     /// Runs a request that this thread has taken, unless its delegate's lock is held.
     unsafe fn run(&self, line: &Line<P>, target: usize) -> bool {
-        // SAFETY: the caller's contract; the address was exposed by its requester.
-        let lock = unsafe { &*ptr::with_exposed_provenance::<FutexLock<P>>(target) };
+        // SAFETY: the caller's contract.
+        let lock = unsafe { Self::lock(target) };
         let Some(token) = lock.try_lock() else { return false };
         // SAFETY: I1.
-        unsafe { line.run() };
+        unsafe { line.run_taken() };
         // SAFETY: acquired above.
         unsafe { lock.unlock(token) };
         self.count(SERVED, 1);
@@ -535,7 +560,8 @@ unsafe impl<P: Platform, const FFWD: bool> Delegate<P> for Served<P, FFWD> {
 
     unsafe fn execute(&self, section: Section) {
         let server = self.server().filter(|server| server.is_running());
-        match server.and_then(|server| Some((server, server.lines.own()?))) {
+        let line = |server: &'static Server<P>| server.lines.own().filter(|line| !line.is_left_over());
+        match server.and_then(|server| Some((server, line(server)?))) {
             Some((server, line)) => {
                 Wait::run::<P, _>(known_by(self), None, |_| {
                     // SAFETY: the caller's contract.
@@ -608,14 +634,14 @@ mod tests {
     fn the_thread_that_has_the_turn_sleeps_in_place_of_another_one() {
         let server = server(Manner::Rcl);
         server.open();
-        let old = thread::spawn(|| server.serve(0));
-        while server.state.load(Relaxed) != asleep(0) {
+        let old = thread::spawn(|| server.serve(1));
+        while server.state.load(Relaxed) != asleep(1) {
             thread::yield_now();
         }
-        server.turn.store(1, Relaxed);
-        let new = thread::spawn(|| server.serve(1));
+        server.turn.store(2, Relaxed);
+        let new = thread::spawn(|| server.serve(2));
         // A thread that spins instead never gets so far, and the test never ends.
-        while server.state.load(Relaxed) != asleep(1) {
+        while server.state.load(Relaxed) != asleep(2) {
             thread::yield_now();
         }
         old.join().expect("it has been relieved");
@@ -628,14 +654,14 @@ mod tests {
     fn a_relieved_thread_does_not_sleep() {
         let server = server(Manner::Rcl);
         server.open();
-        server.turn.store(1, Relaxed);
-        for state in [AWAKE, asleep(1)] {
+        server.turn.store(2, Relaxed);
+        for state in [AWAKE, asleep(2)] {
             server.state.store(state, Relaxed);
-            server.sleep(0);
+            server.sleep(1);
             assert_eq!(server.state.load(Relaxed), AWAKE);
         }
         server.stop();
-        server.sleep(0);
+        server.sleep(1);
         assert!(!server.is_running());
     }
 
@@ -665,14 +691,11 @@ mod tests {
         let server = server(Manner::Ffwd);
         let locks: [FutexLock<Native>; 2] = [FutexLock::new(), FutexLock::new()];
         let awaited = Awaited { is_there: Word::new(0), is_missed: Word::new(0) };
-        let numbers = Word::new(0);
-        let (known, requested) = (Barrier::new(2), Barrier::new(3));
-        let requester = || {
-            let number = Native::thread_id();
-            numbers.fetch_add(number, Relaxed);
-            known.wait();
-            let is_first = number < numbers.load(Relaxed) - number;
-            let line = server.lines.own().expect("a thread with a number");
+        let requested = Barrier::new(3);
+        let requester = |number| {
+            let is_first = number == 1;
+            // Not its own, which may be in another page than the other's: nobody else uses the server.
+            let line = server.lines.of(number).expect("a number");
             let run = if is_first { no_section } else { waiting_section };
             // SAFETY: what it is called with outlives the request.
             let section = unsafe { Section::new(run, (&raw const awaited).cast_mut().cast()) };
@@ -688,11 +711,68 @@ mod tests {
             }
         };
         thread::scope(|scope| {
-            scope.spawn(requester);
-            scope.spawn(requester);
+            scope.spawn(|| requester(1));
+            scope.spawn(|| requester(2));
             requested.wait();
             assert!(server.scan(0));
         });
         assert_eq!(awaited.is_missed.load(Relaxed), 0);
+    }
+
+    /// A request for the delegate with this lock, whose section marks `run`.
+    fn leave(line: &Line<Native>, lock: &FutexLock<Native>, run: &Word) {
+        // SAFETY: called with a word that outlives the request.
+        let section = unsafe { Section::new(mark, ptr::from_ref(run).cast_mut().cast()) };
+        // SAFETY: nobody else uses the server's lines.
+        unsafe { line.request(section, ptr::from_ref(lock).expose_provenance()) };
+    }
+
+    unsafe fn mark(run: *mut ()) {
+        // SAFETY: the test's.
+        unsafe { &*run.cast::<Word>() }.store(1, Relaxed);
+    }
+
+    /// In a child, requests of other threads are forgotten. The forking thread, whose handler forks while it waits, keeps its own.
+    #[test]
+    fn a_child_keeps_the_request_of_the_thread_that_forked() {
+        let server = server(Manner::Rcl);
+        let (lock, run) = (FutexLock::new(), Word::new(0));
+        let own = Native::thread_id();
+        let line = |number| server.lines.of(number).expect("a number");
+        for is_taken in [false, true] {
+            server.open();
+            leave(line(own), &lock, &run);
+            leave(line(own + 1), &lock, &run);
+            assert!(!is_taken || line(own).take());
+            // SAFETY: nobody else uses the server, as if there were no other thread.
+            unsafe { server.after_fork() };
+            assert!(line(own + 1).is_done());
+            assert!(!line(own).is_done() && !server.is_running());
+            assert!(line(own).withdraw(), "it can be taken back, and run in place");
+        }
+        assert_eq!(run.load(Relaxed), 0);
+    }
+
+    /// What a server had done with the forking thread's request: it runs the section, or has run it and not answered.
+    #[test]
+    fn a_child_does_not_run_again_what_a_server_had_begun() {
+        let server = server(Manner::Ffwd);
+        let (lock, run) = (FutexLock::new(), Word::new(0));
+        let line = server.lines.own().expect("a thread with a number");
+        server.open();
+        leave(line, &lock, &run);
+        assert!(line.take());
+        lock.lock_fast().expect("it is free");
+        // SAFETY: as above.
+        unsafe { server.after_fork() };
+        assert!(!line.is_done() && !line.withdraw(), "the section may be half done");
+        // SAFETY: acquired above.
+        unsafe { lock.unlock(()) };
+        // SAFETY: taken.
+        assert!(unsafe { server.run(line, ptr::from_ref(&lock).expose_provenance()) });
+        // SAFETY: as above.
+        unsafe { server.after_fork() };
+        assert!(line.is_done());
+        assert_eq!(run.load(Relaxed), 1);
     }
 }

@@ -18,7 +18,7 @@ use lockwork_locks::delegation::served::{Manner, Served};
 use lockwork_locks::delegation::{Delegate, Section, Server};
 use lockwork_locks::queue::mcs::Mcs;
 use lockwork_locks::wait::{Spin, SpinThenPark};
-use lockwork_platform::DataCell;
+use lockwork_platform::{Clock, DataCell};
 
 use super::{Scenario, Subject};
 use crate::model::{ModelPlatform, Play};
@@ -257,6 +257,27 @@ fn served<P: ModelPlatform, const FFWD: bool>(
     play.with(move || server.serve(server.turn()))
 }
 
+/// A server stops while a thread leaves a request: it is run at once, by the server or by its requester, which does not sleep until it
+/// looks at the server.
+fn stopped<P: ModelPlatform, const FFWD: bool>(requesters: usize) -> Play {
+    let manner = if FFWD { Manner::Ffwd } else { Manner::Rcl };
+    let server: &'static Server<P> = Box::leak(Box::new(Server::new(manner, |_, _| false)));
+    server.open();
+    let delegate = Served::<P, FFWD>::new();
+    delegate.seat().expect("it needs a server").give(server);
+    let sum = Sum::<P>::new(Box::new(delegate));
+    let end = Arc::clone(&sum);
+    let mut play = Play::new(move || end.check(requesters));
+    for thread in 0..requesters {
+        let sum = Arc::clone(&sum);
+        play = play.with(move || {
+            sum.add(thread + 1);
+            assert_eq!(P::now(Clock::Monotonic), 0, "it has slept until a deadline");
+        });
+    }
+    play.with(move || server.stop()).with(move || server.serve(server.turn()))
+}
+
 fn served_scenarios<P: ModelPlatform, const FFWD: bool>(large: bool) -> Vec<Scenario> {
     let play = |threads, sections, early| move || served::<P, FFWD>(threads, sections, early, !large);
     let all = if large {
@@ -271,6 +292,7 @@ fn served_scenarios<P: ModelPlatform, const FFWD: bool>(large: bool) -> Vec<Scen
             Scenario::new("one-twice", 2, play(1, 2, false)).within(1),
             Scenario::new("two", 3, play(2, 1, false)).within(0),
             Scenario::new("stopped", 3, play(2, 1, true)).within(0),
+            Scenario::new("stops-meanwhile", 3, || stopped::<P, FFWD>(1)).within(1),
         ]
     };
     // Its lines.
