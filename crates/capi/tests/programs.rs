@@ -71,3 +71,10 @@ fn a_process_ends_with_its_last_thread() {
         check_with("cc", "-std=gnu11", "last.c", is_static, &DELEGATES.map(|spec| vec![spec, "later"]));
     }
 }
+
+/// A thread that a section has started on a server is one of the program's: servers go on for it.
+#[test]
+fn servers_go_on_for_a_thread_that_a_section_has_started() {
+    let runs = ["rcl", "ffwd"].map(|spec| vec![spec, "inside"]);
+    check_with("cc", "-std=gnu11", "last.c", false, &runs);
+}

@@ -4,13 +4,14 @@
 //! The main thread has a value of a key, whose destructor runs where that thread ends and the process does not. From then on a
 //! thread looks whether others are left than servers; if not, it stops these and ends, and with it the process.
 
+use std::ffi::{CString, c_char};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use std::{fs, io, process, ptr, thread};
 
 use lockwork_platform::sys;
 
-use crate::servers;
+use crate::{servers, threads};
 
 type Key = u32;
 
@@ -18,11 +19,29 @@ unsafe extern "C" {
     fn pthread_key_create(key: *mut Key, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
     fn pthread_key_delete(key: Key) -> i32;
     fn pthread_setspecific(key: Key, value: *const u8) -> i32;
+    fn pthread_self() -> usize;
+    fn pthread_setname_np(thread: usize, name: *const c_char) -> i32;
 }
 
-/// What the threads of ours are called, whatever copy of this library they are of.
-pub(crate) const SERVER: &str = "lockwork-serve";
-const LOOKER: &str = "lockwork-last";
+/// What the threads of ours are called is this and their number, whatever copy of this library they are of. A thread that a section has
+/// started inherits the name from the server, but not the number: it is one of the program's.
+const OURS: &str = "lockwork-";
+
+fn name_of(thread: u32) -> String {
+    // Fifteen bytes at most, as the kernel has it.
+    format!("{OURS}{thread:06x}")
+}
+
+/// Gives the calling thread, which is one of ours, its name.
+fn name_self() {
+    // Without an inner zero, so that it is one.
+    if let Ok(name) = CString::new(name_of(sys::gettid())) {
+        // SAFETY: takes nothing.
+        let this = unsafe { pthread_self() };
+        // SAFETY: this thread, and a terminated string.
+        unsafe { pthread_setname_np(this, name.as_ptr()) };
+    }
+}
 
 /// What the kernel says of a thread that has ended.
 const ENOENT: i32 = 2;
@@ -97,6 +116,7 @@ pub(crate) struct Serving(());
 
 impl Serving {
     pub(crate) fn begin() -> Self {
+        name_self();
         // ORDER: it or `main_ends` sees what the other has written.
         SERVING.fetch_add(1, SeqCst);
         if MAIN_HAS_ENDED.load(SeqCst) {
@@ -122,14 +142,15 @@ pub(crate) fn after_fork() {
 
 /// Whether this process has another thread than the main one, which has ended, and those of ours.
 fn has_others() -> io::Result<bool> {
-    let main = process::id().to_string();
+    let main = process::id();
     for task in fs::read_dir("/proc/self/task")? {
         let task = task?;
-        if task.file_name().to_str() == Some(&main) {
+        let thread = task.file_name().to_str().and_then(|number| number.parse().ok()).unwrap_or(0);
+        if thread == main {
             continue;
         }
         match fs::read_to_string(task.path().join("comm")) {
-            Ok(name) if [SERVER, LOOKER].contains(&name.trim_end()) => {}
+            Ok(name) if name.trim_end() == name_of(thread) => {}
             Ok(_) => return Ok(true),
             // It has ended since.
             Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH)) => {}
@@ -144,13 +165,14 @@ fn look() {
     if IS_LOOKED.swap(true, SeqCst) {
         return;
     }
-    if thread::Builder::new().name(LOOKER.into()).spawn(stop_when_alone).is_err() {
+    if !threads::start(stop_when_alone) {
         IS_LOOKED.store(false, SeqCst);
     }
 }
 
 /// Looks until no server is left. Where it cannot know who else there is, the process goes on as long as they do.
 fn stop_when_alone() {
+    name_self();
     let mut pause = Duration::from_millis(1);
     let mut alone = 0;
     loop {

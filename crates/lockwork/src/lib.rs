@@ -80,6 +80,7 @@ pub mod pace;
 pub mod profile;
 mod rwlock;
 pub mod servers;
+mod threads;
 mod time;
 mod wait_free;
 

@@ -6,29 +6,30 @@
 //! (`rcl(priority=10)`) are others than those without. A process whose main thread has ended by `pthread_exit` does not go on for them:
 //! they stop when no other thread is left. In a child after `fork` there are none: sections run in place there until [`start`].
 
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use std::{ptr, thread};
 
 use lockwork_locks::delegation::served::Manner;
 use lockwork_locks::delegation::{Delegate, Seat, Server};
-use lockwork_platform::{Native, Sched, barrier, sys};
+use lockwork_platform::{Native, Sched, barrier, sys, waiters};
 
 pub use lockwork_locks::delegation::Measures;
 
 use crate::last::{self, Serving};
+use crate::threads;
 
 /// Servers of a row, at most.
 const MOST: usize = 64;
 
-/// The servers of a kind, by their numbers. Read by a child of `fork` without a lock.
+/// The servers of a kind, by their numbers. No lock: a thread that held it may be gone in a child of `fork`.
 type Row = [AtomicPtr<Server<Native>>; MOST];
 
 /// RCL's and ffwd's, without and with a real-time priority.
 static ROWS: [Row; 4] = [const { [const { AtomicPtr::new(ptr::null_mut()) }; MOST] }; 4];
 
-/// Held while servers are made and given; the values of each row that have been given one by turns.
-static GIVEN: Mutex<[usize; 4]> = Mutex::new([0; 4]);
+/// The values of each row that have been given one by turns.
+static GIVEN: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
 unsafe extern "C" {
     fn pthread_atfork(
@@ -39,6 +40,8 @@ unsafe extern "C" {
 }
 
 unsafe extern "C" fn in_child() {
+    // First: it tells which requests are those of threads that are gone.
+    waiters::new_generation();
     for server in all() {
         // SAFETY: a child of `fork` has one thread.
         unsafe { server.after_fork() };
@@ -52,10 +55,8 @@ fn row(seat: &Seat<'_, Native>) -> usize {
 }
 
 fn all() -> impl Iterator<Item = &'static Server<Native>> {
-    // ORDER: made by this thread, or before a lock that it took, or before `fork`.
-    let at = |server: &'static AtomicPtr<Server<Native>>| server.load(Relaxed);
-    // SAFETY: null or a server, which is never freed.
-    ROWS.iter().flatten().filter_map(move |server| unsafe { at(server).as_ref() })
+    // SAFETY: null or a server, which is never freed. ORDER: published by `made`.
+    ROWS.iter().flatten().filter_map(|place| unsafe { place.load(Acquire).as_ref() })
 }
 
 /// A thread that serves.
@@ -66,7 +67,7 @@ fn hire(server: &'static Server<Native>, turn: u32) -> bool {
         let _ = server.priority() == 0 || sys::set_fifo_priority(server.priority());
         server.serve(turn);
     };
-    thread::Builder::new().name(last::SERVER.into()).spawn(serve).is_ok()
+    threads::start(serve)
 }
 
 /// Why this process cannot have the servers that a delegate asks for, if so; `spec` is how it asks.
@@ -95,49 +96,62 @@ pub(crate) fn refused(seat: &Seat<'_, Native>, spec: &str) -> Option<String> {
 /// of a kind that has one. Where no thread is to be had its sections run in place.
 pub(crate) fn give<D: Delegate<Native> + ?Sized>(delegate: &D) {
     barrier::prepare_once();
+    notice_forks();
     let Some(seat) = delegate.seat() else { return };
     last::notice_the_end();
-    static AT_FORK: Once = Once::new();
-    AT_FORK.call_once(|| {
-        // SAFETY: handlers for the life of the process.
-        unsafe { pthread_atfork(None, None, Some(in_child)) };
-    });
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let row = row(&seat);
     let number = seat.number.map_or_else(
-        || {
-            given[row] += 1;
-            (given[row] - 1) % seat.servers as usize
-        },
+        || GIVEN[row].fetch_add(1, Relaxed) % seat.servers as usize,
         |number| number as usize - 1,
     );
-    let place = &ROWS[row][number % MOST];
-    if place.load(Relaxed).is_null() {
-        let server = Server::with_priority(seat.manner, seat.priority.unwrap_or(0), hire);
-        place.store(Box::leak(Box::new(server)), Relaxed); // ORDER: under GIVEN.
-    }
-    // SAFETY: never freed.
-    let server = unsafe { &*place.load(Relaxed) };
+    let server = made(&ROWS[row][number % MOST], &seat);
     server.start();
     seat.give(server);
 }
 
+/// The server of this place; one such as the seat is of, if there is none. Threads that come at once agree on one.
+fn made(place: &AtomicPtr<Server<Native>>, seat: &Seat<'_, Native>) -> &'static Server<Native> {
+    // SAFETY: null or a server, which is never freed. ORDER: as below.
+    if let Some(server) = unsafe { place.load(Acquire).as_ref() } {
+        return server;
+    }
+    let fresh = Box::into_raw(Box::new(Server::with_priority(seat.manner, seat.priority.unwrap_or(0), hire)));
+    // ORDER: what has been made, both ways.
+    let server = match place.compare_exchange(ptr::null_mut(), fresh, Release, Acquire) {
+        Ok(_) => fresh,
+        Err(there) => {
+            // SAFETY: made above, and nobody knows of it.
+            drop(unsafe { Box::from_raw(fresh) });
+            there
+        }
+    };
+    // SAFETY: never freed.
+    unsafe { &*server }
+}
+
+/// Has children of `fork` look after delegates. Threads that come at once may each register the handler, which may run twice.
+fn notice_forks() {
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !IS_REGISTERED.load(Relaxed) {
+        // SAFETY: a handler for the life of the process.
+        unsafe { pthread_atfork(None, None, Some(in_child)) };
+        IS_REGISTERED.store(true, Relaxed);
+    }
+}
+
 /// Starts the servers that do not run, as after [`stop`] or in a child of `fork`. Returns whether all run.
 pub fn start() -> bool {
-    let _given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     // Each is started, also behind one that was not.
     all().filter(|server| !server.start()).count() == 0
 }
 
 /// Stops all servers. Sections that have been requested run; later ones run in place.
 pub fn stop() {
-    let _given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     all().for_each(Server::stop);
 }
 
 /// What each server has done since it was made, those of `rcl` first.
 #[must_use]
 pub fn measures() -> Vec<Measures> {
-    let _given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     all().map(Server::measures).collect()
 }

@@ -241,7 +241,8 @@ fn servicing() -> Vec<c_int> {
     let of = |task: io::Result<fs::DirEntry>| {
         let task = task.ok()?;
         let name = fs::read_to_string(task.path().join("comm")).ok()?;
-        (name.trim() == "lockwork-serve").then(|| task.file_name().to_str()?.parse().ok())?
+        let thread: c_int = task.file_name().to_str()?.parse().ok()?;
+        (name.trim() == format!("lockwork-{thread:06x}")).then_some(thread)
     };
     fs::read_dir("/proc/self/task").expect("the threads").filter_map(of).collect()
 }

@@ -1,0 +1,243 @@
+//! Children of `fork` go on with delegates: sections of threads that they do not have are not run there.
+
+use std::ffi::c_int;
+use std::io::{self, Read as _};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockwork::delegates::{Ffwd, Rcl};
+use lockwork::{Delegated, servers};
+
+unsafe extern "C" {
+    fn fork() -> c_int;
+    fn _exit(status: c_int) -> !;
+    fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
+    fn kill(process: c_int, signal: c_int) -> c_int;
+    fn signal(number: c_int, handler: extern "C" fn(c_int)) -> usize;
+    fn pthread_self() -> usize;
+    fn pthread_kill(thread: usize, signal: c_int) -> c_int;
+}
+
+const WNOHANG: c_int = 1;
+const SIGKILL: c_int = 9;
+const SIGUSR1: c_int = 10;
+
+/// One test at a time: others would use the servers that one stops.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// How a child has ended; `None`: it had to be ended, as it hung.
+fn end_of(child: c_int) -> Option<c_int> {
+    assert!(child > 0, "fork: {}", io::Error::last_os_error());
+    let mut status = 0;
+    let begun = Instant::now();
+    loop {
+        // SAFETY: our own child, and a place for its status.
+        if unsafe { waitpid(child, &raw mut status, WNOHANG) } != 0 {
+            return Some(status);
+        }
+        if begun.elapsed() > Duration::from_secs(30) {
+            // SAFETY: our own child.
+            unsafe { kill(child, SIGKILL) };
+            // SAFETY: as above.
+            unsafe { waitpid(child, &raw mut status, 0) };
+            return None;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Ends a child: well, if `is_well`.
+fn exit(is_well: bool) -> ! {
+    // SAFETY: ends this process.
+    unsafe { _exit(c_int::from(!is_well)) }
+}
+
+const OTHERS: u64 = 4;
+const SPECS: [&str; 10] = [
+    "fc",
+    "sanl",
+    "sanl-numa",
+    "sanl-plus",
+    "p-sim",
+    "oyama",
+    "cc-synch",
+    "dsm-synch",
+    "h-synch",
+    "locked(mcs-stp)",
+];
+
+/// A section forks while other threads have left requests.
+#[test]
+fn a_child_runs_no_section_of_a_thread_that_is_gone() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for spec in SPECS {
+        let value = Delegated::with_spec(spec, Vec::new()).expect(spec);
+        let (is_begun, coming) = (AtomicBool::new(false), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for number in 1..=OTHERS {
+                let (value, is_begun, coming) = (&value, &is_begun, &coming);
+                scope.spawn(move || {
+                    while !is_begun.load(SeqCst) {
+                        thread::yield_now();
+                    }
+                    coming.fetch_add(1, SeqCst);
+                    value.run(|list| list.push(number));
+                });
+            }
+            let child = value.run(|list| {
+                is_begun.store(true, SeqCst);
+                while coming.load(SeqCst) < OTHERS {
+                    thread::yield_now();
+                }
+                // They leave their requests, and fall asleep.
+                thread::sleep(Duration::from_millis(30));
+                list.push(0);
+                // SAFETY: the child uses the value, starts threads, and ends without running what the parent left to be run.
+                unsafe { fork() }
+            });
+            if child == 0 {
+                let more: Vec<_> =
+                    (0..OTHERS).map(|_| scope.spawn(|| value.run(|list| list.push(7)))).collect();
+                let are_well = more.into_iter().all(|thread| thread.join().is_ok());
+                let list = value.run(|list| list.clone());
+                exit(
+                    are_well
+                        && list.len() as u64 == 1 + OTHERS
+                        && list[0] == 0
+                        && list[1..].iter().all(|&by| by == 7),
+                );
+            }
+            assert_eq!(end_of(child), Some(0), "{spec}");
+        });
+        let mut list = value.into_inner();
+        list.sort_unstable();
+        assert!(list.into_iter().eq(0..=OTHERS), "{spec}");
+    }
+}
+
+/// A thread starts and stops servers while another one forks: the child can do both.
+#[test]
+fn a_child_can_start_servers() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let values = (Delegated::<u64, Rcl>::with_delegate(0), Delegated::<u64, Ffwd>::with_delegate(0));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                servers::stop();
+                servers::start();
+            }
+        });
+        let ends: Vec<_> = (0..20)
+            .map(|_| {
+                thread::sleep(Duration::from_millis(1));
+                // SAFETY: as above.
+                let child = unsafe { fork() };
+                if child == 0 {
+                    let is_started = servers::start();
+                    let sums = [values.0.run(|value| *value + 1), values.1.run(|value| *value + 1)];
+                    servers::stop();
+                    exit(is_started && sums == [1, 1]);
+                }
+                end_of(child)
+            })
+            .take_while(|end| *end == Some(0))
+            .collect();
+        is_over.store(true, SeqCst);
+        assert_eq!(ends.len(), 20, "a child hung, or went wrong");
+    });
+    servers::start();
+}
+
+/// What a handler's `fork` returned; whether this is the child; whether the thread that is to fork waits.
+static CHILD: AtomicU64 = AtomicU64::new(0);
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+static WAITS: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn fork_in_handler(_: c_int) {
+    if !WAITS.load(SeqCst) {
+        return;
+    }
+    // SAFETY: the child goes on with the section that its thread has requested, and ends.
+    match unsafe { fork() } {
+        0 => IS_CHILD.store(true, SeqCst),
+        child => CHILD.store(child as u64, SeqCst),
+    }
+}
+
+/// Runs `meanwhile` while a section of another value holds up the server of `value`. `false`: the requester has run the section itself.
+fn holding_up(meanwhile: impl FnOnce()) -> bool {
+    let other = Delegated::with_spec("ffwd(server=1)", ()).expect("a delegate");
+    let (mut end, writer) = io::pipe().expect("a pipe");
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let requester = thread::current().id();
+            other.run(move |()| {
+                let is_held_up = thread::current().id() != requester;
+                tell.send(is_held_up).expect("a receiver");
+                assert!(!is_held_up || end.read(&mut [0]).expect("the end") == 0);
+            });
+        });
+        let is_held_up = told.recv().expect("a sender");
+        if is_held_up {
+            meanwhile();
+        }
+        drop(writer);
+        is_held_up
+    })
+}
+
+/// A signal handler forks while its thread waits for a server that is held up: in the child the thread runs its section itself.
+#[test]
+fn a_thread_that_forks_while_it_waits_for_a_server_goes_on_in_the_child() {
+    const CHILDREN: u64 = 5;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: a handler that forks, and uses atomics.
+    unsafe { signal(SIGUSR1, fork_in_handler) };
+    let mut children = 0;
+    for round in 0..200 {
+        let value = Delegated::with_spec("ffwd(server=1)", 0).expect("a delegate");
+        CHILD.store(0, SeqCst);
+        let requester = AtomicU64::new(0);
+        let wait = || {
+            // SAFETY: takes nothing.
+            requester.store(unsafe { pthread_self() } as u64, SeqCst);
+            WAITS.store(true, SeqCst);
+            let before = value.run(|value| {
+                *value += 1;
+                *value - 1
+            });
+            WAITS.store(false, SeqCst);
+            if IS_CHILD.load(SeqCst) {
+                exit(before == 0 && value.run(|value| *value) == 1);
+            }
+        };
+        holding_up(|| {
+            thread::scope(|scope| {
+                let waiting = scope.spawn(wait);
+                while requester.load(SeqCst) == 0 {
+                    thread::yield_now();
+                }
+                // It takes its request back some 10 ms later.
+                thread::sleep(Duration::from_micros(300 * (round % 10)));
+                // SAFETY: a thread that has not been joined, and a signal that is handled.
+                assert_eq!(unsafe { pthread_kill(requester.load(SeqCst) as usize, SIGUSR1) }, 0);
+                waiting.join().expect("no panic");
+            });
+        });
+        match CHILD.load(SeqCst) {
+            0 => {}
+            child => {
+                assert_eq!(end_of(child as c_int), Some(0), "round {round}");
+                children += 1;
+            }
+        }
+        if children == CHILDREN {
+            return;
+        }
+    }
+    panic!("{children} handlers found their thread waiting");
+}
