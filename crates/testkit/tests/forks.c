@@ -1,8 +1,10 @@
 /* Signal handlers that fork while their thread is in the middle of something that a fork must not find half done. The child returns
-   from the handler and goes on with that: `forks fork`: with a fork; `forks cancel`: with pthread_cancel. */
+   from the handler and goes on with that: `forks fork`: with a fork; `forks cancel`: with pthread_cancel. And children that run no
+   handlers of the program: `forks _Fork`. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,6 +209,82 @@ static void within_cancel(void)
 	EXPECT(pthread_join(target, NULL) == 0);
 }
 
+/* `_Fork`, which runs no handlers of the program. The child has threads of its own before it does anything by which it could notice
+   that it is one. */
+#if __GLIBC_PREREQ(2, 34)
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+
+static void *take_turns(void *unused)
+{
+	__atomic_add_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
+	EXPECT(pthread_mutex_lock(&held) == 0);
+	EXPECT(pthread_mutex_unlock(&held) == 0);
+	return unused;
+}
+
+static void start_waiters(pthread_t *threads, int count)
+{
+	const struct timespec nap = { .tv_nsec = 20000000 };
+	waiting = 0;
+	for (int t = 0; t < count; t++)
+		EXPECT(pthread_create(&threads[t], NULL, take_turns, NULL) == 0);
+	while (__atomic_load_n(&waiting, __ATOMIC_SEQ_CST) < count)
+		sched_yield();
+	nanosleep(&nap, NULL);
+}
+
+static void join_all(pthread_t *threads, int count)
+{
+	for (int t = 0; t < count; t++)
+		EXPECT(pthread_join(threads[t], NULL) == 0);
+}
+
+static void child_without_handlers(pthread_mutex_t *recursive)
+{
+	enum { OWN = 3 };
+	pthread_t threads[OWN];
+	pthread_mutex_t fresh;
+	alarm(20);
+	EXPECT(pthread_mutex_lock(recursive) == 0);
+	start_waiters(threads, OWN);
+	/* A child that no handler has told looks now. */
+	EXPECT(pthread_mutex_init(&fresh, NULL) == 0);
+	EXPECT(pthread_mutex_lock(recursive) == 0);
+	EXPECT(pthread_mutex_unlock(recursive) == 0);
+	EXPECT(pthread_mutex_unlock(recursive) == 0);
+	EXPECT(pthread_mutex_unlock(recursive) == EPERM);
+	EXPECT(pthread_mutex_unlock(&held) == 0);
+	join_all(threads, OWN);
+	EXPECT(pthread_mutex_lock(&held) == 0);
+	_exit(FINE);
+}
+
+static void without_handlers(void)
+{
+	enum { OTHERS = 3 };
+	pthread_t threads[OTHERS];
+	pthread_mutex_t recursive;
+	pthread_mutexattr_t attributes;
+	EXPECT(pthread_mutexattr_init(&attributes) == 0);
+	EXPECT(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE) == 0);
+	EXPECT(pthread_mutex_init(&recursive, &attributes) == 0);
+	EXPECT(pthread_mutex_lock(&held) == 0);
+	start_waiters(threads, OTHERS);
+	for (int round = 0; round < 3; round++) {
+		pid_t child = _Fork();
+		if (child == 0)
+			child_without_handlers(&recursive);
+		EXPECT(ends_well(child));
+	}
+	EXPECT(pthread_mutex_unlock(&held) == 0);
+	join_all(threads, OTHERS);
+}
+#else
+static void without_handlers(void)
+{
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	const struct sigaction action = { .sa_handler = fork_in_handler, .sa_flags = SA_RESTART };
@@ -215,6 +293,8 @@ int main(int argc, char **argv)
 	EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
 	if (strcmp(argv[1], "fork") == 0)
 		within_fork();
+	else if (strcmp(argv[1], "_Fork") == 0)
+		without_handlers();
 	else
 		within_cancel();
 	puts("fine");

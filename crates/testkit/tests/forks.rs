@@ -1,4 +1,4 @@
-//! Signal handlers that fork while their thread is in the middle of a fork or of `pthread_cancel`: see `forks.c`.
+//! Signal handlers that fork while their thread is in the middle of a fork or of `pthread_cancel`, and children of `_Fork`: see `forks.c`.
 
 mod common;
 
@@ -29,4 +29,9 @@ fn a_handler_that_forks_within_a_fork_leaves_no_fork_open() {
 #[test]
 fn a_handler_that_forks_within_a_cancellation_leaves_no_requester_behind() {
     run("cancel");
+}
+
+#[test]
+fn a_child_of_the_fork_for_signal_handlers_knows_its_threads() {
+    run("_Fork");
 }

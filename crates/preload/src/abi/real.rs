@@ -66,6 +66,7 @@ macro_rules! real {
             /// # Safety
             ///
             /// As glibc documents it.
+            #[allow(non_snake_case, reason = "named after the functions")]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
                 let mut address = address::$name.load(Ordering::Relaxed);
                 if address == 0 {
@@ -123,6 +124,7 @@ real! {
     pthread_cancel(thread: usize) -> c_int;
     prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int;
     syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
+    _Fork() -> c_int;
 }
 
 /// A function of glibc's that is jumped to rather than called.

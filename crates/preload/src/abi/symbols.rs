@@ -11,7 +11,10 @@ macro_rules! symbols {
         alias! { $($alias = $target;)* }
 
         unsafe extern "C" {
-            $(fn $name();)*
+            $(
+                #[allow(non_snake_case, reason = "named after the functions")]
+                fn $name();
+            )*
         }
 
         /// Our function of this name, if there is one.
@@ -54,7 +57,7 @@ symbols! {
         pthread_spin_init pthread_spin_destroy pthread_spin_lock pthread_spin_trylock pthread_spin_unlock
         mtx_init mtx_destroy mtx_lock mtx_trylock mtx_timedlock mtx_unlock
         cnd_init cnd_destroy cnd_wait cnd_timedwait cnd_signal cnd_broadcast
-        pthread_cancel prctl syscall dlopen dlvsym
+        pthread_cancel prctl syscall dlopen dlvsym _Fork
         lockwork_name __itt_sync_create __itt_sync_rename
     }
 }

@@ -15,6 +15,7 @@ use lockwork_platform::published::Published;
 use lockwork_platform::{Native, sys, waiters};
 
 use crate::abi::layout::{CondVar, Mutex, RwLock};
+use crate::abi::real;
 use crate::layers::profile;
 use crate::serve::{mutex, rwlock};
 
@@ -56,7 +57,7 @@ pub(crate) fn install() {
     }
 }
 
-/// Forgets ghosts if this process is a child that no handler has run in (`_Fork`, `clone`).
+/// Forgets ghosts if this process is a child that no handler has run in: by `clone`.
 #[inline]
 pub(crate) fn purge_if_child() {
     if let Some(witness) = WITNESS.get()
@@ -79,6 +80,23 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     waiters::after_fork_in_child();
     purge();
+}
+
+/// glibc, since 2.34: `fork` for signal handlers, which runs no handlers. Ours run all the same, as they do where a signal handler calls
+/// `fork`: a child that did without would take threads of its own for the parent's when it notices.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "named after the function")]
+unsafe extern "C" fn _Fork() -> c_int {
+    waiters::before_fork();
+    // SAFETY: takes nothing.
+    let process = unsafe { real::_Fork() };
+    if process == 0 {
+        waiters::after_fork_in_child();
+        purge();
+    } else {
+        waiters::after_fork();
+    }
+    process
 }
 
 #[cold]
