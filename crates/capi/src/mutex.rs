@@ -94,7 +94,7 @@ fn default_spec() -> Spec {
 
 fn served(spec: Spec) -> &'static MutexServer {
     SERVED.by(spec, |spec| {
-        specs::prepare_for(spec);
+        spec.prepare();
         operations(*spec)
     })
 }

@@ -112,7 +112,7 @@ impl RwLock {
 
 fn served(spec: Spec) -> &'static RwServer {
     SERVED.by(spec, |spec| {
-        specs::prepare_for(spec);
+        spec.prepare();
         operations(spec)
     })
 }

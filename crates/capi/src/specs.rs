@@ -8,9 +8,8 @@ use std::iter;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use lockwork_locks::registry::Spec;
+use lockwork_platform::Native;
 use lockwork_platform::published::Published;
-use lockwork_platform::{Native, barrier};
 
 use crate::{error, fork};
 
@@ -50,13 +49,6 @@ impl<S: PartialEq + Display, O> Served<S, O> {
         let server = unsafe { fresh.as_ref() };
         // SAFETY: as above.
         unsafe { self.0.push(fresh, |before| server.before.store(before, Relaxed)) }
-    }
-}
-
-/// Registers the kernel's barrier before the first lock whose acquisitions would fence without it.
-pub(crate) fn prepare_for(spec: &Spec) {
-    if spec.has_light_side() {
-        barrier::prepare_once();
     }
 }
 

@@ -6,7 +6,7 @@ use lockwork_locks::RawLock;
 use lockwork_locks::registry::Visitor;
 use lockwork_locks::registry::erased::{ErasedLock, Held};
 use lockwork_locks::registry::{self, Spec};
-use lockwork_platform::{Deadline, Native, barrier};
+use lockwork_platform::{Deadline, Native};
 
 use crate::lock::Lock;
 use crate::mutex::Mutex;
@@ -73,9 +73,7 @@ impl DynLock {
     /// [`SpecError`], which says what is wrong with the spec and what to write instead.
     pub fn new(spec: &str) -> Result<Self, SpecError> {
         let spec = Spec::mutex(spec).map_err(SpecError::from)?;
-        if spec.has_light_side() {
-            barrier::prepare_once();
-        }
+        spec.prepare();
         Ok(Self {
             spec,
             #[cfg(feature = "profile")]

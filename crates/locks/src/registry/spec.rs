@@ -89,6 +89,13 @@ impl Spec {
         self.has_visible_readers() || self.wrapper.is_some_and(|wrapper| wrapper.id == WrapperId::Biased)
     }
 
+    /// Registers the kernel's barrier, if acquisitions of such a lock fence without it. Before one is made.
+    pub fn prepare(&self) {
+        if self.has_light_side() {
+            lockwork_platform::barrier::prepare_once();
+        }
+    }
+
     /// What is known of it as a reader-writer lock, if it is one, without its wrapper.
     #[must_use]
     pub fn rw(&self) -> Option<RwFacts> {
