@@ -35,6 +35,12 @@ impl Exception {
 
 use Reason::{Elsewhere, Model, Threads};
 
+/// What delegates do in a child of `fork`.
+const IN_A_CHILD: Reason = Elsewhere(
+    "only in a child of `fork`, which shuttle plays with every combiner, in one order of accesses: it is the same step of the protocol as \
+     elsewhere in the file, with the same ordering, by a thread that has combined",
+);
+
 /// The list.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
@@ -173,15 +179,30 @@ pub const EXCEPTIONS: &[Exception] = &[
         weaker: &[Relaxed],
         reason: Threads("as above: the exchange before it releases, to whoever lines up behind it"),
     },
-    Exception {
-        source: "delegation/served.rs",
-        snippet: "P::heavy_barrier(); // ORDER: I3, as the server stops.",
-        weaker: &[AcqRel],
-        reason: Model(
-            "a requester that a server does not see when it looks for the last time looks after it by its deadline, and runs its \
-             section itself, as it should: what is lost is milliseconds, which no play counts",
-        ),
-    },
+    Exception::unmodelled(
+        "delegation/cc_synch.rs",
+        "let behind = NonNull::new(request.next.load(Acquire));",
+        IN_A_CHILD,
+    ),
+    Exception::unmodelled("delegation/cc_synch.rs", "let last = self.tail.load(Acquire);", IN_A_CHILD),
+    Exception::unmodelled(
+        "delegation/cc_synch.rs",
+        "&& self.tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()",
+        IN_A_CHILD,
+    ),
+    Exception::unmodelled("delegation/dsm_synch.rs", "let last = self.tail.load(Acquire);", IN_A_CHILD),
+    Exception::unmodelled(
+        "delegation/dsm_synch.rs",
+        "&& self.tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()",
+        IN_A_CHILD,
+    ),
+    Exception::unmodelled("delegation/lines.rs", "let mut at = self.first.load(Acquire);", IN_A_CHILD),
+    Exception::unmodelled(
+        "delegation/lines.rs",
+        "if let Some(its) = unsafe { page.load(Acquire).as_ref() } {",
+        IN_A_CHILD,
+    ),
+    Exception::unmodelled("delegation/lines.rs", "at = root.next.load(Acquire);", IN_A_CHILD),
     Exception {
         source: "delegation/lines.rs",
         snippet: "next = root.next.load(Acquire); // ORDER: L-E3.",

@@ -162,8 +162,8 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> CcSynch<P, W, MOST> {
         loop {
             // SAFETY: I1, I4: the node is in the queue and has not been granted.
             let request = unsafe { node.as_ref() };
-            let next = NonNull::new(request.next.load(Acquire)); // ORDER: E2.
-            match next {
+            let behind = NonNull::new(request.next.load(Acquire)); // ORDER: E2.
+            match behind {
                 Some(next) if request.is_of_a_parent() => {
                     // SAFETY: I4: its requester is gone, and its successor is known.
                     unsafe { P::free_node(node) };

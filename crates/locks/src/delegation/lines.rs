@@ -585,17 +585,17 @@ impl<P: Platform> Lines<P> {
     /// Calls `f` with every line and the number of its thread.
     pub(super) fn each_numbered(&self, mut f: impl FnMut(u32, &Line<P>)) {
         let mut number = 1;
-        let mut next = self.first.load(Acquire); // ORDER: L-E3.
+        let mut at = self.first.load(Acquire); // ORDER: L-E3.
         // SAFETY: L3.
-        while let Some(root) = unsafe { next.as_ref() } {
+        while let Some(root) = unsafe { at.as_ref() } {
             for page in &root.pages {
                 // SAFETY: L3. ORDER: L-E3.
-                if let Some(page) = unsafe { page.load(Acquire).as_ref() } {
-                    (number..).zip(&page.lines).for_each(|(number, line)| f(number, line));
+                if let Some(its) = unsafe { page.load(Acquire).as_ref() } {
+                    (number..).zip(&its.lines).for_each(|(number, line)| f(number, line));
                 }
                 number += LINES as u32;
             }
-            next = root.next.load(Acquire); // ORDER: L-E3.
+            at = root.next.load(Acquire); // ORDER: L-E3.
         }
     }
 
