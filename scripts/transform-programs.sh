@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
-# transform-programs.sh [memcached | from | berkeley | tests | unbound | zstd | redis | check [PACKAGE...]]: programs of Debian, converted by `lockwork transform`.
+# transform-programs.sh [memcached | from | berkeley | berkeley-tests | sections | tests | unbound | zstd | redis | splash |
+# check [PACKAGE...]]: programs of Debian, and Splash-3, converted by `lockwork transform`.
 #
 #   memcached   builds it before and after, runs its own tests under several delegates, and measures SET
 #   from        profiles it under SET, converts what the profile says is worth it (SHARE percent of the threads' time, WAITED
 #               percent of waiting) but for the section at EXCEPT, and compares delegates (RUNS rounds, results in OUT)
 #   berkeley    converts Berkeley DB, and compares delegates on transactions in the manner of TPC-C (RUNS rounds, results in OUT)
+#   berkeley-tests  converts it, and runs those of its C tests that it passes itself
+#   sections    profiles Berkeley DB with POSIX's mutexes, and makes sections for `lockwork sim --sections` of that (results in OUT)
 #   sets CMD    starts memcached by this command, and measures SET: what `from` has compared
 #   tests       converts memcached, and runs its test program and TESTS under each of the delegates; `none`: as it was
 #   unbound     builds it before and after, and runs its unit tests and its replayed queries (TESTS) under each of the delegates
 #   zstd        builds it before and after, and runs its tests of the pool of threads, of streams by several threads and of its command
 #   redis       builds it before and after, and runs those of its tests that use its locks, some of them with threads for clients
+#   splash      builds Splash-3 (SPLASH: a folder with its sources) before and after, with its optional locks and without, and compares
+#               what small problems come to under each of the delegates; less than 95% of its sections as closures is a failure
 #   check       counts which sections of programs can be converted; nothing is compiled
 #   trees       sets programs up for that, and prints each one's name, version and folder
 #
@@ -53,6 +58,7 @@ case ${1:-memcached} in
     splash) ready splash; splash ;;
     zstd) ready libzstd; zstd ;;
     sets) shift; sets "$@" ;;
+    berkeley-tests) ready db5.3; berkeley_tests ;;
     sections) ready db5.3; sections ;;
     transactions) shift; transactions "$@" ;;
     check)
@@ -61,5 +67,5 @@ case ${1:-memcached} in
         (($#)) || set -- memcached redis unbound libzstd sqlite3 db5.3 fuse3
         check "$@" ;;
     trees) shift; recorder; trees "$@" ;;
-    *) echo "usage: $0 [memcached | from | berkeley | tests | unbound | zstd | redis | sets CMD... | check [PACKAGE...] | trees PACKAGE...]" >&2; exit 2 ;;
+    *) echo "usage: $0 [memcached | from | berkeley | berkeley-tests | sections | tests | unbound | zstd | redis | splash | sets CMD... | check [PACKAGE...] | trees PACKAGE...]" >&2; exit 2 ;;
 esac

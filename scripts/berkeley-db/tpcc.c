@@ -139,7 +139,8 @@ static int (*kind)(DB_TXN *, unsigned, unsigned *);
 struct client {
     pthread_t thread;
     unsigned number, sum_of_first;
-    long done, again;
+    atomic_long done;
+    long again;
 };
 
 static void *work(void *argument)
@@ -200,6 +201,9 @@ int main(int count, char **arguments)
             return 1;
     }
     usleep((useconds_t)(atof(arguments[4]) * 1e6));
+    // What is compared has been read in any case, also where a machine is busy.
+    for (int waited = 0; atomic_load(&all[0].done) < 100 && waited < 600; waited++)
+        usleep(100000);
     atomic_store(&stops, 1);
     long done = 0, again = 0;
     for (int number = 0; number < clients; number++) {

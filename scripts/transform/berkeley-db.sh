@@ -56,7 +56,6 @@ berkeley() {
         exit 1
     fi
     for kind in ${KINDS:-stock-level order-status}; do
-        # So long that the first client has read what is compared also where a server has no CPU of its own.
         expected=$(SECONDS_EACH=8 transactions "$work/db-before/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
         for delegate in $delegates; do
             found=$(LOCKWORK_DELEGATE=$delegate SECONDS_EACH=8 transactions "$work/db-after/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
@@ -97,6 +96,38 @@ sections() {
         cpu=$(awk -v plain="$(tps "$work/plain")" -v recorded="$(tps "$work/recorded")" '{ print ($1 + $2) * recorded / plain }' "$work/cpu")
         scripts/sections-of-profile.py "$work/$kind.json" "$cpu" "$operations" "${LINES:-5}" >"$out/$kind/sections.toml"
         echo "$kind: $(tps "$work/plain") transactions a second, $(tps "$work/recorded") recorded; $(head -2 "$out/$kind/sections.toml" | tail -1)"
+    done
+}
+
+# Berkeley DB's own C tests that its library passes without replication, before and after. Environments that processes share have no
+# delegates, but the same code; of these tests DbTuner and EnvMethod have environments of one process.
+berkeley_tests() {
+    source_of db5.3 || skipped db5.3 "its source package cannot be fetched"
+    local name delegate suite home passed failed
+    delegates=${DELEGATES:-locked(futex) locked(cst-mutex) rcl sanl}
+    for name in before after; do
+        berkeley_tree "$name"
+        (
+            cd "$work/db-$name/build_unix"
+            # Two of the files define the same name.
+            gcc -O2 -w -fcommon -Wl,-z,muldefs -I. -I../src -I../test/c/cutest -I../test/c/suites -I../test/c/common \
+                -I"$top/crates/capi/include" ../test/c/cutest/*.c ../test/c/suites/*.c ../libdb.a "$library" -lpthread -lm -ldl -o ../cutest
+        )
+    done
+    for delegate in none $delegates; do
+        name=after passed=0 failed=
+        [[ $delegate != none ]] || name=before
+        for suite in DbTuner DbHotBackup Encryption EnvConfig EnvMethod KeyExistErrorReturn Partial Channel; do
+            home=$(mktemp -d)
+            if (cd "$home" && LOCKWORK_DELEGATE=$delegate timeout 120 "$work/db-$name/cutest" -s "Test$suite") >"$work/cutest.log" 2>&1; then
+                passed=$((passed + $(grep -oE 'OK \([0-9]+' "$work/cutest.log" | grep -oE '[0-9]+')))
+            else
+                failed+=" $suite"
+            fi
+            rm -rf "$home"
+        done
+        echo "db-$name $delegate: $passed passed, failed:${failed:- none}"
+        [[ -z $failed ]] || exit 1
     done
 }
 

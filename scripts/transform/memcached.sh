@@ -32,7 +32,7 @@ memcached_tests() {
         cd "$tree"
         # Styles of sources and names of packages are no business of these tests.
         if [[ $tests != none ]]; then
-            LOCKWORK_DELEGATE=$delegate timeout 1500 prove -Q ${tests//t\/whitespace.t/} >"tests-$delegate.log" 2>&1 || true
+            LOCKWORK_DELEGATE=$delegate timeout 1500 prove -Q -j "${JOBS:-1}" ${tests//t\/whitespace.t/} >"tests-$delegate.log" 2>&1 || true
             echo "$(basename "$tree") $delegate: $(grep -E '^(Files=|Result:)' "tests-$delegate.log" | tr '\n' ' ')" \
                 "failed: $(grep -oE '^t/[^ ]+\.t' "tests-$delegate.log" | sort -u | tr '\n' ' ')"
         fi

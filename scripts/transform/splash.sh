@@ -36,16 +36,19 @@ splash_tree() {
         for program in "${splash_programs[@]}"; do
         (
             cd "$tree/codes/$program"
-            [[ ! -d libtiff ]] || quiet_make -C libtiff >"$tree/libtiff.log" 2>&1
             if [[ -n $ours ]]; then
                 target=$(splash_target)
                 NOTE_ONLY=1 COMPILE_LINES=$PWD/lines quiet_make -k CC="$work/cc" >note.log 2>&1 || true
-                rm -f ./*.o "$target"
+                # Nothing was compiled, so that archives have no objects, either, and what programs would have written is empty.
+                find . \( -name '*.o' -o -name '*.a' \) -delete
+                rm -rf "$target" libtiff
+                [[ ! -d $work/splash/codes/$program/libtiff ]] || cp -a "$work/splash/codes/$program/libtiff" .
                 database lines compile_commands.json
                 "$lockwork" transform -p . --in-place "$@" >converted.log 2>&1
                 echo "  $program: $(tail -1 converted.log | sed 's/^lockwork: .* written; //')"
             fi
             target=$(splash_target)
+            [[ ! -d libtiff ]] || quiet_make -C libtiff >"$tree/libtiff.log" 2>&1
             LINK_WITH="${ours:+$library -lm -ldl -pthread}" quiet_make CC="$work/cc $ours" >build.log 2>&1 ||
                 { echo "FAILED: $program is not built: $(grep -m1 error build.log)"; exit 1; }
             mv "$target" "$target.with"

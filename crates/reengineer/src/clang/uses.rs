@@ -652,7 +652,7 @@ impl Walker<'_> {
             let origin =
                 if sort(type_of(*inner)).is_some() { self.origin(*inner) } else { Self::fresh(*inner) };
             if origin == Origin::Unknown {
-                self.mix(type_of(bare(*inner)), &thing);
+                self.mix(type_of(bare(*inner)), &thing, sort(type_of(cursor)).unwrap_or_default());
             }
             self.facts.push(Fact::Same(thing, origin));
             return;
@@ -666,23 +666,31 @@ impl Walker<'_> {
         if differ && let (Some(to), Some(from)) = (to, from) {
             let at = self.place(cursor);
             let thing = format!("cast {}:{}", at.file.display(), at.offset);
-            self.mix(to, &thing);
-            self.mix(from, &thing);
+            // Conditions have another size, too, so that fields behind them would move in one of the structures only.
+            for (number, name) in TYPES.iter().enumerate() {
+                let thing = format!("{thing} {name}");
+                self.mix(to, &thing, number);
+                self.mix(from, &thing, number);
+            }
         }
     }
 
-    /// The mutexes of a structure, or of what a pointer to one points to, are of the class of a thing.
-    fn mix(&mut self, of: CXType, thing: &str) {
+    /// The mutexes, or what else of [`TYPES`] `number` says, of a structure, or of what a pointer to one points to, are of the class of a
+    /// thing. So are those of all structures that it is cast to elsewhere, by way of structures that have none.
+    fn mix(&mut self, of: CXType, thing: &str, number: usize) {
         // SAFETY: a type of a living unit.
         let canonical = pointee(of).unwrap_or(unsafe { clang_getCanonicalType(of) });
         if canonical.kind != CXType_Record {
             return;
         }
         // SAFETY: as above.
-        for field in children(unsafe { clang_getTypeDeclaration(canonical) }) {
-            if kind(field) == CXCursor_FieldDecl && sort(type_of(field)) == Some(0) {
+        let declaration = unsafe { clang_getTypeDeclaration(canonical) };
+        let structure = format!("{} {}", TYPES[number], name_of(declaration));
+        self.facts.push(Fact::Same(structure.clone(), Origin::Of(thing.to_owned())));
+        for field in children(declaration) {
+            if kind(field) == CXCursor_FieldDecl && sort(type_of(field)) == Some(number) {
                 let field = self.thing(field);
-                self.facts.push(Fact::Same(field, Origin::Of(thing.to_owned())));
+                self.facts.push(Fact::Same(field, Origin::Of(structure.clone())));
             }
         }
     }

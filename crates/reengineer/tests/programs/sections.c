@@ -560,6 +560,36 @@ static long returns_nowhere(long by)
     return by;
 }
 
+/* Structures that begin alike, and are cast to each other by way of one that has no condition. */
+struct node {
+    long type;
+};
+
+struct cell {
+    long type;
+    pthread_cond_t done;
+    long ready;
+};
+
+struct leaf {
+    long type;
+    pthread_cond_t done;
+    long ready, more;
+};
+
+static long cast_structures(long by)
+{
+    static struct leaf leaf = { 3, PTHREAD_COND_INITIALIZER, 0, 7 };
+    struct node *node = (struct node *)&leaf;
+    pthread_mutex_lock(&lock);
+    ((struct cell *)node)->ready = by + 1;
+    while (!((struct cell *)node)->ready)
+        pthread_cond_wait(&((struct cell *)node)->done, &lock);
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return leaf.ready * 100 + leaf.more;
+}
+
 /* A section that leaves nowhere. */
 static void *goes_on(void *of)
 {
@@ -594,6 +624,7 @@ int main(void)
         printf("%ld %ld %ld %ld %ld\n", gives_back(by), by, mixed(by), asks(by), moves(&account, by));
         printf("%ld %ld %ld %ld %ld\n", hand_over_hand(by), no_block(by), unnamed(by), defines(by), terminates(by));
         printf("%ld %ld %ld\n", counter, of_its_own(by), of_a_type(by));
+        printf("%ld\n", cast_structures(by));
         printf("%ld %ld %ld %ld\n", constant(by), constant_structure(by), ends_with_directives(by), endless(by));
         printf("%ld %ld %ld ", typed(by), typed_around(by), constant_of_its_own(by));
         printf("%ld %ld %ld\n", constant_inside(by), returns_elsewhere(by), returns_nowhere(by));
