@@ -92,11 +92,12 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
     /// No other thread exists, or none uses this lock.
     unsafe fn forget_waiters(&self, holder: Option<Self::Token>);
 
-    /// Gives back the pool memory that the lock itself keeps, for locks that keep some; they then are as new.
+    /// Gives back the pool memory that the lock itself keeps, for locks that keep some; they then are as new. What a lock keeps that
+    /// somebody has may be lost.
     ///
     /// # Safety
     ///
-    /// The lock is unlocked, and nobody else uses it.
+    /// Nobody uses the lock, or will, but for a holder that never releases it.
     #[inline]
     unsafe fn dispose(&self) {}
 }
@@ -246,11 +247,11 @@ pub unsafe trait RawRwLock<P: Platform>: Send + Sync {
     /// No other thread exists, or none uses this lock.
     unsafe fn forget_waiters(&self);
 
-    /// Gives back the pool memory that the lock itself keeps, for locks that keep some; they then are as new.
+    /// As [`RawLock::dispose`].
     ///
     /// # Safety
     ///
-    /// The lock is unlocked, and nobody else begins to use it.
+    /// Nobody begins to use the lock, or will release it.
     #[inline]
     unsafe fn dispose(&self) {}
 }

@@ -77,7 +77,8 @@ pub trait PooledState<P>: PoolNode<P> {
     /// lost.
     fn take_free(&self) -> bool;
 
-    /// Keeps out the threads that use the state without being counted; `None` if one is there. Called by `take_back`.
+    /// Keeps out the threads that use the state without being counted; `None` if one is there. Called by `take_back`, and where a
+    /// lock that ends gives its state back.
     fn close(&self) -> Option<usize> {
         Some(0)
     }

@@ -180,8 +180,9 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
     }
 
     /// Calls `visit` with the count of every node that has a word, in the order of the nodes: how many readers have
-    /// acquired there less how many have released there. Of a lock that nobody uses the sum is 0; while a writer has
-    /// it, or waits, counts mean nothing.
+    /// acquired there less how many have released there. Their sum is the number of readers, less those that `remaining` counts:
+    /// after a writer that gave up, and where the lock had readers when it got its state. While a writer has it, or waits, counts
+    /// mean nothing.
     pub fn visit_counts(&self, mut visit: impl FnMut(i32)) {
         if let Some(shared) = self.own() {
             shared.visit(|word| visit((word.load(Relaxed) & !FLAGS) as i32 / READER as i32));
@@ -359,12 +360,8 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
     }
 
     unsafe fn dispose(&self) {
-        // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its
-        // state is lost.
-        if let Some(shared) = self.own() {
-            if shared.is_held() {
-                return;
-            }
+        // A writer that has it will never release it.
+        if let Some(shared) = self.own().filter(|shared| !shared.is_held()) {
             shared.until_idle();
         }
         if self.is_one_word() {

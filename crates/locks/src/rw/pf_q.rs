@@ -327,12 +327,8 @@ unsafe impl<P: Platform, W: WaitPolicy<P>> RawRwLock<P> for PfQ<P, W> {
     }
 
     unsafe fn dispose(&self) {
-        // Destroyed by a thread, or in a child of `fork`, that has it for writing: nobody will release it, and its
-        // state is lost.
-        if let Some(shared) = self.shared.own() {
-            if shared.is_held() {
-                return;
-            }
+        // A writer that has it will never release it.
+        if let Some(shared) = self.shared.own().filter(|shared| !shared.is_held()) {
             shared.until_idle();
         }
         // SAFETY: the caller's contract.

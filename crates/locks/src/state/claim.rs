@@ -11,8 +11,9 @@
 //!
 //! # Invariants
 //!
-//! - I1: the owner changes only while a thread has set `CLOSING`, or (from a lock to nobody) when the lock is disposed of. From
-//!   one lock to nobody it changes in one operation that finds no users.
+//! - I1: the owner changes from nobody to a lock only while a thread has set `CLOSING`; from a lock to nobody only by that
+//!   ([`Claim::take_back`]), in one operation that finds no users, or by a user for whom nobody else uses the state: that has just
+//!   reserved it, or disposes of the lock.
 //! - I2: a thread that added itself and found its own lock as the owner uses the state until it leaves.
 //! - I3: a thread that added itself and found another owner keeps the state from becoming its own lock's until it leaves: a
 //!   state is taken, and given to a lock, only where there are no users. A thread that has taken one for a lock, and finds users, takes

@@ -33,8 +33,12 @@
 //!   keeps it from becoming so (C3). So it never loses a state that is in use.
 //! - I3: a state changes, but for its claim, by its users only; or by threads that acquire something in it and then find whose
 //!   the state is, where [`PooledState::close`] keeps it from being taken back by acquiring the same.
-//! - I4: a state whose owner is a lock, and which is open, is named by the lock's word: it is opened when it has been published, and
-//!   the word changes only while it is not the lock's (I2). So the owner alone says that a state is a lock's.
+//! - I4: a state whose owner is a lock, and which is open, is named by the lock's word, unless that was destroyed or initialised anew
+//!   meanwhile: it is opened when it has been published, and the word changes only while it is not the lock's (I2). So of a state
+//!   that was found in a lock's word the owner alone says whether it is the lock's.
+//! - I5: a state goes back, or to another lock, only where nobody holds its lock by it: holders are counted, or
+//!   [`PooledState::close`] sees them. What belongs to a lock that was freed, or destroyed while somebody had it, is its own
+//!   until it is idle.
 //!
 //! # Ordering
 //!
@@ -160,23 +164,25 @@ pub(crate) fn try_take_for<P: Platform, T: State<P>>(address: usize) -> Option<N
     Some(fresh)
 }
 
-/// Gives a state back that the word at `address` names, if it is that lock's.
+/// Gives a state back that the word at `address` named, if it is that lock's and nobody has the lock.
 ///
 /// # Safety
 ///
-/// Nobody uses the lock.
+/// Nobody uses the lock, or will, but for holders that never release it.
 pub(crate) unsafe fn give_back_from<P: Platform, T: State<P>>(state: NonNull<T>, address: usize) {
     let owner = Owner::at(address);
     // SAFETY: I1.
     let given = unsafe { state.as_ref() };
-    if !given.claim().0.enter(owner) {
-        given.claim().leave();
-    } else {
-        given.note_owner(0);
-        if given.claim().0.give_up(owner) {
-            // SAFETY: nobody's.
-            unsafe { P::give_state(state) };
-        }
+    let claim = &given.claim().0;
+    // As one of its users: so nobody takes it back meanwhile. A holder is not counted, and there may be one that will never
+    // release: a guard can be forgotten, and after `fork` be a ghost's. Its state stays the lock's that has gone (I5).
+    let closed = if claim.enter(owner) { given.close() } else { None };
+    let Some(closed) = closed else { return claim.leave() };
+    given.note_owner(0);
+    given.open(closed);
+    if claim.give_up(owner) {
+        // SAFETY: nobody's.
+        unsafe { P::give_state(state) };
     }
 }
 
@@ -467,11 +473,11 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
         }
     }
 
-    /// Gives the state back, if the lock has one.
+    /// Gives the state back, if the lock has one and nobody has the lock.
     ///
     /// # Safety
     ///
-    /// Nobody uses the lock.
+    /// As of [`give_back_from`].
     pub(crate) unsafe fn dispose(&self) {
         // What is given back is the pointer that there was: a reference to the state may not free it.
         // ORDER: Relaxed: the caller comes after all who used the lock, and so after E1.

@@ -66,6 +66,14 @@ pub(super) fn zeroed_memory_is_unlocked(traits: &Traits) {
     unsafe { lock.unlock(token) };
 }
 
+/// As after `mem::forget` of a guard: what the lock kept outside itself may go to another lock.
+pub(super) fn a_lock_that_ends_held_locks_no_other(traits: &Traits) {
+    for _ in 0..4 {
+        let lock = (traits.new)();
+        assert!(lock.try_lock().is_some(), "a new lock");
+    }
+}
+
 pub(super) fn locks_nest(traits: &Traits) {
     const DEPTH: usize = 20;
     let shops: Vec<Shop> = (0..DEPTH).map(|_| Shop::new(traits)).collect();

@@ -105,7 +105,8 @@ macro_rules! checks {
 pub const SUITE: &[Check] = checks! {
     basics: excludes try_on_a_free_lock try_on_a_held_lock is_locked_tells zeroed_memory_is_unlocked
         locks_nest locks_are_released_in_any_order many_locks_are_held_at_once
-        another_thread_releases a_thread_ends_while_it_holds nodes_are_returned;
+        another_thread_releases a_thread_ends_while_it_holds
+        a_lock_that_ends_held_locks_no_other nodes_are_returned;
     crowds: a_crowd_excludes a_crowd_that_tries_excludes a_crowd_on_many_locks tries_get_through;
     order: arrivals_are_served_in_order nobody_starves;
     timed: a_passed_deadline_fails_on_a_held_lock a_passed_deadline_succeeds_on_a_free_lock

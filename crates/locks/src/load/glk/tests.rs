@@ -84,6 +84,21 @@ fn a_dropped_lock_gives_its_state_back() {
 }
 
 #[test]
+fn a_lock_that_ends_held_keeps_its_state() {
+    for mode in [MCS, MUTEX] {
+        let (word, owner) = {
+            let lock = Glk::unlocked();
+            let () = lock.lock();
+            change(&lock, mode);
+            (lock.word.load(Relaxed), lock.owner())
+        };
+        // SAFETY: a state stays one.
+        let state = unsafe { &*word.map_addr(|address| address & !MODES) };
+        assert!(state.claim.is_for(owner) && !state.take_back(), "locked by who will never release it");
+    }
+}
+
+#[test]
 fn the_mode_stays_while_the_lock_of_the_other_is_taken() {
     let lock = Glk::unlocked();
     let () = lock.lock();
