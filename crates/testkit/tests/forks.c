@@ -1,6 +1,7 @@
 /* Signal handlers that fork while their thread is in the middle of something that a fork must not find half done. The child returns
    from the handler and goes on with that: `forks fork`: with a fork; `forks cancel`: with pthread_cancel. And children that run no
-   handlers of the program: `forks _Fork`. */
+   handlers of the program: `forks _Fork`; and children that do not release what a thread of the parent has, but make it anew:
+   `forks renew`. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -285,6 +286,55 @@ static void without_handlers(void)
 }
 #endif
 
+/* `renew`. */
+
+enum { LOCKS = 8 };
+
+static pthread_rwlock_t read_locked = PTHREAD_RWLOCK_INITIALIZER, others[LOCKS];
+
+static void *read_for_ever(void *unused)
+{
+	EXPECT(pthread_rwlock_rdlock(&read_locked) == 0);
+	EXPECT(pthread_rwlock_unlock(&read_locked) == 0);
+	EXPECT(pthread_rwlock_rdlock(&read_locked) == 0);
+	__atomic_store_n(&waiting, 1, __ATOMIC_RELEASE);
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void use(pthread_rwlock_t *lock)
+{
+	EXPECT(pthread_rwlock_rdlock(lock) == 0);
+	EXPECT(pthread_rwlock_unlock(lock) == 0);
+	EXPECT(pthread_rwlock_wrlock(lock) == 0);
+	EXPECT(pthread_rwlock_unlock(lock) == 0);
+}
+
+static void renew(void)
+{
+	pthread_t reader;
+	EXPECT(pthread_create(&reader, NULL, read_for_ever, NULL) == 0);
+	while (!__atomic_load_n(&waiting, __ATOMIC_ACQUIRE))
+		sched_yield();
+	for (int destroys = 0; destroys < 2; destroys++) {
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(10);
+			if (destroys)
+				EXPECT(pthread_rwlock_destroy(&read_locked) == 0);
+			EXPECT(pthread_rwlock_init(&read_locked, NULL) == 0);
+			use(&read_locked);
+			for (int l = 0; l < LOCKS; l++) {
+				EXPECT(pthread_rwlock_init(&others[l], NULL) == 0);
+				use(&others[l]);
+			}
+			_exit(FINE);
+		}
+		EXPECT(ends_well(child));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct sigaction action = { .sa_handler = fork_in_handler, .sa_flags = SA_RESTART };
@@ -295,8 +345,10 @@ int main(int argc, char **argv)
 		within_fork();
 	else if (strcmp(argv[1], "_Fork") == 0)
 		without_handlers();
-	else
+	else if (strcmp(argv[1], "cancel") == 0)
 		within_cancel();
+	else
+		renew();
 	puts("fine");
 	return 0;
 }

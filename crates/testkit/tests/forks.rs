@@ -1,13 +1,18 @@
-//! Signal handlers that fork while their thread is in the middle of a fork or of `pthread_cancel`, and children of `_Fork`: see `forks.c`.
+//! Signal handlers that fork while their thread is in the middle of a fork or of `pthread_cancel`, children of `_Fork`, and children
+//! that make locks anew: see `forks.c`.
 
 mod common;
 
 /// One lock without a state, one whose states are taken back, one with a queue.
 const LOCKS: [&str; 4] = ["passthrough", "futex", "cst-mutex", "gcr(mcs-stp)"];
 
-fn run(part: &str) {
+/// Reader-writer locks that keep something outside themselves: a state of the pool, or readers in a table.
+const RWLOCKS: [&str; 5] =
+    ["futex+cst-rwsem", "futex+pf-q-stp", "futex+auto-rw", "futex+bravo(rw-ttas)", "futex+bravo(rw-futex)"];
+
+fn run(part: &str, locks: &[&str]) {
     let program = common::compiled("forks");
-    for lock in LOCKS {
+    for lock in locks {
         let mut command = common::limited(&program, 120);
         common::put_under(&mut command, lock);
         let output = command.arg(part).output().expect("timeout (coreutils)");
@@ -23,15 +28,20 @@ fn run(part: &str) {
 
 #[test]
 fn a_handler_that_forks_within_a_fork_leaves_no_fork_open() {
-    run("fork");
+    run("fork", &LOCKS);
 }
 
 #[test]
 fn a_handler_that_forks_within_a_cancellation_leaves_no_requester_behind() {
-    run("cancel");
+    run("cancel", &LOCKS);
+}
+
+#[test]
+fn a_child_that_makes_a_lock_anew_is_rid_of_the_readers_of_its_parent() {
+    run("renew", &RWLOCKS);
 }
 
 #[test]
 fn a_child_of_the_fork_for_signal_handlers_knows_its_threads() {
-    run("_Fork");
+    run("_Fork", &LOCKS);
 }

@@ -20,7 +20,8 @@
 //!
 //! # Invariants
 //!
-//! - I1: how many nodes the machine has does not change while there are locks. So all threads take the same part.
+//! - I1: how many nodes the machine has is found out once, and the first answer stays, right or, for lack of memory, wrong. So all
+//!   threads take the same part.
 //! - I2: what the part promises.
 //!
 //! # Ordering

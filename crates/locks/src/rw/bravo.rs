@@ -50,6 +50,7 @@
 //!   while it is not has yet to revoke. (A bias that rests is as good as `OFF` for this.)
 //! - I7: a bias that learns comes to rest, and ends that, while a thread has the lock inside for writing, and nobody is visible. So
 //!   a reader finds it at rest throughout its section, or never: it is noted, or visible, exactly if the bias does not rest.
+//! - I8: when a lock begins, no slot has its address: readers that have not left when a lock ends end with it.
 //!
 //! # Ordering
 //!
@@ -131,7 +132,7 @@ const LONGEST_INHIBITION: u32 = 1 << 24;
 
 /// The lock `L`, biased. A bias that `LEARNS` is there only where writes are rare: see [`learning`].
 #[repr(C, align(8))]
-pub struct Bravo<P: Platform, L, const LEARNS: bool = false> {
+pub struct Bravo<P: Platform, L: RawRwLock<P>, const LEARNS: bool = false> {
     lock: L,
     bias: P::U32,
     /// While a bias that learns rests: what is known of the load.
@@ -139,9 +140,16 @@ pub struct Bravo<P: Platform, L, const LEARNS: bool = false> {
     inhibited: P::U32,
 }
 
-impl<P: Platform, L, const LEARNS: bool> core::fmt::Debug for Bravo<P, L, LEARNS> {
+impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> core::fmt::Debug for Bravo<P, L, LEARNS> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Bravo").field("bias", &self.bias.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> Drop for Bravo<P, L, LEARNS> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: nobody else uses the lock.
+        unsafe { self.dispose() };
     }
 }
 
@@ -169,6 +177,19 @@ fn inhibited_until(start: u64, end: u64) -> u32 {
 /// Whether the bias has to stay off. The time may be a little behind that of the revocation.
 fn is_inhibited(until: u32, now: impl FnOnce() -> u32) -> bool {
     until != 0 && (1..=2 * LONGEST_INHIBITION).contains(&until.wrapping_sub(now()))
+}
+
+/// Takes the readers of the lock at this address, which has ended, out of the table: they would be found there as those of the next
+/// lock at that address.
+pub fn forget_readers<P: Platform>(address: usize) {
+    for index in 0..P::VISIBLE_READERS {
+        P::visible_reader(index, |slot| {
+            // ORDER: Relaxed: nobody else changes a slot with that name, which no lock has.
+            if slot.load(Relaxed) & ADDRESS == address & ADDRESS {
+                slot.store(0, Relaxed);
+            }
+        });
+    }
 }
 
 /// In a child after `fork`: nobody is arriving any more, at whatever lock.
@@ -429,14 +450,7 @@ unsafe impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> RawRwLock<P> for B
 
     #[inline]
     fn try_lock_shared(&self) -> bool {
-        if self.appear() {
-            return true;
-        }
-        let acquired = self.lock.try_lock_shared();
-        if acquired {
-            self.has_come_in();
-        }
-        acquired
+        self.appear() || self.try_read()
     }
 
     #[inline]
@@ -538,6 +552,10 @@ unsafe impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> RawRwLock<P> for B
     }
 
     unsafe fn dispose(&self) {
+        // I1, I7: a reader that never leaves may still be visible, or noted.
+        if !self.is_off() || !LEARNS && self.lock.is_locked() {
+            forget_readers::<P>(self.name());
+        }
         self.bias.store(OFF, Relaxed);
         self.unnoted.store(0, Relaxed);
         self.inhibited.store(0, Relaxed);

@@ -51,6 +51,7 @@ const CHECKS: &[Check] = &[
     ("attempts", sharing::attempts, always),
     ("zero_is_unlocked", sharing::zero_is_unlocked, always),
     ("disposal", sharing::disposal, always),
+    ("a_lock_that_ends_held_locks_no_other", sharing::a_lock_that_ends_held_locks_no_other, always),
     ("deadlines", waiting::deadlines, always),
     ("hasty_crowd", waiting::hasty_crowd, always),
     ("wake_chain", waiting::wake_chain, always),

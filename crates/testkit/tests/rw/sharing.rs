@@ -85,6 +85,28 @@ pub(crate) fn disposal(subject: RwSubject) {
     assert_eq!(shelf.writes(), 3);
 }
 
+/// As after `mem::forget` of a guard: what the lock kept outside itself may go to another lock, or to one at its address.
+pub(crate) fn a_lock_that_ends_held_locks_no_other(subject: RwSubject) {
+    for reads in [true, false] {
+        for _ in 0..4 {
+            let lock = subject.zeroed::<Native>();
+            // Of the second a biased lock knows by its slot in the table.
+            for _ in 0..2 {
+                assert!(lock.try_lock_shared(), "a new lock");
+                // SAFETY: the reader.
+                unsafe { lock.unlock_shared() };
+            }
+            assert!(lock.try_lock_exclusive(), "a free lock");
+            drop(lock);
+            let lock = subject.zeroed::<Native>();
+            assert!(lock.try_lock_shared(), "a new lock");
+            // SAFETY: the reader.
+            unsafe { lock.unlock_shared() };
+            assert!(if reads { lock.try_lock_shared() } else { lock.try_lock_exclusive() }, "a free lock");
+        }
+    }
+}
+
 /// Readers that wait come in beside a writer that is one of them now; writers do not.
 pub(crate) fn downgrade(subject: RwSubject) {
     let shelf = Shelf::new(subject.make());

@@ -25,7 +25,7 @@ use lockwork_platform::{AtomicCell, Platform};
 
 use super::{BEGINNING, Bravo, LONGEST_INHIBITION, OFF, ON, is_inhibited, units};
 use crate::api::RawRwLock;
-use crate::wait::poll_within;
+use crate::wait::{Patience, Wait, poll_within};
 
 /// There was a write.
 pub(super) const WROTE: u32 = 1 << 30;
@@ -40,6 +40,8 @@ const PAYS: u64 = 32;
 const SHORTEST: u32 = 128;
 /// Context-switch round trips that a reader tries to turn the bias on for.
 const TRIES: u32 = 2;
+/// How often an attempt that can neither become visible nor come in looks whether it can, once the bias is on. The last looks yield.
+const LOOKS: u32 = 10_000;
 /// After how long the next one does if that was in vain, in the units of `inhibited`.
 const RETRY: u32 = 2048;
 
@@ -126,10 +128,53 @@ impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> Bravo<P, L, LEARNS> {
         }
     }
 
+    /// Tries to acquire for reading where the caller cannot become visible. A reader that turns the bias on has the lock inside for
+    /// writing for a moment, which is not to be seen.
+    #[inline]
+    pub(super) fn try_read(&self) -> bool {
+        let before = self.bias.load(Relaxed);
+        self.try_inside() || LEARNS && self.try_again(before)
+    }
+
+    fn try_inside(&self) -> bool {
+        let acquired = self.lock.try_lock_shared();
+        if acquired {
+            self.has_come_in();
+        }
+        acquired
+    }
+
+    /// Tries again after an attempt that failed when the bias had been `before`, unless a writer was in the way.
+    #[cold]
+    fn try_again(&self, mut before: u32) -> bool {
+        let mut patience = Patience::new::<P>();
+        // The thread that has turned it on is about to let readers in; a writer that finds it on, to revoke it. Not for ever: there
+        // may be too many readers.
+        let mut looks_while_on = LOOKS;
+        loop {
+            match self.bias.load(Relaxed) {
+                BEGINNING => {}
+                ON if looks_while_on > 0 => looks_while_on -= 1,
+                now if now == before => return false,
+                _ => {}
+            }
+            patience.pause::<P>();
+            before = self.bias.load(Relaxed);
+            if self.appear() || self.try_inside() {
+                return true;
+            }
+        }
+    }
+
     /// Turns the bias on, if there is a moment without readers. Whether the caller is a reader now.
     #[cold]
     #[inline(never)]
     fn turn_on(&self) -> bool {
+        // In a child of `fork` nobody else would end what a ghost has begun.
+        Wait::run::<P, _>(self.address(), None, |_| self.turn_on_registered())
+    }
+
+    fn turn_on_registered(&self) -> bool {
         // ORDER: Relaxed: it says that somebody tries, and nothing else.
         if self.bias.compare_exchange(OFF, BEGINNING, Relaxed, Relaxed).is_err() {
             return false;

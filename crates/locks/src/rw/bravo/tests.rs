@@ -3,8 +3,10 @@
 extern crate std;
 
 use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
 
-use lockwork_platform::{Cpu, Native};
+use lockwork_platform::{Cpu, Native, VisibleReaders, Waiters};
 
 use super::learning::{DUE, WROTE};
 use super::*;
@@ -124,6 +126,28 @@ fn a_writer_that_has_yet_to_revoke_does_not_outlive_a_fork() {
     }
 }
 
+/// What slots say of readers of a lock at this address.
+fn slots_of(name: usize) -> usize {
+    let names = |index: &usize| Native::visible_reader(*index, |slot| slot.load(Relaxed)) & ADDRESS == name;
+    (0..Native::VISIBLE_READERS).filter(names).count()
+}
+
+#[test]
+fn readers_end_with_their_lock() {
+    let _table = table();
+    let of = |lock: Lock, is_inside: bool| {
+        assert!(lock.lock_shared(None));
+        assert_eq!(lock.lock.is_locked(), is_inside);
+        let name = lock.name();
+        assert_eq!(slots_of(name), 1);
+        // SAFETY: nobody will use it; its reader is forgotten.
+        unsafe { lock.dispose() };
+        assert_eq!(slots_of(name), 0);
+    };
+    of(biased(), false);
+    of(Lock::new(), true);
+}
+
 type Learner = Bravo<Native, RwTtas<Native>, true>;
 
 /// A lock whose bias is to be turned on.
@@ -204,4 +228,66 @@ fn a_thread_that_was_about_to_turn_a_bias_on_is_forgotten() {
     // SAFETY: the writer.
     unsafe { lock.unlock_exclusive() };
     assert!(!leaves_a_note(&lock));
+}
+
+#[test]
+fn an_attempt_does_not_fail_by_a_reader_that_turns_the_bias_on() {
+    for comes_on in [true, false] {
+        let (_table, lock) = (table(), Learner::new());
+        lock.bias.store(BEGINNING, Relaxed);
+        assert!(lock.lock.try_lock_exclusive());
+        thread::scope(|scope| {
+            let attempt = scope.spawn(|| lock.try_lock_shared());
+            // It has found that, probably.
+            thread::sleep(Duration::from_millis(20));
+            // In the order of `take_for_a_moment`.
+            if comes_on {
+                lock.bias.store(ON, Relaxed);
+            }
+            // SAFETY: the writer.
+            unsafe { lock.lock.unlock_exclusive() };
+            if !comes_on {
+                lock.bias.store(OFF, Relaxed);
+            }
+            assert!(attempt.join().expect("no panic"), "nobody writes");
+        });
+        // SAFETY: a reader.
+        unsafe { lock.unlock_shared() };
+    }
+}
+
+#[test]
+fn an_attempt_fails_by_a_writer() {
+    let (_table, lock) = (table(), due());
+    assert!(lock.lock_exclusive(None));
+    assert!(!lock.try_lock_shared());
+    // SAFETY: the writer.
+    unsafe { lock.unlock_exclusive() };
+}
+
+#[test]
+fn a_thread_that_turns_the_bias_on_is_known_to_wait() {
+    let (_table, lock) = (table(), Learner::new());
+    let mut looks = 0;
+    // Otherwise it would come on at once.
+    assert!(lock.lock.lock_shared(None));
+    for _ in 0..10_000 {
+        lock.unnoted.store(DUE, Relaxed);
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| leaves_a_note(&lock));
+            while !reader.is_finished() {
+                let before = lock.bias.load(Acquire);
+                let waiters = Native::waiters_of(lock.address());
+                core::sync::atomic::fence(Acquire);
+                if before == BEGINNING && lock.bias.load(Relaxed) == BEGINNING {
+                    assert_eq!(waiters, 1, "a child of fork is to find the thread");
+                    looks += 1;
+                }
+            }
+        });
+        if looks > 10 {
+            return;
+        }
+    }
+    panic!("nobody was seen to turn it on");
 }

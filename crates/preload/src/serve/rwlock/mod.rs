@@ -202,6 +202,7 @@ unsafe extern "C" fn initialise(lock: *mut RwLock, attributes: *const c_void, ca
     } else {
         // SAFETY: the program's lock, which nobody uses before it is initialised; zero is a valid one.
         unsafe { lock.cast::<c_void>().write_bytes(0, size_of::<RwLock>()) };
+        rwtable::forget_readers(lock, server);
     }
     // SAFETY: as above.
     let it = unsafe { RwLock::at(lock) };
