@@ -315,6 +315,45 @@ pub fn fork_reading_beside<P: ModelPlatform>(subject: RwSubject) -> Play {
         .with(move || _ = writer.write(None))
 }
 
+/// A writer leaves once another one, which gives up, and a reader wait for it. Then a thread forks, and its child forgets those only
+/// that the registry knows of. Where nobody writes or tries to, the child can read: readers, and those in the middle of a reader's
+/// release, are in nobody's way.
+pub fn fork_beside_readers<P: ModelPlatform>(subject: RwSubject) -> Play {
+    let shelf = Shelf::<P>::used(subject);
+    let writing = Arc::new(AtomicUsize::new(2));
+    let address = shelf.lock.address() | WAITING_ON_RWLOCK;
+    let until = |holds: &dyn Fn() -> bool| (0..12).take_while(|_| !holds()).for_each(|_| P::pause());
+    let parts = || (Arc::clone(&shelf), Arc::clone(&writing));
+    let ((parent, writers), (first, first_writes), (second, second_writes), (reader, _)) =
+        (parts(), parts(), parts(), parts());
+    Play::new(|| {})
+        .with(move || {
+            until(&|| P::waiters_of(address) == 2);
+            P::pause();
+            P::set_time(1);
+            until(&|| writers.load(Relaxed) == 0);
+            let waited_for = P::fork();
+            if waited_for.contains(&address) {
+                // SAFETY: no other thread exists.
+                unsafe { parent.lock.forget_waiters() };
+            }
+            if writers.load(Relaxed) == 0 {
+                assert!(parent.lock.try_lock_shared(), "nobody writes");
+            }
+        })
+        .with(move || {
+            assert!(first.lock.lock_exclusive(None));
+            until(&|| P::waiters_of(address) == 2);
+            first.write_locked();
+            first_writes.fetch_sub(1, Relaxed);
+        })
+        .with(move || {
+            second.write(Some(in_time()));
+            second_writes.fetch_sub(1, Relaxed);
+        })
+        .with(move || _ = reader.read(None))
+}
+
 /// A thread tries to read, beside a writer, and forks when it has left, or has not come in: in the child nobody reads.
 pub fn fork_having_tried<P: ModelPlatform>(subject: RwSubject, deadline: Option<Deadline>) -> Play {
     let shelf = Shelf::<P>::new(subject);

@@ -5,7 +5,8 @@ use lockwork_testkit::engines::shuttle::{Schedules, ShuttlePlatform, explore};
 use lockwork_testkit::model::Config;
 use lockwork_testkit::rw::RwSubject;
 use lockwork_testkit::rw_plays::{
-    destroy, destroy_and_fork, fork, fork_having_tried, fork_reading, fork_reading_beside, play,
+    destroy, destroy_and_fork, fork, fork_beside_readers, fork_having_tried, fork_reading,
+    fork_reading_beside, play,
 };
 use lockwork_testkit::scenarios::expired;
 
@@ -53,6 +54,7 @@ fn check(subject: RwSubject, config: Config) {
     }
     for schedules in [Schedules::Random(2_000), Schedules::Pct(2_000)] {
         explore(schedules, config, KEPT, move || fork_reading_beside::<ShuttlePlatform>(subject));
+        explore(schedules, config, KEPT, move || fork_beside_readers::<ShuttlePlatform>(subject));
         for deadline in [None, Some(expired())] {
             let play = move || fork_having_tried::<ShuttlePlatform>(subject, deadline);
             explore(schedules, config, KEPT, play);

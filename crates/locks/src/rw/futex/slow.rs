@@ -189,10 +189,9 @@ impl<P: Platform> RwState<P> {
             let is_last = seen & READERS == READER;
             if is_last && seen & (WRITERS_WAITING | WATCHED) == WRITERS_WAITING {
                 let waking = (seen - READER) | WRITER | WAKING;
-                // I5: the lock stays ours until `turn` has changed. ORDER: Acquire is E3; E2 comes with the end of
-                // `WAKING`.
-                match self.state.compare_exchange(seen, waking, Acquire, Relaxed) {
-                    Ok(_) => return self.wake_writer(preference),
+                // I5: the lock stays ours until `turn` has changed. E2 comes with the end of `WAKING`.
+                match self.release_to_writer(seen, waking, preference) {
+                    Ok(()) => return,
                     Err(now) => seen = now,
                 }
             } else {
@@ -225,18 +224,40 @@ impl<P: Platform> RwState<P> {
                     Err(now) => seen = now,
                 }
             } else {
-                // ORDER: Acquire is E3.
-                match self.state.compare_exchange(seen, seen | WAKING, Acquire, Relaxed) {
-                    Ok(_) => return self.wake_writer(preference),
+                match self.release_to_writer(seen, seen | WAKING, preference) {
+                    Ok(()) => return,
                     Err(now) => seen = now,
                 }
             }
         }
     }
 
-    /// Frees the lock, which the caller holds as `WRITER | WAKING`, and wakes a writer.
-    fn wake_writer(&self, preference: Preference) {
+    /// Frees the lock, which the caller holds, by way of a state with `WRITER | WAKING`, and wakes a writer. In one step for a `fork`:
+    /// if all who wait have given up, nobody is registered, and a child would find `WAKING` for ever.
+    ///
+    /// # Errors
+    ///
+    /// The state, if it is not the one that was `seen`; then nothing has been done.
+    fn release_to_writer(&self, seen: u32, waking: u32, preference: Preference) -> Result<(), u32> {
         let (state, turn) = (&raw const self.state, &raw const self.turn);
+        let (wake_one, wake_all) = P::in_steps(|| -> Result<_, u32> {
+            // ORDER: Acquire is E3.
+            self.state.compare_exchange(seen, waking, Acquire, Relaxed)?;
+            Ok(self.end_waking(preference))
+        })?;
+        if wake_one {
+            // SAFETY: the cell was alive at the exchange (I5).
+            unsafe { FutexCell::wake(turn, 1) };
+        }
+        if wake_all {
+            // SAFETY: as above.
+            unsafe { FutexCell::wake(state, u32::MAX) };
+        }
+        Ok(())
+    }
+
+    /// Frees the lock, which the caller holds as `WRITER | WAKING`. Whether to wake a sleeper of `turn`, and all of the state word.
+    fn end_waking(&self, preference: Preference) -> (bool, bool) {
         // ORDER: Relaxed: E3.
         self.turn.fetch_add(1, Relaxed);
         let mut seen = self.state.load(Relaxed);
@@ -257,13 +278,6 @@ impl<P: Platform> RwState<P> {
                 Err(now) => seen = now,
             }
         };
-        if waiting {
-            // SAFETY: the cell was alive at the exchange (I5).
-            unsafe { FutexCell::wake(turn, 1) };
-        }
-        if wake_all {
-            // SAFETY: as above.
-            unsafe { FutexCell::wake(state, u32::MAX) };
-        }
+        (waiting, wake_all)
     }
 }
