@@ -12,6 +12,8 @@ mod cancel;
 mod generation;
 mod owner;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -182,8 +184,9 @@ pub fn cancel(pthread: usize, kick: impl FnOnce(*const NativeFutex)) {
 /// Releases in steps, of all threads.
 static STEPS: Steps<Native> = Steps { forking: AtomicU32::new(0) };
 
-/// Waits for a moment, as often as it takes the time of a long `fork`.
-fn patience() -> impl FnMut() -> bool {
+/// Waits for a moment, as often as it takes the time of a long `fork`. Not for longer: the thread that forks may be in a handler that
+/// waits for what the calling one is about to release.
+fn patience_with_fork() -> impl FnMut() -> bool {
     const NS: u64 = 100_000_000;
     let mut since = None;
     move || {
@@ -193,9 +196,29 @@ fn patience() -> impl FnMut() -> bool {
     }
 }
 
+/// Waits for a moment, as often as it takes until a thread in the middle of a release has run again, even in a crowd. It ends because
+/// such a thread may have been interrupted by a handler that waits for the one that forks.
+fn patience_with_releases() -> impl FnMut() -> bool {
+    const NS: u64 = 5_000_000_000;
+    /// For so long at first without sleeping: most releases take no longer.
+    const YIELDING_NS: u64 = 100_000;
+    const NAP_NS: u64 = 200_000;
+    let mut since = None;
+    move || {
+        let now = sys::now(Clock::Monotonic);
+        let waited = now - *since.get_or_insert(now);
+        if waited < YIELDING_NS {
+            sys::sched_yield()
+        } else {
+            sys::sleep_ns(NAP_NS)
+        }
+        waited < NS
+    }
+}
+
 /// Called by a thread that is about to fork, after all handlers of the program have run: waits until no other thread is in
-/// the middle of a release, and keeps them from beginning one. A fork that never comes to [`after_fork`] delays each by a
-/// tenth of a second.
+/// the middle of a release, for some seconds at most, and keeps them from beginning one. A fork that never comes to [`after_fork`]
+/// delays each by a tenth of a second.
 ///
 /// Between this and [`after_fork`] a signal handler may fork as well, and its child go on with this fork. So each thread
 /// knows how many it is in, which changes together with their sum over all threads.
@@ -205,7 +228,7 @@ pub fn before_fork() {
     let others = || all().any(|slot| !ptr::eq(slot, mine) && Steps::<Native>::is_marked(&slot.steps));
     sys::without_signals(|| {
         block.forks.set(block.forks.get() + 1);
-        STEPS.before_fork(others, patience());
+        STEPS.before_fork(others, patience_with_releases());
     });
 }
 
@@ -339,7 +362,7 @@ impl Waiters for Native {
     fn in_steps<R>(release: impl FnOnce() -> R) -> R {
         let slot = current();
         if let Some(slot) = slot {
-            STEPS.begin(&slot.steps, patience());
+            STEPS.begin(&slot.steps, patience_with_fork());
         }
         let result = release();
         if let Some(slot) = slot {

@@ -10,7 +10,9 @@
 //! - I1: while `forking` is not 0 no thread is in the steps of a release, but one that runs in the forking thread itself, or
 //!   that ran out of patience: a thread that was about to begin waits, having changed nothing, and a forking thread waits for
 //!   those that have begun. (Out of patience: the forking thread may wait for a lock that this one is about to release, as a
-//!   handler of `pthread_atfork` does.)
+//!   handler of `pthread_atfork` does. The forking thread has more patience: those that have begun may not run for a while.)
+//! - I2: a mark without `UNSETTLED` has been there since before a look that found no fork, so every fork since then waits for it; but
+//!   that of a thread that ran out of patience. So a handler that settles its own release settles the one that it interrupted.
 //!
 //! # Ordering
 //!
@@ -22,6 +24,9 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::{AtomicCell, AtomicInt, Cells};
+
+/// Of a mark: the thread has yet to look whether a thread forks.
+const UNSETTLED: u32 = 1 << 31;
 
 /// How many threads of the process are about to fork.
 #[derive(Debug)]
@@ -41,14 +46,20 @@ impl<P: Cells> Steps<P> {
     #[inline]
     pub fn begin(&self, mine: &P::U32, mut waits: impl FnMut() -> bool) {
         let outer = mine.load(Relaxed); // The caller's own.
+        if outer != 0 && outer & UNSETTLED == 0 {
+            // A forking thread waits for the outer one.
+            return mine.store(outer + 1, Relaxed);
+        }
+        // There is none, or a handler has interrupted it in the lines below, where it has changed nothing yet either.
+        let settled = (outer & !UNSETTLED) + 1;
         loop {
-            mine.store(outer + 1, Relaxed);
+            mine.store(settled | UNSETTLED, Relaxed);
             P::light_barrier(); // ORDER: E1.
-            // A forking thread waits for the outer one. ORDER: E3.
-            if self.forking.load(Acquire) == 0 || outer > 0 {
-                return;
+            // ORDER: E3.
+            if self.forking.load(Acquire) == 0 {
+                return mine.store(settled, Relaxed); // I2.
             }
-            mine.store(outer, Relaxed); // ORDER: Relaxed: nothing has been changed yet.
+            mine.store(0, Relaxed); // ORDER: Relaxed: nothing has been changed yet.
             // ORDER: Relaxed: looked at again.
             while self.forking.load(Relaxed) != 0 {
                 if !waits() {
