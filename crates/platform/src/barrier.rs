@@ -28,7 +28,8 @@ static STATE: AtomicU8 = AtomicU8::new(UNTRIED);
 #[cold]
 pub fn prepare() {
     let state = if sys::membarrier(Membarrier::Register) { ASYMMETRIC } else { SYMMETRIC };
-    STATE.store(state, Relaxed);
+    // Where another thread was faster, and light sides may rely on the kernel already, only `leave` changes it.
+    let _ = STATE.compare_exchange(UNTRIED, state, Relaxed, Relaxed);
 }
 
 /// The same, unless it has been done.

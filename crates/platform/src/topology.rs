@@ -5,6 +5,7 @@
 
 use core::ffi::{CStr, c_char};
 use core::fmt;
+use core::ptr::NonNull;
 
 use lockwork_config as config;
 
@@ -277,8 +278,21 @@ impl Once {
     /// Publishes a copy of `start` that `change` has changed, unless somebody else comes first. In place: threads with small
     /// stacks come here, and a `malloc` may be waiting for us.
     fn publish(&self, start: &Topology, change: impl FnOnce(&mut Topology)) -> &'static Topology {
-        let Some(place) = sys::map_pages(size_of::<Topology>()) else {
-            return self.get().unwrap_or(&UNIFORM);
+        self.publish_at(sys::map_pages(size_of::<Topology>()), start, change)
+    }
+
+    /// As [`Once::publish`], in fresh pages, if there is memory.
+    fn publish_at(
+        &self,
+        place: Option<NonNull<u8>>,
+        start: &Topology,
+        change: impl FnOnce(&mut Topology),
+    ) -> &'static Topology {
+        let Some(place) = place else {
+            // Locks may depend on the answer from now on: it stays, though memory may come back.
+            // SAFETY: complete, and stays for ever.
+            let (Ok(first) | Err(first)) = unsafe { self.0.first(NonNull::from(&UNIFORM)) };
+            return first;
         };
         let mut mine = place.cast::<Topology>();
         // SAFETY: fresh pages, large and aligned enough, that nobody else knows; the value is data only.
@@ -478,6 +492,15 @@ mod tests {
         drop(done);
         let theirs = slow.join().expect("no panic");
         assert!(ptr::eq(ours, theirs) && ONCE.get().is_some_and(|topology| ptr::eq(topology, ours)));
+    }
+
+    #[test]
+    fn the_first_answer_stays_though_it_was_for_lack_of_memory() {
+        let once = Once::new();
+        let first = once.publish_at(None, &UNIFORM, |place| place.cpus = 7);
+        assert_eq!(first.cpus(), 1);
+        assert!(ptr::eq(once.publish(&UNIFORM, |place| place.cpus = 7), first));
+        assert!(once.get().is_some_and(|topology| ptr::eq(topology, first)));
     }
 
     #[test]

@@ -239,7 +239,7 @@ impl<P: Platform> Shared<P> {
 pub struct Auto<P: Platform, const TURN: u32 = 1024, const RESTLESS: bool = false> {
     /// Written by lockers and by the holder; polled by leaders, and slept on.
     word: P::Futex,
-    /// Releases so far, modulo 2^32, but for hand-overs within a node. The holder's.
+    /// Releases so far, modulo 2^32; hand-overs within a node are added when its turn ends. The holder's.
     releases: P::Data<u32>,
     state: Lazy<P, Shared<P>>,
 }
@@ -439,7 +439,8 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
     }
 
-    /// Releases a lock that was taken directly.
+    /// Releases a lock that was taken directly, and has been counted.
+    #[cold]
     fn release_word(&self) {
         let word = ptr::from_ref(&self.word);
         let mut seen = self.word.load(Relaxed);
@@ -579,11 +580,12 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
             // SAFETY: the caller's contract.
             unsafe { self.count(1) };
             // ORDER: Release is E1.
-            if self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_ok() {
-                return;
+            if self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_err() {
+                self.release_word(); // The first leader has marked it.
             }
+        } else {
+            self.release_slow();
         }
-        self.release_slow();
     }
 
     fn is_locked(&self) -> bool {
