@@ -12,6 +12,8 @@ use crate::error::Failure;
 /// What Ctrl-C and a time-out kill. Held while a child is made and while it is killed, so that neither can
 /// happen between the other's steps.
 static GROUP: Mutex<Option<Pid>> = Mutex::new(None);
+/// A server beside the runs, which the second Ctrl-C kills, too.
+static SERVER: Mutex<Option<Pid>> = Mutex::new(None);
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// The exit status after an interrupt, as a shell gives it for SIGINT.
@@ -22,6 +24,7 @@ pub(crate) fn listen() -> Result<(), Failure> {
     let listens = ctrlc::set_handler(|| {
         if REQUESTED.swap(true, Ordering::SeqCst) {
             kill_group();
+            kill(*lock(&SERVER));
             std::process::exit(i32::from(EXIT_STATUS));
         }
         kill_group();
@@ -36,7 +39,7 @@ pub(crate) fn requested() -> bool {
 
 /// Spawns the child of a run, whose process group is its own.
 pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
-    let mut group = lock_group();
+    let mut group = lock(&GROUP);
     if requested() {
         return Err(io::ErrorKind::Interrupted.into());
     }
@@ -47,17 +50,26 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
 
 /// Kills every process of the group of the run under way, if there is one.
 pub(crate) fn kill_group() {
-    if let Some(group) = *lock_group() {
+    kill(*lock(&GROUP));
+}
+
+fn kill(group: Option<Pid>) {
+    if let Some(group) = group {
         // Fails only when nothing of the group is left.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
-/// Called before the child is reaped: from then on its id may be given to another process.
-pub(crate) fn forget_group() {
-    *lock_group() = None;
+/// The process group of a server is up, or, before its first process is reaped, (`None`) no more.
+pub(crate) fn note_server(group: Option<Pid>) {
+    *lock(&SERVER) = group;
 }
 
-fn lock_group() -> MutexGuard<'static, Option<Pid>> {
-    GROUP.lock().unwrap_or_else(PoisonError::into_inner)
+/// Called before the child is reaped: from then on its id may be given to another process.
+pub(crate) fn forget_group() {
+    *lock(&GROUP) = None;
+}
+
+fn lock(group: &Mutex<Option<Pid>>) -> MutexGuard<'_, Option<Pid>> {
+    group.lock().unwrap_or_else(PoisonError::into_inner)
 }

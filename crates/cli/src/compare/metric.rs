@@ -111,7 +111,14 @@ fn number_in(text: &str, after: &str) -> Option<f64> {
         match byte {
             b'0'..=b'9' => digits.push(byte as char),
             b'.' if !digits.contains('.') => digits.push('.'),
-            b',' | b'_' if next_is_digit && !digits.contains('.') => {}
+            b'_' if next_is_digit && !digits.contains('.') => {}
+            b',' if next_is_digit && !digits.contains('.') => {
+                // Before groups of three it separates thousands, else it is what some languages write for the point.
+                let group = bytes[end + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                if group != 3 || digits == "0" {
+                    digits.push('.');
+                }
+            }
             b'e' | b'E' => {
                 end += push_exponent(&text[end..], &mut digits);
                 break;
@@ -201,6 +208,11 @@ mod tests {
             ("2 Mice", 2.0),
             ("7 ms", 7.0),
             ("4, 5", 4.0),
+            ("1,234,567 ops", 1_234_567.0),
+            ("3,52 s", 3.52),
+            ("0,125 s", 0.125),
+            ("12,5k", 12_500.0),
+            ("1,2345", 1.2345),
         ] {
             assert_eq!(number_in(text, ""), Some(expected), "{text}");
         }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
+use lockwork_policy::SymbolPattern;
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
@@ -37,6 +38,32 @@ struct Symbol {
     size: u64,
     name: String,
     is_variable: bool,
+}
+
+/// A static variable.
+#[derive(Debug)]
+pub(crate) struct Variable {
+    /// As the linker calls it.
+    symbol: String,
+    /// The name of the file that it is in.
+    pub(crate) module: String,
+}
+
+impl Variable {
+    /// The name as a programmer wrote it.
+    pub(crate) fn name(&self) -> String {
+        demangle(&self.symbol)
+    }
+
+    /// The name by which a rule of a policy finds it: the programmer's if that does, else the linker's.
+    pub(crate) fn pattern(&self) -> String {
+        let name = self.name();
+        // Of a variable within a function, that is the function's name.
+        let is_path = !name.contains('(');
+        let finds_it =
+            is_path && SymbolPattern::new(&name).is_ok_and(|pattern| pattern.matches(&self.symbol));
+        if finds_it { name } else { self.symbol.clone() }
+    }
 }
 
 /// A file of code or data.
@@ -150,18 +177,14 @@ impl Symbols {
         paths.into_iter().find_map(|path| self.with_module(path, &find).flatten())
     }
 
-    /// The name of the static variable at an address, and the file that it is in.
-    pub(crate) fn variable(&self, address: u64) -> Option<(String, String)> {
+    /// The static variable that an address lies in.
+    pub(crate) fn variable(&self, address: u64) -> Option<Variable> {
         // What is not in the file (`.bss`) lies behind it, in memory without a name.
         self.in_modules(|module| {
             let place = address.wrapping_sub(module.bias);
             let is_inside = module.segments.iter().any(|&(start, end)| (start..end).contains(&place));
             let symbol = is_inside.then(|| module.symbol(place, true)).flatten()?;
-            let inside = match place - symbol.start {
-                0 => String::new(),
-                offset => format!("+{offset:#x}"),
-            };
-            Some((format!("{}{inside}", demangle(&symbol.name)), module.name.clone()))
+            Some(Variable { symbol: symbol.name.clone(), module: module.name.clone() })
         })
     }
 }
@@ -283,9 +306,29 @@ mod tests {
         let frames = symbols.frames(function + 1);
         let names: Vec<&str> = frames.iter().map(|frame| frame.function.as_str()).collect();
         assert!(names.iter().any(|name| name.contains("own_functions_and_variables_are_found")), "{names:?}");
-        let (name, _) = symbols.variable((&raw const VARIABLE) as u64).expect("a static has a symbol");
-        assert!(name.contains("VARIABLE"), "{name}");
+        let variable = symbols.variable((&raw const VARIABLE) as u64).expect("a static has a symbol");
+        assert!(variable.name().contains("VARIABLE"), "{variable:?}");
         assert!(symbols.place(function + 1).contains("+0x"));
+    }
+
+    /// Symbols as gcc, clang, link-time optimisation, g++ and rustc make them.
+    #[test]
+    fn rules_find_the_variables_that_they_are_made_for() {
+        for (symbol, expected) in [
+            ("hot", "hot"),
+            ("hot.0", "hot.0"),
+            ("work.hot", "work.hot"),
+            ("hot.lto_priv.0", "hot.lto_priv.0"),
+            ("_ZN2ns3hotE", "ns::hot"),
+            ("_ZN12_GLOBAL__N_13hotE", "_GLOBAL__N_1::hot"),
+            ("_ZN5CacheIiE3hotE", "_ZN5CacheIiE3hotE"),
+            ("_ZZ4workvE3hot", "_ZZ4workvE3hot"),
+        ] {
+            let variable = Variable { symbol: symbol.to_owned(), module: "server".to_owned() };
+            let pattern = variable.pattern();
+            assert_eq!(pattern, expected);
+            assert!(SymbolPattern::new(&pattern).unwrap().matches(symbol), "{pattern} {symbol}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A profile with names, its locks rolled up: one row for the locks that one place initialised, or that have one name.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use lockwork_profile_reader::{Edge, Kind, Lock, Profile};
 
@@ -96,29 +97,18 @@ fn is_own(frame: &Frame) -> bool {
 impl View {
     pub(crate) fn new(profile: Profile) -> Self {
         let symbols = Symbols::new(&profile.maps);
-        let mut rows: BTreeMap<(bool, String, String), Row> = BTreeMap::new();
-        for lock in &profile.locks {
+        let of_each = profile.locks.iter().map(|lock| {
             let [name, site, rule] = names(&symbols, lock);
-            let key = (
-                lock.kind == Kind::Cond,
-                format!("{name} {site} {}", kind_name(lock.kind)),
-                lock.served_by.clone(),
-            );
-            rows.entry(key)
-                .and_modify(|row| {
-                    row.members.push(lock.index);
-                    merge(&mut row.sum, lock);
-                })
-                .or_insert_with(|| Row { members: vec![lock.index], name, site, rule, sum: lock.clone() });
-        }
-        let order = |rows: Vec<Row>| {
-            let mut rows = rows;
-            rows.sort_by_key(|row| std::cmp::Reverse((row.sum.wait.total_ns, row.acquisitions())));
-            rows
-        };
-        let (conditions, locks): (Vec<Row>, Vec<Row>) =
-            rows.into_values().partition(|row| row.sum.kind == Kind::Cond);
-        Self { profile, symbols, locks: order(locks), conditions: order(conditions) }
+            Row { members: vec![lock.index], name, site, rule, sum: lock.clone() }
+        });
+        let rows = rolled_up(of_each, |row| format!("{} {} {}", row.name, row.site, row.sum.served_by));
+        let (conditions, locks) = rows.into_iter().partition(|row| row.sum.kind == Kind::Cond);
+        Self { profile, symbols, locks, conditions }
+    }
+
+    /// The same with one row for all locks that a rule of a policy names, whatever the program calls each of them.
+    pub(crate) fn by_rule(self) -> Self {
+        Self { locks: rolled_up(self.locks, |row| row.rule.clone()), ..self }
     }
 
     /// The frames of a stack, the innermost first, without those of the library itself.
@@ -194,6 +184,24 @@ impl View {
     }
 }
 
+/// One row for those of one kind that have one `key`; the one that was waited for the longest first.
+fn rolled_up(rows: impl IntoIterator<Item = Row>, key: impl Fn(&Row) -> String) -> Vec<Row> {
+    let mut sums: BTreeMap<(&'static str, String), Row> = BTreeMap::new();
+    for row in rows {
+        match sums.entry((row.kind(), key(&row))) {
+            Entry::Vacant(place) => _ = place.insert(row),
+            Entry::Occupied(mut place) => {
+                let sum = place.get_mut();
+                sum.members.extend(&row.members);
+                merge(&mut sum.sum, &row.sum);
+            }
+        }
+    }
+    let mut rows: Vec<Row> = sums.into_values().collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.sum.wait.total_ns, row.acquisitions())));
+    rows
+}
+
 /// Name, site and rule of a lock.
 fn names(symbols: &Symbols, lock: &Lock) -> [String; 3] {
     let code = if lock.site != 0 { lock.site } else { lock.first_use };
@@ -209,12 +217,12 @@ fn names(symbols: &Symbols, lock: &Lock) -> [String; 3] {
     let by_place = format!("init = \"{place}\"");
     let called = |name: String| if lock.name.is_empty() { name } else { lock.name.clone() };
     if lock.address != 0
-        && let Some((variable, module)) = symbols.variable(lock.address)
+        && let Some(variable) = symbols.variable(lock.address)
     {
-        // A rule names a variable, not a place in it.
-        let rule = format!("symbol = \"{}\"", variable.split('+').next().unwrap_or(&variable));
-        let site = if lock.site == 0 { format!("static in {module}") } else { site };
-        return [called(variable), site, rule];
+        // A rule names a variable, not a place in it: locks of an array are one row.
+        let rule = format!("symbol = \"{}\"", variable.pattern());
+        let site = if lock.site == 0 { format!("static in {}", variable.module) } else { site };
+        return [called(variable.name()), site, rule];
     }
     // Which code took it first changes from run to run.
     if lock.address != 0

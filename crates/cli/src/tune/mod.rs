@@ -9,13 +9,13 @@ mod search;
 mod server;
 mod sites;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
 
-use crate::compare::files;
 use crate::compare::interrupt;
 use crate::compare::plan::{any_seed, split_locks};
 use crate::error::Failure;
@@ -40,7 +40,7 @@ Examples:
   lockwork run --policy lockwork.policy.toml -- ./bench
 
 The program is profiled under glibc's locks, with most threads. For each lock that threads
-waited for during 1% of their time or more, `lockwork advise` has candidates; they and the
+waited for during 1% of their busy time or more, `lockwork advise` has candidates; they and the
 untouched program run in interleaved rounds, and after each rung the worse half of a lock's
 candidates goes. The best, for all locks together, then has to show its gain again against the
 untouched program in fresh rounds: over all thread counts a gain of --least-gain or more and a
@@ -130,7 +130,7 @@ pub(crate) fn main(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let directory = tempfile::tempdir()
         .map_err(|error| Failure::with_status(1, format!("no temporary directory: {}", describe(&error))))?;
 
-    let view = profiled(args, &subject, directory.path())?;
+    let view = profiled(args, &subject, directory.path())?.map(View::by_rule);
     let limits = Limits { sites: args.sites as usize, candidates: args.candidates as usize };
     let (sites, remarks) = match &view {
         Some(view) => sites::sites(view, &asked, limits),
@@ -169,11 +169,17 @@ pub(crate) fn main(args: &TuneArgs) -> Result<ExitCode, Failure> {
         date: format!("{:.0}", jiff::Timestamp::now()),
         written: None,
     };
-    story.written = write(&story, &args.output)?;
+    let policy = policy(&story);
+    let written = policy.as_ref().map(|text| std::fs::write(&args.output, text));
+    story.written = matches!(written, Some(Ok(()))).then(|| args.output.display().to_string());
     if args.json {
         terminal::print_json(&story.json())?;
     } else {
         terminal::print(&story.text())?;
+    }
+    if let (Some(text), Some(Err(error))) = (&policy, written) {
+        let why = cannot_write(&args.output, &error);
+        return Err(Failure::with_status(1, format!("{why}; put this policy elsewhere:\n{text}")));
     }
     Ok(match found {
         Some(found) if found.interrupted => ExitCode::from(interrupt::EXIT_STATUS),
@@ -202,8 +208,18 @@ fn check_output(output: &Path) -> Result<(), Failure> {
             output.display()
         )));
     }
+    let was_there = output.exists();
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    files::prepare_asked(parent)
+    std::fs::create_dir_all(parent)
+        .and_then(|()| File::options().append(true).create(true).open(output))
+        .and_then(|_| if was_there { Ok(()) } else { std::fs::remove_file(output) })
+        .map_err(|error| {
+            Failure::usage(format!("{}; name another file by --output", cannot_write(output, &error)))
+        })
+}
+
+fn cannot_write(output: &Path, error: &std::io::Error) -> String {
+    format!("cannot write to `{}`: {}", output.display(), describe(error))
 }
 
 /// The profile that is given, or one made now; `None` if no lock was seen.
@@ -215,15 +231,9 @@ fn profiled(args: &TuneArgs, subject: &Subject, directory: &Path) -> Result<Opti
     subject.record(directory)?.map(|path| profile::open(&path)).transpose()
 }
 
-/// Writes the policy if one was confirmed; where it is.
-fn write(story: &Story<'_>, output: &Path) -> Result<Option<String>, Failure> {
-    let Some(found) = story.found.filter(|found| found.verdict == Verdict::Confirmed) else {
-        return Ok(None);
-    };
-    let Some(confirmation) = &found.confirmation else { return Ok(None) };
-    let text = story.policy(found, &confirmation.trials[0].arm, confirmation);
-    std::fs::write(output, text).map_err(|error| {
-        Failure::with_status(1, format!("cannot write to `{}`: {}", output.display(), describe(&error)))
-    })?;
-    Ok(Some(output.display().to_string()))
+/// The text of the policy, if one was confirmed.
+fn policy(story: &Story<'_>) -> Option<String> {
+    let found = story.found.filter(|found| found.verdict == Verdict::Confirmed)?;
+    let confirmation = found.confirmation.as_ref()?;
+    Some(story.policy(found, &confirmation.trials[0].arm, confirmation))
 }

@@ -38,7 +38,8 @@ impl Ready {
         }
     }
 
-    fn is_so(&self) -> bool {
+    /// Whether that is so. A command that takes longer than `limit`, or until the user wants to stop, does not succeed.
+    fn is_so(&self, limit: Duration) -> bool {
         match self {
             Ready::Port(port) => {
                 TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, *port)), LOOK).is_ok()
@@ -47,14 +48,37 @@ impl Ready {
                 let silent = || Stdio::null();
                 let mut shell = Command::new("/bin/sh");
                 shell.args(["-c", command]).stdin(silent()).stdout(silent()).stderr(silent());
-                shell.status().is_ok_and(|status| status.success())
+                child::die_with_parent(shell.process_group(0));
+                shell.spawn().is_ok_and(|shell| succeeds(shell, limit))
             }
         }
     }
 
     /// Whether something else is at the port already.
     pub(crate) fn is_taken(&self) -> bool {
-        matches!(self, Ready::Port(_)) && self.is_so()
+        matches!(self, Ready::Port(_)) && self.is_so(LOOK)
+    }
+}
+
+/// Whether a process, whose group is its own, succeeds in time. If it does not end, its group is killed.
+fn succeeds(mut process: Child, limit: Duration) -> bool {
+    let begin = Instant::now();
+    loop {
+        match process.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if begin.elapsed() < limit && !interrupt::requested() => thread::sleep(LOOK),
+            _ => break,
+        }
+    }
+    signal_group(&process, Signal::KILL);
+    let _ = process.wait();
+    false
+}
+
+fn signal_group(process: &Child, signal: Signal) {
+    if let Some(group) = Pid::from_raw(process.id().cast_signed()) {
+        // Fails only when nothing of the group is left.
+        let _ = kill_process_group(group, signal);
     }
 }
 
@@ -78,7 +102,10 @@ impl Server {
         log: PathBuf,
     ) -> Result<Self, String> {
         if ready.is_taken() {
-            return Err("something takes connections at its port before it is started".to_owned());
+            return Err(
+                "something takes connections at its port before it is started: end that, or give the server another port"
+                    .to_owned(),
+            );
         }
         let cannot = |error: &io::Error| format!("the server could not be started: {}", describe(error));
         let out = File::create(&log).map_err(|error| cannot(&error))?;
@@ -86,13 +113,14 @@ impl Server {
         command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
         child::die_with_parent(&mut command);
         let child = command.spawn().map_err(|error| cannot(&error))?;
+        interrupt::note_server(Pid::from_raw(child.id().cast_signed()));
         let server = Server { child, log, is_over: false };
         let begin = Instant::now();
         loop {
             if let Some(how) = server.ended() {
                 return Err(format!("the server ended before it was ready: {how}"));
             }
-            if ready.is_so() {
+            if ready.is_so(timeout.saturating_sub(begin.elapsed())) {
                 return Ok(server);
             }
             if interrupt::requested() {
@@ -100,7 +128,10 @@ impl Server {
             }
             if begin.elapsed() > timeout {
                 let seconds = timeout.as_secs_f64();
-                return Err(format!("the server was not ready after {seconds} s{}", server.last_line()));
+                return Err(format!(
+                    "the server was not ready after {seconds} s; raise --timeout, or see whether --ready says when it is{}",
+                    server.last_line()
+                ));
             }
             thread::sleep(LOOK);
         }
@@ -112,6 +143,7 @@ impl Server {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let status = waitid(WaitId::Pid(pid), options).ok().flatten()?;
         let how = match (status.exit_status(), status.terminating_signal()) {
+            (Some(0), _) => "exit status 0: CMD has to keep it in the foreground".to_owned(),
             (Some(status), _) => format!("exit status {status}"),
             (None, signal) => format!("signal {}", signal.unwrap_or_default()),
         };
@@ -136,22 +168,16 @@ impl Server {
         if self.is_over {
             return;
         }
-        self.signal(Signal::TERM);
+        signal_group(&self.child, Signal::TERM);
         let begin = Instant::now();
         while begin.elapsed() < GRACE && !interrupt::requested() && self.ended().is_none() {
             thread::sleep(LOOK);
         }
         // Nothing of its group may disturb what is measured next.
-        self.signal(Signal::KILL);
+        signal_group(&self.child, Signal::KILL);
+        interrupt::note_server(None);
         let _ = self.child.wait();
         self.is_over = true;
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
-            // Fails only when nothing of the group is left.
-            let _ = kill_process_group(group, signal);
-        }
     }
 }
 
@@ -206,7 +232,10 @@ mod tests {
         );
         let why = why.err().unwrap();
         assert!(why.contains("exit status 3") && why.contains("no database"), "{why}");
-        let late = Server::start(shell("sleep 1000"), &ready, Duration::from_millis(50), log);
-        assert!(late.err().unwrap().contains("not ready after 0.05 s"));
+        // Neither a server that is never ready nor a look that never ends is waited for longer.
+        for ready in [ready, Ready::Command("sleep 1000".to_owned())] {
+            let late = Server::start(shell("sleep 1000"), &ready, Duration::from_millis(50), log.clone());
+            assert!(late.err().unwrap().contains("not ready after 0.05 s"));
+        }
     }
 }

@@ -4,7 +4,7 @@ use lockwork_policy::{Choice, Init, Policy};
 
 use crate::advise;
 use crate::profile::table::percent;
-use crate::profile::view::{Row, View};
+use crate::profile::view::View;
 use crate::specs;
 
 /// Locks of one place of the program, which one rule of a policy names.
@@ -64,17 +64,12 @@ impl Site {
     }
 }
 
-/// The sites that are worth a try, the hottest first, and why others are not; `asked` takes the place of the rules' candidates.
+/// The sites of a view [by rule](View::by_rule) that are worth a try, the hottest first, and why others are not; `asked` takes the place of the rules' candidates.
 pub(crate) fn sites(view: &View, asked: &[String], limits: Limits) -> (Vec<Site>, Vec<String>) {
     let advice = advise::advice(view);
     let mut sites: Vec<Site> = Vec::new();
     let mut remarks = Vec::new();
     for row in view.locks.iter().filter(|row| advise::is_worth(view, row)) {
-        if let Some(known) = sites.iter_mut().find(|site| is_of(site, row)) {
-            known.waited += view.of_busy(row.sum.wait.total_ns);
-            known.waiters += view.mean_waiters(row);
-            continue;
-        }
         let by_rules = advice.iter().filter(|piece| piece.rule == row.rule && piece.lock == row.name);
         let by_rules = by_rules.flat_map(|piece| piece.candidates.iter());
         let wanted = if asked.is_empty() { by_rules.collect() } else { of_kind(asked, row.kind()) };
@@ -100,10 +95,6 @@ pub(crate) fn sites(view: &View, asked: &[String], limits: Limits) -> (Vec<Site>
         remarks.push(format!("{} is left alone: {why}", site.name));
     }
     (sites, remarks)
-}
-
-fn is_of(site: &Site, row: &Row) -> bool {
-    site.condition == row.rule && site.kind == row.kind()
 }
 
 /// The specs of a kind: mutexes for a mutex, reader-writer locks by themselves for a reader-writer lock.
