@@ -38,8 +38,9 @@ Examples:
 A program can be looked at if it was started by `lockwork run` or `lockwork profile`, or uses
 lockwork's libraries with the feature `profile`. One that does not record is asked to, which
 takes the right to debug it, and does so until this ends. It then has a file of 30 MB in the
-directory that TMPDIR names, until it ends. What it did before is not known. The exit status is
-3 if threads wait for each other in a circle.")]
+directory that TMPDIR names, until it ends; one that is killed, ends by _exit or becomes another
+program while nobody looks leaves it there. What it did before is not known. The exit status is 3
+if threads wait for each other in a circle.")]
 pub(crate) struct TopArgs {
     /// The process [default: the only one that is being recorded, or else that could be]
     #[arg(value_name = "PID")]
@@ -256,7 +257,8 @@ impl LookedAt {
     fn begin(&mut self) -> Result<bool, Failure> {
         let files = self.files()?;
         if files.is_empty() {
-            self.was_off = true;
+            // A process of `lockwork profile` that has used no lock yet has to be waited for only.
+            self.was_off = !self.boards.iter().any(Remote::asks_itself);
             self.ask()?;
             return Ok(true);
         }

@@ -1,4 +1,5 @@
 // A program for profiles: `profile PART`. What each part does is said there.
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -6,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <threads.h>
 #include <time.h>
+#include <unistd.h>
 
 // What a program declares to give locks names; there if the library is.
 extern void lockwork_name(const void *, const char *) __attribute__((weak));
@@ -129,10 +133,49 @@ static void idle(void) {
     pthread_join(one, NULL);
 }
 
+static mtx_t of_c11;
+
+/* Holds a mutex of C11 while others wait for it. */
+__attribute__((noinline)) static void hold_c11(void) {
+    mtx_lock(&of_c11);
+    rest(2000);
+    mtx_unlock(&of_c11);
+}
+
+static void *c11(void *rounds) {
+    for (long i = 0; i < (long)rounds; i++) hold_c11();
+    return NULL;
+}
+
+static pthread_mutex_t array[64] = {[0 ... 63] = PTHREAD_MUTEX_INITIALIZER};
+
+/* Locks of one variable, one of which lives on after an attempt to destroy it while it is held; and the same of a child. */
+static void destroyed(void) {
+    for (int round = 0; round < 10; round++)
+        for (int i = 0; i < 64; i++) {
+            pthread_mutex_lock(&array[i]);
+            if (pthread_mutex_destroy(&array[i]) != EBUSY) abort();
+            pthread_mutex_unlock(&array[i]);
+        }
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_mutex_lock(&array[0]);
+        pthread_mutex_unlock(&array[0]);
+        exit(0);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) abort();
+}
+
 int main(int count, char **arguments) {
     const char *part = count > 1 ? arguments[1] : "";
     if (!strcmp(part, "mixed")) crowd(4, mixed, (void *)60);
     else if (!strcmp(part, "named")) named();
+    else if (!strcmp(part, "destroyed")) destroyed();
+    else if (!strcmp(part, "c11")) {
+        mtx_init(&of_c11, mtx_plain);
+        crowd(3, c11, (void *)20);
+    }
     else if (!strcmp(part, "nested")) nested();
     else if (!strcmp(part, "idle")) idle();
     else if (!strcmp(part, "serve")) {

@@ -167,6 +167,72 @@ fn where_nothing_is_recorded_no_profile_is_left() {
     assert!(stderr.contains("nothing was recorded") && !file.exists(), "{stderr}");
 }
 
+/// The locks of an array are one row, and one that is still held when the program would destroy it is no other lock afterwards.
+#[test]
+fn locks_of_one_variable_are_one_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("profile");
+    record("destroyed", "ticket", &file);
+    let profile = json_of(&file);
+    let row = lock(&profile, "array");
+    assert_eq!((&row["locks"], &row["rule"]), (&Value::from(64), &Value::from("symbol = \"array\"")));
+    // The child has a profile of its own.
+    assert_eq!(lock(&json_of(&directory.path().join("profile.1")), "array")["locks"], 1);
+}
+
+/// C11's functions are not what is to blame for waits.
+#[test]
+fn who_holds_a_mutex_of_c11_is_a_function_of_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("profile");
+    for choice in ["pthread", "mcs-stp"] {
+        record("c11", choice, &file);
+        let profile = json_of(&file);
+        let blame = lock(&profile, "of_c11")["blame"].as_array().unwrap();
+        let names = |edge: &Value| {
+            ["waiter", "holder"].map(|side| edge[side][0].as_str().unwrap_or_default().to_owned())
+        };
+        let (waiters, holders): (Vec<_>, Vec<_>) = blame.iter().map(names).map(|[a, b]| (a, b)).unzip();
+        assert!(waiters.iter().all(|name| name.starts_with("hold_c11")), "{choice}: {waiters:?}");
+        assert!(holders.iter().any(|name| name.starts_with("hold_c11")), "{choice}: {holders:?}");
+    }
+}
+
+/// A process makes its file when it uses a lock, and not before: shells and most of what they start never do.
+#[test]
+fn processes_that_use_no_lock_make_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("profile");
+    let script = "sh -c true; (true); ls -A \"$1\"; exec \"$2\" nested";
+    let mut command = watched(&["profile", "-o"]);
+    command.arg(&file).args(["--", "sh", "-c", script, "sh"]).arg(directory.path()).arg(program());
+    let (status, stdout, stderr) = output(&mut command);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(!stdout.contains(".recording"), "{stdout}");
+    assert!(file.exists() && std::fs::read_dir(directory.path()).unwrap().count() == 1);
+}
+
+/// A limit on the size of files ends neither the command nor a program that sets it.
+#[test]
+fn small_files_are_no_reason_to_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("profile");
+    let limited = "ulimit -f 1000; exec \"$@\"";
+    let mut command = watched(&["profile", "-o"]);
+    command.arg(&file).args(["--", "sh", "-c", limited, "sh"]).arg(program()).arg("destroyed");
+    let (status, _, stderr) = output(&mut command);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.contains("is not recorded") && stderr.contains("ulimit -f"), "{stderr}");
+    let plain = watched(&["profile", "-o"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", limited, "sh"]).arg(plain.get_program()).args(plain.get_args()).arg(&file);
+    command.args(["--", "true"]).env("LOCKWORK_SO", real_library());
+    let (status, _, stderr) = output(&mut command);
+    assert_eq!(status, Some(2), "{stderr}");
+    assert!(stderr.contains("raise that limit (ulimit -f)"), "{stderr}");
+    assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none(), "nothing is left behind");
+}
+
 /// Time in sections within sections counts once.
 #[test]
 fn time_in_sections_is_at_most_all_time() {

@@ -136,11 +136,6 @@ mod on {
 
     unsafe extern "C" fn child() {
         process::after_fork_in_child();
-        if process::is_loaded() {
-            return;
-        }
-        // There was a file, and there is none: the gate is closed.
-        BOARD.decide(ptr::without_provenance_mut(2), false);
     }
 
     /// Decides before the program's threads come, of which all but the first would otherwise go unrecorded until it is decided.
@@ -176,7 +171,7 @@ mod on {
             process::start(path, begins_off);
         }
         process::serve(&HOST);
-        BOARD.decide(UNDECIDED, process::is_loaded());
+        BOARD.decided(UNDECIDED);
         DECIDED.store(2, Release);
         true
     }

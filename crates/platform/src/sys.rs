@@ -389,10 +389,25 @@ fn read_clock(id: i32) -> u64 {
 ///
 /// An errno: [`EINVAL`] (or [`ESRCH`]) if there is no such thread.
 pub fn cpu_time(thread: u32) -> Result<u64, i32> {
-    /// In the id of a clock: of a thread, and by the scheduler's account.
-    const THREAD_SCHED: usize = 4 | 2;
+    /// In the id of a clock: of a thread.
+    const THREAD: usize = 4;
+    cpu_clock(thread, THREAD)
+}
+
+/// For how long threads of a process have been on CPUs, in nanoseconds.
+///
+/// # Errors
+///
+/// An errno: [`EINVAL`] (or [`ESRCH`]) if there is no such process.
+pub fn cpu_time_of_process(process: u32) -> Result<u64, i32> {
+    cpu_clock(process, 0)
+}
+
+fn cpu_clock(task: u32, kind: usize) -> Result<u64, i32> {
+    /// In the id of a clock: by the scheduler's account.
+    const SCHED: usize = 2;
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
-    let id = !(thread as usize) << 3 | THREAD_SCHED;
+    let id = !(task as usize) << 3 | SCHED | kind;
     // SAFETY: a writable timespec; the kernel refuses ids that there are not.
     let result = unsafe { syscall6(number::CLOCK_GETTIME, [id, &raw mut time as usize, 0, 0, 0, 0]) };
     if result == 0 { Ok(time.in_ns()) } else { Err(-(result as i32)) }

@@ -81,8 +81,6 @@ pub struct Dropped {
     pub locks: u64,
     /// Sampled waits that later ones replaced.
     pub events: u64,
-    /// Child processes without a file.
-    pub children: u64,
 }
 
 /// Durations: how often each, by the weights of samples.
@@ -446,6 +444,12 @@ impl Profile {
         } else {
             sys::now(Clock::Monotonic)
         };
+        let cpu_ns = match (ended, has_ended) {
+            // It was killed, and has used more since it noted that.
+            (0, true) => 0,
+            (0, false) => sys::cpu_time_of_process(pid).unwrap_or(0),
+            _ => number(&header.cpu_ns),
+        };
         let sampled_waits = number(&header.events);
         let dropped = &header.dropped;
         let mut profile = Self {
@@ -455,7 +459,7 @@ impl Profile {
             started_ns,
             wall_ns: end.saturating_sub(started_ns),
             has_ended,
-            cpu_ns: number(&header.cpu_ns),
+            cpu_ns,
             is_enabled: header.enabled.load(Relaxed) != 0,
             wait_period_ns: number(&header.wait_period_ns),
             max_period: header.max_period.load(Relaxed),
@@ -468,7 +472,6 @@ impl Profile {
                 held: number(&dropped.held),
                 locks: number(&dropped.locks),
                 events: sampled_waits.saturating_sub(EVENTS as u64),
-                children: number(&dropped.children),
             },
             locks: locks(region),
             stacks,
@@ -488,6 +491,10 @@ impl Profile {
         for thread in region.threads.iter().take(THREADS).filter(|thread| thread.tid.load(Relaxed) != 0) {
             self.threads += 1;
             self.threads_ns += end.saturating_sub(thread.started_ns.load(Relaxed));
+            // What it noted before the recorder was switched off, and on again, is out of date.
+            if thread.epoch.load(Relaxed) != header.epoch.load(Relaxed) {
+                continue;
+            }
             let activity = activity(thread, end);
             if activity.waits_for.is_some() || !activity.holds.is_empty() {
                 self.now.push(activity);
@@ -671,4 +678,45 @@ fn locks(region: &Region) -> Vec<Lock> {
         }
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CPU time of a process that runs is its own account, and of one that was killed unknown: it noted it a while ago.
+    #[test]
+    fn cpu_time_is_as_new_as_the_rest() {
+        let region = zeroed();
+        region.start(std::process::id(), b"test", 1, 1, true);
+        region.header.cpu_ns.store(1, Relaxed);
+        let before = sys::process_cpu_time();
+        let running = Profile::of(&region).cpu_ns;
+        assert!(before <= running && running <= sys::process_cpu_time(), "{before} {running}");
+        region.header.ended_ns.store(u64::MAX, Relaxed);
+        assert_eq!(Profile::of(&region).cpu_ns, 1);
+        // No process has this number.
+        region.header.pid.store(u32::MAX, Relaxed);
+        region.header.ended_ns.store(0, Relaxed);
+        assert_eq!(Profile::of(&region).cpu_ns, 0);
+    }
+
+    /// What a thread noted before the recorder was switched off and on again is no news.
+    #[test]
+    fn what_is_out_of_date_is_not_shown() {
+        let region = zeroed();
+        region.start(std::process::id(), b"test", 1, 1, true);
+        let call = lockwork_profile::recorder::Call { caller: 1, frame: 0 };
+        let thread = region.enter_thread(7, |_| true).unwrap();
+        assert_eq!(
+            region.about_to(thread, 64, Mode::Mutex, call, false),
+            lockwork_profile::recorder::Begun::Followed
+        );
+        region.acquired(thread);
+        let held = || Profile::of(&region).now.iter().map(|activity| activity.holds.len()).sum::<usize>();
+        assert_eq!(held(), 1);
+        region.switch(false);
+        region.switch(true);
+        assert_eq!(held(), 0);
+    }
 }

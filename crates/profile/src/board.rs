@@ -50,7 +50,7 @@ pub struct Board {
     pub asking: AtomicPtr<()>,
     /// What it is when the process records.
     pub open: AtomicPtr<()>,
-    /// What the names of files shall begin with, terminated; the name of the file when there is one.
+    /// What the names of files shall begin with, terminated, where a command has asked; the name of the file when there is one.
     pub path: [AtomicU8; PATH],
 }
 
@@ -71,7 +71,7 @@ impl Board {
         }
     }
 
-    /// A board whose gate first of all sends somebody to look whether the process is to record from the beginning.
+    /// A board whose gate first of all sends somebody to look whether the process is to record by itself.
     #[must_use]
     pub const fn undecided(closed: *mut (), asking: *mut (), open: *mut (), undecided: *mut ()) -> Self {
         let mut board = Self::new(closed, asking, open);
@@ -79,10 +79,9 @@ impl Board {
         board
     }
 
-    /// It has been decided, and whether the process records. Somebody may have asked meanwhile.
-    pub fn decide(&self, undecided: *mut (), records: bool) {
-        let gate = if records { &self.open } else { &self.closed };
-        let _ = self.gate.compare_exchange(undecided, gate.load(Relaxed), Relaxed, Relaxed);
+    /// It has been decided. Unless somebody has asked, which a process does itself that is to record, there is nothing to do.
+    pub fn decided(&self, undecided: *mut ()) {
+        let _ = self.gate.compare_exchange(undecided, self.closed.load(Relaxed), Relaxed, Relaxed);
     }
 
     /// Whether somebody has asked.
@@ -96,6 +95,11 @@ impl Board {
         self.state.compare_exchange(IDLE, MAKING, Acquire, Relaxed).is_ok()
     }
 
+    /// Whether a thread answers, or has done so.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.state.load(Relaxed) != IDLE
+    }
+
     /// Answers: with nothing where the process records, else with an error's number.
     pub(crate) fn answer(&self, outcome: Result<(), u32>) {
         let gate = if outcome.is_ok() { &self.open } else { &self.closed };
@@ -104,8 +108,20 @@ impl Board {
         self.state.store(outcome.map_or_else(|error| FAILED | error, |()| RECORDS), Release);
     }
 
+    /// Asks, from within the process.
+    pub(crate) fn ask(&self) {
+        self.gate.store(self.asking.load(Relaxed), Relaxed);
+    }
+
+    /// The process records without that anybody has asked from outside.
+    pub(crate) fn open(&self) {
+        self.gate.store(self.open.load(Relaxed), Relaxed);
+        self.state.store(IDLE, Relaxed);
+    }
+
     /// As if nobody had asked: in a child of `fork`.
     pub(crate) fn reset(&self) {
+        self.path[0].store(0, Relaxed);
         self.gate.store(self.closed.load(Relaxed), Relaxed);
         self.state.store(IDLE, Relaxed);
     }

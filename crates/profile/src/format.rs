@@ -11,7 +11,7 @@ use crate::histogram::Histogram;
 /// The first 8 bytes of a file whose header is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockprof");
 /// The version of the layout. A reader knows one.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Threads at a time.
 pub const THREADS: usize = 4096;
@@ -139,8 +139,11 @@ pub struct Header {
     pub locks: AtomicU32,
     /// Events written so far.
     pub events: AtomicU64,
-    /// CPU time that the process has used, as of its last thread that ended, its last sampled wait, or its end.
+    /// CPU time that the process has used, as of its last thread that ended, one of the sampled waits of the last 10 ms that had any,
+    /// or its end; 0 = unknown.
     pub cpu_ns: AtomicU64,
+    /// The end of that wait.
+    pub cpu_noted_ns: AtomicU64,
     /// Life times of threads that have ended.
     pub ended_threads_ns: AtomicU64,
     /// Threads that have ended.
@@ -175,10 +178,8 @@ pub struct Dropped {
     pub threads: AtomicU64,
     /// Locks that a thread held beyond [`HELD`].
     pub held: AtomicU64,
-    /// Locks that were counted under their site.
+    /// Looks for the record of a lock that ended at that of its site.
     pub locks: AtomicU64,
-    /// Children that found no room for a file.
-    pub children: AtomicU64,
 }
 
 /// A thread: what it does right now, and what it needs to record.
@@ -229,8 +230,6 @@ pub struct Thread {
     pub parked_ns: AtomicU64,
     /// The call of a wait on a condition.
     pub frame: [AtomicU64; 2],
-    /// Stack that is known to be readable.
-    pub readable: [AtomicU64; 2],
     /// Waits so far, as far as that matters: see `Region::wait_begins`.
     pub waits: AtomicU32,
     /// Entries of `log`.

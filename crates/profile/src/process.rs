@@ -1,9 +1,11 @@
 //! A process that is recorded, whichever library serves its locks: its file, the places of its threads, what it is told of
 //! waits, and what becomes of all that in a child of `fork`.
 //!
-//! The file is made with all the room it will need: a disk that fills up later disturbs nobody. It is made at the start
-//! ([`start`]), or when a command asks for it while the process runs ([`board`](crate::board)). A child of `fork` gets a file
-//! of its own, mapped at the same place, unless the parent's was asked for: then it is not recorded.
+//! The file is made with all the room it will need: a disk that fills up later disturbs nobody. So a process makes it when it first
+//! uses a lock, for most of those that a shell or `make` starts never do. It is to do so because its environment says so
+//! ([`start`]), or because a command asks for it while the process runs ([`board`](crate::board)): both ways go through the gate of its
+//! board. A child of `fork` gets a file of its own in the same way, mapped at the same place, unless the parent's was asked for by
+//! a command: then it is not recorded.
 //!
 //! What follows lock operations calls [`recording`] first.
 
@@ -39,8 +41,12 @@ pub struct Host {
 pub static LOADED: AtomicU32 = AtomicU32::new(0);
 static REGION: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
 static HOST: AtomicPtr<Host> = AtomicPtr::new(ptr::null_mut());
+/// Where the file is to be mapped, in place of the parent's; null: anywhere.
+static PLACE: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
 static BEGINS_OFF: AtomicBool = AtomicBool::new(false);
-/// The file was asked for while the process ran.
+/// The process is to be recorded because its environment says so.
+static BY_ITSELF: AtomicBool = AtomicBool::new(false);
+/// The file was asked for by a command while the process ran.
 static WAS_ASKED: AtomicBool = AtomicBool::new(false);
 /// What the names of files begin with: the variable's value, in the environment for ever, or the board's.
 static PATH: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
@@ -55,18 +61,18 @@ const WAIT_PERIOD_NS: u64 = 50_000;
 /// Threads are sampled once in that many acquisitions at most.
 const MAX_PERIOD: u32 = 1024;
 
-/// Makes the file and prepares to record. Threads do so from [`serve`] on. Says so if the file cannot be made.
+/// The process is to be recorded, from the first use of a lock behind [`serve`] on.
 pub fn start(path: &'static CStr, begins_off: bool) {
     PATH.store(path.as_ptr().cast_mut(), Relaxed);
     BEGINS_OFF.store(begins_off, Relaxed);
-    REGION.store(make_file_or_say_why(ptr::null_mut()).unwrap_or(ptr::null_mut()), Relaxed);
+    BY_ITSELF.store(true, Relaxed);
 }
 
-/// Records, if the process is to be recorded, and can be asked to from here on. Called when the locks have been chosen.
+/// Whether the process is recorded is looked at from here on. Called when the locks have been chosen.
 pub fn serve(host: &'static Host) {
     HOST.store(ptr::from_ref(host).cast_mut(), Relaxed);
-    if let Some(region) = region() {
-        enter(host, region);
+    if BY_ITSELF.load(Relaxed) {
+        host.board.ask();
     }
 }
 
@@ -88,18 +94,24 @@ pub fn is_loaded() -> bool {
     LOADED.load(Relaxed) != 0
 }
 
-/// Makes the file if somebody asked for it and nobody has done so.
+/// Makes the file if it is asked for and nobody has done so. Says so if a file that nobody waits for cannot be made.
 #[cold]
 fn asked() -> Option<&'static Region> {
     let host = host()?;
     let board = host.board;
-    if !board.is_asked() || !board.claim() {
+    if !board.is_asked() {
         return None;
     }
-    PATH.store(board.path.as_ptr().cast_mut().cast(), Relaxed);
-    BEGINS_OFF.store(false, Relaxed);
-    WAS_ASKED.store(true, Relaxed);
-    match make_file(ptr::null_mut()) {
+    let by_itself = BY_ITSELF.load(Relaxed);
+    if !board.claim() {
+        return if by_itself { wait_for_file(board) } else { None };
+    }
+    if !by_itself {
+        PATH.store(board.path.as_ptr().cast_mut().cast(), Relaxed);
+        BEGINS_OFF.store(false, Relaxed);
+        WAS_ASKED.store(true, Relaxed);
+    }
+    match make_file(PLACE.load(Relaxed)) {
         Ok(place) => {
             // SAFETY: mapped for ever, and a valid region.
             let region = unsafe { &*place };
@@ -107,14 +119,35 @@ fn asked() -> Option<&'static Region> {
             enter(host, region);
             // ORDER: Release: of what is in it, threads that find it here see all, by the address.
             REGION.store(place, Release);
-            board.answer(Ok(()));
+            if by_itself {
+                board.open();
+            } else {
+                board.answer(Ok(()));
+            }
             Some(region)
         }
         Err(error) => {
+            if BY_ITSELF.swap(false, Relaxed) {
+                say_why_not(error);
+            }
             board.answer(Err(error.into_raw().unsigned_abs()));
             None
         }
     }
+}
+
+/// Waits until another thread has made the file: what this one does shall be in it. Not for ever: it may be a signal handler, on top
+/// of that thread.
+fn wait_for_file(board: &Board) -> Option<&'static Region> {
+    const LOOKS: u32 = 2000;
+    const PAUSE_NS: u64 = 50_000;
+    for _ in 0..LOOKS {
+        if region().is_some() || !board.is_asked() {
+            break;
+        }
+        sys::sleep_ns(PAUSE_NS);
+    }
+    region()
 }
 
 /// Some text, cut where there is no more room.
@@ -160,21 +193,19 @@ pub fn thread_exists(id: u32) -> bool {
     unsafe { syscall!(Sysno::tgkill, pid(), id, 0) != Err(Errno::ESRCH) }
 }
 
-/// As [`make_file`]; says so if that fails.
-fn make_file_or_say_why(place: *mut Region) -> Option<*mut Region> {
-    let failed = |error| {
-        let why = match error {
-            Errno::ENOSPC | Errno::EDQUOT => "no space is left on the device",
-            Errno::ENOENT | Errno::ENOTDIR => "there is no such directory",
-            Errno::EACCES | Errno::EROFS => "permission denied",
-            _ => "the file cannot be made",
-        };
-        let mut line = Text::<512>::EMPTY;
-        let path = path().to_str().unwrap_or("?");
-        let _ = writeln!(line, "lockwork: process {} is not recorded: {path}.{}: {why}", pid(), pid());
-        sys::write_stderr(line.as_bytes());
+/// Says why the process is not recorded.
+fn say_why_not(error: Errno) {
+    let why = match error {
+        Errno::ENOSPC | Errno::EDQUOT => "no space is left on the device; it needs 30 MB",
+        Errno::ENOENT | Errno::ENOTDIR => "there is no such directory",
+        Errno::EACCES | Errno::EROFS => "permission denied",
+        Errno::EFBIG => "its files may not be as large as 30 MB; raise that limit (ulimit -f)",
+        _ => "the file cannot be made",
     };
-    make_file(place).map_err(failed).ok()
+    let mut line = Text::<512>::EMPTY;
+    let path = path().to_str().unwrap_or("?");
+    let _ = writeln!(line, "lockwork: process {} is not recorded: {path}.{}: {why}", pid(), pid());
+    sys::write_stderr(line.as_bytes());
 }
 
 fn path() -> &'static CStr {
@@ -223,7 +254,8 @@ fn map_file(path: &CStr, place: *mut Region) -> Result<*mut Region, Errno> {
     let bytes = size_of::<Region>();
     // SAFETY: no memory is involved.
     let allocate = || unsafe { syscall!(Sysno::fallocate, file, 0, 0, bytes) };
-    let mut result = allocate();
+    // The kernel would send a signal that ends the process.
+    let mut result = if largest_file() < bytes as u64 { Err(Errno::EFBIG) } else { allocate() };
     // A program's timer may strike each time, and what has been done is undone then.
     for _ in 0..MOST_INTERRUPTIONS {
         if result != Err(Errno::EINTR) {
@@ -243,13 +275,20 @@ fn map_file(path: &CStr, place: *mut Region) -> Result<*mut Region, Errno> {
     if mapped.is_err() {
         // SAFETY: a terminated path.
         let _ = unsafe { syscall!(Sysno::unlinkat, AT_FDCWD, name.bytes.as_ptr(), 0) };
-    } else if WAS_ASKED.load(Relaxed)
-        && let Some(host) = host()
-    {
+    } else if let Some(host) = host() {
         let taken = name.as_bytes().iter().take(BOARD_PATH - 1).chain(&[0]);
         host.board.path.iter().zip(taken).for_each(|(cell, byte)| cell.store(*byte, Relaxed));
     }
     mapped.map(|address| address as *mut Region)
+}
+
+/// The size that a file of this process may have.
+fn largest_file() -> u64 {
+    const FSIZE: usize = 1;
+    let mut limits = [u64::MAX; 2];
+    // SAFETY: two writable words; no limit is set.
+    let _ = unsafe { syscall!(Sysno::prlimit64, 0, FSIZE, 0, limits.as_mut_ptr()) };
+    limits[0]
 }
 
 /// The file, if there is one.
@@ -359,46 +398,43 @@ fn wakes() {
     }
 }
 
+/// The file, if there is one, or if it is asked for.
+#[inline]
+#[must_use]
+pub fn region_now() -> Option<&'static Region> {
+    region().or_else(asked)
+}
+
 /// A lock was initialised by the code before `caller`, or (0) destroyed.
 #[inline]
 pub fn renewed(kind: Kind, address: usize, caller: usize) {
-    if is_loaded()
-        && let Some(region) = region()
-    {
+    if let Some(region) = region_now() {
         region.renew_lock(kind, address, caller);
     }
 }
 
-/// In a child after `fork`: it records in a file of its own, or not at all.
+/// In a child after `fork`: it records in a file of its own as soon as it uses a lock, or not at all.
 pub fn after_fork_in_child() {
     let Some(host) = host() else { return };
-    let Some(region) = region() else {
-        host.board.reset();
-        // Another thread was about to begin.
-        if WAS_ASKED.swap(false, Relaxed) {
-            LOADED.store(0, Relaxed);
-            (host.leave)();
-        }
-        return;
-    };
-    observe::set_place(ptr::null());
-    let place = ptr::from_ref(region).cast_mut();
-    let was_asked = WAS_ASKED.swap(false, Relaxed);
-    let file = if was_asked { None } else { make_file_or_say_why(place) };
-    REGION.store(file.unwrap_or(ptr::null_mut()), Relaxed);
-    if let Some(region) = self::region() {
-        enter(host, region);
-        return;
+    let region = region();
+    // Another thread of the parent may have been about to begin.
+    if region.is_some() || host.board.is_claimed() {
+        observe::set_place(ptr::null());
+        REGION.store(ptr::null_mut(), Relaxed);
+        // Before what follows: what is mapped there is the parent's.
+        LOADED.store(0, Relaxed);
+        (host.leave)();
     }
-    // Before what follows: what is mapped there is the parent's.
-    LOADED.store(0, Relaxed);
-    (host.leave)();
-    if was_asked {
-        host.board.reset();
-    } else {
-        region.lose_child();
+    WAS_ASKED.store(false, Relaxed);
+    host.board.reset();
+    if BY_ITSELF.load(Relaxed) {
+        host.board.ask();
     }
-    forget(place);
+    if let Some(region) = region {
+        let place = ptr::from_ref(region).cast_mut();
+        forget(place);
+        PLACE.store(place, Relaxed);
+    }
 }
 
 /// Puts empty memory in the place of the parent's file. An operation may be under way that a signal handler has interrupted to fork:
@@ -412,7 +448,7 @@ fn forget(place: *mut Region) {
         unsafe { syscall!(Sysno::mmap, place, bytes, READ_WRITE, PRIVATE_ANONYMOUS_FIXED, usize::MAX, 0) };
 }
 
-/// The process ends. Nobody keeps a file that was asked for.
+/// The process ends. Nobody keeps a file that was asked for by a command, or that no lock is in.
 pub fn end() {
     let Some(region) = region() else { return };
     // A child whose handlers did not run, as of `_Fork`, has its parent's.
@@ -420,9 +456,8 @@ pub fn end() {
         return;
     }
     region.end();
-    if WAS_ASKED.load(Relaxed)
-        && let Some(host) = host()
-    {
+    let is_kept = !WAS_ASKED.load(Relaxed) && region.header.locks.load(Relaxed) != 0;
+    if !is_kept && let Some(host) = host() {
         // SAFETY: a terminated path.
         let _ = unsafe { syscall!(Sysno::unlinkat, AT_FDCWD, host.board.path.as_ptr(), 0) };
     }
@@ -504,7 +539,8 @@ pub fn acquire_after_wait<R>(
     attempt: impl FnOnce() -> R,
     is_success: impl FnOnce(&R) -> bool,
 ) -> R {
-    let Some((region, thread)) = recording() else { return attempt() };
+    // Also where the recorder was switched off during the wait.
+    let Some((region, thread)) = known() else { return attempt() };
     region.cond_wait_ends(thread);
     acquire((address, Mode::Mutex), thread.kept_call(), target, attempt, is_success)
 }

@@ -93,6 +93,9 @@ fn stands_for(wait: u8) -> u32 {
     if wait & (Held::LONG | Held::SURE) == 0 { ONE_IN } else { 1 }
 }
 
+/// The least time between two looks at the process's CPU time.
+const CPU_TIME_EVERY_NS: u64 = 10_000_000;
+
 /// Waits of a thread, the first, that are all watched from their beginning.
 const SURE_WAITS: u32 = 64;
 
@@ -163,11 +166,6 @@ impl Region {
         self.read_maps();
         // ORDER: with the reader, which looks at the word first.
         header.magic.store(MAGIC, Released);
-    }
-
-    /// A child of this process found no room for a file.
-    pub fn lose_child(&self) {
-        self.header.dropped.children.fetch_add(1, Relaxed);
     }
 
     /// Notes the end of the process.
@@ -290,7 +288,7 @@ impl Region {
             self.record(target.mode.kind(), target.address as u64, held.caller.load(Relaxed), target.server);
         held.lock.store(index, Relaxed);
         held.watched_after.store(0, Relaxed);
-        let since = if is_watched { self.watch(thread, held, target.address as u64) } else { now() };
+        let since = if is_watched { self.watch(held, target.address as u64) } else { now() };
         held.waited_since.store(since, Relaxed);
         thread.shows_wait(target, index, held.stack.load(Relaxed), since);
         thread.busy.store(0, Relaxed);
@@ -298,12 +296,12 @@ impl Region {
 
     /// Has releases of a lock noted from the time on that is returned. With that goes what a wait that is worth it has beside:
     /// its stack, and a place among those that wait at the same time.
-    fn watch(&self, thread: &Thread, held: &Held, address: u64) -> u64 {
+    fn watch(&self, held: &Held, address: u64) -> u64 {
         self.watchers(address).fetch_add(1, Relaxed);
         // The holder looks at the counter before it releases.
         fence(AcqRel);
         let from = now();
-        held.stack.store(self.stack_of(thread, held.call()), Relaxed);
+        held.stack.store(self.stack_of(held.call()), Relaxed);
         let index = held.lock.load(Relaxed) as usize;
         if index != 0 {
             self.locks[index].waits_begin();
@@ -325,7 +323,7 @@ impl Region {
         }
         held.wait.store(is | Held::LONG, Relaxed);
         if is & Held::WATCHED == 0 {
-            let from = self.watch(thread, held, address);
+            let from = self.watch(held, address);
             held.watched_after.store(u32::try_from(from.saturating_sub(since)).unwrap_or(u32::MAX), Relaxed);
             thread.waiting_stack.store(held.stack.load(Relaxed), Relaxed);
         }
@@ -614,7 +612,7 @@ impl Region {
         // Code that acquires and releases in one function has one frame pointer.
         let is_one_function = releasing.frame == frame;
         let before = known.released.load(Relaxed);
-        let is_known = before != 0 && thread.is_at(self, before, caller, bottom, frame);
+        let is_known = before != 0 && self.is_at(before, caller, bottom, frame);
         if is_known
             && releasing.stack == 0
             && known.acquirer.load(Relaxed) == releasing.caller
@@ -622,7 +620,7 @@ impl Region {
         {
             return [known.acquired.load(Relaxed), before];
         }
-        let frames = thread.walk(self, caller, bottom, frame);
+        let frames = self.walk(caller, bottom, frame);
         let released = if is_known { before } else { self.intern(&frames) };
         let acquired = match releasing.stack {
             0 if is_one_function => self.intern(&frames.with_caller(releasing.caller)),
@@ -708,7 +706,8 @@ impl Region {
         let last = times.and_then(|times| self.blame_releases(lock, &wait, times, weight));
         let (holder, released_at) = last.unwrap_or((0, 0));
         let number = self.header.events.fetch_add(1, Relaxed);
-        if number.is_multiple_of(64) {
+        if until.saturating_sub(self.header.cpu_noted_ns.load(Relaxed)) >= CPU_TIME_EVERY_NS {
+            self.header.cpu_noted_ns.store(until, Relaxed);
             self.note_cpu_time();
         }
         let event = &self.events[number as usize % EVENTS];
@@ -786,8 +785,8 @@ impl Region {
     }
 
     /// The number of the stack above a call.
-    fn stack_of(&self, thread: &Thread, call: Call) -> u32 {
-        self.intern(&thread.walk(self, call.caller as u64, here(), call.frame as u64))
+    fn stack_of(&self, call: Call) -> u32 {
+        self.intern(&self.walk(call.caller as u64, here(), call.frame as u64))
     }
 
     /// The thread begins to wait for a condition.
@@ -795,7 +794,7 @@ impl Region {
         if thread.busy.swap(1, Relaxed) != 0 {
             return;
         }
-        let stack = self.stack_of(thread, call);
+        let stack = self.stack_of(call);
         let index = self.record(Kind::Cond, cond as u64, call.caller as u64, 0);
         if index != 0 {
             self.locks[index as usize].waits_begin();
@@ -804,7 +803,7 @@ impl Region {
         thread.busy.store(0, Relaxed);
     }
 
-    /// It does so no more.
+    /// It does so no more. Where the recorder has been off meanwhile, nothing is known of the wait.
     pub fn cond_wait_ends(&self, thread: &Thread) {
         if !thread.waits_for_cond()
             || thread.waiting_for.load(Relaxed) == 0
@@ -817,7 +816,8 @@ impl Region {
         let since = thread.waiting_since.load(Relaxed);
         thread.waiting_for.store(0, Relaxed);
         self.has_waited(index);
-        if index != 0 {
+        let is_current = self.is_enabled() && thread.epoch.load(Relaxed) == self.header.epoch.load(Relaxed);
+        if index != 0 && is_current {
             self.waited(
                 thread,
                 Wait {
@@ -942,7 +942,7 @@ impl Region {
         let is_one_function = u32::from(held.frame.load(Relaxed) == frame);
         if !is_latest
             || known.is_one_function.load(Relaxed) != is_one_function
-            || !thread.is_at(self, known.released.load(Relaxed), caller, here(), frame)
+            || !self.is_at(known.released.load(Relaxed), caller, here(), frame)
         {
             return false;
         }
@@ -1039,7 +1039,6 @@ impl Thread {
         self.waiting_for.store(0, Relaxed);
         self.think_of.store(0, Relaxed);
         self.busy.store(0, Relaxed);
-        self.readable.iter().for_each(|bound| bound.store(0, Relaxed));
     }
 
     /// What it waits for, if it does, is a condition.
@@ -1409,6 +1408,36 @@ mod tests {
         let figures = [&lock.contended, &lock.wait_ns, &lock.outer_wait_ns, &lock.parts[PARKED].ns];
         assert_eq!(figures.map(|figure| figure.load(Relaxed)), [1, 700, 700, 300]);
         assert_eq!(next.logged.load(Relaxed), 0);
+    }
+
+    /// A wait on a condition during which the recorder was off is not charged, and its thread does not wait for ever.
+    #[test]
+    fn a_wait_across_a_switch_is_none() {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        let figures = || {
+            region.settle(thread);
+            let lock = &region.locks[region.look_up(Kind::Cond, 64) as usize];
+            (lock.contended.load(Relaxed), lock.waiting.load(Relaxed), thread.waiting_for.load(Relaxed))
+        };
+        region.cond_wait_begins(thread, 64, CALL);
+        assert_eq!(figures(), (0, 1, 64));
+        region.switch(false);
+        region.switch(true);
+        region.cond_wait_ends(thread);
+        assert_eq!(figures(), (0, 0, 0));
+        // As every operation does that follows.
+        assert_eq!(region.about_to(thread, 8, Mode::Mutex, CALL, false), Begun::Followed);
+        region.acquired(thread);
+        region.cond_wait_begins(thread, 64, CALL);
+        region.switch(false);
+        region.cond_wait_ends(thread);
+        assert_eq!(figures(), (0, 0, 0));
+        region.switch(true);
+        assert_eq!(region.about_to(thread, 8, Mode::Mutex, CALL, false), Begun::Followed);
+        region.cond_wait_begins(thread, 64, CALL);
+        region.cond_wait_ends(thread);
+        assert_eq!(figures(), (1, 0, 0));
     }
 
     /// Releases in a row are one entry of the ring, until a thread has had the lock that waited for it.

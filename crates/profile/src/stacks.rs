@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::sys;
 
-use crate::format::{CODE, DEPTH, Region, STACKS, Stack, Thread, hash};
+use crate::format::{CODE, DEPTH, Region, STACKS, Stack, hash};
 
 /// Return addresses, the innermost first.
 #[derive(Clone, Copy, Debug)]
@@ -40,52 +40,40 @@ const PAGE: u64 = 4096;
 /// How far a stack is walked.
 const REACH: u64 = 1 << 20;
 
-impl Thread {
-    /// Whether the two words at `address`, which is not below the stack pointer `bottom`, can be read.
-    fn can_read(&self, bottom: u64, address: u64) -> bool {
-        let [low, high] = [&self.readable[0], &self.readable[1]];
-        let page = bottom & !(PAGE - 1);
-        if !(low.load(Relaxed)..high.load(Relaxed)).contains(&bottom) {
-            // Another stack, or the same at another depth. The page of the stack pointer is there: the call's return address
-            // lies in it.
-            low.store(page, Relaxed);
-            high.store(page + PAGE, Relaxed);
+/// The frame pointers and return addresses above a call; the latter may be anything. Of a stack that was there at the last walk
+/// a part may be gone by now, as of a coroutine's: each walk asks anew.
+fn frames(bottom: u64, frame: u64) -> impl Iterator<Item = u64> {
+    let page_of = |address: u64| address & !(PAGE - 1);
+    let mut frame = frame;
+    let mut above = bottom;
+    // That of the stack pointer: the call's return address lies in it.
+    let mut known = page_of(bottom);
+    core::iter::from_fn(move || {
+        let may_be_one = frame >= above && frame.is_multiple_of(8) && frame - bottom < REACH;
+        if !may_be_one {
+            return None;
         }
-        let last = address + 15;
-        while last >= high.load(Relaxed) {
-            let next = high.load(Relaxed);
-            if next >= page + REACH || !sys::is_readable(next as usize) {
-                return false;
-            }
-            high.store(next + PAGE, Relaxed);
-        }
-        true
-    }
-
-    /// The frame pointers and return addresses above a call; the latter may be anything.
-    fn frames(&self, bottom: u64, frame: u64) -> impl Iterator<Item = u64> {
-        let mut frame = frame;
-        let mut above = bottom;
-        core::iter::from_fn(move || {
-            let may_be_one = frame >= above && frame.is_multiple_of(8) && frame - bottom < REACH;
-            if !may_be_one || !self.can_read(bottom, frame) {
+        for page in [page_of(frame), page_of(frame + 15)] {
+            if page != known && !sys::is_readable(page as usize) {
                 return None;
             }
-            // SAFETY: two readable words of this thread's stack.
-            let next = unsafe { (frame as *const u64).read_volatile() };
-            // SAFETY: the second of them.
-            let caller = unsafe { (frame as *const u64).wrapping_add(1).read_volatile() };
-            above = frame + 16;
-            frame = next;
-            Some(caller)
-        })
-    }
+            known = page;
+        }
+        // SAFETY: two readable words of this thread's stack.
+        let next = unsafe { (frame as *const u64).read_volatile() };
+        // SAFETY: the second of them.
+        let caller = unsafe { (frame as *const u64).wrapping_add(1).read_volatile() };
+        above = frame + 16;
+        frame = next;
+        Some(caller)
+    })
+}
 
+impl Region {
     /// The stack above a call: `bottom` is where its return address `caller` lies or lay, `frame` the caller's frame pointer.
-    pub(crate) fn walk(&self, region: &Region, caller: u64, bottom: u64, frame: u64) -> Frames {
+    pub(crate) fn walk(&self, caller: u64, bottom: u64, frame: u64) -> Frames {
         let mut stack = Frames::of(caller);
-        for caller in self.frames(bottom, frame).take(DEPTH - 1).take_while(|caller| region.is_code(*caller))
-        {
+        for caller in frames(bottom, frame).take(DEPTH - 1).take_while(|caller| self.is_code(*caller)) {
             stack.frames[stack.depth] = caller;
             stack.depth += 1;
         }
@@ -93,19 +81,17 @@ impl Thread {
     }
 
     /// Whether [`walk`](Self::walk) would find the stack with this number, which costs less to tell than to walk.
-    pub(crate) fn is_at(&self, region: &Region, number: u32, caller: u64, bottom: u64, frame: u64) -> bool {
-        let stack = &region.stacks[number as usize % STACKS];
+    pub(crate) fn is_at(&self, number: u32, caller: u64, bottom: u64, frame: u64) -> bool {
+        let stack = &self.stacks[number as usize % STACKS];
         let depth = (stack.depth.load(Acquire) as usize).min(DEPTH);
         if depth == 0 || stack.frames[0].load(Relaxed) != caller {
             return false;
         }
-        let mut frames = self.frames(bottom, frame).take(DEPTH - 1);
+        let mut frames = frames(bottom, frame).take(DEPTH - 1);
         let is_same = stack.frames[1..depth].iter().all(|known| frames.next() == Some(known.load(Relaxed)));
-        is_same && frames.next().is_none_or(|caller| !region.is_code(caller))
+        is_same && frames.next().is_none_or(|caller| !self.is_code(caller))
     }
-}
 
-impl Region {
     /// Whether there is code at an address, as far as the maps of memory were read.
     pub(crate) fn is_code(&self, address: u64) -> bool {
         let count = (self.header.code_ranges.load(Acquire) as usize).min(CODE);
@@ -153,5 +139,40 @@ impl Stack {
         }
         // ORDER: a reader that sees the depth sees the frames (`read`, by a file system call or the same acquire).
         self.depth.store(frames.len() as u32, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syscalls::{Sysno, syscall};
+
+    use super::*;
+
+    /// A stack that was walked may be gone in part when it is walked again.
+    #[test]
+    fn what_is_not_there_any_more_ends_a_walk() {
+        const READ_WRITE: usize = 1 | 2;
+        const PRIVATE_ANONYMOUS: usize = 2 | 32;
+        let page = PAGE as usize;
+        // SAFETY: a fresh mapping.
+        let base =
+            unsafe { syscall!(Sysno::mmap, 0, 2 * page, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0) };
+        let base = base.unwrap();
+        let region = Region::in_memory();
+        region.code[0].start.store(1, Relaxed);
+        region.code[0].end.store(100, Relaxed);
+        region.header.code_ranges.store(1, Relaxed);
+        let second = base + page;
+        for (at, next, caller) in [(base + 64, second, 7), (second, second + 64, 8), (second + 64, 0, 9)] {
+            // SAFETY: in the mapping.
+            unsafe { (at as *mut [u64; 2]).write([next as u64, caller]) };
+        }
+        let walk = || region.walk(6, base as u64, base as u64 + 64);
+        assert_eq!(walk().as_slice(), [6, 7, 8, 9]);
+        // SAFETY: mapped above.
+        unsafe { syscall!(Sysno::munmap, second, page) }.unwrap();
+        assert_eq!(walk().as_slice(), [6, 7]);
+        // SAFETY: as above.
+        unsafe { syscall!(Sysno::munmap, base, page) }.unwrap();
     }
 }

@@ -117,7 +117,6 @@ pub(crate) fn document(view: &View) -> Value {
             "held": dropped.held,
             "locks": dropped.locks,
             "events": dropped.events,
-            "children": dropped.children,
         },
         "sampling": {
             "wait_period_ns": profile.wait_period_ns,

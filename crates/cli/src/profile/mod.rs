@@ -41,11 +41,11 @@ Examples:
   lockwork profile report run.profile --format pprof > waits.pb && go tool pprof -top waits.pb
   lockwork profile report run.profile --format folded --side holders | inferno-flamegraph > holders.svg
 
-A lock hurts when threads wait for it for more than 1% of their time. Every wait is measured.
-Acquisitions that need not wait are sampled, and so is who waited for whom: by weights, so that
-sums are right on average; JSON has the errors. Stacks follow frame pointers: of code compiled
-without them, the caller of the lock operation is all that is shown. The file outlives a program
-that is killed, and can be reported while the program runs."
+A lock hurts when threads wait for it for more than 1% of their busy time. Every wait is
+measured. Acquisitions that need not wait are sampled, and so is who waited for whom: by weights,
+so that sums are right on average; JSON has the errors. Stacks follow frame pointers: of code
+compiled without them, the caller of the lock operation is all that is shown. The file outlives a
+program that is killed, and can be reported while the program runs."
 )]
 pub(crate) struct ProfileArgs {
     #[command(subcommand)]

@@ -11,6 +11,7 @@ use lockwork_config as config;
 use lockwork_platform::{Clock, sys};
 use lockwork_profile::format::Region;
 use lockwork_profile_reader as read;
+use rustix::process::{Resource, getrlimit};
 
 use crate::environment;
 use crate::error::{Failure, NOT_EXECUTABLE};
@@ -185,18 +186,20 @@ impl Place {
         let Some(file) = output.file_name().filter(|_| !output.is_dir()) else {
             return Err(refuse(&std::io::ErrorKind::IsADirectory.into()));
         };
+        let bytes = size_of::<Region>() as u64;
+        // To make a larger file ends a process by a signal.
+        if getrlimit(Resource::Fsize).current.is_some_and(|most| most < bytes) {
+            return Err(Failure::usage(
+                "cannot record: files may not be as large as the 30 MB that a process needs; raise that limit (ulimit -f)",
+            ));
+        }
         let mut name = file.to_owned();
         name.push(format!(".{}.recording", std::process::id()));
         let place = Self { output: directory.join(file), directory, name };
         let mut probe = place.prefix();
         probe.push(".probe");
         let made = File::create_new(&probe).and_then(|file| {
-            let room = rustix::fs::fallocate(
-                &file,
-                rustix::fs::FallocateFlags::empty(),
-                0,
-                size_of::<Region>() as u64,
-            );
+            let room = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
             match room {
                 Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
                 room => room.map_err(Into::into),
@@ -258,6 +261,8 @@ impl Place {
             } else {
                 if header.ended_ns.load(Relaxed) == 0 {
                     header.ended_ns.store(sys::now(Clock::Monotonic), Relaxed);
+                    // It was killed, and has used more since it noted that.
+                    header.cpu_ns.store(0, Relaxed);
                 }
                 match read::store(region, &target) {
                     Ok(()) => fs::remove_file(path),

@@ -231,7 +231,6 @@ fn dropped(view: &View) -> String {
         (dropped.blame_ns, "ns of blame"),
         (dropped.threads, "threads"),
         (dropped.held, "acquisitions by threads that held too many locks"),
-        (dropped.children, "child processes"),
     ] {
         if number != 0 {
             let _ =

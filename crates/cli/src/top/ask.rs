@@ -170,6 +170,12 @@ impl Remote {
         self.board.state.load(Relaxed) == RECORDS
     }
 
+    /// Whether it is to record because it was started so, and has used no lock yet.
+    pub(super) fn asks_itself(&self) -> bool {
+        self.board.gate.load(Relaxed) == self.board.asking.load(Relaxed)
+            && self.board.path[0].load(Relaxed) == 0
+    }
+
     /// Asks the process to record, and waits for its answer.
     pub(super) fn ask(&mut self) -> Result<Answer, Failure> {
         let pid = self.pid;
@@ -279,16 +285,16 @@ impl Remote {
             of(&pid.to_string()) != of("self")
         };
         let why = if is_elsewhere("ns/mnt") || is_elsewhere("root") {
-            "it has directories of its own, as in a container, and a file that it makes there is not seen here"
+            "it has directories of its own, as in a container, and a file that it makes there is not seen here; \
+             look at it from in there"
         } else if known == 0 && limit.rlim_cur < size_of::<Region>() as u64 {
-            "it may not make files of 30 MB (ulimit -f)"
+            "it may not make files of 30 MB; start it with a higher limit (ulimit -f)"
         } else if filters(&pid.to_string()) > filters("self") {
-            "it has a filter of system calls, which might end it for making a file"
+            "it has a filter of system calls, which might end it for making a file; started by `lockwork profile --off`, \
+             it makes the file before it sets the filter"
         } else {
             return Ok(());
         };
-        Err(Failure::usage(format!(
-            "process {pid} is not asked to record: {why}; start it by `lockwork profile --off`"
-        )))
+        Err(Failure::usage(format!("process {pid} is not asked to record: {why}")))
     }
 }

@@ -7,11 +7,14 @@
 //! They reach it through the gate of a board, which a command changes to have a process recorded that was started without: by one
 //! byte, so that they jump through the second half of the page.
 
+use core::ffi::c_int;
 use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_profile::board::Board;
 use lockwork_profile::format::Page;
 
+use crate::abi::layout::Mutex;
 use crate::layers::profile;
 use crate::serve::mutex::table::TAGS;
 use crate::serve::{mutex, rwlock};
@@ -80,6 +83,22 @@ pub(crate) static ENTRANCES: Aligned = Aligned {
     unused: [0; _],
     asking: profile::entrances::asking(),
 };
+
+/// Has an operation on a mutex of any kind done, as the entry points would for the call with this return address and frame pointer.
+///
+/// # Safety
+///
+/// As the function that the operation is named after.
+pub(crate) unsafe fn operate(operation: usize, mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
+    type Checked = unsafe extern "C" fn(*mut Mutex, usize, usize) -> c_int;
+    // SAFETY: the gate leads to one half of the page or the other.
+    let entrances = unsafe { &*profile::BOARD.gate.load(Relaxed).cast::<Entrances>() };
+    let function = entrances.checked[operation].load(Relaxed);
+    // SAFETY: what is there has this type, or takes fewer arguments.
+    let function = unsafe { core::mem::transmute::<*mut (), Checked>(function) };
+    // SAFETY: the caller's contract.
+    unsafe { function(mutex, caller, frame) }
+}
 
 /// The offset of the word in a board that leads to [`ENTRANCES`].
 pub(crate) const GATE: usize = core::mem::offset_of!(Board, gate);

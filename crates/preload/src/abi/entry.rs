@@ -109,6 +109,9 @@ macro_rules! with_call_through {
 /// A function that appends its return address and the caller's frame pointer to its arguments, as the argument of that
 /// position and the next, and jumps to `$target`.
 macro_rules! with_call {
+    ($(#[$doc:meta])* $name:ident, 1, $target:path) => {
+        $crate::abi::entry::with_call! { @ $(#[$doc])* $name, "rsi", "rdx", "x1", "x2", $target }
+    };
     ($(#[$doc:meta])* $name:ident, 3, $target:path) => {
         $crate::abi::entry::with_call! { @ $(#[$doc])* $name, "rcx", "r8", "x3", "x4", $target }
     };

@@ -1,8 +1,9 @@
 //! `prctl` and `syscall`, by which a program adds filters of system calls to its threads (`seccomp(2)`).
 //!
 //! A filter may end the process for reading the CPU clock of another thread, which waiters of aware locks do. They stop
-//! before the first filter is there. (One that is added by instructions of the program's own, as Go does, or by functions
-//! looked up in libc.so.6 itself, is not seen: such a program has to be started with `LOCKWORK_CPU_CLOCKS=0`.)
+//! before the first filter is there. A process that is to be recorded makes its file then, if it has not done so. (A filter that
+//! is added by instructions of the program's own, as Go does, or by functions looked up in libc.so.6 itself, is not seen: such a
+//! program has to be started with `LOCKWORK_CPU_CLOCKS=0`.)
 //!
 //! Both take as many arguments as the caller likes. Those that were not given are passed on as well, as in glibc, and ignored.
 
@@ -11,6 +12,7 @@ use core::ffi::{c_int, c_long};
 use lockwork_platform::cpu_time;
 
 use crate::abi::real;
+use crate::layers::profile;
 use crate::life::fork;
 
 const PR_SET_SECCOMP: c_int = 22;
@@ -41,6 +43,7 @@ fn forbid() {
     // In a child of `fork` the registry may still say that threads of the parent read clocks.
     fork::purge_if_child();
     cpu_time::forbid();
+    profile::make_file();
 }
 
 /// Linux.

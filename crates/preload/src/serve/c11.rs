@@ -8,11 +8,10 @@ use super::cancel::CANCELLED;
 use super::cond::{
     self, prepare, pthread_cond_broadcast, pthread_cond_destroy, pthread_cond_signal, wait_until,
 };
-use super::mutex::timed::pthread_mutex_timedlock;
-use super::mutex::{
-    initialise_as, pthread_mutex_destroy, pthread_mutex_lock, pthread_mutex_trylock, pthread_mutex_unlock,
-};
-use crate::abi::entry::cancellable_entry;
+use super::mutex::timed::timedlock_from_entry;
+use super::mutex::{LOCK, TRYLOCK, UNLOCK, initialise_as, pthread_mutex_destroy};
+use crate::abi::entrances::operate;
+use crate::abi::entry::{cancellable_entry, with_call, with_caller};
 use crate::abi::errno::{EBUSY, ETIMEDOUT};
 use crate::abi::layout::{CondVar, Mutex, MutexKind};
 use crate::abi::real;
@@ -67,32 +66,48 @@ unsafe extern "C" fn mtx_destroy(mutex: *mut Mutex) {
     unsafe { pthread_mutex_destroy(mutex) };
 }
 
-/// C11.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mtx_lock(mutex: *mut Mutex) -> c_int {
-    // SAFETY: the program's mutex.
-    result(unsafe { pthread_mutex_lock(mutex) })
+with_call! {
+    /// C11.
+    #[unsafe(no_mangle)]
+    mtx_lock, 1, lock
 }
 
-/// C11.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mtx_trylock(mutex: *mut Mutex) -> c_int {
+unsafe extern "C" fn lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
     // SAFETY: the program's mutex.
-    result(unsafe { pthread_mutex_trylock(mutex) })
+    result(unsafe { operate(LOCK, mutex, caller, frame) })
 }
 
-/// C11.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mtx_timedlock(mutex: *mut Mutex, time: *const Timespec) -> c_int {
+with_call! {
+    /// C11.
+    #[unsafe(no_mangle)]
+    mtx_trylock, 1, trylock
+}
+
+unsafe extern "C" fn trylock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
+    // SAFETY: the program's mutex.
+    result(unsafe { operate(TRYLOCK, mutex, caller, frame) })
+}
+
+with_caller! {
+    /// C11.
+    #[unsafe(no_mangle)]
+    mtx_timedlock(mutex: *mut Mutex, time: *const Timespec), "rdx", "x2", timedlock
+}
+
+unsafe extern "C" fn timedlock(mutex: *mut Mutex, time: *const Timespec, caller: usize) -> c_int {
     // SAFETY: the program's arguments.
-    result(unsafe { pthread_mutex_timedlock(mutex, time) })
+    result(unsafe { timedlock_from_entry(mutex, time, caller) })
 }
 
-/// C11.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn mtx_unlock(mutex: *mut Mutex) -> c_int {
+with_call! {
+    /// C11.
+    #[unsafe(no_mangle)]
+    mtx_unlock, 1, unlock
+}
+
+unsafe extern "C" fn unlock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
     // SAFETY: the program's mutex.
-    result(unsafe { pthread_mutex_unlock(mutex) })
+    result(unsafe { operate(UNLOCK, mutex, caller, frame) })
 }
 
 /// C11.

@@ -9,7 +9,7 @@ use lockwork_profile::process;
 use lockwork_profile::recorder::Begun;
 
 use super::mutex::target;
-use super::{MUTEX, call, is_loaded, recording};
+use super::{MUTEX, call, is_loaded, known, recording};
 use crate::abi::errno::EOWNERDEAD;
 use crate::abi::layout::Mutex;
 
@@ -32,11 +32,13 @@ pub(crate) fn prepare(cond: usize, mutex: *mut Mutex, [caller, frame]: [usize; 2
 
 /// After a wait by glibc's function, which returned this. Called by the entry point.
 pub(crate) unsafe extern "C" fn after_glibcs_wait(mutex: *mut Mutex, result: c_int) -> c_int {
-    if let Some((region, thread)) = recording() {
+    if let Some((region, thread)) = known() {
         region.cond_wait_ends(thread);
-        if region.about_to(thread, mutex as usize, MUTEX, thread.kept_call(), false) == Begun::Followed {
-            region.acquired(thread);
-        }
+    }
+    if let Some((region, thread)) = recording()
+        && region.about_to(thread, mutex as usize, MUTEX, thread.kept_call(), false) == Begun::Followed
+    {
+        region.acquired(thread);
     }
     result
 }

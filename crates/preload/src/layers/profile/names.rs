@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use super::{is_loaded, region};
+use super::region_now;
 
 /// Calls the lock at `lock`, a mutex, a reader-writer lock or a condition, by a name in profiles.
 ///
@@ -11,9 +11,8 @@ use super::{is_loaded, region};
 /// The name is null, or a terminated string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lockwork_name(lock: *const c_void, name: *const c_char) {
-    if is_loaded()
-        && !name.is_null()
-        && let Some(region) = region()
+    if !name.is_null()
+        && let Some(region) = region_now()
     {
         // SAFETY: the caller's contract.
         region.name_lock(lock.addr(), unsafe { CStr::from_ptr(name) }.to_bytes());

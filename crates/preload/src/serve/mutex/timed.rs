@@ -25,7 +25,11 @@ with_caller! {
     pthread_mutex_clocklock(mutex: *mut Mutex, clock: c_int, time: *const Timespec), "rcx", "x3", clocklock_from_entry
 }
 
-unsafe extern "C" fn timedlock_from_entry(mutex: *mut Mutex, time: *const Timespec, caller: usize) -> c_int {
+pub(in crate::serve) unsafe extern "C" fn timedlock_from_entry(
+    mutex: *mut Mutex,
+    time: *const Timespec,
+    caller: usize,
+) -> c_int {
     // SAFETY: the program's arguments.
     let lock = || unsafe { timedlock_from(mutex, time, caller) };
     // SAFETY: as above.
