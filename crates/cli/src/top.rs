@@ -301,7 +301,10 @@ fn maps_of(pid: u32) -> Result<String, Failure> {
         std::io::ErrorKind::NotFound => Failure::usage(format!(
             "there is no process {pid}; without a number `lockwork top` finds the one that there is"
         )),
-        _ => Failure::usage(format!("process {pid} cannot be looked at: {}", describe(&error))),
+        _ => Failure::usage(format!(
+            "process {pid} cannot be looked at: {}; run `lockwork top` as its user, or as root",
+            describe(&error)
+        )),
     })
 }
 

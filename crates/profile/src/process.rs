@@ -13,7 +13,7 @@ use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32};
 
 use lockwork_platform::observe::{self, Observer};
 use lockwork_platform::{Native, sys};
@@ -111,7 +111,7 @@ fn asked() -> Option<&'static Region> {
         BEGINS_OFF.store(false, Relaxed);
         WAS_ASKED.store(true, Relaxed);
     }
-    match make_file(PLACE.load(Relaxed)) {
+    match make_file(board, PLACE.load(Relaxed)) {
         Ok(place) => {
             // SAFETY: mapped for ever, and a valid region.
             let region = unsafe { &*place };
@@ -199,6 +199,7 @@ fn say_why_not(error: Errno) {
         Errno::ENOSPC | Errno::EDQUOT => "no space is left on the device; it needs 30 MB",
         Errno::ENOENT | Errno::ENOTDIR => "there is no such directory",
         Errno::EACCES | Errno::EROFS => "permission denied",
+        Errno::ENAMETOOLONG => "its name is too long",
         Errno::EFBIG => "its files may not be as large as 30 MB; raise that limit (ulimit -f)",
         _ => "the file cannot be made",
     };
@@ -214,8 +215,8 @@ fn path() -> &'static CStr {
 }
 
 /// Makes a file for this process and maps it, at `place` unless that is null.
-fn make_file(place: *mut Region) -> Result<*mut Region, Errno> {
-    let region = map_file(path(), place)?;
+fn make_file(board: &Board, place: *mut Region) -> Result<*mut Region, Errno> {
+    let region = map_file(&mut Name::of(board), place)?;
     let mut buffer = [0_u8; 64];
     let name = sys::read_file(c"/proc/self/comm", &mut buffer).unwrap_or(b"?").trim_ascii();
     // SAFETY: fresh and zeroed, which is a valid state.
@@ -223,32 +224,65 @@ fn make_file(place: *mut Region) -> Result<*mut Region, Errno> {
     Ok(region)
 }
 
+/// The name of a file, in the board: threads that come here may have the smallest of stacks.
+struct Name<'a> {
+    bytes: &'a [AtomicU8; BOARD_PATH],
+    /// The bytes that all names of this process begin with.
+    prefix: usize,
+    length: usize,
+}
+
+impl<'a> Name<'a> {
+    fn of(board: &'a Board) -> Self {
+        let path = path();
+        let prefix = path.count_bytes().min(BOARD_PATH);
+        // It may be there already.
+        if !ptr::eq(path.as_ptr().cast(), board.path.as_ptr()) {
+            board.path.iter().zip(path.to_bytes()).for_each(|(cell, byte)| cell.store(*byte, Relaxed));
+        }
+        Self { bytes: &board.path, prefix, length: prefix }
+    }
+
+    /// The name of this number, terminated, for the kernel.
+    fn number(&mut self, number: u32) -> Result<*const AtomicU8, Errno> {
+        self.length = self.prefix;
+        let suffix = match number {
+            0 => write!(self, ".{}\0", pid()),
+            // The process has been another program before, or another library in it records, too.
+            _ => write!(self, ".{}.{number}\0", pid()),
+        };
+        suffix.map(|()| self.bytes.as_ptr()).map_err(|_| Errno::ENAMETOOLONG)
+    }
+}
+
+impl fmt::Write for Name<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.bytes.get(self.length).ok_or(fmt::Error)?.store(byte, Relaxed);
+            self.length += 1;
+        }
+        Ok(())
+    }
+}
+
 const AT_FDCWD: usize = -100_isize as usize;
 
 /// How often a signal may interrupt the making of a file.
 const MOST_INTERRUPTIONS: u32 = 100;
 
-fn map_file(path: &CStr, place: *mut Region) -> Result<*mut Region, Errno> {
+fn map_file(name: &mut Name<'_>, place: *mut Region) -> Result<*mut Region, Errno> {
     const RDWR_CREAT_EXCL_CLOEXEC: usize = 0o2 | 0o100 | 0o200 | 0o2_000_000;
     const READ_WRITE: usize = 1 | 2;
     const SHARED: usize = 1;
     const FIXED: usize = 16;
     let mut number = 0;
-    let (file, name) = loop {
-        let mut name = Text::<4096>::EMPTY;
-        let _ = name.write_str(path.to_str().unwrap_or(""));
-        let _ = write!(name, ".{}", pid());
-        if number != 0 {
-            // The process has been another program before, or another library in it records, too.
-            let _ = write!(name, ".{number}");
-        }
-        let _ = name.write_str("\0");
-        let pointer = name.bytes.as_ptr();
+    let file = loop {
+        let pointer = name.number(number)?;
         // SAFETY: a terminated path.
         match unsafe { syscall!(Sysno::openat, AT_FDCWD, pointer, RDWR_CREAT_EXCL_CLOEXEC, 0o600) } {
             Err(Errno::EINTR) => {}
             Err(Errno::EEXIST) if number < 1000 => number += 1,
-            result => break (result?, name),
+            result => break result?,
         }
     };
     let bytes = size_of::<Region>();
@@ -275,9 +309,6 @@ fn map_file(path: &CStr, place: *mut Region) -> Result<*mut Region, Errno> {
     if mapped.is_err() {
         // SAFETY: a terminated path.
         let _ = unsafe { syscall!(Sysno::unlinkat, AT_FDCWD, name.bytes.as_ptr(), 0) };
-    } else if let Some(host) = host() {
-        let taken = name.as_bytes().iter().take(BOARD_PATH - 1).chain(&[0]);
-        host.board.path.iter().zip(taken).for_each(|(cell, byte)| cell.store(*byte, Relaxed));
     }
     mapped.map(|address| address as *mut Region)
 }

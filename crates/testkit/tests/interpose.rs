@@ -27,7 +27,7 @@ const API: &str = "
     __pthread_mutex_init __pthread_mutex_destroy __pthread_mutex_lock __pthread_mutex_trylock
     __pthread_mutex_unlock __pthread_rwlock_init __pthread_rwlock_destroy __pthread_rwlock_rdlock
     __pthread_rwlock_wrlock __pthread_rwlock_tryrdlock __pthread_rwlock_trywrlock __pthread_rwlock_unlock
-    pthread_cancel dlopen dlvsym prctl syscall
+    pthread_cancel _Fork dlopen dlvsym prctl syscall
     lockwork_name __itt_sync_create __itt_sync_rename
 ";
 

@@ -230,9 +230,10 @@ pub(super) fn fit(view: &View) -> Result<Fitted, Failure> {
     let wall = view.profile.wall_ns.max(1) as f64;
     let refuse = |why: &str| Failure::usage(format!("nothing can be predicted from this profile: {why}"));
     if kinds.is_empty() {
-        return Err(refuse("it has no lock that was held"));
+        return Err(refuse("it has no lock that was held; record the program under load"));
     }
-    let think = quantity(&think).ok_or_else(|| refuse("no thread took locks more than once"))?;
+    let think =
+        quantity(&think).ok_or_else(|| refuse("no thread took locks more than once; record for longer"))?;
     let hottest = view.locks.first();
     let is_rwlock = hottest.is_some_and(|row| row.kind() == "rwlock");
     let served_by = hottest.map_or("pthread", |row| row.sum.served_by.as_str());

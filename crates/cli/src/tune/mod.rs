@@ -127,8 +127,12 @@ pub(crate) fn main(args: &TuneArgs) -> Result<ExitCode, Failure> {
         args.budget,
         args.timeout.as_secs_f64()
     );
-    let directory = tempfile::tempdir()
-        .map_err(|error| Failure::with_status(1, format!("no temporary directory: {}", describe(&error))))?;
+    let directory = tempfile::tempdir().map_err(|error| {
+        Failure::with_status(
+            1,
+            format!("no temporary directory: {}; TMPDIR can name another place", describe(&error)),
+        )
+    })?;
 
     let view = profiled(args, &subject, directory.path())?.map(View::by_rule);
     let limits = Limits { sites: args.sites as usize, candidates: args.candidates as usize };
@@ -219,7 +223,7 @@ fn check_output(output: &Path) -> Result<(), Failure> {
 }
 
 fn cannot_write(output: &Path, error: &std::io::Error) -> String {
-    format!("cannot write to `{}`: {}", output.display(), describe(error))
+    format!("cannot write to `{}`: {}; --output names another file", output.display(), describe(error))
 }
 
 /// The profile that is given, or one made now; `None` if no lock was seen.

@@ -52,7 +52,10 @@ fn files_that_are_no_policies() {
     );
     let binary = bench.path("binary.toml");
     std::fs::write(&binary, b"# a\xc3\xbc\n# \xff").unwrap();
-    assert_eq!(refusal(&binary), format!("{}:2:3: the file is not UTF-8", binary.display()));
+    assert_eq!(
+        refusal(&binary),
+        format!("{}:2:3: the file is not UTF-8; save it as UTF-8", binary.display())
+    );
     let large = bench.policy(&"# comment\n".repeat(110_000));
     assert_eq!(
         refusal(&large),

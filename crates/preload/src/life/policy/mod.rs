@@ -158,7 +158,9 @@ pub(crate) fn load(path: &'static CStr, default: Option<Choice>) -> Choice {
             || policy.needs_lock_symbol()
             || policy.needs_lock_location();
         if places && !modules::prepare() {
-            sys::refuse(format_args!("`{file}`: rules with `init` or `symbol` need glibc 2.35 or later"));
+            sys::refuse(format_args!(
+                "`{file}`: rules with `init` or `symbol` need glibc 2.35 or later; `kind` works with all"
+            ));
         }
         let tags: Vec<Tags> = policy.rules.iter().map(|rule| start::add(rule.lock)).collect();
         let decided = (0..=tags.len()).map(|_| AtomicU64::new(0)).collect();
@@ -203,12 +205,16 @@ fn parse(file: &str, text: &[u8]) -> Policy {
             let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
             let last = before.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
             let column = core::str::from_utf8(last).map_or(0, |last| last.chars().count()) + 1;
-            refuse(&PolicyError { line, column, message: "the file is not UTF-8".into() })
+            refuse(&PolicyError { line, column, message: "the file is not UTF-8; save it as UTF-8".into() })
         }
     };
     let policy = Policy::parse(text).unwrap_or_else(|error| refuse(&error));
     if let Some(rule) = policy.rules.get(usize::from(u16::MAX)) {
-        refuse(&PolicyError { line: rule.line, column: 1, message: "too many rules".into() });
+        refuse(&PolicyError {
+            line: rule.line,
+            column: 1,
+            message: "more than 65,535 rules; leave some out".into(),
+        });
     }
     policy
 }
