@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use lockwork_platform::{Cpu, Native, VisibleReaders, Waiters};
+use lockwork_platform::{Cells, Cpu, Native, VisibleReaders, Waiters};
 
 use super::learning::{DUE, WROTE};
 use super::*;
@@ -278,7 +278,7 @@ fn a_thread_that_turns_the_bias_on_is_known_to_wait() {
             while !reader.is_finished() {
                 let before = lock.bias.load(Acquire);
                 let waiters = Native::waiters_of(lock.address());
-                core::sync::atomic::fence(Acquire);
+                Native::fence(Acquire);
                 if before == BEGINNING && lock.bias.load(Relaxed) == BEGINNING {
                     assert_eq!(waiters, 1, "a child of fork is to find the thread");
                     looks += 1;
