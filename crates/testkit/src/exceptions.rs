@@ -196,13 +196,6 @@ pub const EXCEPTIONS: &[Exception] = &[
         "&& self.tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()",
         IN_A_CHILD,
     ),
-    Exception::unmodelled("delegation/lines.rs", "let mut at = self.first.load(Acquire);", IN_A_CHILD),
-    Exception::unmodelled(
-        "delegation/lines.rs",
-        "if let Some(its) = unsafe { page.load(Acquire).as_ref() } {",
-        IN_A_CHILD,
-    ),
-    Exception::unmodelled("delegation/lines.rs", "at = root.next.load(Acquire);", IN_A_CHILD),
     Exception {
         source: "delegation/lines.rs",
         snippet: "next = root.next.load(Acquire); // ORDER: L-E3.",

@@ -584,19 +584,9 @@ impl<P: Platform> Lines<P> {
 
     /// Calls `f` with every line and the number of its thread.
     pub(super) fn each_numbered(&self, mut f: impl FnMut(u32, &Line<P>)) {
-        let mut number = 1;
-        let mut at = self.first.load(Acquire); // ORDER: L-E3.
-        // SAFETY: L3.
-        while let Some(root) = unsafe { at.as_ref() } {
-            for page in &root.pages {
-                // SAFETY: L3. ORDER: L-E3.
-                if let Some(its) = unsafe { page.load(Acquire).as_ref() } {
-                    (number..).zip(&its.lines).for_each(|(number, line)| f(number, line));
-                }
-                number += LINES as u32;
-            }
-            at = root.next.load(Acquire); // ORDER: L-E3.
-        }
+        self.each_numbered_page(|first, lines| {
+            (first..).zip(lines).for_each(|(number, line)| f(number, line))
+        });
     }
 
     /// Whether any thread has ever had a line.
@@ -612,7 +602,15 @@ impl<P: Platform> Lines<P> {
     }
 
     /// Calls `f` with the lines of every page.
+    #[inline]
     pub(super) fn each_page(&self, mut f: impl FnMut(&[Line<P>; LINES])) {
+        self.each_numbered_page(|_, lines| f(lines));
+    }
+
+    /// Calls `f` with the lines of every page, and the number of the first one's thread.
+    #[inline(always)]
+    fn each_numbered_page(&self, mut f: impl FnMut(u32, &[Line<P>; LINES])) {
+        let mut first = 1;
         let mut next = self.first.load(Acquire); // ORDER: L-E3.
         // SAFETY: L3.
         while let Some(root) = unsafe { next.as_ref() } {
@@ -620,8 +618,9 @@ impl<P: Platform> Lines<P> {
                 // SAFETY: L3. ORDER: L-E3.
                 if let Some(page) = unsafe { page.load(Acquire).as_ref() } {
                     P::look_ahead(page.lines.iter().map(ptr::from_ref));
-                    f(&page.lines);
+                    f(first, &page.lines);
                 }
+                first += LINES as u32;
             }
             next = root.next.load(Acquire); // ORDER: L-E3.
         }

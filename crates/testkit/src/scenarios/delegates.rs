@@ -219,6 +219,17 @@ fn attempts<P: ModelPlatform>(delegate: AnyDelegate<P>, threads: usize) -> Play 
     play
 }
 
+/// A server, and a sum that it is to serve.
+fn open_server<P: ModelPlatform, const FFWD: bool>() -> (&'static Server<P>, Arc<Sum<P>>) {
+    let manner = if FFWD { Manner::Ffwd } else { Manner::Rcl };
+    // As long as requesters may look at it, which no end of theirs says.
+    let server: &'static Server<P> = Box::leak(Box::new(Server::new(manner, |_, _| false)));
+    server.open();
+    let delegate = Served::<P, FFWD>::new();
+    delegate.seat().expect("it needs a server").give(server);
+    (server, Sum::new(Box::new(delegate)))
+}
+
 /// A server's thread beside those that request; the last of these stops it. Unless it stops `early`, or a checker may keep a thread
 /// from running for long (`is_fair`), the server runs every section: requesters whose wake-up is lost would have run theirs
 /// themselves.
@@ -228,13 +239,7 @@ fn served<P: ModelPlatform, const FFWD: bool>(
     early: bool,
     is_fair: bool,
 ) -> Play {
-    // As long as requesters may look at it, which no end of theirs says.
-    let manner = if FFWD { Manner::Ffwd } else { Manner::Rcl };
-    let server: &'static Server<P> = Box::leak(Box::new(Server::new(manner, |_, _| false)));
-    server.open();
-    let delegate = Served::<P, FFWD>::new();
-    delegate.seat().expect("it needs a server").give(server);
-    let sum = Sum::<P>::new(Box::new(delegate));
+    let (server, sum) = open_server::<P, FFWD>();
     let end = Arc::clone(&sum);
     let left = Arc::new(AtomicUsize::new(threads));
     let mut play = Play::new(move || {
@@ -260,12 +265,7 @@ fn served<P: ModelPlatform, const FFWD: bool>(
 /// A server stops while a thread leaves a request: it is run at once, by the server or by its requester, which does not sleep until it
 /// looks at the server.
 fn stopped<P: ModelPlatform, const FFWD: bool>(requesters: usize) -> Play {
-    let manner = if FFWD { Manner::Ffwd } else { Manner::Rcl };
-    let server: &'static Server<P> = Box::leak(Box::new(Server::new(manner, |_, _| false)));
-    server.open();
-    let delegate = Served::<P, FFWD>::new();
-    delegate.seat().expect("it needs a server").give(server);
-    let sum = Sum::<P>::new(Box::new(delegate));
+    let (server, sum) = open_server::<P, FFWD>();
     let end = Arc::clone(&sum);
     let mut play = Play::new(move || end.check(requesters));
     for thread in 0..requesters {
