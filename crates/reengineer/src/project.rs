@@ -254,65 +254,50 @@ impl Project {
         Rules { without: self.choice.without, any_thread: self.choice.any_thread }
     }
 
+    /// What functions do, `own` by themselves, or what functions do that they call.
+    fn with_callees<T: Clone + Ord>(
+        &self,
+        own: impl Fn(&Outline) -> BTreeSet<T>,
+    ) -> BTreeMap<&str, BTreeSet<T>> {
+        let mut found: BTreeMap<&str, BTreeSet<T>> =
+            self.outlines.iter().map(|(name, outline)| (name.as_str(), own(outline))).collect();
+        loop {
+            let mut has_grown = false;
+            for (name, outline) in &self.outlines {
+                let callees = outline.callees.iter().filter_map(|callee| found.get(callee.as_str()));
+                let of_callees: Vec<T> = callees.flatten().cloned().collect();
+                let all = found.entry(name).or_default();
+                let before = all.len();
+                all.extend(of_callees);
+                has_grown |= all.len() > before;
+            }
+            if !has_grown {
+                return found;
+            }
+        }
+    }
+
     /// The locks that a function gives up which it, or a function that it calls, does not take.
     fn given_up(&self) -> BTreeMap<&str, BTreeSet<Alike>> {
-        let mut found: BTreeMap<&str, BTreeSet<Alike>> = BTreeMap::new();
-        for (name, outline) in &self.outlines {
+        self.with_callees(|outline| {
             let alike = outline.given_up.iter().filter_map(|(file, call)| match &call.by_macro {
                 Some(lock) => Some(named(lock).map_or(Alike::Any, Alike::Named)),
                 None => self.locks.at(file, call.offset, call.action).map(Alike::Class),
             });
-            found.insert(name, alike.collect());
-        }
-        loop {
-            let mut grown = false;
-            for (name, outline) in &self.outlines {
-                let of_callees: BTreeSet<Alike> = outline
-                    .callees
-                    .iter()
-                    .filter_map(|callee| found.get(callee.as_str()))
-                    .flatten()
-                    .cloned()
-                    .collect();
-                if let Some(own) = found.get_mut(name.as_str()) {
-                    let before = own.len();
-                    own.extend(of_callees);
-                    grown |= own.len() > before;
-                }
-            }
-            if !grown {
-                return found;
-            }
-        }
-    }
-
-    /// What a function, or one that it calls, asks for that each thread has one of its own.
-    fn asked(&self) -> BTreeMap<&str, &str> {
-        let mut found: BTreeMap<&str, &str> = BTreeMap::new();
-        loop {
-            let before = found.len();
-            for (name, outline) in &self.outlines {
-                let by_itself = outline.asks.as_deref();
-                let by_callee =
-                    || outline.callees.iter().find_map(|callee| found.get(callee.as_str()).copied());
-                if let Some(asked) = by_itself.or_else(by_callee) {
-                    found.entry(name).or_insert(asked);
-                }
-            }
-            if found.len() == before {
-                return found;
-            }
-        }
+            alike.collect()
+        })
     }
 
     /// Refuses sections that call a function which asks for its thread, or warns of them.
     fn refuse_callees_that_ask(&mut self) {
-        let asked = self.asked();
+        let asked = self.with_callees(|outline| outline.asks.iter().cloned().collect());
         let said: Vec<(usize, String, String)> = (self.findings.iter().enumerate())
             .filter_map(|(number, found)| {
                 let plan = found.section.plan.as_ref().ok()?;
-                let callee = plan.calls.iter().find(|callee| asked.contains_key(callee.as_str()))?;
-                Some((number, callee.clone(), asked[callee.as_str()].to_owned()))
+                plan.calls.iter().find_map(|callee| {
+                    let asked = asked.get(callee.as_str())?.first()?;
+                    Some((number, callee.clone(), asked.clone()))
+                })
             })
             .collect();
         if self.choice.any_thread {
