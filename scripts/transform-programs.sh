@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# transform-programs.sh [memcached | from | berkeley | berkeley-tests | sections | tests | unbound | zstd | redis | splash |
-# check [PACKAGE...]]: programs of Debian, and Splash-3, converted by `lockwork transform`.
+# transform-programs.sh [memcached | from | berkeley | berkeley-tests | sections | tests | unbound | zstd | redis | fuse3 | splash |
+# tsan [PROGRAM...] | warnings [PROGRAM...] | check [PACKAGE...]]: programs of Debian, and Splash-3, converted by `lockwork transform`.
 #
 #   memcached   builds it before and after, runs its own tests under several delegates, and measures SET
 #   from        profiles it under SET, converts what the profile says is worth it (SHARE percent of the threads' time, WAITED
@@ -15,6 +15,10 @@
 #   redis       builds it before and after, and runs those of its tests that use its locks, some of them with threads for clients
 #   splash      builds Splash-3 (SPLASH: a folder with its sources) before and after, with its optional locks and without, and compares
 #               what small problems come to under each of the delegates; less than 95% of its sections as closures is a failure
+#   fuse3       builds it before and after, and runs its own tests, which mount file systems
+#   tsan [PROGRAM...]  builds memcached, zstd, redis and unbound with ThreadSanitizer, before and after, and compares what that reports of
+#               them under each of the delegates: a race between functions that have none in the original is a failure
+#   warnings [PROGRAM...]  builds all of them, Berkeley DB and Splash-3 before and after with -Wall -Wextra: a new warning is a failure
 #   check       counts which sections of programs can be converted; nothing is compiled
 #   trees       sets programs up for that, and prints each one's name, version and folder
 #
@@ -23,6 +27,10 @@
 # what runs, RUNS how often what is measured does (0: not). Needs the library, $LIBRARY or target/release/liblockwork_c.a, and the command,
 # $LOCKWORK or target/release/lockwork. The parts for each program are in scripts/transform.
 set -euo pipefail
+# ThreadSanitizer wants addresses where it expects them.
+[[ ${1-} != tsan || $(cat /proc/$$/personality) == *4???? ]] || exec setarch -R "$0" "$@"
+# What compilers say is compared, and they quote by the locale.
+export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/.."
 top=$PWD
 lockwork=${LOCKWORK:-$top/target/release/lockwork}
@@ -43,7 +51,7 @@ ready() {
     recorder
 }
 
-for part in sources suites memcached berkeley-db unbound zstd redis splash check; do
+for part in sources suites memcached berkeley-db unbound zstd redis fuse3 splash check tsan warnings; do
     # shellcheck source=/dev/null
     . "$top/scripts/transform/$part.sh"
 done
@@ -57,6 +65,17 @@ case ${1:-memcached} in
     redis) ready redis; redis ;;
     splash) ready splash; splash ;;
     zstd) ready libzstd; zstd ;;
+    fuse3) ready fuse3; fuse3 ;;
+    warnings)
+        shift
+        ready warnings
+        (($#)) || set -- memcached redis unbound zstd berkeley splash fuse3
+        warnings "$@" ;;
+    tsan)
+        shift
+        ready tsan
+        (($#)) || set -- memcached zstd redis unbound
+        tsan "$@" ;;
     sets) shift; sets "$@" ;;
     berkeley-tests) ready db5.3; berkeley_tests ;;
     sections) ready db5.3; sections ;;
@@ -67,5 +86,5 @@ case ${1:-memcached} in
         (($#)) || set -- memcached redis unbound libzstd sqlite3 db5.3 fuse3
         check "$@" ;;
     trees) shift; recorder; trees "$@" ;;
-    *) echo "usage: $0 [memcached | from | berkeley | berkeley-tests | sections | tests | unbound | zstd | redis | splash | sets CMD... | check [PACKAGE...] | trees PACKAGE...]" >&2; exit 2 ;;
+    *) echo "usage: $0 [memcached | from | berkeley | berkeley-tests | sections | tests | unbound | zstd | redis | fuse3 | splash | tsan [PROGRAM...] | warnings [PROGRAM...] | sets CMD... | check [PACKAGE...] | trees PACKAGE...]" >&2; exit 2 ;;
 esac

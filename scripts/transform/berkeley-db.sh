@@ -1,16 +1,20 @@
 # shellcheck shell=bash
 # Berkeley DB, whose mutexes are numbers, and transactions on it. Part of transform-programs.sh.
 
-# berkeley_tree NAME: Berkeley DB's library in $work/db-NAME; `after` is converted, and `posix` has POSIX's mutexes, which can be recorded.
+berkeley_sources() { source_of db5.3; }
+
+# berkeley_tree NAME [OPTION...]: Berkeley DB's library in $work/db-NAME, converted with these options if there are any; `posix` has POSIX's
+# mutexes, which can be recorded.
 berkeley_tree() {
-    local name=$1 tree=$work/db-$1 ours= flags=-O2
+    local name=$1 tree=$work/db-$1 ours="" flags=-O2
     local -a options=(--disable-replication --disable-shared)
+    shift
     [[ -x $tree/tpcc ]] && return 0
     rm -rf "$tree"
     cp -a "$work/db5.3" "$tree"
     (
         cd "$tree"
-        if [[ $name == after ]]; then
+        if (($#)); then
             ours=-I$top/crates/capi/include
             # Each exclusive mutex has a delegate; macros that stay as they are take it as a lock.
             cp "$top/scripts/berkeley-db/lockwork_db.h" src/dbinc/
@@ -23,13 +27,11 @@ berkeley_tree() {
             options+=(--with-mutex=POSIX/pthreads)
             flags="-O2 -g -fno-omit-frame-pointer"
         fi
-        ../dist/configure CC=gcc "${options[@]}" CFLAGS="$flags $ours" >configure.log 2>&1
-        if [[ $name == after ]]; then
-            NOTE_ONLY=1 COMPILE_LINES=$tree/lines timeout 900 make -k CC="$work/cc" libdb-5.3.la >first.log 2>&1 || true
-            database "$tree/lines" "$tree/compile_commands.json"
+        ../dist/configure CC="$work/cc" "${options[@]}" CFLAGS="$flags $ours" >configure.log 2>&1
+        if (($#)); then
+            NOTE_ONLY=1 COMPILE_LINES=$tree/lines timeout 900 make -k libdb-5.3.la >first.log 2>&1 || true
             timeout 300 make clean >>first.log 2>&1
-            /usr/bin/time -f "converted in %e s" \
-                "$lockwork" transform -p "$tree" --in-place --macros "$top/scripts/berkeley-db/macros"
+            transformed "$tree" --macros "$top/scripts/berkeley-db/macros" "$@"
         fi
         timeout 1500 make -j2 libdb-5.3.la >build.log 2>&1 || { tail -20 build.log; exit 1; }
         # Its own archive is empty where no shared library is made.
@@ -44,12 +46,12 @@ berkeley_tree() {
 # delegates have to be ones that can be held.
 berkeley() {
     source_of db5.3 || skipped db5.3 "its source package cannot be fetched"
-    local name delegate kind expected found
+    local delegate kind expected found failures=0
     delegates=${DELEGATES:-locked(futex) locked(cst-mutex) rcl sanl}
-    for name in before after; do berkeley_tree "$name"; done
-    # Warnings that conversion has added.
-    name=$(diff <(grep -c 'warning:' "$work/db-before/build_unix/build.log") <(grep -c 'warning:' "$work/db-after/build_unix/build.log")) ||
-        echo "warnings differ: $name"
+    berkeley_tree before
+    berkeley_tree after --
+    warns_as_before "$work/db-before/build_unix/build.log" "$work/db-after/build_unix/build.log"
+    ((failures == 0)) || exit 1
     # A delegate of no name ends the program: otherwise no section is run by one.
     if LOCKWORK_DELEGATE=no-such transactions "$work/db-after/tpcc" stock-level 1 >/dev/null 2>&1; then
         echo "FAILED: no mutex of Berkeley DB is a delegate"
@@ -105,8 +107,9 @@ berkeley_tests() {
     source_of db5.3 || skipped db5.3 "its source package cannot be fetched"
     local name delegate suite home passed failed
     delegates=${DELEGATES:-locked(futex) locked(cst-mutex) rcl sanl}
+    berkeley_tree before
+    berkeley_tree after --
     for name in before after; do
-        berkeley_tree "$name"
         (
             cd "$work/db-$name/build_unix"
             # Two of the files define the same name.

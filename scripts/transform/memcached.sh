@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # memcached: its own tests, SET, and the way from a profile. Part of transform-programs.sh.
 
+memcached_sources() { source_of memcached && headers_of libevent-dev; }
+
 # memcached_tree NAME CFLAGS LIBS [OPTION...]: the tree NAME, converted with these options if there are any, built.
 memcached_tree() {
     local name=$1 cflags=$2 libs=$3 tree=$work/memcached-$1
@@ -16,9 +18,8 @@ memcached_tree() {
             # only assertions name would not be seen without.
             NOTE_ONLY=1 COMPILE_LINES=$tree/lines quiet_make -k memcached-debug >first.log 2>&1 || true
             NOTE_ONLY=1 COMPILE_LINES=$tree/lines quiet_make -k memcached testapp >>first.log 2>&1 || true
-            database lines compile_commands.json
             rm -f ./*.o memcached memcached-debug testapp
-            /usr/bin/time -f "converted in %e s" "$lockwork" transform -p . --in-place "$@"
+            transformed "$tree" "$@"
         fi
         # Its own flags say -Wall -Werror -pedantic: there is no new warning.
         quiet_make memcached memcached-debug testapp sizes timedrun >build.log 2>&1 || { tail -20 build.log; exit 1; }
@@ -40,6 +41,8 @@ memcached_tests() {
             echo "  testapp: $(grep -c '^ok' "testapp-$delegate.log") passed" || echo "  testapp: failed"
     )
 }
+
+memcached_started() { uses_delegates ./memcached -u root -l 127.0.0.1 -p $((21000 + RANDOM % 9000)) -U 0; }
 
 # sets CMD...: SET by connections that each wait for their answers, in requests a second. CMD starts the server with options to come.
 sets() {
@@ -91,8 +94,7 @@ memcached_sets() {
 }
 
 memcached() {
-    source_of memcached || skipped memcached "its source package cannot be fetched"
-    headers_of libevent-dev || skipped memcached "libevent-dev cannot be fetched"
+    memcached_sources || skipped memcached "its source package, or libevent-dev, cannot be fetched"
     local ours="-I$top/crates/capi/include" name option trees delegate round tree
     memcached_tree plain "" ""
     memcached_tree any "$ours" "$library -lm -ldl -pthread" --
@@ -116,8 +118,7 @@ memcached() {
 
 # RCL's workflow: profile, convert what is worth it, build, compare.
 from() {
-    source_of memcached || skipped memcached "its source package cannot be fetched"
-    headers_of libevent-dev || skipped memcached "libevent-dev cannot be fetched"
+    memcached_sources || skipped memcached "its source package, or libevent-dev, cannot be fetched"
     local tree=$work/memcached-from profile=$work/memcached.profile list delegate
     export THREADS=${THREADS:-16} CLIENTS=${CLIENTS:-16}
     # Some of its sections stay locks, so that the delegates have to be ones that can be held.
@@ -161,8 +162,7 @@ from() {
 
 # The converted memcached under each of the delegates.
 tests() {
-    source_of memcached || skipped memcached "its source package cannot be fetched"
-    headers_of libevent-dev || skipped memcached "libevent-dev cannot be fetched"
+    memcached_sources || skipped memcached "its source package, or libevent-dev, cannot be fetched"
     local delegate name option
     for delegate in $delegates; do
         if [[ $delegate == none ]]; then

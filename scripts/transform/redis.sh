@@ -7,6 +7,8 @@ redis_modules=(blockonbackground blockedclient blockonkeys eventloop timer test_
 # What its threads read and write for clients.
 redis_threaded=(unit/type/string unit/type/hash unit/type/set unit/type/incr unit/protocol unit/networking unit/pubsub)
 
+redis_sources() { archives_of redis && compgen -c tclsh8. >/dev/null; }
+
 # redis_tree NAME [OPTION...]: redis in $work/redis-NAME, converted with these options if there are any, with the modules of its tests.
 redis_tree() {
     local name=$1 tree=$work/redis-$1
@@ -60,8 +62,7 @@ redis_tests() {
 }
 
 redis() {
-    archives_of redis || skipped redis "its source package cannot be fetched"
-    compgen -c tclsh8. >/dev/null || skipped redis "its tests need tclsh"
+    redis_sources || skipped redis "its source package cannot be fetched, or there is no tclsh for its tests"
     # shellcheck disable=SC2086
     suites redis $delegates
 }

@@ -63,7 +63,8 @@ headers_of() {
     touch "$work/root/$1"
 }
 
-# A compiler that notes how each file is compiled, and, with NOTE_ONLY, compiles nothing.
+# Compilers, of C and of C++, that note how each C file is compiled, add options (COMPILE_WITH), and, with
+# NOTE_ONLY, compile nothing.
 recorder() {
     # Started for each file: the system's own, not what PATH has in front of it, and without what it does not need.
     local python=/usr/bin/python3
@@ -79,6 +80,7 @@ if lines and "-c" in arguments:
             with open(lines, "a") as to:
                 to.write(json.dumps({"directory": os.getcwd(), "file": name, "arguments": ["cc", *arguments]}) + "\n")
 made = [arguments[at + 1] for at, option in enumerate(arguments[:-1]) if option in ("-o", "-MF")]
+arguments += os.environ.get("COMPILE_WITH", "").split()
 linked = os.environ.get("LINK_WITH", "").split()
 if linked and not {"-c", "-E", "-S", "-M", "-MM"} & set(arguments) and any(name.endswith((".c", ".o", ".lo", ".a")) for name in arguments):
     arguments += linked
@@ -90,9 +92,11 @@ if os.environ.get("NOTE_ONLY") and (made or "-c" in arguments):
         open(name, "a").close()
         os.chmod(name, 0o755)
     sys.exit(0)
-os.execvp("gcc", ["gcc", *arguments])
+compiler = "g++" if sys.argv[0].endswith("/cxx") else "gcc"
+os.execvp(compiler, [compiler, *arguments])
 PYTHON
     chmod +x "$work/cc"
+    ln -sf cc "$work/cxx"
 }
 
 database() { (echo '['; paste -sd, "$1"; echo ']') >"$2"; }

@@ -6,9 +6,10 @@ splash_programs=(apps/barnes apps/fmm apps/ocean/contiguous_partitions apps/ocea
     apps/volrend apps/water-nsquared apps/water-spatial kernels/cholesky kernels/fft kernels/lu/contiguous_blocks
     kernels/lu/non_contiguous_blocks kernels/radix)
 
-# splash_sources: Splash-3 in $work/splash, from the folder SPLASH or from its repository. Its macros are expanded once.
+# splash_sources: Splash-3 is in $work/splash, from the folder SPLASH or from its repository. Its macros are expanded once.
 splash_sources() {
     local tree=$work/splash
+    type -P m4 >/dev/null || return 1
     [[ ! -d $tree/codes ]] || return 0
     rm -rf "$tree.part"
     if [[ -n ${SPLASH-} ]]; then
@@ -45,6 +46,8 @@ splash_tree() {
                 [[ ! -d $work/splash/codes/$program/libtiff ]] || cp -a "$work/splash/codes/$program/libtiff" .
                 database lines compile_commands.json
                 "$lockwork" transform -p . --in-place "$@" >converted.log 2>&1
+                # A file that is older than a header, which was written last, would be made of its original again.
+                find . -name '*.c' -exec touch {} +
                 echo "  $program: $(tail -1 converted.log | sed 's/^lockwork: .* written; //')"
             fi
             target=$(splash_target)
@@ -106,8 +109,7 @@ splash_run() {
 
 # Splash-3 as it was and converted, with its optional locks and without.
 splash() {
-    splash_sources || skipped splash "there are no sources of it: SPLASH names none, and its repository cannot be reached"
-    type -P m4 >/dev/null || skipped splash "its macros need m4"
+    splash_sources || skipped splash "SPLASH names no sources and its repository cannot be reached, or there is no m4 for its macros"
     local delegate name option way failures=0
     splash_tree plain
     for way in with without; do splash_run "$work/splash-plain" "$way" none || true; done

@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # unbound: its unit tests and its replayed queries. Part of transform-programs.sh.
 
+unbound_sources() { archives_of unbound && headers_of libexpat1-dev && headers_of libssl-dev; }
+
 # unbound_tree NAME [OPTION...]: unbound in $work/unbound-NAME, converted with these options if there are any, with its test programs.
 unbound_tree() {
     local name=$1 tree=$work/unbound-$1 root=$work/root/usr multiarch
@@ -47,8 +49,7 @@ unbound_tests() {
 unbound_started() { uses_delegates ./testbound -p testdata/autotrust_init.rpl; }
 
 unbound() {
-    archives_of unbound || skipped unbound "its source package cannot be fetched"
-    { headers_of libexpat1-dev && headers_of libssl-dev; } || skipped unbound "libexpat1-dev and libssl-dev cannot be fetched"
+    unbound_sources || skipped unbound "its source package, libexpat1-dev or libssl-dev cannot be fetched"
     # shellcheck disable=SC2086
     suites unbound $delegates
 }

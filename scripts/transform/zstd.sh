@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # zstd: its tests of the pool of threads, of streams and of its command. Part of transform-programs.sh.
 
+zstd_sources() { archives_of libzstd; }
+
 # zstd_tree NAME [OPTION...]: zstd in $work/zstd-NAME, converted with these options if there are any, with its test programs.
 zstd_tree() {
     local name=$1 tree=$work/zstd-$1
@@ -51,7 +53,7 @@ zstd_tests() {
 zstd_started() { uses_delegates tests/poolTests; }
 
 zstd() {
-    archives_of libzstd || skipped libzstd "its source package cannot be fetched"
+    zstd_sources || skipped libzstd "its source package cannot be fetched"
     # shellcheck disable=SC2086
     suites zstd $delegates
 }
