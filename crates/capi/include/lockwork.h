@@ -120,8 +120,8 @@ int lockwork_delegate_execute(lockwork_delegate_t *delegate, void *(*section)(vo
 /* Leaves a section to be run, now by this thread or soon by another. *posted must stay until it has been waited for. */
 int lockwork_delegate_post(lockwork_delegate_t *delegate, void *(*section)(void *), void *argument,
                            lockwork_posted_t *posted);
-/* Waits for a section that was posted, and returns what it returned. Null with errno EDEADLK: inside a section of the same
- * delegate, behind which the posted one runs; it can be waited for afterwards. */
+/* Waits for a section that was posted, and returns what it returned. Null with errno EDEADLK: the posted one runs after a section of
+ * the same delegate that the thread runs, or after its release of the delegate; it can be waited for afterwards. */
 void *lockwork_delegate_wait(lockwork_posted_t *posted);
 /* Holds the delegate as a lock, until it is released. ENOTSUP: it cannot be held, as those in which requesters run
  * each other's sections. EDEADLK: the thread holds it, as for sections that it requests meanwhile. */

@@ -47,20 +47,53 @@ inline timespec to_timespec(std::chrono::nanoseconds since_origin) {
     return {static_cast<time_t>(whole.count()), static_cast<long>((since_origin - whole).count())};
 }
 
+// In nanoseconds, rounded up; what they cannot hold, 292 years, is for ever.
+template <class Rep, class Period>
+std::chrono::nanoseconds in_nanoseconds(const std::chrono::duration<Rep, Period> &time) {
+    using std::chrono::nanoseconds;
+    constexpr long double most = 9.2e9L;
+    const auto seconds = std::chrono::duration<long double>(time).count();
+    if (seconds > most) {
+        return nanoseconds::max();
+    }
+    if (!(seconds >= -most)) {
+        return nanoseconds::min();
+    }
+    return std::chrono::ceil<nanoseconds>(time);
+}
+
+// The sum, or the farthest time there is.
+inline std::chrono::nanoseconds sum(std::chrono::nanoseconds one, std::chrono::nanoseconds other) {
+    using std::chrono::nanoseconds;
+    if (other > nanoseconds::zero() && one > nanoseconds::max() - other) {
+        return nanoseconds::max();
+    }
+    if (other < nanoseconds::zero() && one < nanoseconds::min() - other) {
+        return nanoseconds::min();
+    }
+    return one + other;
+}
+
+inline deadline after(std::chrono::nanoseconds time) {
+    const auto now = in_nanoseconds(std::chrono::steady_clock::now().time_since_epoch());
+    return {CLOCK_MONOTONIC, to_timespec(sum(now, time))};
+}
+
 template <class Duration>
 deadline at(const std::chrono::time_point<std::chrono::system_clock, Duration> &time) {
-    return {CLOCK_REALTIME, to_timespec(time.time_since_epoch())};
+    return {CLOCK_REALTIME, to_timespec(in_nanoseconds(time.time_since_epoch()))};
 }
 
 template <class Duration>
 deadline at(const std::chrono::time_point<std::chrono::steady_clock, Duration> &time) {
-    return {CLOCK_MONOTONIC, to_timespec(time.time_since_epoch())};
+    return {CLOCK_MONOTONIC, to_timespec(in_nanoseconds(time.time_since_epoch()))};
 }
 
 // Any other clock is read now, and the rest of the time measured on the steady one.
 template <class Clock, class Duration>
 deadline at(const std::chrono::time_point<Clock, Duration> &time) {
-    return at(std::chrono::steady_clock::now() + (time - Clock::now()));
+    const auto now = in_nanoseconds(Clock::now().time_since_epoch());
+    return after(sum(in_nanoseconds(time.time_since_epoch()), -now));
 }
 
 // Whether a timed operation succeeded; throws on other errors than the end of the time.
@@ -96,18 +129,21 @@ public:
 
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &time) {
-        return try_lock_until(std::chrono::steady_clock::now() + time);
+        return lock_by(detail::after(detail::in_nanoseconds(time)));
     }
 
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &time) {
-        auto [clock, until] = detail::at(time);
-        return detail::in_time(lockwork_mutex_clocklock(&native_, clock, &until), "lockwork_mutex_clocklock");
+        return lock_by(detail::at(time));
     }
 
     native_handle_type native_handle() noexcept { return &native_; }
 
 private:
+    bool lock_by(const detail::deadline &deadline) {
+        return detail::in_time(lockwork_mutex_clocklock(&native_, deadline.clock, &deadline.time), "lockwork_mutex_clocklock");
+    }
+
     lockwork_mutex_t native_ = LOCKWORK_MUTEX_INITIALIZER;
 };
 
@@ -137,29 +173,37 @@ public:
 
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &time) {
-        return try_lock_until(std::chrono::steady_clock::now() + time);
+        return lock_by(detail::after(detail::in_nanoseconds(time)));
     }
 
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &time) {
-        auto [clock, until] = detail::at(time);
-        return detail::in_time(lockwork_rwlock_clockwrlock(&native_, clock, &until), "lockwork_rwlock_clockwrlock");
+        return lock_by(detail::at(time));
     }
 
     template <class Rep, class Period>
     bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &time) {
-        return try_lock_shared_until(std::chrono::steady_clock::now() + time);
+        return lock_shared_by(detail::after(detail::in_nanoseconds(time)));
     }
 
     template <class Clock, class Duration>
     bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration> &time) {
-        auto [clock, until] = detail::at(time);
-        return detail::in_time(lockwork_rwlock_clockrdlock(&native_, clock, &until), "lockwork_rwlock_clockrdlock");
+        return lock_shared_by(detail::at(time));
     }
 
     native_handle_type native_handle() noexcept { return &native_; }
 
 private:
+    bool lock_by(const detail::deadline &deadline) {
+        return detail::in_time(lockwork_rwlock_clockwrlock(&native_, deadline.clock, &deadline.time),
+                               "lockwork_rwlock_clockwrlock");
+    }
+
+    bool lock_shared_by(const detail::deadline &deadline) {
+        return detail::in_time(lockwork_rwlock_clockrdlock(&native_, deadline.clock, &deadline.time),
+                               "lockwork_rwlock_clockrdlock");
+    }
+
     lockwork_rwlock_t native_ = LOCKWORK_RWLOCK_INITIALIZER;
 };
 

@@ -49,8 +49,10 @@ pub struct Posted {
     word: NativeFutex,
     section: Cell<Function>,
     argument: Cell<*mut c_void>,
-    delegate: Cell<*const Inner>,
-    spare: [usize; 4],
+    inner: Cell<*const Inner>,
+    /// The program's object.
+    delegate: Cell<*const Delegate>,
+    spare: [usize; 3],
 }
 
 /// `lockwork_delegate_cond_t`.
@@ -74,6 +76,17 @@ struct Running {
 thread_local! {
     /// The innermost section that this thread runs; null = none.
     static RUNNING: Cell<*const Running> = const { Cell::new(ptr::null()) };
+}
+
+/// The number that stands for all threads without one: in their last destructors, or without memory.
+const NUMBERLESS: u32 = u32::MAX;
+
+/// The calling thread's number, as a delegate's holder.
+fn number() -> u32 {
+    match Native::thread_id() {
+        0 => NUMBERLESS,
+        number => number,
+    }
 }
 
 fn runs_on(inner: *const Inner) -> bool {
@@ -131,7 +144,7 @@ unsafe fn run_posted(data: *mut ()) {
     // SAFETY: the program keeps it until it has waited for it.
     let posted = unsafe { &*data.cast::<Posted>() };
     // SAFETY: in a section.
-    let result = unsafe { call(posted.delegate.get(), posted, posted.section.get(), posted.argument.get()) };
+    let result = unsafe { call(posted.inner.get(), posted, posted.section.get(), posted.argument.get()) };
     posted.argument.set(result);
     let word = &raw const posted.word;
     posted.word.swap(DONE, AcqRel); // ORDER: the result → `lockwork_delegate_wait`.
@@ -145,7 +158,7 @@ impl Delegate {
     fn is_own(&self, inner: *const Inner) -> Option<&'static str> {
         // ORDER: a thread sees what it has written itself, and no other writes its number.
         let holder = self.holder.load(Relaxed);
-        if holder != 0 && holder == Native::thread_id() {
+        if holder != NUMBERLESS && holder == number() {
             return Some(
                 "the calling thread holds the delegate: it can call the function itself, or release first",
             );
@@ -158,7 +171,7 @@ impl Delegate {
     fn note_held(&self, Held(word): Held) -> c_int {
         tsan::acquire(self.inner());
         self.held.set(word);
-        self.holder.store(Native::thread_id().max(1), Relaxed); // ORDER: read by this thread.
+        self.holder.store(number(), Relaxed); // ORDER: read by this thread.
         0
     }
 
@@ -346,8 +359,9 @@ pub unsafe extern "C" fn lockwork_delegate_post(
         word: NativeFutex::new(POSTED),
         section: Cell::new(section),
         argument: Cell::new(argument),
-        delegate: Cell::new(inner),
-        spare: [0; 4],
+        inner: Cell::new(inner),
+        delegate: Cell::new(delegate),
+        spare: [0; 3],
     };
     // SAFETY: the caller's contract.
     unsafe { posted.write(fresh) };
@@ -368,15 +382,16 @@ pub unsafe extern "C" fn lockwork_delegate_post(
 pub unsafe extern "C" fn lockwork_delegate_wait(posted: *mut Posted) -> *mut c_void {
     // SAFETY: the caller's contract.
     let posted = unsafe { &*posted };
-    if runs_on(posted.delegate.get()) && posted.word.load(Relaxed) != DONE {
-        set_errno(refuse(
-            EDEADLK,
-            "a section waits for another one of its own delegate, which runs after it",
-        ));
-        return ptr::null_mut();
-    }
     // ORDER: with the swap of `run_posted`.
     while posted.word.load(Acquire) != DONE {
+        // SAFETY: the delegate is in use until its sections have run.
+        if unsafe { &*posted.delegate.get() }.is_own(posted.inner.get()).is_some() {
+            set_errno(refuse(
+                EDEADLK,
+                "the calling thread holds the delegate, or runs a section of it, and the posted one runs after it",
+            ));
+            return ptr::null_mut();
+        }
         let _ = posted.word.wait(POSTED, None);
     }
     tsan::acquire(posted);
@@ -605,7 +620,7 @@ unsafe fn wait_held(
     // SAFETY: the caller's contract.
     let holder = unsafe { &(*delegate).holder };
     // ORDER: a thread sees what it has written itself.
-    if holder.load(Relaxed) != Native::thread_id().max(1) {
+    if holder.load(Relaxed) != number() {
         return refuse(EPERM, "the calling thread does not hold the delegate");
     }
     // SAFETY: the caller's contract.

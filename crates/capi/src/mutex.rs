@@ -10,6 +10,7 @@ use lockwork_locks::inplace::mutex::{Operations, operations};
 use lockwork_locks::inplace::{MutexLayout, MutexPlace, stays_locked};
 use lockwork_locks::knobs::Knobs;
 use lockwork_locks::registry::{DEFAULT, Spec, Wrapper};
+use lockwork_platform::bookmarks;
 
 use crate::specs::{self, Served, Server};
 use crate::time::{self, REALTIME, Timespec};
@@ -83,9 +84,16 @@ impl Mutex {
     #[cold]
     fn settle(&self) -> &'static MutexServer {
         let server = served(default_spec());
-        self.server.store(ptr::from_ref(server).cast_mut(), Release);
+        if self.server.swap(ptr::from_ref(server).cast_mut(), Release).is_null() {
+            is_new(self);
+        }
         server
     }
+}
+
+/// The memory may have been another mutex, which was held to its end while threads gave up waiting for it.
+fn is_new(mutex: *const Mutex) {
+    bookmarks::forget(mutex.addr(), size_of::<Mutex>());
 }
 
 fn default_spec() -> Spec {
@@ -125,6 +133,7 @@ pub unsafe extern "C" fn lockwork_mutex_init(mutex: *mut Mutex, spec: *const c_c
         state: 0,
         spare: [0; 3],
     };
+    is_new(mutex);
     // SAFETY: the caller's contract.
     unsafe { mutex.write(fresh) };
     if server.spec.knobs != Knobs::NONE {

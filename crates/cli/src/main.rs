@@ -35,6 +35,7 @@ mod transform;
 mod tune;
 mod values;
 
+use crate::terminal::say;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     match result {
         Ok(status) => status,
         Err(failure) => {
-            eprintln!("lockwork: {failure}");
+            say!("lockwork: {failure}");
             ExitCode::from(failure.status)
         }
     }

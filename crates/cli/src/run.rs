@@ -16,6 +16,7 @@ use crate::error::{Failure, NOT_EXECUTABLE};
 use crate::preload::{self, Library, Request};
 use crate::program::{self, describe};
 use crate::specs;
+use crate::terminal::say;
 
 /// `lockwork run`
 #[derive(Debug, Args)]
@@ -84,7 +85,7 @@ pub(crate) fn main(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     if args.time_slice {
         if !slice::is_available() {
-            eprintln!("lockwork: this kernel has no time-slice extensions; holders of mutexes go without");
+            say!("lockwork: this kernel has no time-slice extensions; holders of mutexes go without");
         }
         command.env(config::TIME_SLICE.name, "1");
     }

@@ -54,13 +54,26 @@ pub(crate) fn table_for_files() -> Table {
     table
 }
 
+/// Says something on stderr, a line of it. Where that cannot be written there is nobody to tell, and the work goes on; `eprintln!` would
+/// end it.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), $($text)*);
+    }};
+}
+pub(crate) use say;
+
 /// Writes to stdout; a reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())?;
+    if text.ends_with('\n') { Ok(()) } else { print_bytes(b"\n") }
+}
+
+/// The same for what is no text.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { stdout.write_all(b"\n") });
-    match written.and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::with_status(1, format!("cannot write to stdout: {error}")))
         }

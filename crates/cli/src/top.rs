@@ -25,6 +25,7 @@ use crate::profile::table;
 use crate::profile::view::View;
 use crate::program::describe;
 use crate::terminal;
+use crate::terminal::say;
 
 /// `lockwork top`
 #[derive(Debug, Args)]
@@ -78,7 +79,7 @@ pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
         Some(Switch::Off) => return looked_at.record(Switch::Off).map(|()| ExitCode::SUCCESS),
         Some(Switch::On) => {
             if looked_at.files()?.is_empty() && looked_at.ask()? == Answer::NotYet {
-                eprintln!("lockwork: process {} will be recorded when it uses a lock", looked_at.pid);
+                say!("lockwork: process {} will be recorded when it uses a lock", looked_at.pid);
                 return Ok(ExitCode::SUCCESS);
             }
             return looked_at.record(Switch::On).map(|()| ExitCode::SUCCESS);
@@ -159,7 +160,7 @@ fn exists(pid: u32) -> bool {
 }
 
 fn has_ended(pid: u32) -> ExitCode {
-    eprintln!("lockwork: process {pid} has ended");
+    say!("lockwork: process {pid} has ended");
     ExitCode::SUCCESS
 }
 

@@ -147,6 +147,22 @@ fn is_at_or_around(innermost: *const Running, poison: &Poison) -> bool {
     false
 }
 
+/// Runs something of which [`runs_on`] says that it is a section on the value with this poison.
+fn running<R>(poison: *const Poison, section: impl FnOnce() -> R) -> R {
+    struct End(*const Running);
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            RUNNING.set(self.0);
+        }
+    }
+
+    let running = Running { poison, outer: RUNNING.get() };
+    RUNNING.set(&raw const running);
+    let _end = End(running.outer);
+    section()
+}
+
 /// Runs a section on the value at `value`, whose poison is `poison`, and catches its panic.
 ///
 /// # Safety
@@ -159,10 +175,7 @@ unsafe fn run_on<T, R>(
 ) -> Result<R, Box<dyn Any + Send>> {
     // SAFETY: the delegate runs one section at a time.
     let value = unsafe { &mut *value };
-    let running = Running { poison, outer: RUNNING.get() };
-    RUNNING.set(&raw const running);
-    let result = catch_unwind(AssertUnwindSafe(|| section(value)));
-    RUNNING.set(running.outer);
+    let result = running(poison, || catch_unwind(AssertUnwindSafe(|| section(value))));
     if result.is_err() {
         poison.set();
     }

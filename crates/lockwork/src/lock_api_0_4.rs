@@ -10,6 +10,7 @@ use lockwork_locks::RawLock;
 use lockwork_platform::{Deadline, Native};
 
 use crate::lock;
+use crate::mutex::Owned;
 use crate::time;
 
 /// Any lock, for the wrappers of lock_api 0.4.
@@ -24,7 +25,7 @@ use crate::time;
 /// *COUNT.lock() += 1;
 /// ```
 pub struct RawMutex<L: RawLock<Native>> {
-    lock: L,
+    lock: Owned<L>,
     /// The holder's token: written after the acquisition and read before the release.
     token: UnsafeCell<MaybeUninit<L::Token>>,
 }
@@ -36,7 +37,7 @@ unsafe impl<L: RawLock<Native>> Send for RawMutex<L> {}
 
 impl<L: RawLock<Native>> fmt::Debug for RawMutex<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawMutex").field("locked", &self.lock.is_locked()).finish_non_exhaustive()
+        f.debug_struct("RawMutex").field("locked", &self.lock.0.is_locked()).finish_non_exhaustive()
     }
 }
 
@@ -48,24 +49,24 @@ impl<L: RawLock<Native>> RawMutex<L> {
     }
 
     fn lock_by(&self, deadline: Deadline) -> bool {
-        self.lock.try_lock_until(deadline).map(|token| self.keep(token)).is_some()
+        self.lock.0.try_lock_until(deadline).map(|token| self.keep(token)).is_some()
     }
 }
 
 // SAFETY: exclusion and order are the lock's own.
 unsafe impl<L: RawLock<Native>> lock_api::RawMutex for RawMutex<L> {
-    const INIT: Self = Self { lock: lock::unlocked(), token: UnsafeCell::new(MaybeUninit::uninit()) };
+    const INIT: Self = Self { lock: Owned(lock::unlocked()), token: UnsafeCell::new(MaybeUninit::uninit()) };
 
     type GuardMarker = lock_api::GuardSend;
 
     #[inline]
     fn lock(&self) {
-        self.keep(self.lock.lock());
+        self.keep(self.lock.0.lock());
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.lock.try_lock().map(|token| self.keep(token)).is_some()
+        self.lock.0.try_lock().map(|token| self.keep(token)).is_some()
     }
 
     #[inline]
@@ -75,11 +76,11 @@ unsafe impl<L: RawLock<Native>> lock_api::RawMutex for RawMutex<L> {
         // SAFETY: written by `keep` when the lock was acquired.
         let token = unsafe { token.assume_init_read() };
         // SAFETY: the token of the acquisition, by the caller's contract used once.
-        unsafe { self.lock.unlock(token) };
+        unsafe { self.lock.0.unlock(token) };
     }
 
     fn is_locked(&self) -> bool {
-        self.lock.is_locked()
+        self.lock.0.is_locked()
     }
 }
 

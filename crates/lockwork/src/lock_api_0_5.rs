@@ -8,6 +8,7 @@ use lockwork_locks::RawLock;
 use lockwork_platform::Native;
 
 use crate::lock;
+use crate::mutex::Owned;
 use crate::time;
 
 /// Any lock, for the wrappers of lock_api 0.5.
@@ -23,7 +24,7 @@ use crate::time;
 /// ```
 #[repr(transparent)]
 #[derive(Debug)]
-pub struct RawMutex<L>(L);
+pub struct RawMutex<L>(Owned<L>);
 
 /// What a guard of lock_api keeps for the lock `L`.
 pub struct Held<L: RawLock<Native>>(L::Token);
@@ -41,28 +42,28 @@ unsafe impl<L: RawLock<Native>> Sync for Held<L> {}
 
 // SAFETY: exclusion and order are the lock's own; nothing unwinds; a lock that is held may be moved or dropped.
 unsafe impl<L: RawLock<Native>> lock_api::RawMutex for RawMutex<L> {
-    const INIT: Self = Self(lock::unlocked());
+    const INIT: Self = Self(Owned(lock::unlocked()));
 
     type Guard = Held<L>;
 
     #[inline]
     fn lock(&self) -> Held<L> {
-        Held(self.0.lock())
+        Held(self.0.0.lock())
     }
 
     #[inline]
     fn try_lock(&self) -> Option<Held<L>> {
-        self.0.try_lock().map(Held)
+        self.0.0.try_lock().map(Held)
     }
 
     #[inline]
     unsafe fn unlock(&self, guard: Held<L>) {
         // SAFETY: the caller's contract.
-        unsafe { self.0.unlock(guard.0) };
+        unsafe { self.0.0.unlock(guard.0) };
     }
 
     fn is_locked(&self) -> bool {
-        self.0.is_locked()
+        self.0.0.is_locked()
     }
 }
 
@@ -72,10 +73,10 @@ unsafe impl<L: RawLock<Native>> lock_api::RawMutexTimed for RawMutex<L> {
     type Instant = Instant;
 
     fn try_lock_for(&self, timeout: Duration) -> Option<Held<L>> {
-        self.0.try_lock_until(time::after(timeout)).map(Held)
+        self.0.0.try_lock_until(time::after(timeout)).map(Held)
     }
 
     fn try_lock_until(&self, timeout: Instant) -> Option<Held<L>> {
-        self.0.try_lock_until(time::at(timeout)).map(Held)
+        self.0.0.try_lock_until(time::at(timeout)).map(Held)
     }
 }

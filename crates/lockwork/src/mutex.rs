@@ -36,7 +36,7 @@ unsafe impl<T: ?Sized + Send, L: Sync> Sync for Mutex<T, L> {}
 
 /// A lock until its end, when it may be held: by a guard that was leaked.
 #[derive(Default)]
-struct Owned<L>(L);
+pub(crate) struct Owned<L>(pub(crate) L);
 
 impl<L> Drop for Owned<L> {
     fn drop(&mut self) {
@@ -193,8 +193,9 @@ pub struct MutexGuard<'a, T: ?Sized, L: Lock = DefaultLock> {
 
 // SAFETY: tokens may be used by any thread (contract of `Lock`); with the guard goes the exclusive use of the value.
 unsafe impl<T: ?Sized + Send, L: Lock> Send for MutexGuard<'_, T, L> {}
-// SAFETY: a shared guard gives shared access to the value, and no access to the token.
-unsafe impl<T: ?Sized + Sync, L: Lock> Sync for MutexGuard<'_, T, L> {}
+// SAFETY: a shared guard gives shared access to the value, and no access to the token; and it gives the mutex, which may be shared
+// where the value may be sent.
+unsafe impl<T: ?Sized + Send + Sync, L: Lock> Sync for MutexGuard<'_, T, L> {}
 
 impl<'a, T: ?Sized, L: Lock> MutexGuard<'a, T, L> {
     /// The mutex that is locked.

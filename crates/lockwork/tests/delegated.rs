@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -276,6 +276,70 @@ fn a_post_is_not_waited_for_in_a_section_of_its_value() {
         });
         value.clear_poison();
         assert_eq!(value.run(|value| *value), 0);
+    });
+}
+
+/// What a waker asks of the value is refused, not waited for: it runs in the section.
+#[test]
+fn a_waker_may_not_wait_for_its_own_section() {
+    struct Ask(Arc<Delegated<u64, Fc>>, Mutex<Option<RunError>>);
+    impl Wake for Ask {
+        fn wake(self: Arc<Self>) {
+            let outcome = self.0.try_run_for(Duration::from_secs(60), |value| *value);
+            *self.1.lock().unwrap() = outcome.err();
+        }
+    }
+    in_time(|| {
+        let value = Arc::new(Delegated::<u64, Fc>::with_delegate(7));
+        let ask = Arc::new(Ask(Arc::clone(&value), Mutex::new(None)));
+        let mut posted = None;
+        let first = during_a_section(
+            &value,
+            |_| {},
+            || {
+                let mut post = Box::pin(value.post(|value| *value));
+                let waker = Arc::clone(&ask).into();
+                assert!(post.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                posted = Some(post);
+            },
+        );
+        assert!(first.is_ok());
+        let mut posted = posted.expect("posted");
+        let outcome = posted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(outcome, Poll::Ready(7));
+        assert_eq!(*ask.1.lock().unwrap(), Some(RunError::Reentered));
+        let again = catch_unwind(AssertUnwindSafe(|| {
+            let _ = posted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        }));
+        assert!(again.is_err(), "the result is given once");
+    });
+}
+
+/// A value that is poisoned while an attempt waits is an error of the attempt.
+#[test]
+fn an_attempt_behind_a_panic_is_an_error() {
+    in_time(|| {
+        let value = Delegated::<u64, Fc>::with_delegate(0);
+        let (begun, asked) = (Barrier::new(2), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let (here, started, other) = (&value, &begun, &asked);
+            scope.spawn(move || {
+                let panic = catch_unwind(AssertUnwindSafe(|| {
+                    here.run(|_| {
+                        started.wait();
+                        while !other.load(Relaxed) {
+                            thread::yield_now();
+                        }
+                        thread::sleep(Duration::from_millis(20));
+                        panic!("poison")
+                    })
+                }));
+                assert!(panic.is_err());
+            });
+            begun.wait();
+            asked.store(true, Relaxed);
+            assert_eq!(value.try_run_for(Duration::from_secs(60), |value| *value), Err(RunError::Poisoned));
+        });
     });
 }
 

@@ -289,7 +289,7 @@ fn main() {
     // Most of a program's time passes in sleeps and time-outs.
     arguments
         .test_threads
-        .get_or_insert_with(|| 1 + 2 * thread::available_parallelism().map_or(1, NonZero::get));
+        .get_or_insert_with(|| 1 + 4 * thread::available_parallelism().map_or(1, NonZero::get));
     let trial = |name: &str, test: Box<dyn Fn() + Send>| {
         Trial::test(name, move || {
             test();

@@ -117,6 +117,19 @@ static void wait_held(void) {
     CHECK(lockwork_delegate_release(&delegate) == 0);
 }
 
+/* What is posted while this thread holds the delegate runs after the release, and is not waited for before. */
+static void post_while_held(void) {
+    lockwork_posted_t posted;
+    struct addition late = {4, -1};
+    CHECK(lockwork_delegate_acquire(&delegate) == 0);
+    long seen = total;
+    CHECK(lockwork_delegate_post(&delegate, add, &late, &posted) == 0);
+    errno = 0;
+    CHECK(lockwork_delegate_wait(&posted) == NULL && errno == EDEADLK && strstr(lockwork_error(), "holds the delegate"));
+    CHECK(lockwork_delegate_release(&delegate) == 0);
+    CHECK(lockwork_delegate_wait(&posted) == &late && late.before == seen && total == seen + 4);
+}
+
 /* While this thread holds the delegate, its own sections are refused, and those of others wait. */
 static void hold(void) {
     struct addition mine = {1, -1};
@@ -258,8 +271,9 @@ int main(int count, char **arguments) {
     int held = lockwork_delegate_acquire(&delegate);
     if (held == 0) {
         hold();
+        post_while_held();
         wait_held();
-        expected += 4;
+        expected += 8;
         CHECK(lockwork_delegate_acquire_or_abort(&delegate) == 0);
         CHECK(lockwork_delegate_try_acquire_or_abort(&delegate) == EBUSY);
         CHECK(lockwork_delegate_release(&delegate) == 0);

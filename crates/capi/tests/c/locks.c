@@ -87,6 +87,35 @@ static void *take_turns(void *own) {
     return own;
 }
 
+static lockwork_mutex_t reused;
+static pthread_barrier_t again;
+
+/* Gives up waiting for a mutex, and waits for another one in the same memory. */
+static void *wait_for_both(void *unused) {
+    struct timespec time = soon(CLOCK_MONOTONIC), later = soon(CLOCK_MONOTONIC);
+    CHECK(lockwork_mutex_clocklock(&reused, CLOCK_MONOTONIC, &time) == ETIMEDOUT);
+    pthread_barrier_wait(&again);
+    pthread_barrier_wait(&again);
+    later.tv_sec += 60;
+    CHECK(lockwork_mutex_clocklock(&reused, CLOCK_MONOTONIC, &later) == 0);
+    CHECK(lockwork_mutex_unlock(&reused) == 0);
+    return unused;
+}
+
+/* Memory may become another mutex although the one before was held to its end. */
+static void reuse(const char *spec) {
+    pthread_t waiters[2];
+    CHECK(lockwork_mutex_init(&reused, spec) == 0 && lockwork_mutex_lock(&reused) == 0);
+    CHECK(pthread_barrier_init(&again, NULL, 3) == 0);
+    for (int i = 0; i < 2; i++) CHECK(pthread_create(&waiters[i], NULL, wait_for_both, NULL) == 0);
+    pthread_barrier_wait(&again);
+    CHECK(lockwork_mutex_init(&reused, spec) == 0 && lockwork_mutex_lock(&reused) == 0);
+    pthread_barrier_wait(&again);
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    CHECK(lockwork_mutex_unlock(&reused) == 0);
+    for (int i = 0; i < 2; i++) pthread_join(waiters[i], NULL);
+}
+
 static void run(void *(*start)(void *), void *arguments[], int threads) {
     pthread_t ids[THREADS];
     for (int i = 0; i < threads; i++) {
@@ -112,6 +141,8 @@ int main(int argc, char **argv) {
     CHECK(lockwork_mutex_lock(&named) == 0 && lockwork_rwlock_wrlock(&named_lock) == 0);
     run(refused, NULL, 1);
     CHECK(lockwork_mutex_unlock(&named) == 0 && lockwork_rwlock_unlock(&named_lock) == 0);
+
+    reuse(argv[1]);
 
     int sides[] = {0, 1};
     void *arguments[] = {&sides[0], &sides[1]};

@@ -52,6 +52,10 @@ int main(int argc, char **argv) {
         CHECK(!mutex.try_lock() && !mutex.try_lock_for(1ms));
         CHECK(!mutex.try_lock_until(std::chrono::system_clock::now() + 1ms));
         CHECK(!lock.try_lock_shared_for(1ms) && !lock.try_lock_for(1ms));
+        const std::chrono::duration<double> fraction(0.001);
+        CHECK(!mutex.try_lock_for(fraction) && !mutex.try_lock_until(std::chrono::steady_clock::now() + fraction));
+        CHECK(!lock.try_lock_for(fraction) && !lock.try_lock_shared_for(fraction));
+        CHECK(!mutex.try_lock_for(std::chrono::hours::min()));
     }).join();
     writer.unlock();
 
@@ -65,6 +69,18 @@ int main(int argc, char **argv) {
     condition.wait(held, [&] { return ready; });
     held.unlock();
     signaller.join();
+
+    // Times that nanoseconds cannot hold are far away, not past.
+    std::unique_lock once_more(mutex);
+    std::thread patient([&] {
+        CHECK(mutex.try_lock_for(std::chrono::hours::max()));
+        mutex.unlock();
+        CHECK(mutex.try_lock_until(std::chrono::time_point<std::chrono::system_clock, std::chrono::hours>::max()));
+        mutex.unlock();
+    });
+    std::this_thread::sleep_for(5ms);
+    once_more.unlock();
+    patient.join();
 
     try {
         lockwork::mutex wrong("tiket");

@@ -15,6 +15,7 @@ use crate::compare::{engine, files, interrupt, table};
 use crate::error::Failure;
 use crate::host::Host;
 use crate::terminal;
+use crate::terminal::say;
 pub(crate) use args::BenchArgs;
 pub(crate) use options::Delay;
 pub(crate) use plan::{command_line, contention};
@@ -67,7 +68,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
         }
         let rounds = plan.runs + plan.warmup;
         let runs = (plan.locks.len() * plan.threads.len()) as u64 * u64::from(rounds);
-        eprintln!("{}: {runs} runs in {rounds} rounds, {} of warm-up", benchmark.name(), plan.warmup);
+        say!("{}: {runs} runs in {rounds} rounds, {} of warm-up", benchmark.name(), plan.warmup);
         let started = format!("{:.0}", jiff::Timestamp::now());
         let section = Section {
             name: benchmark.name(),
@@ -78,12 +79,14 @@ pub(crate) fn main(args: &BenchArgs) -> Result<ExitCode, Failure> {
             counts: args.counts.clone(),
             document: Document::new(&plan, engine::measure(&plan), started),
         };
+        // First the files: stdout may be a terminal that is gone.
+        let write = || files::write(&section.document, &args.out.join(section.name));
+        let report = (!args.no_report).then(write).transpose();
         if !args.json {
             terminal::print(&table::body(&section.document))?;
         }
-        if !args.no_report {
-            let report = files::write(&section.document, &args.out.join(section.name))?;
-            eprintln!("report: {}", report.display());
+        if let Some(report) = report? {
+            say!("report: {}", report.display());
         }
         benchmarks.push(section);
     }

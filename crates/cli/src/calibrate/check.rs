@@ -20,6 +20,7 @@ use crate::compare::{engine, format, interrupt};
 use crate::error::Failure;
 use crate::sim::grid::{self, Point};
 use crate::terminal;
+use crate::terminal::say;
 
 /// The grid.
 #[derive(Debug, Args)]
@@ -141,7 +142,7 @@ fn of_think(
     quick: bool,
 ) -> Result<Vec<Cell>, Failure> {
     let (runs, seeds, time, ms) = if quick { (1, 1, 0.05, 2.0) } else { (3, 3, 0.2, 10.0) };
-    eprintln!("think time of {think} cycles: {} locks × {} thread counts", locks.len(), args.threads.len());
+    say!("think time of {think} cycles: {} locks × {} thread counts", locks.len(), args.threads.len());
     let names: Vec<String> = locks.iter().map(Protection::to_string).collect();
     let delay = Delay::Time(Duration::from_nanos((think as f64 / machine.ghz).round() as u64));
     let plan = contention(names, &args.threads, delay, Duration::from_secs_f64(time), runs)?;

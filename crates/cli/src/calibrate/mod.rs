@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::error::Failure;
 use crate::host::Host;
 use crate::terminal;
+use crate::terminal::say;
 use file::Entry;
 use layout::Layout;
 use measured::{Measured, Pair};
@@ -88,7 +89,10 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     let machine = Machine::parse("the machine's file", &text)
         .map_err(|error| Failure::with_status(1, format!("this machine cannot be simulated: {error}")))?;
     if let Some(path) = &args.machine_out {
-        fs::write(path, &text).map_err(|error| cannot_write(path, &error))?;
+        if let Err(error) = fs::write(path, &text) {
+            say!("{text}");
+            return Err(cannot_write(path, &error));
+        }
     }
     if args.check {
         return check::main(&machine, &args.grid, args.quick, args.json);
@@ -99,7 +103,7 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
         terminal::print_json(&report)?;
     } else if let Some(path) = &args.machine_out {
         terminal::print(&table(&entries))?;
-        eprintln!("machine: {}", path.display());
+        say!("machine: {}", path.display());
     } else {
         terminal::print(&text)?;
     }
@@ -126,7 +130,11 @@ fn check_directory(path: &Path) -> Result<(), Failure> {
         return Err(Failure::usage(format!("`{}` is a directory: name a file", path.display())));
     }
     match fs::metadata(directory) {
-        Ok(found) if found.is_dir() => Ok(()),
+        Ok(found) if found.is_dir() => {
+            let written = if path.exists() { path } else { directory };
+            rustix::fs::access(written, rustix::fs::Access::WRITE_OK)
+                .map_err(|error| cannot_write(path, &error.into()))
+        }
         Ok(_) => Err(Failure::usage(format!("`{}` is no directory", directory.display()))),
         Err(error) => Err(cannot_write(path, &error)),
     }

@@ -1,6 +1,6 @@
 //! `lockwork compare --report-from DIR`: the files that are made from `meta.json` and `runs.csv`, made again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ pub(crate) fn main(directory: &Path) -> Result<ExitCode, Failure> {
 /// Every comparison in or under a directory, with its own directory.
 pub(super) fn documents(directory: &Path) -> Result<Vec<(PathBuf, Document)>, Failure> {
     let mut found = Vec::new();
-    find(directory, &mut found)?;
+    find(directory, &mut HashSet::new(), &mut found)?;
     if found.is_empty() {
         return Err(Failure::usage(format!(
             "no {META} in or under `{}`: name the --out directory of a comparison, or one above it",
@@ -45,8 +45,11 @@ pub(super) fn documents(directory: &Path) -> Result<Vec<(PathBuf, Document)>, Fa
     Ok(documents)
 }
 
-/// The directories that hold a comparison, in the order of their names.
-fn find(directory: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+/// The directories that hold a comparison, in the order of their names, each once: links may lead round in a circle.
+fn find(directory: &Path, seen: &mut HashSet<PathBuf>, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    if directory.canonicalize().is_ok_and(|directory| !seen.insert(directory)) {
+        return Ok(());
+    }
     if directory.join(META).is_file() && directory.join(RUNS).is_file() {
         found.push(directory.to_owned());
     }
@@ -56,7 +59,7 @@ fn find(directory: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let mut inner: Vec<PathBuf> =
         entries.map_err(refuse)?.iter().map(fs::DirEntry::path).filter(|path| path.is_dir()).collect();
     inner.sort();
-    inner.iter().try_for_each(|directory| find(directory, found))
+    inner.iter().try_for_each(|directory| find(directory, seen, found))
 }
 
 /// The comparison of a directory; `None` if its `meta.json` has no number of a layout, as files of other programs.

@@ -14,6 +14,7 @@ use crate::coverage::{Cell, Entry, FAIR, Matrix, render, write};
 use crate::error::Failure;
 use crate::program::describe;
 use crate::terminal;
+use crate::terminal::say;
 
 /// What of a comparison's document is needed.
 #[derive(Debug, Deserialize)]
@@ -57,13 +58,14 @@ pub(super) fn main(args: &CompareArgs) -> Result<ExitCode, Failure> {
             "no cell of these comparisons has figures of two locks: there is nothing to rank",
         ));
     }
+    let report = (!args.no_report).then(|| write(&matrix, &args.out)).transpose();
     if args.json {
         terminal::print_json(&matrix.json())?;
     } else {
         terminal::print(&render(&matrix, terminal::table()))?;
     }
-    if !args.no_report {
-        eprintln!("report: {}", write(&matrix, &args.out)?.display());
+    if let Some(report) = report? {
+        say!("report: {}", report.display());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -107,10 +109,11 @@ fn saved(document: Value) -> Result<Saved, String> {
     serde_json::from_value(document).map_err(|error| format!("it is no comparison: {error}"))
 }
 
-/// The last part of a path without an ending, and the part before where comparisons are kept by workload.
+/// The last part of a path, a file's without its ending, and the part before where comparisons are kept by workload.
 fn name_of(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    path.with_extension("").file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+    name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn matrix(comparisons: &[(String, Saved)]) -> Matrix {

@@ -143,9 +143,8 @@ fn push_exponent(text: &str, digits: &mut String) -> usize {
     1 + sign + figures
 }
 
-/// What a suffix multiplies by: `1.2M`, `1.2Mops`, `1.2 M`, `1.2 MiB`, but not `2 Threads`.
+/// What a suffix multiplies by: `1.2M`, `1.2Mops`, `1.2 M`, `1.2 MiB`, but not `2 Threads`, nor `2Threads`.
 fn scale(suffix: &str) -> f64 {
-    let attached = !suffix.starts_with(' ');
     let suffix = suffix.strip_prefix(' ').unwrap_or(suffix);
     let mut chars = suffix.chars();
     let power = match chars.next() {
@@ -156,9 +155,12 @@ fn scale(suffix: &str) -> f64 {
         _ => return 1.0,
     };
     let rest = chars.as_str();
-    let unit = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    let known = ["", "B", "b", "iB", "i", "bit", "bits", "ops", "op", "req", "tps", "qps", "iops"];
-    if !attached && !known.contains(&unit) {
+    let unit = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default().to_ascii_lowercase();
+    let known = [
+        "", "b", "ib", "i", "bit", "bits", "bps", "ops", "op", "req", "reqs", "rps", "tps", "qps", "pps",
+        "iops", "hz", "flops", "tx", "txn", "events", "cycles",
+    ];
+    if !known.contains(&unit.as_str()) {
         return 1.0;
     }
     let base: f64 = if unit.starts_with('i') && unit != "iops" { 1024.0 } else { 1000.0 };
@@ -205,6 +207,9 @@ mod tests {
             ("2 GiB", 2.0 * 1024.0 * 1024.0 * 1024.0),
             ("2 MB", 2_000_000.0),
             ("2 Threads", 2.0),
+            ("2Threads", 2.0),
+            ("3Kreq", 3000.0),
+            ("1.5GHz", 1_500_000_000.0),
             ("2 Mice", 2.0),
             ("7 ms", 7.0),
             ("4, 5", 4.0),

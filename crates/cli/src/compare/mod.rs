@@ -28,6 +28,7 @@ pub(crate) use report::{CONTENT_POLICY, SCRIPT, STYLE};
 
 use crate::error::Failure;
 use crate::terminal;
+use crate::terminal::say;
 use plan::Plan;
 use results::Document;
 
@@ -48,18 +49,18 @@ pub(crate) fn main(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let date = format!("{:.0}", jiff::Timestamp::now());
     let document = Document::new(&plan, engine::measure(&plan), date);
 
+    // First the files: stdout may be a terminal that is gone, and what was measured took hours.
+    let is_kept = !args.no_report && !document.runs.is_empty();
+    let report = is_kept.then(|| files::write(&document, &args.out)).transpose();
     if args.json {
         terminal::print_json(&document)?;
     } else {
         terminal::print(&table::render(&document))?;
     }
-    if !args.no_report && !document.runs.is_empty() {
-        let report = files::write(&document, &args.out)?;
-        if args.json {
-            eprintln!("report: {}", report.display());
-        } else {
-            terminal::print(&format!("\nReport: {}", report.display()))?;
-        }
+    match report? {
+        Some(report) if args.json => say!("report: {}", report.display()),
+        Some(report) => terminal::print(&format!("\nReport: {}", report.display()))?,
+        None => {}
     }
     Ok(match (document.meta.interrupted, document.has_values()) {
         (true, _) => ExitCode::from(interrupt::EXIT_STATUS),
@@ -74,7 +75,7 @@ fn announce(plan: &Plan) {
     let rounds = plan.runs + plan.warmup;
     let runs = cells as u64 * u64::from(rounds);
     let many = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    eprintln!(
+    say!(
         "{runs} runs ({} × {} × {rounds} rounds, {} of them warm-up), each at most {} s; seed {}",
         many(plan.locks.len(), "lock"),
         many(plan.threads.len(), "thread count"),

@@ -18,6 +18,8 @@ pub(crate) enum Verdict {
     Failed,
     /// The baseline has no value to compare with.
     NoBaseline,
+    /// The baseline is 0 in some round, or a value is negative: there is nothing to divide.
+    NoRatio,
     /// Too few rounds have a value of both.
     NotEnoughRounds,
     /// Stopped before its first run.
@@ -34,7 +36,7 @@ impl Verdict {
             Finding::Lower => Verdict::Faster,
             Finding::NoDifference => Verdict::NoDifference,
             Finding::NotEnoughRounds => Verdict::NotEnoughRounds,
-            Finding::NoRatio => Verdict::NoBaseline,
+            Finding::NoRatio => Verdict::NoRatio,
         }
     }
 
@@ -48,6 +50,7 @@ impl Verdict {
             Verdict::Collapsed => "collapsed",
             Verdict::Failed => "failed",
             Verdict::NoBaseline => "no baseline",
+            Verdict::NoRatio => "no ratio",
             Verdict::NotEnoughRounds => "not enough rounds",
             Verdict::NotRun => "not run",
         }

@@ -11,7 +11,6 @@ mod timeline;
 pub(crate) mod view;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,6 +20,7 @@ use lockwork_profile_reader::Profile;
 use crate::error::Failure;
 use crate::program::describe;
 use crate::terminal;
+use crate::terminal::say;
 use stacks::Side;
 use view::View;
 
@@ -138,12 +138,12 @@ pub(crate) fn main(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     match &recorded.profile {
         Some(file) => {
             print(&open(file)?, run.format, run.side)?;
-            eprintln!("lockwork: recorded in {}", file.display());
+            say!("lockwork: recorded in {}", file.display());
         }
-        None => eprintln!("lockwork: no process used a lock that could be seen; nothing was recorded"),
+        None => say!("lockwork: no process used a lock that could be seen; nothing was recorded"),
     }
     for other in &recorded.others {
-        eprintln!("lockwork: another process recorded in {}", other.display());
+        say!("lockwork: another process recorded in {}", other.display());
     }
     Ok(recorded.status)
 }
@@ -170,11 +170,6 @@ fn print(view: &View, format: Format, side: Side) -> Result<(), Failure> {
         Format::Firefox => terminal::print_json(&stacks::firefox(view)),
         Format::Perfetto => terminal::print_json(&timeline::perfetto(view)),
         Format::Openmetrics => terminal::print(&timeline::openmetrics(view)),
-        Format::Pprof => {
-            let written = std::io::stdout().lock().write_all(&stacks::pprof(view, side));
-            written.map_err(|error| {
-                Failure::with_status(1, format!("cannot write to stdout: {}", describe(&error)))
-            })
-        }
+        Format::Pprof => terminal::print_bytes(&stacks::pprof(view, side)),
     }
 }

@@ -19,6 +19,7 @@ use crate::preload::{self, Library};
 use crate::program::{self, describe};
 use crate::run::read_policy;
 use crate::specs;
+use crate::terminal::say;
 
 /// While it is there, signals that would end this process are the program's: what it does then is recorded, too.
 struct Signals;
@@ -244,7 +245,7 @@ impl Place {
         }
         match &unreadable[..] {
             [first, ..] if found.is_empty() => return Err(Failure::with_status(1, first)),
-            others => others.iter().for_each(|why| eprintln!("lockwork: {why}")),
+            others => others.iter().for_each(|why| say!("lockwork: {why}")),
         }
         found.sort_by_key(|(business, ..)| std::cmp::Reverse(*business));
         let mut kept = Vec::new();

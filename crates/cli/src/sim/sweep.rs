@@ -20,6 +20,7 @@ use crate::compare::runs::{Measured, Outcome, Run, Values};
 use crate::compare::{files, interrupt, table};
 use crate::error::Failure;
 use crate::terminal;
+use crate::terminal::say;
 
 /// A sweep that can start.
 pub(super) struct Sweep {
@@ -78,14 +79,18 @@ pub(super) fn main(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let mut documents = Vec::new();
     for index in 0..sweep.machines.len() {
         let document = elsewhere.as_mut().and_then(Iterator::next).unwrap_or_else(|| sweep.run(index));
+        // First the files: stdout may be a terminal that is gone.
+        let write = || {
+            let directory = args.out.join(&sweep.machines[index].name);
+            files::prepare(&directory)?;
+            files::write(&document, &directory)
+        };
+        let report = (!args.no_report).then(write).transpose();
         if !args.json {
             terminal::print(&table::body(&document))?;
         }
-        if !args.no_report {
-            let directory = args.out.join(&sweep.machines[index].name);
-            files::prepare(&directory)?;
-            let report = files::write(&document, &directory)?;
-            eprintln!("report: {}", report.display());
+        if let Some(report) = report? {
+            say!("report: {}", report.display());
         }
         documents.push(document);
     }

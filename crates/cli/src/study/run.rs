@@ -18,6 +18,7 @@ use crate::compare::interrupt;
 use crate::error::Failure;
 use crate::preload::{self, Library, Request};
 use crate::terminal;
+use crate::terminal::say;
 
 /// `lockwork study run`
 #[derive(Debug, Args)]
@@ -216,11 +217,11 @@ fn forget(args: &RunArgs, out: &Path) -> Result<(), Failure> {
     let store = Store::open(&database(out)).map_err(Failure::usage)?;
     for name in &args.forget {
         let runs = store.forget(Some(name)).map_err(Failure::usage)?;
-        eprintln!("forgot {runs} runs of {name}");
+        say!("forgot {runs} runs of {name}");
     }
     if args.retry_failed {
         let runs = store.forget(None).map_err(Failure::usage)?;
-        eprintln!("forgot {runs} runs without a figure");
+        say!("forgot {runs} runs without a figure");
     }
     Ok(())
 }
@@ -266,7 +267,7 @@ fn show(bar: &ProgressBar, progress: &Progress<'_>) {
     bar.set_prefix(left(progress.left));
     if let Some(run) = progress.last.filter(|run| run.outcome != Outcome::Ok) {
         let reason = run.reason.as_deref().unwrap_or_default();
-        bar.suspend(|| eprintln!("{}: {}: {reason}", title(&run.key), run.outcome.name()));
+        bar.suspend(|| say!("{}: {}: {reason}", title(&run.key), run.outcome.name()));
     }
     bar.set_message(progress.next.map(title).unwrap_or_default());
 }

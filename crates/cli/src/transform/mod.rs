@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::error::Failure;
 use crate::terminal;
+use crate::terminal::say;
 use chosen::Chosen;
 
 /// `lockwork transform`
@@ -107,7 +108,7 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     .map_err(Failure::usage)?;
     bar.0.finish_and_clear();
     for error in project.errors.iter().take(5) {
-        eprintln!("lockwork: {error}");
+        say!("lockwork: {error}");
     }
     if let Some((file, line)) = project.needless_exception() {
         return Err(Failure::usage(format!(
@@ -137,7 +138,7 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
         terminal::print(&changes.iter().map(|change| change.diff(&here)).collect::<String>())?;
     } else {
         changes.iter().try_for_each(write)?;
-        eprintln!("lockwork: {} files written; {}", changes.len(), summary(&project));
+        say!("lockwork: {} files written; {}", changes.len(), summary(&project));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -25,6 +25,7 @@ use crate::preload::{self, Library, Request};
 use crate::profile::record::{self, Recording};
 use crate::program;
 use crate::specs;
+use crate::terminal::say;
 
 /// What is tuned.
 #[derive(Debug)]
@@ -303,7 +304,7 @@ impl Lab for Bench<'_> {
         if self.shows_progress {
             self.bar.set_message(what.to_owned());
         } else {
-            eprintln!("{:.0} s: {what}", self.elapsed());
+            say!("{:.0} s: {what}", self.elapsed());
         }
     }
 }

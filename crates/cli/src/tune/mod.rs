@@ -21,6 +21,7 @@ use crate::compare::plan::{any_seed, split_locks};
 use crate::error::Failure;
 use crate::profile::view::View;
 use crate::program::describe;
+use crate::terminal::say;
 use crate::{profile, specs, study, terminal};
 use lab::{Bench, Subject, Wanted};
 use report::Story;
@@ -122,7 +123,7 @@ pub(crate) fn main(args: &TuneArgs) -> Result<ExitCode, Failure> {
     check_output(&args.output)?;
     interrupt::listen()?;
     let seed = args.seed.unwrap_or_else(any_seed);
-    eprintln!(
+    say!(
         "at most about {:.0} s, each run at most {} s; seed {seed}",
         args.budget,
         args.timeout.as_secs_f64()
@@ -182,8 +183,9 @@ pub(crate) fn main(args: &TuneArgs) -> Result<ExitCode, Failure> {
         terminal::print(&story.text())?;
     }
     if let (Some(text), Some(Err(error))) = (&policy, written) {
+        say!("{text}");
         let why = cannot_write(&args.output, &error);
-        return Err(Failure::with_status(1, format!("{why}; put this policy elsewhere:\n{text}")));
+        return Err(Failure::with_status(1, format!("{why}; put the policy above elsewhere")));
     }
     Ok(match found {
         Some(found) if found.interrupted => ExitCode::from(interrupt::EXIT_STATUS),
@@ -193,7 +195,7 @@ pub(crate) fn main(args: &TuneArgs) -> Result<ExitCode, Failure> {
 
 fn announce(sites: &[Site]) {
     for site in sites {
-        eprintln!("{}; to try: {}", site.describe(), site.candidates.join(", "));
+        say!("{}; to try: {}", site.describe(), site.candidates.join(", "));
     }
 }
 
@@ -231,7 +233,7 @@ fn profiled(args: &TuneArgs, subject: &Subject, directory: &Path) -> Result<Opti
     if let Some(path) = &args.profile {
         return profile::open(path).map(Some);
     }
-    eprintln!("the program with the recorder on");
+    say!("the program with the recorder on");
     subject.record(directory)?.map(|path| profile::open(&path)).transpose()
 }
 

@@ -473,16 +473,36 @@ fn judge(ledger: &Ledger, settings: &Settings) -> Verdict {
     let cells = (0..settings.higher_is_better.len())
         .flat_map(|metric| (0..settings.threads).map(move |threads| (threads, metric)));
     for (threads, metric) in cells {
-        if ledger.gain_at(0, threads, metric).finding == Finding::Lower {
+        if is_worse(&ledger.gain_at(0, threads, metric)) {
             return Verdict::Worse { threads, metric };
         }
     }
     Verdict::Confirmed
 }
 
+/// Where a value of 0 leaves nothing to divide, the differences decide.
+fn is_worse(gain: &Comparison) -> bool {
+    match gain.finding {
+        Finding::NoRatio => gain.difference.is_some_and(|by| by.value < 0.0 && !by.includes(0.0)),
+        finding => finding == Finding::Lower,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_round_without_errors_hides_no_others() {
+        let rounds = |values: &[f64]| (0..).zip(values.iter().copied()).collect::<Vec<_>>();
+        let (before, after) =
+            (rounds(&[1.0, 1.1, 0.9, 1.0, 1.2, 1.0, 1.1, 0.9]), [9.0, 8.0, 0.0, 9.5, 8.5, 9.0, 9.1, 8.8]);
+        // Fewer errors are better, so the sides are turned.
+        assert!(is_worse(&compare(&before, &rounds(&after), 1)));
+        assert!(!is_worse(&compare(&rounds(&after), &before, 1)));
+        let none = rounds(&[0.0; 8]);
+        assert!(!is_worse(&compare(&none, &none, 1)));
+    }
 
     /// A program whose speed is known: 100 operations a second, times the gain of each changed site.
     struct Synthetic {

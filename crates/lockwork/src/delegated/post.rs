@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use lockwork_locks::delegation::{Delegate, Section};
 use lockwork_platform::Native;
 
-use super::{Delegated, PANICKED_BEFORE, Poison, run_on, runs_on};
+use super::{Delegated, PANICKED_BEFORE, Poison, run_on, running, runs_on};
 
 /// Why a section did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,30 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-type Outcome<R> = Result<R, Box<dyn Any + Send>>;
+/// What became of a section.
+enum Outcome<R> {
+    Returned(R),
+    Panicked(Box<dyn Any + Send>),
+    /// It did not run, since an earlier one had panicked.
+    Poisoned,
+}
 
-/// Where a post is. What it captures is gone when it is `Withdrawn` or `Done`.
+impl<R> Outcome<R> {
+    /// What it returned.
+    ///
+    /// # Panics
+    ///
+    /// If it did not return.
+    fn returned(self) -> R {
+        match self {
+            Self::Returned(result) => result,
+            Self::Panicked(panic) => resume_unwind(panic),
+            Self::Poisoned => panic_any(PANICKED_BEFORE),
+        }
+    }
+}
+
+/// Where a post is. What it captures is gone when it is `Done` or `Gone`.
 enum State<F, R> {
     Open(F),
     Running,
@@ -82,11 +103,16 @@ impl<T, F: FnOnce(&mut T) -> R, R> Call<T, F, R> {
         // SAFETY: alive, as the value is.
         let poison = unsafe { &*self.poison };
         let outcome = if poison.is_set() {
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(section)));
-            Err(dropped.err().unwrap_or_else(|| Box::new(PANICKED_BEFORE)))
+            match catch_unwind(AssertUnwindSafe(|| drop(section))) {
+                Ok(()) => Outcome::Poisoned,
+                Err(panic) => Outcome::Panicked(panic),
+            }
         } else {
             // SAFETY: the caller is in a section of the value's delegate.
-            unsafe { run_on(self.value, poison, section) }
+            match unsafe { run_on(self.value, poison, section) } {
+                Ok(result) => Outcome::Returned(result),
+                Err(panic) => Outcome::Panicked(panic),
+            }
         };
         let mut state = self.state();
         state.0 = State::Done(outcome);
@@ -109,12 +135,15 @@ impl<T, F: FnOnce(&mut T) -> R, R> Call<T, F, R> {
         }
     }
 
-    /// Waits for the outcome; if nobody has begun it at the deadline, withdraws it.
+    /// Waits for the outcome; if nobody has begun it at the deadline, withdraws it. `None` as well if the outcome has been taken.
     fn wait(&self, deadline: Option<Instant>) -> Option<Outcome<R>> {
         let mut state = self.state();
         loop {
             if let Some(outcome) = Self::take(&mut state.0) {
                 return Some(outcome);
+            }
+            if matches!(state.0, State::Gone) {
+                return None;
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             state = match (left, &state.0) {
@@ -140,12 +169,19 @@ unsafe fn run<T, F: FnOnce(&mut T) -> R, R>(call: *mut ()) {
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: from `Arc::into_raw`, given away by `Delegated::leave`.
         let call = unsafe { Arc::from_raw(call.cast::<Call<T, F, R>>()) };
-        // SAFETY: a delegate runs this in a section.
-        unsafe { call.run() };
+        let poison = call.poison;
+        // All of it is in the section: what asks for another one on the value there is told, and does not wait for itself.
+        running(poison, || {
+            // SAFETY: a delegate runs this in a section.
+            unsafe { call.run() };
+            drop(call);
+        });
     }));
     // Its destructor might panic, too.
     mem::forget(unwound);
 }
+
+const TAKEN: &str = "the result of a post is asked for again, after the future gave it";
 
 /// A post without the types of its section and value.
 trait Pending<R>: Send + Sync {
@@ -168,12 +204,13 @@ impl<T: Send, F: FnOnce(&mut T) -> R + Send, R: Send> Pending<R> for Call<T, F, 
         );
         match Call::wait(self, None) {
             Some(outcome) => outcome,
-            None => unreachable!("a wait without a deadline ends with an outcome"),
+            None => panic!("{TAKEN}"),
         }
     }
 
     fn poll(&self, waker: &Waker) -> Option<Outcome<R>> {
         let mut state = self.state();
+        assert!(!matches!(state.0, State::Gone), "{TAKEN}");
         let outcome = Self::take(&mut state.0);
         if outcome.is_none() {
             state.1 = Some(waker.clone());
@@ -201,10 +238,10 @@ impl<R> Posted<'_, R> {
     ///
     /// # Panics
     ///
-    /// With what the section panicked with; if an earlier section had panicked; and in a section on the same value, which the
-    /// post would have to wait for.
+    /// With what the section panicked with; if an earlier section had panicked; in a section on the same value, which the post
+    /// would have to wait for; and if the future has given the result.
     pub fn wait(self) -> R {
-        self.call.wait().unwrap_or_else(|panic| resume_unwind(panic))
+        self.call.wait().returned()
     }
 }
 
@@ -213,7 +250,7 @@ impl<R> Future for Posted<'_, R> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         match self.call.poll(context.waker()) {
-            Some(outcome) => Poll::Ready(outcome.unwrap_or_else(|panic| resume_unwind(panic))),
+            Some(outcome) => Poll::Ready(outcome.returned()),
             None => Poll::Pending,
         }
     }
@@ -303,8 +340,8 @@ impl<T: Send, D: Delegate<Native>> Delegated<T, D> {
         // What the section borrows is alive while this function runs, and it is gone when `wait` returns.
         match self.leave(section).wait(deadline) {
             None => Err(RunError::TimedOut),
-            Some(Ok(result)) => Ok(result),
-            Some(Err(panic)) => resume_unwind(panic),
+            Some(Outcome::Poisoned) => Err(RunError::Poisoned),
+            Some(outcome) => Ok(outcome.returned()),
         }
     }
 }

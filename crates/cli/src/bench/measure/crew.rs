@@ -1,5 +1,6 @@
 //! Threads that begin together and stop when the time is over.
 
+use crate::terminal::say;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,7 +27,7 @@ pub(super) fn crew<T: Send>(
                 Ok(handle) => handles.push(handle),
                 Err(error) => {
                     // The threads already started wait at the barrier and could not be joined.
-                    eprintln!("cannot start thread {} of {threads}: {error}", index + 1);
+                    say!("cannot start thread {} of {threads}: {error}", index + 1);
                     std::process::exit(1);
                 }
             }

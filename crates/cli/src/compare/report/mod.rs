@@ -132,7 +132,8 @@ fn glance(document: &Document) -> Markup {
                         ul {
                             @for verdict in [
                                 Verdict::Faster, Verdict::NoDifference, Verdict::Slower, Verdict::Collapsed,
-                                Verdict::Failed, Verdict::NotEnoughRounds, Verdict::NoBaseline, Verdict::NotRun,
+                                Verdict::Failed, Verdict::NotEnoughRounds, Verdict::NoBaseline, Verdict::NoRatio,
+                                Verdict::NotRun,
                             ] {
                                 (glance_line(&cells, verdict, metric))
                             }

@@ -21,6 +21,7 @@ use crate::compare::{files, interrupt};
 use crate::coverage::{Cell, Entry, FAIR, Matrix, render, write};
 use crate::error::Failure;
 use crate::terminal;
+use crate::terminal::say;
 
 /// `lockwork sim coverage`
 #[derive(Debug, Args)]
@@ -119,7 +120,7 @@ pub(super) fn main(args: &CoverageArgs) -> Result<ExitCode, Failure> {
     let missing: Vec<usize> = (0..jobs.len())
         .filter(|index| is_of_part(*index, args.part) && !store.has(&jobs[*index].key))
         .collect();
-    eprintln!(
+    say!(
         "cells: {}, locks: {}, seeds: {}; {} runs, {} of them to be simulated",
         plan.cells.len(),
         plan.locks.len(),
@@ -129,10 +130,10 @@ pub(super) fn main(args: &CoverageArgs) -> Result<ExitCode, Failure> {
     );
     workers::each(&place, &jobs, &missing, "coverage", make, |_, record| store.add(record))?;
     if interrupt::requested() {
-        eprintln!("interrupted: the same command goes on from here");
+        say!("interrupted: the same command goes on from here");
     }
     if args.part.is_some() {
-        eprintln!(
+        say!(
             "this part is in `{}`: `lockwork sim coverage` with the same options and without --part makes the report",
             args.out.display()
         );
@@ -149,7 +150,7 @@ fn report(args: &CoverageArgs, matrix: &Matrix) -> Result<(), Failure> {
     } else {
         terminal::print(&render(matrix, terminal::table()))?;
     }
-    eprintln!("report: {}", page.display());
+    say!("report: {}", page.display());
     Ok(())
 }
 
