@@ -94,7 +94,9 @@ fn hand_offs() {
 fn trylocks_add_up() {
     for values in figures(&bench("trylock", "0.02", &["--threads", "2"])) {
         let attempts = number(values, "attempts");
-        assert_eq!(attempts, number(values, "successes") + number(values, "failures"));
+        // Figures are kept with six digits, and fast machines make more than a million attempts.
+        let sum = number(values, "successes") + number(values, "failures");
+        assert!((attempts - sum).abs() <= 1e-5 * attempts, "{values}");
         assert!((0.0..=1.0).contains(&number(values, "success")), "{values}");
     }
 }
