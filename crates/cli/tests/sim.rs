@@ -196,6 +196,33 @@ fn bad_machines_and_impossible_workloads_are_refused() {
     refused(&["--locks", "mcs-stp+rw-futex"], "names two locks");
     refused(&["--max-cycles", "1000"], "raise it");
     refused(&["--threads", "0"], "--threads");
+    refused(
+        &["--machine", &file("cpus.toml", ("cores-per-llc", "threads-per-core = 2000\ncores-per-llc"))],
+        "cpus.toml:7: 80000 CPUs: a machine has at most 65535",
+    );
+}
+
+#[test]
+fn more_threads_than_the_host_has_stacks_for_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    let refused = |arguments: &[&str]| {
+        let (status, _, stderr) = sim(arguments);
+        assert_eq!(status, 2, "{stderr}");
+        assert!(stderr.contains("threads are more than") && stderr.contains("vm.max_map_count"), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    };
+    // A limit that is above both is none that a host has by itself.
+    let limit = fs::read_to_string("/proc/sys/vm/max_map_count").expect("Linux");
+    let limit: u64 = limit.trim().parse().expect("a number");
+    if limit < 12_800_000 {
+        refused(&["--no-report", "--threads", "100000", "--processes", "64"]);
+    }
+    if limit < 200_000 {
+        refused(&["coverage", "--quick", "--threads", "100000", "--out", out]);
+    } else {
+        println!("SKIPPED: 100,000 threads: vm.max_map_count is {limit}");
+    }
 }
 
 #[test]

@@ -156,20 +156,16 @@ pub(crate) fn main(args: &PredictArgs) -> Result<ExitCode, Failure> {
     let fitted = fit(&view)?;
     let default = if fitted.is_rwlock { RWLOCKS } else { MUTEXES };
     let locks = locks(args.locks.as_deref().unwrap_or(default))?;
+    let threads = thread_counts(args, &machine, fitted.threads);
+    let workload = Choice::of_sections(fitted.sections.clone());
+    threads.iter().chain([&fitted.threads]).try_for_each(|threads| workload.check(*threads, 1, 0))?;
     interrupt::listen()?;
     let home = match &args.host {
         Some(name) => machines::find(name)?,
         None => calibrate::this_host()?,
     };
     let host = simulate_home(&home, &fitted, args)?;
-    let threads = thread_counts(args, &machine, fitted.threads);
-    let sweep = sweep_of(
-        args,
-        machine.clone(),
-        threads.clone(),
-        Choice::of_sections(fitted.sections.clone()),
-        locks.clone(),
-    );
+    let sweep = sweep_of(args, machine.clone(), threads.clone(), workload, locks.clone());
     let document = sweep.run(0);
     let ranks = ranks(&document);
     let sensitivity = if args.no_sensitivity || interrupt::requested() {

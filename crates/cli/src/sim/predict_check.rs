@@ -59,16 +59,20 @@ pub(super) fn main(args: &PredictArgs) -> Result<ExitCode, Failure> {
     let machine = machines::find(&args.machine)?;
     let home = machines::find(args.host.as_deref().unwrap_or(&args.machine))?;
     let locks = locks(args.locks.as_deref().unwrap_or(MUTEXES))?;
+    let threads = thread_counts(args, &machine, home.cpus() as u32);
+    let workloads = Choice::to_predict()?;
+    for workload in &workloads {
+        threads.iter().try_for_each(|threads| workload.check(*threads, 1, 0))?;
+    }
     interrupt::listen()?;
     let mut cells = Vec::new();
-    for workload in Choice::to_predict()? {
+    for workload in workloads {
         if interrupt::requested() {
             break;
         }
         let (name, profiled_under) = (workload.to_string(), &locks[0]);
         let Some(view) = profile(&home, &workload, profiled_under, args.time) else { break };
         let fitted = Choice::of_sections(fit(&view)?.sections);
-        let threads = thread_counts(args, &machine, home.cpus() as u32);
         let sweep =
             |workload| sweep_of(args, machine.clone(), threads.clone(), workload, locks.clone()).run(0);
         let (predicted, simulated) = (sweep(fitted), sweep(workload));

@@ -137,7 +137,9 @@ impl Sweep {
             commit: args.commit.clone(),
         };
         for (machine, threads) in sweep.machines.iter().zip(&sweep.threads) {
-            threads.iter().try_for_each(|threads| sweep.workload.check(*threads, args.processes))?;
+            threads
+                .iter()
+                .try_for_each(|threads| sweep.workload.check(*threads, args.processes, args.background))?;
             let frame = sweep.frame(machine, threads.iter().copied().max().unwrap_or(1));
             let cycles = frame.warm_up + frame.window;
             if cycles > args.max_cycles {

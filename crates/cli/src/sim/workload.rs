@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use lockwork_sim::Machine;
 use lockwork_sim::workload::{
     Distribution, Kind, MEMORY, Map, Micro, Mix, Phases, Quantity, Queue, Sections, Structure, Workload,
 };
+use lockwork_sim::{Machine, most_threads};
 
 use crate::error::Failure;
 
@@ -322,12 +322,19 @@ impl Choice {
         }
     }
 
-    /// Refuses what cannot be simulated.
-    pub(super) fn check(&self, threads: u32, processes: u32) -> Result<(), Failure> {
+    /// Refuses what cannot be simulated: so many threads of each of the processes, beside those of the background.
+    pub(super) fn check(&self, threads: u32, processes: u32, background: u32) -> Result<(), Failure> {
         let fewest = self.fewest_threads();
         if threads < fewest {
             return Err(Failure::usage(format!(
                 "the workload {self} takes at least {fewest} threads, one of which consumes: not {threads}"
+            )));
+        }
+        let all = u64::from(threads) * u64::from(processes) + u64::from(background);
+        let (most, mappings) = most_threads();
+        if all > most {
+            return Err(Failure::usage(format!(
+                "{all} threads are more than this host has stacks for: at most {most}, by its vm.max_map_count of {mappings}"
             )));
         }
         match self.on(threads).memory().saturating_mul(processes.into()) {
@@ -355,7 +362,7 @@ fn lines(text: &str) -> Result<Distribution, String> {
 }
 
 /// A share of all.
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("a share between 0 and 1, such as 0.2".to_owned()),

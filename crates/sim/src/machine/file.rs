@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{MAX_CORES_PER_LLC, MAX_LLCS, Machine};
+use super::{MAX_CORES_PER_LLC, MAX_CPUS, MAX_LLCS, Machine};
 use crate::file::{self, FileError};
 
 impl Machine {
@@ -53,6 +53,12 @@ impl Machine {
         }
         if self.nodes.saturating_mul(self.llcs_per_node) > MAX_LLCS {
             return Err(("nodes", format!("at most {MAX_LLCS} last-level caches make a machine")));
+        }
+        let cpus = [self.nodes, self.llcs_per_node, self.cores_per_llc, self.threads_per_core]
+            .into_iter()
+            .fold(1, usize::saturating_mul);
+        if cpus > MAX_CPUS {
+            return Err(("threads-per-core", format!("{cpus} CPUs: a machine has at most {MAX_CPUS}")));
         }
         if !(self.ghz > 0.0 && self.ghz < 100.0) {
             return Err(("ghz", format!("`ghz` is {}: cycles of a nanosecond, for example 2.4", self.ghz)));

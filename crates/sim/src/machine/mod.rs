@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub const MAX_CORES_PER_LLC: usize = 64;
 /// Last-level caches of a machine.
 pub const MAX_LLCS: usize = 64;
+/// CPUs of a machine: their numbers have 16 bits.
+pub const MAX_CPUS: usize = 65_535;
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -97,7 +99,8 @@ pub enum Arbitration {
     /// The first to arrive.
     #[default]
     Fifo,
-    /// The nearest to the core that has the line; among equals, the first.
+    /// The one that costs the least, which is the nearest to the core that has the line; at one distance loads and stores may
+    /// differ. Among equals, the first.
     Nearest,
     /// Any of them, by chance.
     Random,

@@ -11,6 +11,7 @@ use crate::engine::{End, ProcessId};
 use crate::machine::Machine;
 use crate::random::Random;
 use crate::simulation::{Options, Simulation, delay, now};
+use crate::stacks;
 
 /// Between two attempts, in cycles.
 const AGAIN: u64 = 100;
@@ -106,11 +107,13 @@ pub(super) fn run<L: Load>(
     options: Options,
     build: impl Fn(&mut Simulation) -> L,
 ) -> RunResult {
+    let processes = frame.processes.max(1);
+    // Given back when the run is gone.
+    let _stacks = stacks::take(processes * (frame.threads + protection.servers()) + options.background);
     // SAFETY: what is placed is used by the threads, and looked at before the run goes; threads keep numbers and
     // counted references on their stacks.
     let mut run = unsafe { Simulation::new(machine, options) };
     let end = frame.warm_up + frame.window;
-    let processes = frame.processes.max(1);
     let (threads, all_locks) = (processes * frame.threads, processes * locks);
     let observed = Observed::new(threads, all_locks, (frame.warm_up, end), frame.explain);
     let observed = Rc::new(RefCell::new(observed));

@@ -139,7 +139,7 @@ impl Plan {
             for (load, of) in loads.iter().enumerate() {
                 for &pinned in placements {
                     for threads in sweep::threads(&args.threads, description, of.choice.fewest_threads()) {
-                        of.choice.check(threads, 1)?;
+                        of.choice.check(threads, 1, 0)?;
                         cells.push(Place { machine, load, threads, pinned });
                     }
                 }
