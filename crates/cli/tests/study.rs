@@ -285,6 +285,105 @@ fn a_changed_application_needs_new_runs_and_two_campaigns_do_not_share_a_directo
 }
 
 #[test]
+fn what_another_command_is_making_is_not_forgotten() {
+    let campaign = Campaign::new(&format!("{HEAD}rounds = 1\n{}", application("x", "echo ops=5", "")));
+    assert_eq!(campaign.run().0, Some(0));
+    let lock = fs::File::create(campaign.out().join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    for flags in [&["--forget", "x"][..], &["--retry-failed"]] {
+        let (status, _, stderr) = output(campaign.command().args(flags));
+        assert_eq!(status, Some(1), "{stderr}");
+        assert!(
+            stderr.contains("another lockwork is at work here") && !stderr.contains("forgot"),
+            "{stderr}"
+        );
+    }
+    assert_eq!(campaign.runs().len(), 3 * 2);
+    drop(lock);
+    let (status, _, stderr) = output(campaign.command().args(["--forget", "x"]));
+    assert!(status == Some(0) && stderr.contains("forgot 6 runs of x"), "{stderr}");
+}
+
+#[test]
+fn what_comes_before_a_run_is_no_use_of_others_during_it() {
+    // A second of computing, then a short wait. The machine may be busy otherwise, but not busier than all its CPUs.
+    let prepare = "prepare = [['sh', '-c', 'i=0; while [ $i -lt 1000000 ]; do i=$((i + 1)); done']]";
+    let text = format!(
+        "name = 'tiny'\nlocks = ['pthread']\nrounds = 2\nlevels.threads = [1]\n{}",
+        application("x", "sleep 0.05; echo ops=5", prepare)
+    );
+    let campaign = Campaign::new(&text);
+    assert_eq!(campaign.run().0, Some(0));
+    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
+    for run in campaign.runs() {
+        let others = run.surroundings.competing.expect("Linux says it");
+        assert!(others <= (run.seconds + 0.05) * cpus, "{others} CPU seconds in {} s", run.seconds);
+    }
+}
+
+#[test]
+fn a_queue_that_cannot_be_asked_is_said_and_ends_the_work() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    for program in ["squeue", "sbatch", "srun"] {
+        let path = directory.path().join(program);
+        fs::write(&path, "#!/bin/sh\necho 'slurm: DNS SRV lookup failed' >&2\nexit 1\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = lockwork();
+    command
+        .current_dir(directory.path())
+        .args([
+            "sim",
+            "--threads",
+            "1",
+            "--locks",
+            "futex,ttas",
+            "--out",
+            "out",
+            "--on",
+            "slurm",
+            "--every",
+            "0.05",
+        ])
+        .env("PATH", format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap()))
+        .stderr(fs::File::create(directory.path().join("said")).unwrap());
+    let mut child = command.spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(120);
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > limit => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("it waits for ever");
+            }
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    let said = fs::read_to_string(directory.path().join("said")).unwrap();
+    assert_eq!(status.code(), Some(1), "{said}");
+    let lines: Vec<&str> =
+        said.lines().filter(|line| line.contains("squeue: slurm: DNS SRV lookup failed")).collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].contains("until it answers") && lines[1].contains("120 times in a row"), "{said}");
+}
+
+#[test]
+fn a_client_refuses_what_means_nothing() {
+    for (flags, said) in [
+        (&["--reads", "7"][..], "a share between 0 and 1"),
+        (&["--reads", "NaN"], "a share between 0 and 1"),
+        (&["--warm-up", "2000", "--seconds", "2"], "no request would count"),
+    ] {
+        let (status, _, stderr) =
+            output(lockwork().args(["study", "client", "redis", "--port", "1"]).args(flags));
+        assert_eq!(status, Some(2), "{flags:?}: {stderr}");
+        assert!(stderr.contains(said) && stderr.lines().count() == 1, "{flags:?}: {stderr}");
+    }
+}
+
+#[test]
 fn energy_is_read_where_there_are_counters() {
     let campaign = Campaign::new(&format!(
         "{HEAD}rounds = 1\n{}",
@@ -319,6 +418,10 @@ fn what_is_wrong_with_a_campaign_is_said_in_one_line() {
         (
             "name = 'x'\nlocks = ['a']\n[[application]]\nname = 'y'\ncommand = ['z']\nmetrics.throughput = '5'",
             "no group",
+        ),
+        (
+            "name = 'x'\nlocks = ['a']\ntimeout = -1\n[[application]]\nname = 'y'\ncommand = ['z']\nwork = 1",
+            "timeout is -1: seconds, from 0.01",
         ),
         (
             "name = 'x'\nlocks = ['no-lock']\n[[application]]\nname = 'y'\ncommand = ['z']\nwork = 1",

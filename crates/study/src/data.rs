@@ -81,6 +81,8 @@ pub struct Study {
     pub locks: Vec<String>,
     /// Runs without a usable throughput, by application.
     pub bad_runs: BTreeMap<String, usize>,
+    /// How many hosts have shared the runs of a campaign, where this machine is one of them; else 1.
+    pub hosts: usize,
     pub(crate) runs: BTreeMap<Key, Vec<Run>>,
 }
 
@@ -150,7 +152,7 @@ impl Study {
             let key = Key { application, variant: row.variant, nodes: row.nodes, lock };
             runs.entry(key).or_default().push(run);
         }
-        Study { machine, applications, locks, bad_runs, runs }
+        Study { machine, applications, locks, bad_runs, hosts: 1, runs }
     }
 
     /// The runs of a campaign: a study for each machine and, where there are several, each placement.
@@ -161,6 +163,12 @@ impl Study {
             let machine = record.machine.as_deref().unwrap_or(&record.surroundings.host);
             machines.entry((machine, record.key.placement)).or_default().push(record);
         }
+        let hosts: BTreeSet<&str> = records
+            .iter()
+            .filter(|record| record.machine.is_none())
+            .map(|record| record.surroundings.host.as_str())
+            .filter(|host| !host.is_empty())
+            .collect();
         let placements: BTreeSet<Placement> = machines.keys().map(|(_, placement)| *placement).collect();
         let name = |machine: &str, placement: Placement| match placements.len() {
             1 => machine.to_owned(),
@@ -169,7 +177,9 @@ impl Study {
         machines
             .iter()
             .map(|((machine, placement), records)| {
-                Self::collect(name(machine, *placement), records.iter().copied().map(Raw::of).collect())
+                let raw = records.iter().copied().map(Raw::of).collect();
+                let hosts = if hosts.contains(machine) { hosts.len() } else { 1 };
+                Study { hosts, ..Self::collect(name(machine, *placement), raw) }
             })
             .collect()
     }

@@ -18,6 +18,7 @@ mod campaign;
 mod client;
 mod cover;
 mod data;
+mod digest;
 mod error;
 mod export;
 mod guidelines;
@@ -39,6 +40,7 @@ pub use campaign::{
 pub use client::{Answered, Load, Protocol};
 pub use cover::Cover;
 pub use data::{Energy, Study, Variant};
+pub use digest::digest;
 pub use error::Error;
 pub use export::export;
 pub use guidelines::{Guidelines, Rule};
@@ -47,7 +49,7 @@ pub use observations::Observations;
 pub use report::Report;
 pub use runner::cluster::Cluster;
 pub use runner::local::{
-    Absence, Finish, Progress, Settings, Status, database, outcomes, preview, run, status, title,
+    Absence, Finish, Hold, Progress, Settings, Status, database, outcomes, preview, run, status, title,
 };
 pub use runner::points::{Points, make_points};
 pub use runner::slurm::{campaign_of_queue, describe, run_on_slurm, work};

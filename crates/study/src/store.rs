@@ -155,7 +155,7 @@ pub struct Surroundings {
     pub commit: String,
     /// Processor, CPUs, nodes, frequency governor, boost, SMT, huge pages, microcode: what can be read without privileges.
     pub settings: BTreeMap<String, String>,
-    /// CPU seconds that others used during the run.
+    /// CPU seconds that others used during the run: neither the command nor its server.
     pub competing: Option<f64>,
     /// The load average when it began.
     pub load: Option<f64>,
@@ -304,7 +304,8 @@ impl Store {
         })
     }
 
-    /// Adds a run. One that is there already stays as it is: a job that was given up may still hand in what another has made again.
+    /// Adds a run. One that is there already stays as it is: a job that was given up may still hand in what another has made
+    /// again.
     ///
     /// # Errors
     ///
@@ -384,18 +385,25 @@ impl Store {
         Ok(runs.map(|run| (run.key, Past { outcome: run.outcome, throughput: run.throughput })).collect())
     }
 
-    /// Forgets the runs of an application, or those that failed; says how many.
+    /// Forgets the runs of an application, or those that failed; says how many. Of a campaign that lacks them it is not known
+    /// how long it takes, even if it was complete.
     ///
     /// # Errors
     ///
     /// If the database cannot be written.
     pub fn forget(&self, application: Option<&str>) -> Result<usize, Error> {
-        self.ask(|connection| match application {
-            Some(name) => {
-                connection.execute("DELETE FROM campaign WHERE key = 'application ' || ?1", [name])?;
-                connection.execute("DELETE FROM runs WHERE application = ?1", [name])
+        self.ask(|connection| {
+            let runs = match application {
+                Some(name) => {
+                    connection.execute("DELETE FROM campaign WHERE key = 'application ' || ?1", [name])?;
+                    connection.execute("DELETE FROM runs WHERE application = ?1", [name])?
+                }
+                None => connection.execute("DELETE FROM runs WHERE outcome <> 'ok'", [])?,
+            };
+            if runs > 0 {
+                connection.execute("DELETE FROM campaign WHERE key = 'left'", [])?;
             }
-            None => connection.execute("DELETE FROM runs WHERE outcome <> 'ok'", []),
+            Ok(runs)
         })
     }
 }

@@ -16,6 +16,7 @@ mod workload;
 use std::process::ExitCode;
 
 pub(crate) use args::{SimArgs, SimCommand};
+pub(crate) use workload::share;
 
 use crate::error::Failure;
 

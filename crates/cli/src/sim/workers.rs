@@ -1,7 +1,7 @@
 //! Many runs, each by itself: on all CPUs of the host, or on a cluster.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::cluster::ClusterArgs;
 use crate::compare::interrupt;
 use crate::error::Failure;
+use crate::terminal::say;
 
 /// Where the runs are made.
 #[derive(Debug, Args)]
@@ -84,9 +85,16 @@ fn here<J: Sync, R: Send>(
     keep: impl FnMut(usize, R) -> Result<(), Failure> + Send,
 ) -> Result<(), Failure> {
     let keep = Mutex::new(keep);
-    let kept = map(wanted, label, |&index| {
+    // Results that cannot be kept are not worth making.
+    let is_kept = AtomicBool::new(true);
+    let goes_on = || is_kept.load(Ordering::Relaxed);
+    let kept = map_while(wanted, label, goes_on, |&index| {
         let result = work(&jobs[index]);
-        (keep.lock().unwrap_or_else(PoisonError::into_inner))(index, result)
+        let kept = (keep.lock().unwrap_or_else(PoisonError::into_inner))(index, result);
+        if kept.is_err() {
+            is_kept.store(false, Ordering::Relaxed);
+        }
+        kept
     });
     kept.into_iter().flatten().collect()
 }
@@ -116,7 +124,9 @@ fn scatter<R: DeserializeOwned>(
             said
         })
     };
-    let finish = points.scatter(sink, &interrupt::requested, &|made| bar.set_position(made as u64));
+    let progress = |made: usize| bar.set_position(made as u64);
+    let warn = |what: &str| bar.suspend(|| say!("{what}"));
+    let finish = points.scatter(sink, &interrupt::requested, &progress, &warn);
     bar.finish_and_clear();
     match (finish, refusal) {
         (_, Some(failure)) => Err(failure),
@@ -131,6 +141,16 @@ pub(super) fn map<J: Sync, R: Send>(
     label: &str,
     work: impl Fn(&J) -> R + Sync,
 ) -> Vec<Option<R>> {
+    map_while(jobs, label, || true, work)
+}
+
+/// The same, as long as it `goes_on`.
+fn map_while<J: Sync, R: Send>(
+    jobs: &[J],
+    label: &str,
+    goes_on: impl Fn() -> bool + Sync,
+    work: impl Fn(&J) -> R + Sync,
+) -> Vec<Option<R>> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     let progress = progress_bar(jobs.len() as u64, label);
@@ -138,7 +158,7 @@ pub(super) fn map<J: Sync, R: Send>(
     thread::scope(|scope| {
         for _ in 0..host.min(jobs.len()) {
             scope.spawn(|| {
-                while !interrupt::requested() {
+                while !interrupt::requested() && goes_on() {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index) else { return };
                     let result = work(job);
@@ -160,4 +180,28 @@ fn progress_bar(length: u64, label: &str) -> ProgressBar {
     }
     bar.set_message(label.to_owned());
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_cannot_be_kept_ends_the_work() {
+        const JOBS: usize = 10_000;
+        let jobs: Vec<usize> = (0..JOBS).collect();
+        let made = AtomicUsize::new(0);
+        let work = |job: &usize| {
+            made.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(std::time::Duration::from_micros(100));
+            *job
+        };
+        let keep = |index, _| {
+            if index == 20 { Err(Failure::with_status(1, "the disk is full")) } else { Ok(()) }
+        };
+        let failure = each(&Place::Here, &jobs, &jobs, "test", work, keep).unwrap_err();
+        assert_eq!(failure.to_string(), "the disk is full");
+        let made = made.load(Ordering::Relaxed);
+        assert!((21..JOBS / 2).contains(&made), "{made} were made");
+    }
 }

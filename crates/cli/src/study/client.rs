@@ -39,7 +39,7 @@ pub(crate) struct ClientArgs {
     /// How long requests are due
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// Milliseconds at the beginning that do not count
+    /// Milliseconds at the beginning that do not count, fewer than those of --seconds
     #[arg(long, value_name = "MS", default_value_t = 200)]
     warm_up: u32,
     /// Different keys
@@ -49,7 +49,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     value: u32,
     /// The share of requests that read
-    #[arg(long, value_name = "SHARE", default_value_t = 0.9)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = crate::sim::share)]
     reads: f64,
 }
 
@@ -63,6 +63,12 @@ enum ProtocolArg {
 
 /// Asks a server and prints how long it took to answer.
 pub(super) fn client(args: &ClientArgs) -> Result<ExitCode, Failure> {
+    if u64::from(args.warm_up) >= 1000 * u64::from(args.seconds) {
+        return Err(Failure::usage(format!(
+            "--warm-up {} is not below the {} s of --seconds, so that no request would count",
+            args.warm_up, args.seconds
+        )));
+    }
     let load = Load {
         protocol: match args.protocol {
             ProtocolArg::Memcached => Protocol::Memcached,

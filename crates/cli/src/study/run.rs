@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lockwork_study::{
-    Campaign, Cover, Finish, Metric, Outcome, POWERCAP, Progress, Report, Settings, Store, Study,
+    Campaign, Cover, Finish, Hold, Metric, Outcome, POWERCAP, Progress, Report, Settings, Store, Study,
     campaign_tables, database, outcomes, title,
 };
 
@@ -47,7 +47,9 @@ pub(crate) struct RunArgs {
     /// Only these applications
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
-    /// In place of the campaign's: so long may all runs take together, such as 90s, 30m or 8h
+    /// In place of the campaign's: so long may all runs take together, such as 90s, 30m or 8h. On this host those of earlier
+    /// sessions count, too; with --on slurm it is the time since this command began, and runs that have begun by then are
+    /// still made
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     budget: Option<f64>,
     /// The version of what is measured, such as `git describe --always --dirty` says it: kept with every run
@@ -80,8 +82,10 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
         Some('h') => (&text[..text.len() - 1], 3600.0),
         _ => (text, 1.0),
     };
-    let value = number.parse::<f64>().ok().filter(|value| *value > 0.0 && value.is_finite());
-    value.map(|value| value * factor).ok_or_else(|| "a time such as 90s, 30m or 8h".to_owned())
+    // More than 115 days is a mistake.
+    let value = number.parse::<f64>().ok().map(|value| value * factor);
+    let value = value.filter(|value| *value > 0.0 && *value <= 1e7);
+    value.ok_or_else(|| "a time such as 90s, 30m or 8h".to_owned())
 }
 
 /// The campaign of a file, with what the flags change, and the file's text.
@@ -119,14 +123,21 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return dry_run(&campaign);
     }
-    if !args.forget.is_empty() || args.retry_failed {
-        forget(args, &out)?;
-    }
+    let recorded = |error: lockwork_study::Error| {
+        Failure::with_status(
+            1,
+            format!("{error}; what was recorded is kept, and the same command goes on from there"),
+        )
+    };
+    // Before anything is forgotten: it may be what another command is just making.
+    let hold = Hold::take(&out).map_err(recorded)?;
+    forget(args, &hold)?;
     interrupt::listen()?;
     let bar = progress_bar();
     let library: OnceCell<Library> = OnceCell::new();
     let dress = |lock: &str, command: &mut Command| dress(&library, lock, command);
     let progress = |progress: &Progress<'_>| show(&bar, progress);
+    let warn = |what: &str| bar.suspend(|| say!("{what}"));
     let settings = Settings {
         out: out.clone(),
         lockwork: std::env::current_exe().map_err(Failure::usage)?,
@@ -136,19 +147,14 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         dress: &dress,
         interrupted: &interrupt::requested,
         progress: &progress,
+        warn: &warn,
     };
     let finish = match args.cluster.cluster(!args.share_nodes) {
-        None => lockwork_study::run(&campaign, &text, &settings),
-        Some(cluster) => lockwork_study::run_on_slurm(&campaign, &text, &settings, &cluster),
+        None => lockwork_study::run(&campaign, &text, &settings, &hold),
+        Some(cluster) => lockwork_study::run_on_slurm(&campaign, &text, &settings, &hold, &cluster),
     };
     bar.finish_and_clear();
-    let finish = finish.map_err(|error| {
-        Failure::with_status(
-            1,
-            format!("{error}; what was recorded is kept, and the same command goes on from there"),
-        )
-    })?;
-    finish_report(&campaign, &out, finish)
+    finish_report(&campaign, &out, finish.map_err(recorded)?)
 }
 
 /// `lockwork study work`
@@ -186,6 +192,7 @@ pub(super) fn work(args: &WorkArgs) -> Result<ExitCode, Failure> {
         dress: &dress,
         interrupted: &interrupt::requested,
         progress: &|_| {},
+        warn: &|_| {},
     };
     lockwork_study::work(&campaign, &settings, &args.scratch)
         .map_err(|error| Failure::with_status(1, error))?;
@@ -213,14 +220,13 @@ fn dress(library: &OnceCell<Library>, lock: &str, command: &mut Command) -> Resu
     Ok(())
 }
 
-fn forget(args: &RunArgs, out: &Path) -> Result<(), Failure> {
-    let store = Store::open(&database(out)).map_err(Failure::usage)?;
+fn forget(args: &RunArgs, hold: &Hold) -> Result<(), Failure> {
     for name in &args.forget {
-        let runs = store.forget(Some(name)).map_err(Failure::usage)?;
+        let runs = hold.forget(Some(name)).map_err(Failure::usage)?;
         say!("forgot {runs} runs of {name}");
     }
     if args.retry_failed {
-        let runs = store.forget(None).map_err(Failure::usage)?;
+        let runs = hold.forget(None).map_err(Failure::usage)?;
         say!("forgot {runs} runs without a figure");
     }
     Ok(())
@@ -319,4 +325,21 @@ fn finish_report(campaign: &Campaign, out: &Path, finish: Finish) -> Result<Exit
         _ if good == 0 => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_such_that_a_clock_can_count_them() {
+        for (text, time) in
+            [("90s", Some(90.0)), ("30m", Some(1800.0)), ("8h", Some(28_800.0)), ("5", Some(5.0))]
+        {
+            assert_eq!(seconds(text).ok(), time, "{text}");
+        }
+        for text in ["", "s", "0", "-1s", "nan", "inf", "1e25", "1e300h", "3000h", "ü"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
 }

@@ -66,6 +66,25 @@ pub struct Level {
 }
 
 impl Levels {
+    /// Refuses levels that no table could tell apart: the column `node` is a level's name, whatever threads it has.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Levels::Machine(levels) = self else { return Ok(()) };
+        for (place, level) in levels.iter().enumerate() {
+            if level.nodes == 0 || level.threads == 0 {
+                return Err("levels.machine: a level has a node and a thread at least".to_owned());
+            }
+            if let Some(other) =
+                levels[..place].iter().find(|other| other.nodes == level.nodes && *other != level)
+            {
+                return Err(format!(
+                    "levels.machine has two levels of {} nodes, with {} and {} threads: tables tell levels apart by their nodes",
+                    level.nodes, other.threads, level.threads
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// The levels on a host, ascending, each once.
     ///
     /// # Errors

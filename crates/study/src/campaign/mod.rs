@@ -30,6 +30,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
+use crate::digest::digest;
+
 pub use level::{Count, Level as CampaignLevel, Levels};
 pub use metric::{MetricPattern, More, Take};
 pub use plan::{Cell, Plan, Topology};
@@ -215,6 +217,43 @@ fn yes() -> bool {
     true
 }
 
+/// Seconds that a limit may be: one below would be over before anything has begun, and none is above 115 days.
+const LEAST_TIME: f64 = 0.01;
+const MOST_TIME: f64 = 1e7;
+
+/// Refuses seconds that are no time.
+fn check_seconds(name: &str, value: Option<f64>, least: f64) -> Result<(), String> {
+    match value {
+        Some(value) if !(least..=MOST_TIME).contains(&value) => {
+            Err(format!("{name} is {value}: seconds, from {least} to {MOST_TIME}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Quick {
+    fn check(&self, applications: &[Application]) -> Result<(), String> {
+        let empty = [
+            ("locks", self.locks.as_ref().is_some_and(Vec::is_empty)),
+            ("placements", self.placements.as_ref().is_some_and(Vec::is_empty)),
+            ("applications", self.applications.as_ref().is_some_and(Vec::is_empty)),
+        ];
+        if let Some((name, _)) = empty.into_iter().find(|(_, empty)| *empty) {
+            return Err(format!("{name} is empty: nothing would run"));
+        }
+        if self.rounds == Some(0) {
+            return Err("rounds is at least 1".to_owned());
+        }
+        let unknown = |name: &&String| !applications.iter().any(|application| application.name == **name);
+        if let Some(name) = self.applications.iter().flatten().find(unknown) {
+            return Err(format!("there is no application `{name}`"));
+        }
+        check_seconds("timeout", self.timeout, LEAST_TIME)?;
+        check_seconds("budget", self.budget, LEAST_TIME)?;
+        self.levels.as_ref().map_or(Ok(()), Levels::check)
+    }
+}
+
 impl Campaign {
     /// Reads a campaign.
     ///
@@ -268,6 +307,10 @@ impl Campaign {
         if self.rounds == 0 || self.most_rounds.is_some_and(|most| most < self.rounds) {
             return Err("rounds is at least 1, and most-rounds at least that".to_owned());
         }
+        check_seconds("timeout", Some(self.timeout), LEAST_TIME)?;
+        check_seconds("budget", self.budget, LEAST_TIME)?;
+        self.levels.check()?;
+        self.quick.check(&self.applications).map_err(|why| format!("quick: {why}"))?;
         for (place, application) in self.applications.iter().enumerate() {
             let of = |why: String| Err(format!("application `{}`: {why}", application.name));
             if !fine(&application.name) {
@@ -284,6 +327,17 @@ impl Campaign {
             }
             if !matches!(application.variant.as_deref(), None | Some("interposed" | "linked")) {
                 return of("variant is interposed or linked".to_owned());
+            }
+            let seconds = [
+                ("timeout", application.timeout, LEAST_TIME),
+                ("stop-after", application.stop_after, LEAST_TIME),
+                ("warm-up", Some(application.warm_up), 0.0),
+            ];
+            for (name, value, least) in seconds {
+                check_seconds(name, value, least).or_else(of)?;
+            }
+            if let Some(levels) = &application.levels {
+                levels.check().or_else(of)?;
             }
             for (name, metric) in &application.metrics {
                 metric.check().or_else(|why| of(format!("metric {name}: {why}")))?;
@@ -327,6 +381,22 @@ impl Application {
     /// Never: an application is plain data.
     #[must_use]
     pub fn fingerprint(&self) -> String {
+        format!("{:016x}", digest(self.identity().as_bytes()))
+    }
+
+    /// Whether a fingerprint is of this application: this version's, or one by the standard library's hash, as older
+    /// databases have it. That hash may change with Rust; as long as it does not, what was measured before counts.
+    #[must_use]
+    pub(crate) fn has_fingerprint(&self, fingerprint: &str) -> bool {
+        let before = || {
+            let mut hasher = DefaultHasher::new();
+            self.identity().hash(&mut hasher);
+            format!("{:016x}", hasher.finish())
+        };
+        fingerprint == self.fingerprint() || fingerprint == before()
+    }
+
+    fn identity(&self) -> String {
         let same = Application {
             taught: String::new(),
             package: None,
@@ -338,9 +408,7 @@ impl Application {
             quick_values: BTreeMap::new(),
             ..self.clone()
         };
-        let mut hasher = DefaultHasher::new();
-        serde_json::to_string(&same).expect("an application is plain data").hash(&mut hasher);
-        format!("{:016x}", hasher.finish())
+        serde_json::to_string(&same).expect("an application is plain data")
     }
 }
 
@@ -365,4 +433,75 @@ fn json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
 pub(crate) fn object(table: &DeTable<'_>) -> Result<serde_json::Value, String> {
     let entries = table.iter().map(|(key, value)| Ok((key.get_ref().to_string(), json(value.get_ref())?)));
     Ok(serde_json::Value::Object(entries.collect::<Result<_, String>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAMPAIGN: &str = "name = 'c'\nlocks = ['a']\nTOP\n[quick]\nQUICK\n
+        [[application]]\nname = 'x'\ncommand = ['x']\nwork = 1\nOWN\n";
+
+    fn parse(top: &str, quick: &str, own: &str) -> Result<Campaign, String> {
+        Campaign::parse(&CAMPAIGN.replace("TOP", top).replace("QUICK", quick).replace("OWN", own))
+    }
+
+    #[test]
+    fn seconds_that_are_no_time_are_refused() {
+        for (top, quick, own) in [
+            ("timeout = -1", "", ""),
+            ("timeout = 1e300", "", ""),
+            ("timeout = 0", "", ""),
+            ("budget = -5.0", "", ""),
+            ("", "timeout = -1", ""),
+            ("", "budget = 1e300", ""),
+            ("", "", "timeout = -0.5"),
+            ("", "", "stop-after = -1"),
+            ("", "", "warm-up = -1"),
+            ("", "", "warm-up = 1e25"),
+        ] {
+            let why = parse(top, quick, own).unwrap_err();
+            assert!(why.contains("seconds, from"), "{top}{quick}{own}: {why}");
+        }
+        let fine = parse("timeout = 0.5", "timeout = 1.5", "stop-after = 3\nwarm-up = 0").unwrap();
+        assert_eq!(fine.quick().timeout, 1.5);
+    }
+
+    #[test]
+    fn a_short_version_in_which_nothing_would_run_is_refused() {
+        for (quick, said) in [
+            ("rounds = 0", "quick: rounds is at least 1"),
+            ("locks = []", "quick: locks is empty"),
+            ("placements = []", "quick: placements is empty"),
+            ("applications = []", "quick: applications is empty"),
+            ("applications = ['x', 'y']", "quick: there is no application `y`"),
+        ] {
+            let why = parse("", quick, "").unwrap_err();
+            assert!(why.starts_with(said), "{quick}: {why}");
+        }
+    }
+
+    #[test]
+    fn levels_of_a_machine_that_differ_in_threads_alone_are_refused() {
+        let levels = "levels.machine = [{ nodes = 1, threads = 8 }, { nodes = 1, threads = 16 }]";
+        for (top, quick, own) in [(levels, "", ""), ("", levels, ""), ("", "", levels)] {
+            let why = parse(top, quick, own).unwrap_err();
+            assert!(why.contains("two levels of 1 nodes, with 8 and 16 threads"), "{why}");
+        }
+        assert!(parse("", "", &levels.replace("nodes = 1, threads = 16", "nodes = 2, threads = 16")).is_ok());
+        assert!(parse("", "", &levels.replace("16", "8")).is_ok(), "the same twice is one");
+    }
+
+    #[test]
+    fn fingerprints_stay_as_they_are_and_older_ones_count() {
+        let application = parse("", "", "").unwrap().applications.remove(0);
+        let mut hasher = DefaultHasher::new();
+        application.identity().hash(&mut hasher);
+        assert!(application.has_fingerprint(&format!("{:016x}", hasher.finish())));
+        assert!(application.has_fingerprint(&application.fingerprint()));
+        let other = Application { work: Some(2.0), ..application.clone() };
+        assert!(!application.has_fingerprint(&other.fingerprint()));
+        // As this version writes it into databases.
+        assert_eq!(application.fingerprint(), "451b3be53d1d926e");
+    }
 }

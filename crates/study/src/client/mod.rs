@@ -64,6 +64,9 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds and digits are in range")
 }
 
+/// How long a server may leave a request, or a part of it, where it is, beyond the time that requests are due.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
@@ -78,9 +81,11 @@ struct Connection {
 
 impl Connection {
     fn open(load: &Load) -> io::Result<Self> {
-        let stream = TcpStream::connect(load.address)?;
+        let stream = TcpStream::connect_timeout(&load.address, PATIENCE)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(load.time + Duration::from_secs(10)))?;
+        let limit = Some(load.time + PATIENCE);
+        stream.set_read_timeout(limit)?;
+        stream.set_write_timeout(limit)?;
         let reader = BufReader::new(stream.try_clone()?);
         let value = vec![b'x'; load.value];
         let mut connection = Connection { reader, stream, protocol: load.protocol, value, line: Vec::new() };
@@ -192,7 +197,15 @@ fn drive(load: &Load, connection: u32, start: Instant) -> io::Result<Answered> {
             }
             continue;
         }
-        client.request(random.u32(..load.keys), random.f64() < load.reads)?;
+        let answer = client.request(random.u32(..load.keys), random.f64() < load.reads);
+        answer.map_err(|error| match error.kind() {
+            // What Linux says of a socket's time-out would be "Resource temporarily unavailable".
+            io::ErrorKind::WouldBlock => io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the server has left a request where it is for too long",
+            ),
+            _ => error,
+        })?;
         if counts {
             response.saturating_record(nanoseconds(due.elapsed()));
             service.saturating_record(nanoseconds(sent.elapsed()));
@@ -293,6 +306,25 @@ mod tests {
             answered.response.len()
         );
         assert!(share(&answered.service) < share(&answered.response) / 3);
+    }
+
+    #[test]
+    fn no_server_holds_the_client_for_ever() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let load = Load {
+            protocol: Protocol::Redis,
+            address: listener.local_addr().unwrap(),
+            connections: 1,
+            rate: 10.0,
+            time: Duration::from_secs(2),
+            warm_up: Duration::ZERO,
+            keys: 1,
+            value: 1,
+            reads: 1.0,
+        };
+        let stream = Connection::open(&load).unwrap().stream;
+        let limit = Some(Duration::from_secs(12));
+        assert_eq!((stream.read_timeout().unwrap(), stream.write_timeout().unwrap()), (limit, limit));
     }
 
     #[test]

@@ -54,6 +54,8 @@ struct Given {
     usage: Usage,
     text: String,
     energy: Option<(Joules, f64)>,
+    /// CPU seconds that others used meanwhile.
+    competing: Option<f64>,
     /// Whether the process under the lock came to its own end, at which the library reports.
     reports: bool,
     failed: Option<Failed>,
@@ -110,8 +112,7 @@ pub(crate) fn is_program(name: &str) -> bool {
 pub(crate) fn prepare_application(bench: &Bench<'_>, application: &Application) -> Result<(), String> {
     let directory = bench.scratch.join(&application.name);
     let mark = directory.join(".ready");
-    let fingerprint = application.fingerprint();
-    if std::fs::read_to_string(&mark).is_ok_and(|made| made == fingerprint) {
+    if std::fs::read_to_string(&mark).is_ok_and(|made| application.has_fingerprint(&made)) {
         return Ok(());
     }
     // What another definition, or a set-up that was cut short, has left.
@@ -124,7 +125,7 @@ pub(crate) fn prepare_application(bench: &Bench<'_>, application: &Application) 
     for command in &application.setup {
         bench.attend(application, command, &values, &directory)?;
     }
-    std::fs::write(&mark, fingerprint).map_err(cannot)
+    std::fs::write(&mark, application.fingerprint()).map_err(cannot)
 }
 
 impl Bench<'_> {
@@ -211,7 +212,6 @@ impl Bench<'_> {
     pub(crate) fn run(&self, application: &Application, key: &RunKey) -> Option<Record> {
         let started = format!("{:.0}", jiff::Timestamp::now());
         let mut surroundings = self.host.surroundings(&self.commit);
-        let busy = process::busy_seconds();
         let given = prepare_application(self, application)
             .map_err(|why| Failed(Outcome::Unprepared, format!("set-up: {why}")))
             .and_then(|()| self.measure(application, key))
@@ -220,15 +220,14 @@ impl Bench<'_> {
                 usage: Usage::default(),
                 text: String::new(),
                 energy: None,
+                competing: None,
                 reports: false,
                 failed: Some(failed),
             });
         if (self.interrupted)() {
             return None;
         }
-        let used = given.usage.user + given.usage.system;
-        surroundings.competing =
-            busy.zip(process::busy_seconds()).map(|(before, after)| (after - before - used).max(0.0));
+        surroundings.competing = given.competing;
         surroundings.temperature = host::temperature();
         surroundings.frequency = host::frequency();
         Some(judge(application, key, given, started, surroundings))
@@ -251,9 +250,10 @@ impl Bench<'_> {
         };
         let limit = self.campaign.timeout(application);
         if application.server.is_empty() {
+            let before = Others::now(None);
             let process = under_lock(&application.command)?;
             let mut pinner = self.pinner(key, &process);
-            let watched = self.watch(application, &process, pinner.as_mut(), limit, None);
+            let watched = self.watch(application, &process, pinner.as_mut(), limit, None, before);
             let start = process.start;
             return Ok(give(application, &watched, start, None, end(process)?));
         }
@@ -265,10 +265,11 @@ impl Bench<'_> {
         let mut command =
             self.command(application, &application.command, &values, &directory).map_err(unprepared)?;
         (self.dress)("pthread", &mut command).map_err(unprepared)?;
+        let before = Others::now(Some(&server));
         let client = Process::start(command, &Place::default())
             .map_err(|error| unprepared(format!("{}: {error}", application.command[0])))?;
         let start = client.start;
-        let watched = self.watch(application, &client, pinner.as_mut(), limit, Some(&server));
+        let watched = self.watch(application, &client, pinner.as_mut(), limit, Some(&server), before);
         let client = end(client)?;
         let alive = !server.ends_within(Duration::ZERO);
         server.signal(Signal::TERM);
@@ -324,11 +325,13 @@ impl Bench<'_> {
         mut pinner: Option<&mut Pinner>,
         limit: Duration,
         server: Option<&Process>,
+        before: Option<Others>,
     ) -> Watched {
         let look = if pinner.is_some() { LOOK_FOR_THREADS } else { LOOK };
         let warm_up = Duration::from_secs_f64(application.warm_up);
         let stop = application.stop_after.map(Duration::from_secs_f64);
-        let mut watched = Watched { told_to_end: false, timed_out: false, seconds: 0.0, energy: None };
+        let mut watched =
+            Watched { told_to_end: false, timed_out: false, seconds: 0.0, energy: None, competing: None };
         let mut first: Option<(Reading, Instant)> = None;
         loop {
             let elapsed = process.start.elapsed();
@@ -357,6 +360,10 @@ impl Bench<'_> {
             }
         }
         watched.seconds = process.start.elapsed().as_secs_f64();
+        let after = Others::now(server);
+        watched.competing = before
+            .zip(after)
+            .map(|(before, after)| before.until(&after, process::group_seconds(process.id())));
         if let Some((before, at)) = first {
             let after = self.rapl.read();
             watched.energy =
@@ -376,6 +383,31 @@ struct Watched {
     timed_out: bool,
     seconds: f64,
     energy: Option<(Joules, f64)>,
+    /// CPU seconds that others used.
+    competing: Option<f64>,
+}
+
+/// What the machine has done by a moment, to know what others did during a run. Set-up, preparation and what a server does
+/// before its client begins are outside of the run.
+#[derive(Debug, Clone, Copy)]
+struct Others {
+    /// CPU seconds of all.
+    busy: f64,
+    /// Of the server.
+    server: f64,
+}
+
+impl Others {
+    fn now(server: Option<&Process>) -> Option<Self> {
+        let server = server.map_or(0.0, |server| process::group_seconds(server.id()));
+        Some(Others { busy: process::busy_seconds()?, server })
+    }
+
+    /// What others used until `after`, where the measured command has used `own`. Ticks are rounded: less than nothing is
+    /// nothing.
+    fn until(&self, after: &Self, own: f64) -> f64 {
+        ((after.busy - self.busy) - (after.server - self.server) - own).max(0.0)
+    }
 }
 
 fn end(process: Process) -> Result<Ended, Failed> {
@@ -410,6 +442,7 @@ fn give(
         usage: ended.usage,
         text: warm.map(|(_, line)| line.as_str()).collect(),
         energy: watched.energy,
+        competing: watched.competing,
         reports: ended.status.success() && !watched.told_to_end,
         failed,
     }

@@ -1,6 +1,7 @@
 //! A work list on a Slurm cluster: job arrays as long as there is work, and the units of jobs that are gone put back.
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::local::Finish;
-use super::queue::{Queue, Unit, digest};
+use super::queue::{Queue, Unit};
+use crate::digest::digest;
 use crate::error::Error;
 
 /// How a work list uses a cluster.
@@ -31,6 +33,11 @@ pub(super) const TRIES: u32 = 3;
 /// After so many submissions in a row that did nothing, the work stops: the nodes cannot do it.
 const FRUITLESS: u32 = 5;
 
+/// After so many looks in a row that the controller did not answer, the user is told, and after so many the work stops. At five
+/// seconds between two looks that is ten minutes: a controller that is started anew answers again before.
+const UNANSWERED: u32 = 3;
+const GIVE_UP: u32 = 120;
+
 /// What is to be done, and what becomes of the results.
 pub(super) trait Ledger {
     /// What a unit is made of.
@@ -50,6 +57,8 @@ pub(super) trait Ledger {
     fn is_out_of_budget(&self) -> bool;
     /// Whether the user wants to stop.
     fn is_interrupted(&self) -> bool;
+    /// Tells the user something that is no progress.
+    fn warn(&self, what: &str);
 }
 
 /// Runs a program of Slurm's and gives what it printed.
@@ -78,12 +87,15 @@ pub(super) struct Slurm<'a> {
     /// What a task executes, for the shell.
     task: String,
     fruitless: u32,
+    /// Looks in a row that the controller did not answer.
+    unanswered: u32,
 }
 
 impl<'a> Slurm<'a> {
     pub(super) fn new(cluster: &'a Cluster, queue: Queue, name: &str, task: String) -> Self {
-        let job_name = format!("lockwork-{name}-{:08x}", digest(&queue.root) & 0xffff_ffff);
-        Slurm { cluster, queue, job_name, task, fruitless: 0 }
+        let job_name =
+            format!("lockwork-{name}-{:08x}", digest(queue.root.as_os_str().as_bytes()) & 0xffff_ffff);
+        Slurm { cluster, queue, job_name, task, fruitless: 0, unanswered: 0 }
     }
 
     fn words(&self, more: &[&str]) -> Vec<String> {
@@ -102,13 +114,33 @@ impl<'a> Slurm<'a> {
         ask("srun", &words).map_err(Error::Campaign)
     }
 
-    /// The tasks that wait or run; `None` if the controller does not answer just now.
-    fn tasks(&self) -> Option<BTreeSet<String>> {
+    /// The tasks that wait or run.
+    fn tasks(&self) -> Result<BTreeSet<String>, String> {
         let words = ["--noheader", "--array", "--format=%i", "--states=PD,R,CF,S", "--name"];
         let words: Vec<String> =
             words.iter().map(|word| (*word).to_owned()).chain([self.job_name.clone()]).collect();
-        let said = ask("squeue", &words).ok()?;
-        Some(said.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect())
+        let said = ask("squeue", &words)?;
+        Ok(said.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect())
+    }
+
+    /// The same, or nothing if the controller does not answer just now, which is said if it lasts.
+    fn tasks_if_told<L: Ledger>(&mut self, ledger: &L) -> Result<Option<BTreeSet<String>>, Error> {
+        let why = match self.tasks() {
+            Ok(tasks) => {
+                self.unanswered = 0;
+                return Ok(Some(tasks));
+            }
+            Err(why) => why,
+        };
+        self.unanswered += 1;
+        match self.unanswered {
+            UNANSWERED => ledger.warn(&format!("{why}; nothing is submitted until it answers")),
+            GIVE_UP => {
+                return Err(Error::Campaign(format!("{why}; it has not answered {GIVE_UP} times in a row")));
+            }
+            _ => {}
+        }
+        Ok(None)
     }
 
     /// Puts back the units of jobs that are gone. Called when everything handed in before the queue was asked is collected.
@@ -168,7 +200,7 @@ impl<'a> Slurm<'a> {
     pub(super) fn drive<L: Ledger>(&mut self, ledger: &mut L) -> Result<Finish, Error> {
         loop {
             // First the tasks that there are, then what was handed in: a task that is gone has handed in all that it will.
-            let tasks = self.tasks();
+            let tasks = self.tasks_if_told(ledger)?;
             if ledger.collect(&self.queue)? > 0 {
                 self.fruitless = 0;
             }

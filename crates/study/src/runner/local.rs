@@ -28,6 +28,8 @@ pub struct Settings<'a> {
     pub interrupted: &'a dyn Fn() -> bool,
     /// Told of every run.
     pub progress: &'a dyn Fn(&Progress<'_>),
+    /// Told what the user should know beside that.
+    pub warn: &'a dyn Fn(&str),
 }
 
 impl std::fmt::Debug for Settings<'_> {
@@ -71,21 +73,46 @@ pub fn database(out: &Path) -> PathBuf {
     out.join("runs.sqlite")
 }
 
-/// Keeps a second `study run` away from a campaign's directory until it is dropped.
+/// Keeps a second `study run` away from a directory until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub struct Hold {
+    out: PathBuf,
     _file: File,
 }
 
-pub(crate) fn hold(out: &Path) -> Result<Hold, Error> {
-    let path = out.join("lock");
-    let say = |reason: String| Error::Campaign(format!("{}: {reason}", path.display()));
-    fs::create_dir_all(out).map_err(|error| say(error.to_string()))?;
-    let file = File::create(&path).map_err(|error| say(error.to_string()))?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Hold { _file: file }),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(say("another lockwork is at work here".to_owned())),
-        Err(error) => Err(say(error.to_string())),
+impl Hold {
+    /// Takes a directory, and makes it where there is none.
+    ///
+    /// # Errors
+    ///
+    /// If another process has it, or it cannot be made.
+    pub fn take(out: &Path) -> Result<Self, Error> {
+        let path = out.join("lock");
+        let say = |reason: String| Error::Campaign(format!("{}: {reason}", path.display()));
+        fs::create_dir_all(out).map_err(|error| say(error.to_string()))?;
+        let file = File::create(&path).map_err(|error| say(error.to_string()))?;
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Hold { out: out.to_owned(), _file: file }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(say("another lockwork is at work here".to_owned())),
+            Err(error) => Err(say(error.to_string())),
+        }
+    }
+
+    /// Forgets the runs of an application, or those that failed, of the campaign in the directory; says how many.
+    ///
+    /// # Errors
+    ///
+    /// If the database cannot be written.
+    pub fn forget(&self, application: Option<&str>) -> Result<usize, Error> {
+        Store::open(&database(&self.out))?.forget(application)
+    }
+
+    /// Sees that it is this directory that is held.
+    pub(crate) fn check(&self, out: &Path) -> Result<(), Error> {
+        match self.out == out {
+            true => Ok(()),
+            false => Err(Error::Campaign(format!("{} is held, not {}", self.out.display(), out.display()))),
+        }
     }
 }
 
@@ -93,9 +120,9 @@ pub(crate) fn hold(out: &Path) -> Result<Hold, Error> {
 pub(crate) fn open(campaign: &Campaign, text: &str, out: &Path) -> Result<Store, Error> {
     let store = Store::open(&database(out))?;
     for application in &campaign.applications {
-        let (key, now) = (format!("application {}", application.name), application.fingerprint());
+        let key = format!("application {}", application.name);
         match store.value(&key)? {
-            Some(then) if then != now => {
+            Some(then) if !application.has_fingerprint(&then) => {
                 return Err(Error::Campaign(format!(
                     "application `{0}` was changed since its runs in {1} were made: forget them by --forget {0}, or take \
                      another directory by --out",
@@ -103,8 +130,8 @@ pub(crate) fn open(campaign: &Campaign, text: &str, out: &Path) -> Result<Store,
                     out.display()
                 )));
             }
-            Some(_) => {}
-            None => store.keep(&key, &now)?,
+            // Also where it was another version's: of the same application.
+            _ => store.keep(&key, &application.fingerprint())?,
         }
     }
     store.keep("name", &campaign.name)?;
@@ -185,7 +212,7 @@ impl Pace {
     }
 }
 
-/// Runs what is missing of a campaign on this host.
+/// Runs what is missing of a campaign on this host, in the directory that is held.
 ///
 /// # Errors
 ///
@@ -194,8 +221,8 @@ impl Pace {
 /// # Panics
 ///
 /// Never: the plan names applications of the campaign.
-pub fn run(campaign: &Campaign, text: &str, settings: &Settings<'_>) -> Result<Finish, Error> {
-    let _hold = hold(&settings.out)?;
+pub fn run(campaign: &Campaign, text: &str, settings: &Settings<'_>, hold: &Hold) -> Result<Finish, Error> {
+    hold.check(&settings.out)?;
     let mut store = open(campaign, text, &settings.out)?;
     let bench = bench(campaign, settings)?;
     let absent = absences(campaign);
@@ -342,4 +369,42 @@ pub fn outcomes(runs: &[Record]) -> BTreeMap<Outcome, usize> {
         *outcomes.entry(run.outcome).or_insert(0) += 1;
     }
     outcomes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::Placement;
+
+    #[test]
+    fn a_campaign_of_which_runs_were_forgotten_is_not_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path();
+        let key = RunKey {
+            application: "x".to_owned(),
+            nodes: 1,
+            threads: 1,
+            placement: Placement::Unpinned,
+            lock: "a".to_owned(),
+            round: 0,
+        };
+        let hold = Hold::take(out).unwrap();
+        let store = Store::open(&database(out)).unwrap();
+        store.add(&super::super::slurm::vanished(&key, "1")).unwrap();
+        store.keep("planned", "1").unwrap();
+        store.keep("left", "0").unwrap();
+        assert!(status(&database(out)).unwrap().is_complete());
+        assert_eq!(hold.forget(Some("y")).unwrap(), 0);
+        assert!(status(&database(out)).unwrap().is_complete(), "nothing was forgotten");
+        assert_eq!(hold.forget(None).unwrap(), 1);
+        let status = status(&database(out)).unwrap();
+        assert_eq!(
+            (status.is_complete(), status.runs.len(), status.planned, status.left),
+            (false, 0, 1, None)
+        );
+        assert!(Hold::take(out).is_err(), "held until it is dropped");
+        assert!(hold.check(&out.join("other")).is_err());
+        drop(hold);
+        assert!(Hold::take(out).is_ok());
+    }
 }

@@ -1,7 +1,7 @@
 //! Points on a Slurm cluster: work that is known beforehand, each point by its place in a list, independent of the others.
 //!
-//! The coordinator and its tasks are the same command line and make the same list; what is left of the list goes into the work list
-//! of a directory that all nodes share.
+//! The coordinator and its tasks are the same command line and make the same list; what is left of the list goes into the
+//! work list of a directory that all nodes share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::cluster::{Cluster, Ledger, Slurm, quote};
-use super::local::{Finish, hold};
+use super::local::{Finish, Hold};
 use super::queue::{Queue, failed, job};
 use crate::error::Error;
 
@@ -58,6 +58,7 @@ struct Coordinator<'a, R, S> {
     sink: S,
     interrupted: &'a dyn Fn() -> bool,
     progress: &'a dyn Fn(usize),
+    warn: &'a dyn Fn(&str),
     result: std::marker::PhantomData<R>,
 }
 
@@ -115,10 +116,15 @@ where
     fn is_interrupted(&self) -> bool {
         (self.interrupted)()
     }
+
+    fn warn(&self, what: &str) {
+        (self.warn)(what);
+    }
 }
 
 impl Points<'_> {
-    /// Has the points made and gives each result to `sink` as it comes; `progress` is told how many there are.
+    /// Has the points made and gives each result to `sink` as it comes; `progress` is told how many there are, and `warn`
+    /// what the user should know meanwhile.
     ///
     /// # Errors
     ///
@@ -128,8 +134,9 @@ impl Points<'_> {
         sink: impl FnMut(usize, R) -> Result<(), Error>,
         interrupted: &dyn Fn() -> bool,
         progress: &dyn Fn(usize),
+        warn: &dyn Fn(&str),
     ) -> Result<Finish, Error> {
-        let _hold = hold(self.out)?;
+        let _hold = Hold::take(self.out)?;
         let out = fs::canonicalize(self.out).map_err(|error| failed(self.out, &error))?;
         let queue = queue_of(&out);
         queue.make()?;
@@ -146,6 +153,7 @@ impl Points<'_> {
             sink,
             interrupted,
             progress,
+            warn,
             result: std::marker::PhantomData,
         };
         let finish = slurm.drive(&mut coordinator)?;

@@ -109,11 +109,3 @@ pub(super) fn job() -> String {
         _ => variable("SLURM_JOB_ID").unwrap_or_else(|| format!("pid{}", std::process::id())),
     }
 }
-
-/// A short name for what can be hashed.
-pub(super) fn digest(value: &impl std::hash::Hash) -> u64 {
-    use std::hash::{DefaultHasher, Hasher};
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}

@@ -12,9 +12,10 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::cluster::{Cluster, Ledger, Slurm, TRIES, quote_path};
-use super::local::{self, Finish, Pace, Settings, bench, hold, open, tell};
-use super::queue::{Queue, digest, failed, job};
+use super::local::{self, Finish, Hold, Pace, Settings, bench, open, tell};
+use super::queue::{Queue, failed, job};
 use crate::campaign::{Campaign, Past, Plan, Topology};
+use crate::digest::digest;
 use crate::error::Error;
 use crate::measure::Host;
 use crate::store::{Outcome, Record, RunKey, Store, Surroundings, Usage};
@@ -36,7 +37,8 @@ fn campaign_file(queue: &Queue) -> PathBuf {
 
 /// The name of a run's file.
 fn file_of(key: &RunKey) -> String {
-    format!("{:016x}.json", digest(key))
+    let text = serde_json::to_string(key).expect("plain data");
+    format!("{:016x}.json", digest(text.as_bytes()))
 }
 
 /// The campaign that a coordinator has left in a directory for its tasks.
@@ -162,9 +164,13 @@ impl Ledger for Coordinator<'_> {
     fn is_interrupted(&self) -> bool {
         (self.settings.interrupted)()
     }
+
+    fn warn(&self, what: &str) {
+        (self.settings.warn)(what);
+    }
 }
 
-fn vanished(key: &RunKey, job: &str) -> Record {
+pub(super) fn vanished(key: &RunKey, job: &str) -> Record {
     Record {
         key: key.clone(),
         bench: key.application.clone(),
@@ -189,7 +195,7 @@ fn vanished(key: &RunKey, job: &str) -> Record {
     }
 }
 
-/// Runs what is missing of a campaign on a cluster.
+/// Runs what is missing of a campaign on a cluster, from the directory that is held.
 ///
 /// # Errors
 ///
@@ -202,9 +208,10 @@ pub fn run_on_slurm(
     campaign: &Campaign,
     text: &str,
     settings: &Settings<'_>,
+    hold: &Hold,
     cluster: &Cluster,
 ) -> Result<Finish, Error> {
-    let _hold = hold(&settings.out)?;
+    hold.check(&settings.out)?;
     let out = fs::canonicalize(&settings.out).map_err(|error| failed(&settings.out, &error))?;
     let queue = queue_of(&out);
     queue.make()?;

@@ -1,6 +1,6 @@
 //! What advice is worth: the guidelines by application, all ways to choose a lock beside each other, the fitted tree.
 
-use super::{begin, locks_of, note_bad_runs};
+use super::{begin, locks_of, note_runs};
 use crate::guidelines::Guidelines;
 use crate::table::{Cell, Column, Row, Table, Unit};
 use crate::tree::{Example, Tree, covers, examples, favourite};
@@ -48,7 +48,7 @@ pub(crate) fn by_application(view: &View<'_>) -> Table {
     if table.rows.is_empty() {
         table.notes.push("The guidelines know none of these applications.".to_owned());
     }
-    note_bad_runs(&mut table, view);
+    note_runs(&mut table, view);
     table
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn choices(view: &View<'_>, baseline: &str) -> Table {
          applications does not see the application that it is for. The guidelines were written from data of the thesis's \
          A-64: on that machine they are no prediction."
     ));
-    note_bad_runs(&mut table, view);
+    note_runs(&mut table, view);
     table
 }
 
@@ -172,6 +172,6 @@ pub(crate) fn fitted(view: &View<'_>, level: Level, baseline: &str) -> Table {
             100.0 * crossed
         ));
     }
-    note_bad_runs(&mut table, view);
+    note_runs(&mut table, view);
     table
 }

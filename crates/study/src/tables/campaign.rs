@@ -151,6 +151,18 @@ fn runs(cells: &Cells<'_>, records: &[Record], absent: &[(String, String, String
         records.len()
     );
     table.notes.insert(0, summary);
+    let on_hosts = records.iter().filter(|run| run.machine.is_none());
+    let mut hosts: Vec<&str> = on_hosts.map(|run| run.surroundings.host.as_str()).collect();
+    hosts.retain(|host| !host.is_empty());
+    hosts.sort_unstable();
+    hosts.dedup();
+    if hosts.len() > 1 {
+        table.notes.push(format!(
+            "The runs are of {} hosts: {}. Those of one round of a configuration are of one host, means over rounds of several.",
+            hosts.len(),
+            hosts.join(", ")
+        ));
+    }
     for (application, lock, why) in absent {
         let what = if lock.is_empty() { application.clone() } else { format!("{application} under {lock}") };
         table.notes.push(format!("Not run: {what}: {why}."));

@@ -2,7 +2,7 @@
 
 use lockwork_stats::{Tolerance, correlation};
 
-use super::{begin, begin_figure, note_bad_runs};
+use super::{begin, begin_figure, note_runs};
 use crate::data::Study;
 use crate::table::{Cell, Column, Row, Table, Unit};
 use crate::view::{Level, Metric, View, best, gain};
@@ -24,13 +24,26 @@ impl<'a> Both<'a> {
         }
     }
 
+    /// The nodes that max nodes are: of both views the same, though not every count of nodes may have an efficiency.
+    fn max_nodes(&self, application: usize) -> Option<u32> {
+        self.throughput.nodes(application).next_back()
+    }
+
+    /// The throughputs and the efficiencies of all locks at a count of nodes.
+    fn rows(&self, application: usize, nodes: u32) -> [Vec<Option<f64>>; 2] {
+        let locks = 0..self.throughput.study.locks.len();
+        [&self.throughput, &self.efficiency]
+            .map(|view| locks.clone().map(|lock| view.value(application, nodes, lock)).collect())
+    }
+
     /// The pairs of lock-sensitive application and lock that have both values at max nodes.
     fn pairs(&self) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         for application in self.throughput.sensitive() {
+            let Some(max) = self.max_nodes(application) else { continue };
             for lock in 0..self.throughput.study.locks.len() {
                 let both =
-                    [&self.throughput, &self.efficiency].map(|view| view.at(application, Level::Max, lock));
+                    [&self.throughput, &self.efficiency].map(|view| view.value(application, max, lock));
                 if both.iter().all(Option::is_some) {
                     pairs.push((application, lock));
                 }
@@ -60,7 +73,7 @@ fn shares(
                     counts[kind] += 1;
                 }
             }
-            note_bad_runs(&mut table, &both.throughput);
+            note_runs(&mut table, &both.throughput);
             counts
         })
         .collect();
@@ -83,7 +96,8 @@ pub(crate) fn gain_differences(studies: &[Study]) -> Table {
         ["at least +5%", "at most -5%", "between -5% and +5%"],
         |both, application, lock| {
             let gain_of = |view: &View<'_>| {
-                Some(gain(view.optimum(application, lock)?.1, view.at(application, Level::Max, lock)?))
+                let max = view.value(application, both.max_nodes(application)?, lock)?;
+                Some(gain(view.optimum(application, lock)?.1, max))
             };
             let difference = gain_of(&both.efficiency)? - gain_of(&both.throughput)?;
             Some(if difference >= MARGIN {
@@ -135,17 +149,22 @@ pub(crate) fn optimum_differences(studies: &[Study]) -> Table {
 /// place of the lock.
 fn normalised(both: &Both<'_>, application: usize, level: Option<Level>) -> Vec<(usize, f64, f64)> {
     let locks = both.throughput.study.locks.len();
-    let rows = |view: &View<'_>| -> Vec<Vec<Option<f64>>> {
-        match level {
-            Some(level) => vec![view.row(application, level)],
-            None => view
-                .nodes(application)
-                .map(|nodes| (0..locks).map(|lock| view.value(application, nodes, lock)).collect())
-                .collect(),
+    // By the nodes of the throughput: a count of nodes whose runs lack an energy has no row of efficiencies.
+    let rows: Vec<[Vec<Option<f64>>; 2]> = match level {
+        None => both.throughput.nodes(application).map(|nodes| both.rows(application, nodes)).collect(),
+        Some(Level::Opt) => {
+            vec![[&both.throughput, &both.efficiency].map(|view| view.row(application, Level::Opt))]
+        }
+        Some(level) => {
+            let nodes = match level {
+                Level::One => both.throughput.all_nodes().first().copied(),
+                _ => both.max_nodes(application),
+            };
+            nodes.map(|nodes| both.rows(application, nodes)).into_iter().collect()
         }
     };
     let mut points = Vec::new();
-    for (throughputs, efficiencies) in rows(&both.throughput).into_iter().zip(rows(&both.efficiency)) {
+    for [throughputs, efficiencies] in rows {
         let (Some(fastest), Some(thriftiest)) = (best(&throughputs), best(&efficiencies)) else { continue };
         for lock in 0..locks {
             if let (Some(throughput), Some(efficiency)) = (throughputs[lock], efficiencies[lock]) {
@@ -170,7 +189,7 @@ pub(crate) fn correlations(studies: &[Study]) -> Table {
         names.extend(
             both.throughput.sensitive().into_iter().map(|application| &study.applications[application]),
         );
-        note_bad_runs(&mut table, &both.throughput);
+        note_runs(&mut table, &both.throughput);
     }
     names.sort_unstable();
     names.dedup();
@@ -216,6 +235,62 @@ pub(crate) fn scatter(id: &str, study: &Study, level: Option<Level>) -> Table {
             });
         }
     }
-    note_bad_runs(&mut table, &both.throughput);
+    note_runs(&mut table, &both.throughput);
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::data::Energy;
+
+    /// Two locks on 1, 2 and 4 nodes. Energy is known on 2 and 4 nodes of `gap`, and on 1 and 2 nodes of `end`; where it is, the
+    /// efficiency goes with the throughput.
+    fn study() -> Study {
+        let mut csv = "bench,node,strategy,throughput,energy\n".to_owned();
+        for (application, known) in [("gap", [2, 4]), ("end", [1, 2])] {
+            for (nodes, throughputs) in [(1, [100.0, 50.0]), (2, [40.0, 90.0]), (4, [60.0, 20.0])] {
+                for (lock, throughput) in ["a", "b"].into_iter().zip(throughputs) {
+                    let efficiency =
+                        if known.contains(&nodes) { (throughput * 2.0).to_string() } else { String::new() };
+                    csv += &format!("{application},{nodes},{lock},{throughput},{efficiency}\n");
+                }
+            }
+        }
+        Study::from_reader(csv.as_bytes(), Path::new("m.csv"), Energy::Efficiency).unwrap()
+    }
+
+    fn labels(table: &Table) -> Vec<String> {
+        table.rows.iter().map(|row| row.labels.join(" ")).collect()
+    }
+
+    #[test]
+    fn figures_of_the_same_nodes_are_paired_where_energy_is_unknown_on_others() {
+        let studies = [study()];
+        let table = correlations(&studies);
+        for row in &table.rows {
+            let value = row.cells[0].value().unwrap();
+            assert!((value - 1.0).abs() < 1e-9, "{:?}: {value}", row.labels);
+        }
+        let all = scatter("4.2", &studies[0], None);
+        assert_eq!(all.rows.len(), 8, "{:?}", labels(&all));
+        for row in &all.rows {
+            assert_eq!(row.cells[0].value(), row.cells[1].value(), "{:?}", row.labels);
+        }
+    }
+
+    #[test]
+    fn max_nodes_are_the_same_nodes_for_both() {
+        let studies = [study()];
+        // On four nodes `end` has no energy, on one node `gap` has none.
+        assert_eq!(labels(&scatter("4.4", &studies[0], Some(Level::Max))), ["gap a", "gap b"]);
+        assert_eq!(labels(&scatter("4.3", &studies[0], Some(Level::One))), ["end a", "end b"]);
+        assert_eq!(Both::of(&studies[0]).pairs(), [(1, 0), (1, 1)]);
+        // a: 100 / 60 in throughput and 120 / 120 in efficiency; b: 90 / 20 and 180 / 40.
+        let shares: Vec<_> =
+            gain_differences(&studies).rows.iter().map(|row| row.cells[0].value().unwrap()).collect();
+        assert_eq!(shares, [0.0, 0.5, 0.5]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{begin, locks_of, note_bad_runs};
+use super::{begin, locks_of, note_runs};
 use crate::table::{Cell, Column, Row, Table, Unit};
 use crate::view::{Level, SENSITIVE, View, best, gain, worst};
 
@@ -34,7 +34,7 @@ pub(crate) fn best_over_worst(view: &View<'_>) -> Table {
     table.notes.push(
         "Notable: a deviation over 10% at max nodes, which makes an application lock-sensitive.".to_owned(),
     );
-    note_bad_runs(&mut table, view);
+    note_runs(&mut table, view);
     table
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn sensitive(views: &[View<'_>]) -> Table {
         let ratio = (tested > 0.0).then(|| sensitive / tested);
         let cells = vec![Cell::number(tested), Cell::number(sensitive), Cell::optional(ratio)];
         table.rows.push(Row { labels: vec![view.study.machine.clone()], cells });
-        note_bad_runs(&mut table, view);
+        note_runs(&mut table, view);
     }
     table
 }
@@ -84,7 +84,7 @@ pub(crate) fn optimum_over_max(view: &View<'_>) -> Table {
             .rows
             .push(Row { labels: vec![view.study.applications[application].clone()], cells: cells.collect() });
     }
-    note_bad_runs(&mut table, view);
+    note_runs(&mut table, view);
     table
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn breakdown(views: &[View<'_>]) -> Table {
     }
     table.notes.push("Of equally good counts of nodes the lowest counts.".to_owned());
     for view in views {
-        note_bad_runs(&mut table, view);
+        note_runs(&mut table, view);
     }
     table
 }

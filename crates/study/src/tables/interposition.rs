@@ -4,7 +4,7 @@
 use lockwork_stats::{mean, relative_deviation, t_test};
 
 use super::pairs::{Order, pairs_of};
-use super::{begin, begin_figure, note_bad_runs};
+use super::{begin, begin_figure, note_runs};
 use crate::data::{Key, Run, Study, Variant};
 use crate::table::{Cell, Column, Row, Table, Unit};
 use crate::view::{Level, Metric, View, gain, share};
@@ -105,7 +105,7 @@ pub(crate) fn closeness(study: &Study) -> Table {
             relative_deviation(&ratios)
         });
     }
-    note_bad_runs(&mut table, &variants.interposed);
+    note_runs(&mut table, &variants.interposed);
     table
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn hierarchy(study: &Study) -> Table {
         });
     }
     table.notes.push("The order is better, alike (within 5%) or worse.".to_owned());
-    note_bad_runs(&mut table, &variants.interposed);
+    note_runs(&mut table, &variants.interposed);
     table
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn student(study: &Study) -> Table {
          they have it by construction, and only the last column says anything."
             .to_owned(),
     );
-    note_bad_runs(&mut table, &variants.interposed);
+    note_runs(&mut table, &variants.interposed);
     table
 }
 
@@ -189,6 +189,6 @@ pub(crate) fn side_by_side(study: &Study) -> Table {
             cells: vec![Cell::number(linked / best), Cell::number(interposed / best)],
         }));
     }
-    note_bad_runs(&mut table, &variants.interposed);
+    note_runs(&mut table, &variants.interposed);
     table
 }

@@ -1,6 +1,6 @@
 //! Tail latency beside execution time: Figure 4.5.
 
-use super::{begin_figure, note_bad_runs};
+use super::{begin_figure, note_runs};
 use crate::data::Study;
 use crate::table::{Cell, Column, Row, Table, Unit};
 use crate::view::{Level, Metric, View};
@@ -49,6 +49,6 @@ pub(crate) fn tail(study: &Study, level: Level, baseline: &str) -> Table {
         }));
     }
     table.notes.push("Lower is better. Locks are in the order of their tail latency.".to_owned());
-    note_bad_runs(&mut table, &throughput);
+    note_runs(&mut table, &throughput);
     table
 }

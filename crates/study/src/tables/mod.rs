@@ -23,8 +23,15 @@ pub(crate) use efficiency::{gain_differences, optimum_differences};
 use crate::table::{Kind, Table};
 use crate::view::View;
 
-/// A note on the runs left out, if any were.
-pub(crate) fn note_bad_runs(table: &mut Table, view: &View<'_>) {
+/// Notes on the runs that the figures are of: those left out, if any were, and those that other hosts have made.
+pub(crate) fn note_runs(table: &mut Table, view: &View<'_>) {
+    if view.study.hosts > 1 {
+        table.notes.push(format!(
+            "{}: one of {} hosts that shared the runs of the campaign. Its means are over what it ran, not over every round of \
+             every configuration.",
+            view.study.machine, view.study.hosts
+        ));
+    }
     let bad = &view.study.bad_runs;
     if !bad.is_empty() {
         let list: Vec<String> =

@@ -2,7 +2,7 @@
 
 use lockwork_stats::Tolerance;
 
-use super::{begin, begin_figure, locks_of, note_bad_runs};
+use super::{begin, begin_figure, locks_of, note_runs};
 use crate::table::{Cell, Column, Row, Table, Unit};
 use crate::view::{Level, View, share};
 
@@ -84,7 +84,7 @@ pub(crate) fn scores(view: &View<'_>, level: Level) -> Table {
         table.rows.push(Row { labels: vec![view.study.locks[row].clone()], cells: cells.collect() });
     }
     table.notes.push("Better: the other lock's value is below 95% of its own. Applications measured with both locks count.".to_owned());
-    note_bad_runs(&mut table, view);
+    note_runs(&mut table, view);
     table
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn changes(view: &View<'_>) -> Table {
          comparisons that change at any step. An application that did not run on all the nodes of a column has no cell there."
             .to_owned(),
     );
-    note_bad_runs(&mut table, view);
+    note_runs(&mut table, view);
     table
 }
 

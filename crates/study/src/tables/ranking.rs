@@ -2,7 +2,7 @@
 
 use lockwork_stats::{mean, standard_deviation};
 
-use super::{begin, locks_of, note_bad_runs};
+use super::{begin, locks_of, note_runs};
 use crate::table::{Cell, Column, Row, Table, Unit};
 use crate::view::{HARMFUL, Level, View, best, gain};
 
@@ -37,7 +37,7 @@ pub(crate) fn coverage_statistics(views: &[View<'_>]) -> Table {
             .to_owned(),
     );
     for view in views {
-        note_bad_runs(&mut table, view);
+        note_runs(&mut table, view);
     }
     table
 }
@@ -56,7 +56,7 @@ pub(crate) fn coverage(view: &View<'_>) -> Table {
         let cells = Level::ALL.map(|level| Cell::optional(view.coverage(&applications, level, lock)));
         table.rows.push(Row { labels: vec![view.study.locks[lock].clone()], cells: cells.to_vec() });
     }
-    note_bad_runs(&mut table, view);
+    note_runs(&mut table, view);
     table
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn harm(views: &[View<'_>]) -> Table {
         }
     }
     for view in views {
-        note_bad_runs(&mut table, view);
+        note_runs(&mut table, view);
     }
     table
 }
@@ -118,6 +118,6 @@ pub(crate) fn gains_of_best(view: &View<'_>, level: Level) -> Table {
             .push(Row { labels: vec![view.study.applications[application].clone()], cells: cells.collect() });
     }
     table.notes.push("Notable: the lock is harmful, the gain over it is more than 15%. Percentages are cut, not rounded, as in the thesis.".to_owned());
-    note_bad_runs(&mut table, view);
+    note_runs(&mut table, view);
     table
 }
