@@ -117,6 +117,9 @@ pub(super) fn main(args: &CoverageArgs) -> Result<ExitCode, Failure> {
         forget.extend(super::sweep::locks(lock)?.iter().map(ToString::to_string));
     }
     let store = Store::open(&args.out, args.part, &forget)?;
+    for job in &jobs {
+        store.rename(&plan.key_before(job), &job.key);
+    }
     let missing: Vec<usize> = (0..jobs.len())
         .filter(|index| is_of_part(*index, args.part) && !store.has(&jobs[*index].key))
         .collect();

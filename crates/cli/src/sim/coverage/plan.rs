@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use clap::Parser;
 use lockwork_sim::Machine;
 use lockwork_sim::workload::{Frame, Protection};
+use lockwork_study::digest;
 
 use super::CoverageArgs;
 use super::store::Key;
@@ -167,9 +168,9 @@ impl Plan {
         }
     }
 
-    /// All runs: every cell with the first seed, then with the next. Cells come in an order that mixes long and short ones, so that
-    /// what has been done says how long the rest takes; the locks of a cell follow one another, so that what is interrupted has
-    /// whole cells.
+    /// All runs: every cell with the first seed, then with the next. Cells come in an order that mixes long and short ones,
+    /// so that what has been done says how long the rest takes; the locks of a cell follow one another, so that what is
+    /// interrupted has whole cells.
     pub(super) fn jobs(&self) -> Vec<Job<'_>> {
         let mut order: Vec<usize> = (0..self.cells.len()).collect();
         fastrand::Rng::with_seed(1).shuffle(&mut order);
@@ -187,17 +188,25 @@ impl Plan {
 
     fn key(&self, cell: &Place, lock: &Protection, seed: u32) -> Key {
         // All that decides a run beside what the key says in words.
-        let mut hasher = DefaultHasher::new();
-        format!("{:?}", self.machines[cell.machine]).hash(&mut hasher);
-        self.loads[cell.load].options.hash(&mut hasher);
-        (self.time_ms.to_bits(), self.strict_spin).hash(&mut hasher);
+        let (machine, options) = (&self.machines[cell.machine], &self.loads[cell.load].options);
+        let setting = format!("{machine:?}\0{options}\0{}\0{}", self.time_ms.to_bits(), self.strict_spin);
         Key {
-            setting: format!("{:016x}", hasher.finish()),
+            setting: format!("{:016x}", digest(setting.as_bytes())),
             threads: cell.threads,
             pinned: cell.pinned,
             lock: lock.to_string(),
             seed,
         }
+    }
+
+    /// The key that older versions gave a run, by the standard library's hash. That may change with Rust; as long as it does
+    /// not, what was simulated before counts.
+    pub(super) fn key_before(&self, job: &Job<'_>) -> Key {
+        let mut hasher = DefaultHasher::new();
+        format!("{:?}", self.machines[job.cell.machine]).hash(&mut hasher);
+        self.loads[job.cell.load].options.hash(&mut hasher);
+        (self.time_ms.to_bits(), self.strict_spin).hash(&mut hasher);
+        Key { setting: format!("{:016x}", hasher.finish()), ..job.key.clone() }
     }
 
     /// What the figures are.

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::runs::Outcome;
@@ -54,17 +55,23 @@ pub(super) struct Record {
 pub(super) struct Store {
     path: PathBuf,
     inner: Mutex<Inner>,
+    /// Shared by those that write files of their own in this directory; a process that forgets runs has it alone, for it
+    /// writes all files anew.
+    _directory: File,
 }
 
 #[derive(Debug)]
 struct Inner {
+    /// Locked: nobody else writes it.
     file: File,
+    /// Whether the last line may lack its end, as the disk was full.
+    torn: bool,
     runs: HashMap<Key, Record>,
 }
 
 impl Store {
     /// Reads all files of runs in a directory. New runs go into one of them, which is the part's own where the matrix is made in
-    /// parts, so that no two processes write one file.
+    /// parts. Refuses what two processes cannot do at once: to write one file, and to forget runs while others are made.
     pub(super) fn open(
         directory: &Path,
         part: Option<(u32, u32)>,
@@ -78,6 +85,12 @@ impl Store {
         let failed = |path: &Path, error: &io::Error| {
             Failure::with_status(1, format!("`{}`: {}", path.display(), describe(error)))
         };
+        let lock = directory.join("runs.lock");
+        let guard = OpenOptions::new().create(true).append(true).open(&lock);
+        let guard = guard.map_err(|error| failed(&lock, &error))?;
+        if !forget.is_empty() {
+            take(&guard, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(&lock, &error))?;
+        }
         let mut runs = HashMap::new();
         for path in files(directory).map_err(|error| failed(directory, &error))? {
             if !forget.is_empty() {
@@ -87,20 +100,31 @@ impl Store {
             let records = text.lines().filter_map(|line| serde_json::from_str::<Record>(line).ok());
             runs.extend(records.map(|record| (record.key.clone(), record)));
         }
+        take(&guard, FlockOperation::NonBlockingLockShared).map_err(|error| failed(&lock, &error))?;
         let open = || {
             let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+            take(&file, FlockOperation::NonBlockingLockExclusive)?;
             if fs::read(&path)?.last().is_some_and(|last| *last != b'\n') {
                 file.write_all(b"\n")?;
             }
             Ok(file)
         };
         let file = open().map_err(|error: io::Error| failed(&path, &error))?;
-        Ok(Store { path, inner: Mutex::new(Inner { file, runs }) })
+        Ok(Store { path, inner: Mutex::new(Inner { file, torn: false, runs }), _directory: guard })
     }
 
     /// Whether a run has been made.
     pub(super) fn has(&self, key: &Key) -> bool {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).runs.contains_key(key)
+    }
+
+    /// Has a run count under another key, if it was made under that of older versions.
+    pub(super) fn rename(&self, old: &Key, new: &Key) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut record) = inner.runs.remove(old) {
+            record.key = new.clone();
+            inner.runs.entry(new.clone()).or_insert(record);
+        }
     }
 
     /// A run that has been made.
@@ -114,7 +138,11 @@ impl Store {
         let written = serde_json::to_string(&record)
             .map_err(io::Error::from)
             // In one piece: the file has whole lines whenever the process ends.
-            .and_then(|line| inner.file.write_all((line + "\n").as_bytes()));
+            .and_then(|line| {
+                let end_of_the_last = if inner.torn { "\n" } else { "" };
+                inner.file.write_all(format!("{end_of_the_last}{line}\n").as_bytes())
+            });
+        inner.torn = written.is_err();
         written.map_err(|error| {
             Failure::with_status(1, format!("`{}`: {}", self.path.display(), describe(&error)))
         })?;
@@ -137,11 +165,19 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Writes a file of runs anew without those of some locks.
+/// Locks a file, or says who has it.
+fn take(file: &File, how: FlockOperation) -> io::Result<()> {
+    rustix::fs::flock(file, how).map_err(|error| match error {
+        rustix::io::Errno::WOULDBLOCK => io::Error::other("another lockwork is at work here"),
+        error => error.into(),
+    })
+}
+
+/// Writes a file of runs anew without those of some locks. Lines that are no runs, such as those of another version, stay.
 fn drop_runs_of(path: &Path, locks: &[String]) -> io::Result<()> {
     let text = fs::read_to_string(path)?;
     let is_kept = |line: &&str| {
-        serde_json::from_str::<Record>(line).is_ok_and(|record| !locks.contains(&record.key.lock))
+        !serde_json::from_str::<Record>(line).is_ok_and(|record| locks.contains(&record.key.lock))
     };
     let kept: String = text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect();
     let new = path.with_extension("jsonl.new");
@@ -188,6 +224,65 @@ mod tests {
         drop(store);
         let store = Store::open(directory.path(), None, &[]).unwrap();
         assert_eq!(store.get(&record("ttas", 1).key).unwrap().p99_ns, 10.25);
+    }
+
+    #[test]
+    fn a_line_that_could_not_be_written_takes_no_other_along() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("runs.jsonl");
+        let store = Store::open(directory.path(), None, &[]).unwrap();
+        store.add(record("futex", 1)).unwrap();
+        // As a disk that is full: half of the line is there, and an error.
+        let swap = |file| std::mem::replace(&mut store.inner.lock().unwrap().file, file);
+        let file = swap(File::open(&path).unwrap());
+        assert!(store.add(record("ttas", 1)).is_err() && !store.has(&record("ttas", 1).key));
+        let mut file = file;
+        file.write_all(b"{\"setting\":\"0\",\"thr").unwrap();
+        swap(file);
+        store.add(record("ttas", 2)).unwrap();
+        store.add(record("ttas", 3)).unwrap();
+        drop(store);
+        let store = Store::open(directory.path(), None, &[]).unwrap();
+        assert!(store.has(&record("futex", 1).key) && store.has(&record("ttas", 2).key));
+        assert!(store.has(&record("ttas", 3).key) && !store.has(&record("ttas", 1).key));
+    }
+
+    #[test]
+    fn nobody_forgets_what_another_writes_and_two_do_not_write_one_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, forget) = (directory.path(), ["ttas".to_owned()]);
+        let refused = |part, forget: &[String]| {
+            let why = Store::open(path, part, forget).map(|_| ()).unwrap_err().to_string();
+            assert!(why.contains("another lockwork is at work here"), "{why}");
+        };
+        let first = Store::open(path, Some((1, 2)), &[]).unwrap();
+        first.add(record("ttas", 1)).unwrap();
+        refused(None, &forget);
+        refused(Some((1, 2)), &[]);
+        let second = Store::open(path, Some((2, 2)), &[]).unwrap();
+        assert!(second.has(&record("ttas", 1).key), "the report is of all parts");
+        drop((first, second));
+        let alone = Store::open(path, None, &forget).unwrap();
+        assert!(!alone.has(&record("ttas", 1).key));
+        refused(None, &[]);
+        // It has forgotten, and only writes its own file from here on.
+        assert!(Store::open(path, Some((2, 2)), &[]).is_ok());
+    }
+
+    #[test]
+    fn lines_that_are_no_runs_are_kept_where_others_are_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("runs.jsonl");
+        let later = "{\"setting\":\"0\",\"lock\":\"ttas\",\"of\":\"a later version\"}";
+        fs::write(&path, format!("{later}\n")).unwrap();
+        let store = Store::open(directory.path(), None, &[]).unwrap();
+        store.add(record("ttas", 1)).unwrap();
+        store.add(record("futex", 1)).unwrap();
+        drop(store);
+        let store = Store::open(directory.path(), None, &["ttas".to_owned()]).unwrap();
+        assert!(store.has(&record("futex", 1).key) && !store.has(&record("ttas", 1).key));
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!((text.lines().next(), text.lines().count()), (Some(later), 2));
     }
 
     #[test]
