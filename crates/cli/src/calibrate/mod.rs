@@ -88,11 +88,11 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     let text = file::render(&title, &layout, &measured, &entries);
     let machine = Machine::parse("the machine's file", &text)
         .map_err(|error| Failure::with_status(1, format!("this machine cannot be simulated: {error}")))?;
-    if let Some(path) = &args.machine_out {
-        if let Err(error) = fs::write(path, &text) {
-            say!("{text}");
-            return Err(cannot_write(path, &error));
-        }
+    if let Some(path) = &args.machine_out
+        && let Err(error) = fs::write(path, &text)
+    {
+        say!("{text}");
+        return Err(cannot_write(path, &error));
     }
     if args.check {
         return check::main(&machine, &args.grid, args.quick, args.json);
