@@ -551,6 +551,7 @@ fn on_slurm_five_hundred_runs_are_complete_though_a_node_is_killed() {
     let hosts: std::collections::BTreeSet<&str> =
         runs.iter().map(|run| run.surroundings.host.as_str()).collect();
     assert_eq!(hosts.into_iter().collect::<Vec<_>>(), ["n1", "n2", "n3", "n4"]);
+    assert!(said.contains("The runs are of 4 hosts: n1, n2, n3, n4."), "{said}");
     // The runs of one round of a cell, which are compared, are of one node, but for the unit that the killed node had.
     let mut split = 0;
     for unit in runs.chunk_by(|a, b| a.key.threads == b.key.threads) {

@@ -341,3 +341,68 @@ fn whole(text: &str) -> Option<u32> {
 fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Outcome, RunKey, Surroundings, Usage};
+    use crate::tables::{best_over_worst, campaign_tables};
+    use crate::view::{Metric, View};
+
+    fn record(host: &str, lock: &str, round: u32, machine: Option<&str>) -> Record {
+        Record {
+            key: RunKey {
+                application: "x".to_owned(),
+                nodes: 1,
+                threads: 1,
+                placement: Placement::Unpinned,
+                lock: lock.to_owned(),
+                round,
+            },
+            bench: "x".to_owned(),
+            outcome: Outcome::Ok,
+            reason: None,
+            machine: machine.map(str::to_owned),
+            variant: "interposed".to_owned(),
+            started: String::new(),
+            seconds: 1.0,
+            throughput: Some(1.0),
+            p50: None,
+            p99: None,
+            p999: None,
+            energy: None,
+            energy_dram: None,
+            energy_seconds: None,
+            usage: Usage::default(),
+            jain: None,
+            upper_half: None,
+            metrics: BTreeMap::new(),
+            surroundings: Surroundings { host: host.to_owned(), ..Surroundings::default() },
+        }
+    }
+
+    /// Whether some note of the thesis's tables, and of the campaign's, says that there were several hosts.
+    fn notes(records: &[Record]) -> [bool; 2] {
+        let studies = Study::of_records(records);
+        let own = studies.iter().map(|study| best_over_worst(&View::new(study, Metric::Throughput)));
+        let say = |tables: Vec<crate::Table>, what: &str| {
+            tables.iter().flat_map(|table| &table.notes).any(|note| note.contains(what))
+        };
+        [
+            say(own.collect(), "n1: one of 2 hosts that shared the runs"),
+            say(campaign_tables(records, &[], "a"), "The runs are of 2 hosts: n1, n2."),
+        ]
+    }
+
+    #[test]
+    fn tables_of_several_hosts_say_that_each_ran_a_part() {
+        let on = |second: &str, machine: Option<&str>| {
+            let round = |(round, host)| ["a", "b"].map(|lock| record(host, lock, round, machine));
+            notes(&[(0, "n1"), (1, second)].into_iter().flat_map(round).collect::<Vec<_>>())
+        };
+        assert_eq!(on("n2", None), [true, true]);
+        assert_eq!(on("n1", None), [false, false]);
+        // Which host has simulated makes no difference.
+        assert_eq!(on("n2", Some("i-20")), [false, false]);
+    }
+}
