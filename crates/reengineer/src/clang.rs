@@ -2,6 +2,7 @@
 
 #![allow(non_upper_case_globals, reason = "libclang's constants are called so")]
 
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::ops::Range;
@@ -37,6 +38,8 @@ pub(crate) struct Unit {
     pub functions: Vec<Function>,
     /// What the compiler calls an error, as it says it.
     pub errors: Vec<String>,
+    /// Where in the file that is; `None`: in another one.
+    pub error_places: Vec<Option<usize>>,
     /// What it says of mutexes, if that was asked for.
     pub facts: Vec<Fact>,
 }
@@ -131,13 +134,15 @@ fn read(
 ) -> Unit {
     // SAFETY: the unit is alive.
     let root = unsafe { clang_getTranslationUnitCursor(unit) };
-    let reader = Reader { unit, text, vocabulary };
+    let reader = Reader { unit, text, vocabulary, read: Cell::default(), arrays: RefCell::default() };
     let functions = children(root).into_iter().filter_map(|cursor| reader.function(cursor)).collect();
     let facts = asked.map(|asked| uses::facts(root, directory, vocabulary, asked.text)).unwrap_or_default();
-    Unit { functions, errors: errors(unit), facts }
+    let (errors, error_places) = errors(unit).into_iter().unzip();
+    Unit { functions, errors, error_places, facts }
 }
 
-fn errors(unit: CXTranslationUnit) -> Vec<String> {
+/// What the compiler calls an error, and where in the file it is.
+fn errors(unit: CXTranslationUnit) -> Vec<(String, Option<usize>)> {
     // SAFETY: the unit is alive.
     let count = unsafe { clang_getNumDiagnostics(unit) };
     let mut found = Vec::new();
@@ -149,7 +154,12 @@ fn errors(unit: CXTranslationUnit) -> Vec<String> {
             // SAFETY: it takes nothing.
             let options = unsafe { clang_defaultDiagnosticDisplayOptions() };
             // SAFETY: as above, with options of libclang.
-            found.push(owned(unsafe { clang_formatDiagnostic(diagnostic, options) }));
+            let said = owned(unsafe { clang_formatDiagnostic(diagnostic, options) });
+            // SAFETY: got above.
+            let location = unsafe { clang_getDiagnosticLocation(diagnostic) };
+            // SAFETY: a location of a living unit.
+            let is_own = unsafe { clang_Location_isFromMainFile(location) } != 0;
+            found.push((said, is_own.then(|| offset(location, clang_getFileLocation as Locate).1)));
         }
         // SAFETY: got above, and not used any more.
         unsafe { clang_disposeDiagnostic(diagnostic) };
@@ -210,6 +220,27 @@ struct Reader<'a> {
     /// The file's own text.
     text: &'a str,
     vocabulary: &'a Vocabulary,
+    /// How far the function that is read has been read.
+    read: Cell<Progress>,
+    /// The names of the file's variables, and those of members with a dot in front, that are arrays wherever the function has them.
+    arrays: RefCell<HashMap<String, bool>>,
+}
+
+/// How far a function has been read.
+#[derive(Clone, Copy)]
+struct Progress {
+    /// The file that it is in.
+    file: CXFile,
+    /// Where what was read last begins there.
+    at: usize,
+    /// Something of it is in another file.
+    is_elsewhere: bool,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { file: ptr::null_mut(), at: 0, is_elsewhere: false }
+    }
 }
 
 impl Reader<'_> {
@@ -223,12 +254,17 @@ impl Reader<'_> {
         }
         let body = children(cursor).into_iter().find(|child| kind(*child) == CXCursor_CompoundStmt)?;
         let mut locals = HashMap::new();
+        let (file, at) = offset(location, clang_getFileLocation as Locate);
+        self.read.set(Progress { file, at, is_elsewhere: false });
         for parameter in children(cursor).into_iter().filter(|child| kind(*child) == CXCursor_ParmDecl) {
             self.note_local(parameter, &mut locals);
         }
         let (range, _) = self.range(cursor);
         let body = self.node(body, &mut locals);
-        Some(Function { name: spelling(cursor), range, body, locals })
+        let is_elsewhere = self.read.get().is_elsewhere;
+        let arrays = self.arrays.take().into_iter().filter(|(_, is_array)| *is_array).map(|(name, _)| name);
+        let arrays = arrays.collect();
+        Some(Function { name: spelling(cursor), range, body, locals, is_elsewhere, arrays })
     }
 
     /// The text that a cursor comes from, and whether it begins in the body of a macro.
@@ -243,7 +279,14 @@ impl Reader<'_> {
         let spelt = offset(start, clang_getSpellingLocation as Locate);
         let (_, mut last) = offset(end, clang_getFileLocation as Locate);
         let from_macro = (file, first) != spelt;
+        let read = self.read.get();
+        // SAFETY: files of a living unit.
+        if !file.is_null() && !read.file.is_null() && unsafe { clang_File_isEqual(file, read.file) } == 0 {
+            self.read.set(Progress { is_elsewhere: true, ..read });
+            return (read.at..read.at, from_macro);
+        }
         last = last.max(first);
+        self.read.set(Progress { at: first, ..read });
         (first..last, from_macro)
     }
 
@@ -309,6 +352,19 @@ impl Reader<'_> {
             return lock_macro(expansion, &children);
         }
         let kind = self.kind(cursor, &below);
+        let named = match &kind {
+            Kind::Name(name) => Some(name.clone()),
+            Kind::Member { name, .. } => Some(format!(".{name}")),
+            _ => None,
+        };
+        if let Some(name) = named {
+            // SAFETY: see `spelling`.
+            let own = unsafe { clang_getCursorType(cursor) };
+            // SAFETY: a type of a living unit.
+            let canonical = unsafe { clang_getCanonicalType(own) };
+            let is_array = matches!(canonical.kind, CXType_ConstantArray | CXType_IncompleteArray);
+            *self.arrays.borrow_mut().entry(name).or_insert(true) &= is_array;
+        }
         let node = Node { kind, range, from_macro, children };
         match self.vocabulary.checked(&node) {
             Some(call) => {
@@ -345,7 +401,7 @@ impl Reader<'_> {
             CXCursor_ArraySubscriptExpr => Kind::Subscript,
             CXCursor_UnaryOperator => Self::unary(cursor),
             CXCursor_BinaryOperator | CXCursor_CompoundAssignOperator => Self::binary(cursor),
-            CXCursor_IntegerLiteral | CXCursor_CharacterLiteral => Kind::Literal(Self::literal(cursor)),
+            CXCursor_IntegerLiteral | CXCursor_CharacterLiteral => Kind::Literal(literal(cursor)),
             CXCursor_StringLiteral | CXCursor_FloatingLiteral => Kind::Literal(String::new()),
             CXCursor_ParenExpr | CXCursor_UnexposedExpr => Kind::Transparent,
             CXCursor_CStyleCastExpr => {
@@ -464,10 +520,29 @@ impl Reader<'_> {
         // SAFETY: a kind that libclang named.
         Kind::Binary(owned(unsafe { clang_getBinaryOperatorKindSpelling(operator) }))
     }
+}
 
-    /// The value of an integer; empty if it is not known.
-    fn literal(cursor: CXCursor) -> String {
-        value(cursor).map(|number| number.to_string()).unwrap_or_default()
+/// The value of an integer as a literal of the same type; empty if it is not known, or if no literal has the type.
+fn literal(cursor: CXCursor) -> String {
+    // SAFETY: see `spelling`.
+    let of = unsafe { clang_getCursorType(cursor) };
+    // SAFETY: a type of a living unit.
+    let canonical = unsafe { clang_getCanonicalType(of) };
+    let suffix = match canonical.kind {
+        CXType_Int => "",
+        CXType_UInt => "u",
+        CXType_Long => "l",
+        CXType_ULong => "ul",
+        CXType_LongLong => "ll",
+        CXType_ULongLong => "ull",
+        _ => return String::new(),
+    };
+    match value(cursor) {
+        Some(number) if number < 0 && suffix.starts_with('u') => {
+            format!("{}{suffix}", number.cast_unsigned())
+        }
+        Some(number) => format!("{number}{suffix}"),
+        None => String::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ptr;
 
-use crate::tree::{Function, Kind, Node};
+use crate::tree::{Function, Kind, Node, value_of};
 use crate::vocabulary::{Action, Vocabulary, ends_the_thread};
 
 /// A node by its identity.
@@ -266,7 +266,7 @@ impl<'a> Builder<'a, '_> {
 /// Where a loop goes on from its condition: a constant leaves it one way.
 fn ways(condition: &Node, body: usize, next: usize) -> Vec<usize> {
     match &condition.bare().kind {
-        Kind::Literal(text) if text == "0" => vec![next],
+        Kind::Literal(text) if value_of(text) == "0" => vec![next],
         Kind::Literal(text) if !text.is_empty() => vec![body],
         _ => vec![body, next],
     }

@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::locks::{Call, Fact, Locks, Place, Renaming, Use};
 use crate::rewrite::conversion;
 use crate::rule::Rule;
-use crate::section::{Analysis, GivenUp, Refusal, Rules, Section, analysis};
+use crate::section::{Analysis, GivenUp, Meanwhile, Refusal, Rules, Section, analysis};
+use crate::tree::Function;
 use crate::vocabulary::{Action, Vocabulary};
 
 /// What to convert.
@@ -220,6 +221,17 @@ impl Project {
                 section.plan = section.plan.clone().and(Err(Refusal::Excepted));
                 section.warnings.clear();
             }
+            let is_in = |at: &usize, other: &Function| other.range.contains(at);
+            let is_broken = unit.error_places.iter().any(|place| match place {
+                Some(at) => is_in(at, function) || !unit.functions.iter().any(|other| is_in(at, other)),
+                None => true,
+            });
+            if is_broken && self.keeps(Rule::Errors) {
+                for section in &mut all {
+                    section.plan = Err(Refusal::HasErrors);
+                    section.warnings.clear();
+                }
+            }
             for section in all {
                 let line = line_of(&text, section.offset);
                 self.findings.push(Finding { file: command.file.clone(), line, section, mutex: None });
@@ -345,6 +357,18 @@ impl Project {
         self.refuse(&refused);
     }
 
+    /// Refuses sections that wait for conditions, where threads may be cancelled in that.
+    fn refuse_waits(&mut self) {
+        let mut refused = BTreeMap::new();
+        for found in &self.findings {
+            let Ok(plan) = &found.section.plan else { continue };
+            if plan.pauses.iter().any(|pause| matches!(pause.meanwhile, Meanwhile::Waits(_))) {
+                refused.insert(found.key(), Refusal::Cancels);
+            }
+        }
+        self.refuse(&refused);
+    }
+
     /// The calls of lock functions that become parts of closures.
     fn covered(&self) -> BTreeSet<(&Path, usize)> {
         let closures = self.findings.iter().filter(|found| self.is_chosen(found));
@@ -369,6 +393,10 @@ impl Project {
         }
         if self.keeps(Rule::CalleeAsks) {
             self.refuse_callees_that_ask();
+        }
+        if self.keeps(Rule::Cancels) && self.outlines.values().any(|it| it.callees.contains("pthread_cancel"))
+        {
+            self.refuse_waits();
         }
         // All calls count, also those outside of sections.
         let covered = self.covered();
@@ -513,7 +541,9 @@ impl Project {
         let (locks, sites) = (&self.choice.locks, &self.choice.sites);
         let by_lock = locks.is_empty() || locks.iter().any(|name| is_of(&found.section.lock, name));
         let by_site = sites.is_empty() || is_at(sites, &found.file, found.line);
-        by_lock && by_site && (self.choice.calls.is_none() || self.was_seen(found.mutex))
+        let files = &self.choice.files;
+        let by_file = files.is_empty() || files.iter().any(|end| found.file.ends_with(end));
+        by_file && by_lock && by_site && (self.choice.calls.is_none() || self.was_seen(found.mutex))
     }
 
     /// A place of the choice's exceptions where no section begins.
@@ -681,7 +711,7 @@ fn is_at(places: &[(PathBuf, usize)], file: &Path, line: usize) -> bool {
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
-    text[..offset].matches('\n').count() + 1
+    text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
 }
 
 /// The deepest directory that all files are in.

@@ -17,6 +17,14 @@ pub enum Rule {
     TailReturns,
     /// A wait has its own lock only.
     Waits,
+    /// A condition's name means the same one before the section.
+    Fixed,
+    /// A wait beside other pauses is in a loop.
+    Loops,
+    /// No other lock is held over a pause.
+    Pauses,
+    /// The text of a variable's name means no other one.
+    OneMeaning,
     /// The lock's name means the same lock at the release.
     LockChanges,
     /// Nothing inside means the caller's frame, thread or process.
@@ -31,6 +39,8 @@ pub enum Rule {
     Opaque,
     /// Lock and release are two statements.
     OneMacro,
+    /// A macro that takes or releases a lock, or waits, does nothing else, and what is moved is all that its text stands for.
+    AsWritten,
     /// A variable that a macro's body names can be copied.
     Copied,
     /// Types have names at the top of the file.
@@ -47,6 +57,10 @@ pub enum Rule {
     Directives,
     /// No macro is defined in the function before.
     Defined,
+    /// The compiler finds no error in what is read.
+    Errors,
+    /// Nothing that waits is cancelled.
+    Cancels,
     /// A mutex of which a use is not understood stays one.
     Understood,
     /// Another name of a mutex's type that is used otherwise than to declare changes for all of its declarations.
@@ -65,6 +79,10 @@ impl Rule {
         Self::Nested,
         Self::TailReturns,
         Self::Waits,
+        Self::Fixed,
+        Self::Loops,
+        Self::Pauses,
+        Self::OneMeaning,
         Self::LockChanges,
         Self::BoundToCaller,
         Self::AnyThread,
@@ -72,6 +90,7 @@ impl Rule {
         Self::CalleeReleases,
         Self::Opaque,
         Self::OneMacro,
+        Self::AsWritten,
         Self::Copied,
         Self::NamedTypes,
         Self::VariableArrays,
@@ -80,6 +99,8 @@ impl Rule {
         Self::Outlives,
         Self::Directives,
         Self::Defined,
+        Self::Errors,
+        Self::Cancels,
         Self::Understood,
         Self::Whole,
         Self::Holds,

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::flow::{Effect, Flow, Id, id};
 use crate::rule::Rule;
-use crate::tree::{Function, Kind, Node, Shape, Unary, Variable, is_assignment};
+use crate::tree::{Function, Kind, Node, Shape, Unary, Variable, is_assignment, value_of};
 use crate::vocabulary::{
     Action, ERRNO, Vocabulary, is_bound_to_its_caller, means_the_thread, waits_without_end,
 };
@@ -151,6 +151,14 @@ pub enum Refusal {
     Interleaved,
     /// It waits for a condition in a way that a closure cannot.
     Waits,
+    /// It waits for a condition whose name may mean another one before the section.
+    NamesCondition,
+    /// It gives its lock up in several ways, one of them a wait that is in no loop.
+    WaitsOnce,
+    /// It waits for a condition, and the program cancels threads.
+    Cancels,
+    /// The compiler finds an error in the function, or outside of all of them.
+    HasErrors,
     /// The mutex itself cannot be a delegate.
     StaysMutex(String),
     /// The lock's result is used, or the call is no statement of its own.
@@ -180,10 +188,16 @@ pub enum Refusal {
     Opaque,
     /// The lock and its release are in one expansion of a macro.
     OneMacro,
+    /// The macro of this name, which takes or releases the lock or waits, does more than that.
+    MacroDoesMore(String),
+    /// The text at a place in the file is not what the compiler sees there.
+    NotAsWritten,
     /// The function is, or begins, in a macro.
     FunctionInMacro,
     /// A macro's body names a local variable that cannot be copied.
     MacroNames(String),
+    /// The same text means this variable and another one.
+    MeansTwo(String),
     /// A variable's type has no name at the top of the file.
     UnnamedType(String),
     /// A type, a constant or a function that the function declares around it is named in it, or the other way round.
@@ -216,6 +230,21 @@ impl fmt::Display for Refusal {
             }
             Self::Waits => f.write_str(
                 "waits for a condition for a time, with another lock held, or for one that it names anew",
+            ),
+            Self::NamesCondition => f.write_str(
+                "waits for a condition that is not the same before the section, where it is named first: its name reads memory (put its \
+                 address in a local variable before the section)",
+            ),
+            Self::WaitsOnce => f.write_str(
+                "gives its lock up in several ways, one of them a wait that is in no loop: it would return at once (ask in a loop for what \
+                 is waited for)",
+            ),
+            Self::Cancels => f.write_str(
+                "waits for a condition, and the program cancels threads by pthread_cancel, which a delegate's wait does not hear of",
+            ),
+            Self::HasErrors => f.write_str(
+                "the compiler finds an error in its function, in a header or outside of all functions (give it the text and the arguments \
+                 that the build has)",
             ),
             Self::StaysMutex(reason) => write!(f, "the mutex stays one: {reason}"),
             Self::InsideExpression => f.write_str("a lock call is part of an expression"),
@@ -252,8 +281,20 @@ impl fmt::Display for Refusal {
                 f.write_str("has assembly, a computed goto, or a jump inside a statement expression")
             }
             Self::OneMacro => f.write_str("is inside one macro"),
+            Self::MacroDoesMore(name) => write!(
+                f,
+                "the macro {name} takes or releases the lock and does more than that (write what it does more outside of it)"
+            ),
+            Self::NotAsWritten => f.write_str(
+                "its text is not what the compiler sees: an #include in its function, or a macro that begins or ends in the midst of \
+                 it (write that out)",
+            ),
             Self::FunctionInMacro => f.write_str("its function begins in a macro"),
             Self::MacroNames(name) => write!(f, "a macro's body names `{name}`, which cannot be copied"),
+            Self::MeansTwo(name) => write!(
+                f,
+                "the macro's argument `{name}` means two variables there (give one of them another name)"
+            ),
             Self::UnnamedType(name) => write!(f, "the type of `{name}` has no name outside of the function"),
             Self::InnerName(name) => {
                 write!(
@@ -500,10 +541,9 @@ impl<'a> Finder<'a> {
             let Some((further, _)) = self.parent(around) else { break };
             let alone = around.kind == Kind::Compound && around.children.len() == 1;
             let is_once = further.kind == Kind::Do
-                && further
-                    .children
-                    .last()
-                    .is_some_and(|last| last.bare().kind == Kind::Literal("0".to_owned()));
+                && further.children.last().is_some_and(
+                    |last| matches!(&last.bare().kind, Kind::Literal(text) if value_of(text) == "0"),
+                );
             statement = match further.kind {
                 Kind::Do if alone && is_once => further,
                 Kind::Compound if alone => around,
@@ -525,10 +565,10 @@ impl<'a> Finder<'a> {
     /// Where a statement ends, with its semicolon.
     fn end(&self, node: &Node) -> usize {
         let end = node.range.end;
-        if self.text[..end].ends_with(';') {
+        if self.text.get(..end).is_some_and(|text| text.ends_with(';')) {
             return end;
         }
-        let rest = &self.text[end..];
+        let rest = self.text.get(end..).unwrap_or_default();
         let blank = rest.len() - rest.trim_start().len();
         if rest[blank..].starts_with(';') { end + blank + 1 } else { end }
     }
@@ -544,8 +584,8 @@ impl<'a> Finder<'a> {
 
     /// What the preprocessor has around nothing but a statement.
     fn guard(&self, statement: &Node) -> Option<Guard> {
-        let before = &self.text[..statement.range.start];
-        let after = &self.text[self.end(statement)..];
+        let before = self.text.get(..statement.range.start)?;
+        let after = self.text.get(self.end(statement)..)?;
         let begin = before.trim_end().rfind('\n')? + 1;
         let (first, rest) = before[begin..].split_once('\n')?;
         let mut words = without_comment(first)?.split_whitespace();
@@ -586,21 +626,25 @@ impl<'a> Finder<'a> {
                 found.iter().any(|(node, section)| id(node) == id(it.calls[1]) && section.plan.is_err())
             })
             .collect();
-        if breaks.is_empty() {
-            return;
-        }
-        let paused: HashSet<Id> = breaks.iter().flat_map(|it| it.calls.map(id)).collect();
-        let flow = Flow::of(self.function, self.vocabulary, &paused);
-        let finder = Finder { flow: &flow, breaks: &breaks, ..*self };
         let mut plans = Vec::new();
-        for (node, section) in found.iter().filter(|(_, section)| section.plan.is_err()) {
-            let is_site = |step: &usize| {
-                id(flow.steps[*step].node) == id(node) && matches!(flow.steps[*step].effect, Effect::Lock(_))
-            };
-            if let Some(site) = (0..flow.steps.len()).find(is_site)
-                && let Ok(plan) = finder.plan(site, &section.lock)
-            {
-                plans.push((section.offset, plan));
+        // The pauses of other locks stay what they are: another lock that is held over one is not held for the whole of its section.
+        for lock in breaks.iter().map(|it| &it.lock).collect::<BTreeSet<_>>() {
+            let is_hidden = |it: &&Break<'a>| it.lock == *lock || !self.applies(Rule::Pauses);
+            let paused: HashSet<Id> =
+                breaks.iter().filter(is_hidden).flat_map(|it| it.calls.map(id)).collect();
+            let flow = Flow::of(self.function, self.vocabulary, &paused);
+            let finder = Finder { flow: &flow, breaks: &breaks, ..*self };
+            let is_of_lock = |section: &Section| section.plan.is_err() && section.lock == *lock;
+            for (node, section) in found.iter().filter(|(_, section)| is_of_lock(section)) {
+                let is_site = |step: &usize| {
+                    id(flow.steps[*step].node) == id(node)
+                        && matches!(flow.steps[*step].effect, Effect::Lock(_))
+                };
+                if let Some(site) = (0..flow.steps.len()).find(is_site)
+                    && let Ok(plan) = finder.plan(site, &section.lock)
+                {
+                    plans.push((section.offset, plan));
+                }
             }
         }
         for (offset, plan) in plans {
@@ -691,6 +735,9 @@ impl<'a> Finder<'a> {
         if self.function.body.from_macro {
             return Err(Refusal::FunctionInMacro);
         }
+        if self.function.is_elsewhere {
+            return Err(Refusal::NotAsWritten);
+        }
         if flow.taken_again.contains(&site) && self.applies(Rule::TakenAgain) {
             return Err(Refusal::TakenAgain);
         }
@@ -725,7 +772,7 @@ impl<'a> Finder<'a> {
         if exits.iter().any(|exit| exit.range.start < statement.end) && self.applies(Rule::OneMacro) {
             return Err(Refusal::OneMacro);
         }
-        let pauses = self.pauses(site, lock, &region)?;
+        let pauses = self.pauses(site, lock, &region, &is_inside)?;
         // A loop without an end gives its lock up nowhere else.
         if exits.is_empty() && pauses.is_empty() {
             return Err(Refusal::Leaves);
@@ -736,11 +783,28 @@ impl<'a> Finder<'a> {
             .chain(pauses.iter().flat_map(|pause| &pause.between))
             .flat_map(|node| node.walk().map(id))
             .collect();
+        for statement in std::iter::once(spot.statement)
+            .chain(exits.iter().map(|exit| exit.release))
+            .chain(pauses.iter().flat_map(|pause| pause.calls.iter().copied()))
+        {
+            self.check_alone(statement)?;
+        }
+        self.check_whole(&slice, &parts)?;
+        for exit in &exits {
+            self.check_whole(&exit.tail, &exit.nodes)?;
+        }
+        for pause in &pauses {
+            let nodes: Vec<&Node> = pause.between.iter().chain(&pause.calls).copied().collect();
+            self.check_whole(&pause.pause.range, &nodes)?;
+            if let Meanwhile::Runs(between) = &pause.pause.meanwhile {
+                self.text_of(between.clone())?;
+            }
+        }
         self.check_text(&slice)?;
         // Without its lock the section is what it was: nothing but the lock and its releases differs.
         let differs = || {
             let own = 2 * (1 + exits.len());
-            !pauses.is_empty() || directives(&self.text[slice.clone()]).count() != own
+            !pauses.is_empty() || directives(self.text.get(slice.clone()).unwrap_or_default()).count() != own
         };
         if guard.is_some() && differs() && self.applies(Rule::Directives) {
             return Err(Refusal::Preprocessor);
@@ -791,14 +855,79 @@ impl<'a> Finder<'a> {
         Ok(Plan { slice, lock: statement, guard, exits, pauses, captures, covered, calls: called, macros })
     }
 
+    fn text_of(&self, range: Range<usize>) -> Result<&'a str, Refusal> {
+        self.text.get(range).ok_or(Refusal::NotAsWritten)
+    }
+
+    /// The text of a statement that takes or releases a lock, or waits, falls away: what comes from a macro must be all of it.
+    fn check_alone(&self, statement: &Node) -> Result<(), Refusal> {
+        if self.crossing(&statement.range, &[statement]).is_none() || !self.applies(Rule::AsWritten) {
+            return Ok(());
+        }
+        let is_of_name = |next: &char| *next == '_' || next.is_ascii_alphanumeric();
+        let text = self.text_of(statement.range.clone())?;
+        Err(Refusal::MacroDoesMore(text.chars().take_while(is_of_name).collect()))
+    }
+
+    /// A text that is moved must be that of these nodes, and nothing else may begin or end in it.
+    fn check_whole(&self, range: &Range<usize>, nodes: &[&Node]) -> Result<(), Refusal> {
+        self.text_of(range.clone())?;
+        let is_in = |node: &Node| range.start <= node.range.start && node.range.end <= range.end;
+        let is_whole = self.crossing(range, nodes).is_none() && nodes.iter().all(|node| is_in(node));
+        if is_whole || !self.applies(Rule::AsWritten) { Ok(()) } else { Err(Refusal::NotAsWritten) }
+    }
+
+    /// A node, other than these and what is in them, that begins or ends in a range.
+    fn crossing(&self, range: &Range<usize>, nodes: &[&Node]) -> Option<&'a Node> {
+        let own: HashSet<Id> = nodes.iter().map(|node| id(node)).collect();
+        let mut stack = vec![&self.function.body];
+        while let Some(node) = stack.pop() {
+            if own.contains(&id(node)) {
+                continue;
+            }
+            let Range { start, end } = node.range;
+            // These end where what is in them does.
+            let ends_itself = !matches!(
+                node.kind,
+                Kind::If
+                    | Kind::While
+                    | Kind::For { .. }
+                    | Kind::Switch
+                    | Kind::Label(_)
+                    | Kind::Case { .. }
+                    | Kind::Transparent
+            );
+            let crosses = range.contains(&start) || ends_itself && range.start < end && end <= range.end;
+            if crosses && node.kind != Kind::Empty {
+                return Some(node);
+            }
+            stack.extend(&node.children);
+        }
+        None
+    }
+
     /// Whether a rule is to be kept: all are, but one that a test switches off.
     fn applies(&self, rule: Rule) -> bool {
         self.rules.without != Some(rule)
     }
 
     /// Where the section at `site` gives its lock up and goes on later.
-    fn pauses(&self, site: usize, lock: &str, region: &BTreeSet<usize>) -> Result<Vec<Paused<'a>>, Refusal> {
+    fn pauses(
+        &self,
+        site: usize,
+        lock: &str,
+        region: &BTreeSet<usize>,
+        is_inside: &dyn Fn(usize) -> bool,
+    ) -> Result<Vec<Paused<'a>>, Refusal> {
         let flow = self.flow;
+        let mut waits = Vec::new();
+        let taken = self.lock_calls(flow.steps[site].node).next().and_then(|call| self.vocabulary.of(call));
+        let known: HashSet<String> = taken
+            .into_iter()
+            .flat_map(|(_, of)| of.walk())
+            .filter(|part| matches!(part.kind, Kind::Member { .. } | Kind::Subscript | Kind::Name(_)))
+            .filter_map(Node::expression)
+            .collect();
         let mut found = Vec::new();
         for step in region {
             let node = flow.steps[*step].node;
@@ -813,6 +942,10 @@ impl<'a> Finder<'a> {
                 }
                 let condition = call.children.get(1).ok_or(Refusal::Waits)?;
                 let name = condition.expression().ok_or(Refusal::Waits)?;
+                if !self.is_fixed(condition, &known) && self.applies(Rule::Fixed) {
+                    return Err(Refusal::NamesCondition);
+                }
+                waits.push(*step);
                 let statement = self.spot(node).map_or(node, |spot| spot.statement);
                 let range = statement.range.start..self.end(statement);
                 found.push(Paused {
@@ -824,6 +957,11 @@ impl<'a> Finder<'a> {
             }
             let again = self.breaks.iter().find(|it| id(it.calls[0]) == id(node) && it.lock == lock);
             if let Some(again) = again {
+                // What is taken inside would stay taken from one run of the closure to the next, in whatever thread that is.
+                let keeps = |held: &Vec<usize>| held.iter().any(|other| *other != site && is_inside(*other));
+                if flow.before[*step].iter().any(keeps) && self.applies(Rule::Pauses) {
+                    return Err(Refusal::Interleaved);
+                }
                 let [release, acquire] = again.statements;
                 let range = release.range.start..self.end(acquire);
                 let between = self.end(release)..acquire.range.start;
@@ -834,6 +972,12 @@ impl<'a> Finder<'a> {
                     calls: vec![release, acquire],
                 });
             }
+        }
+        // Which condition the call site stands ready for is known once a closure has returned. A wait that is not the first one
+        // returns once without a signal, as it may: what is in a loop asks again.
+        let is_once = |wait: &usize| !self.comes_back(*wait, region);
+        if found.len() > 1 && waits.iter().any(is_once) && self.applies(Rule::Loops) {
+            return Err(Refusal::WaitsOnce);
         }
         for pause in &found {
             let mut at = pause.calls[0];
@@ -846,6 +990,83 @@ impl<'a> Finder<'a> {
         }
         found.sort_by_key(|pause| pause.pause.range.start);
         Ok(found)
+    }
+
+    /// Whether a step of a section can be reached from itself within it.
+    fn comes_back(&self, step: usize, region: &BTreeSet<usize>) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut work = vec![step];
+        while let Some(at) = work.pop() {
+            for next in self.flow.steps[at].next.iter().copied().filter(|next| region.contains(next)) {
+                if next == step {
+                    return true;
+                }
+                if seen.insert(next) {
+                    work.push(next);
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether an expression is the same before a section as in it, where that leaves the local variables alone which it names: nothing
+    /// of it is read from memory that another thread may write, or that may not be there; what the lock's name reads, `known`, counts as
+    /// constant, as it does for the release.
+    fn is_fixed(&self, node: &Node, known: &HashSet<String>) -> bool {
+        let node = node.bare();
+        if node.expression().is_some_and(|name| known.contains(&name)) {
+            return true;
+        }
+        match (&node.kind, node.children.as_slice()) {
+            (Kind::Local(variable), _) => {
+                let Some(local) = self.function.locals.get(variable) else { return false };
+                // Sections inside that are closures already have its address, and were looked at before.
+                let contexts = contexts(&self.function.body.walk().collect::<Vec<_>>());
+                let has_address = |node: &Node| {
+                    node.kind == Kind::Unary(Unary::Address)
+                        && !contexts.contains(&id(node))
+                        && node.children.first().is_some_and(|of| is_part(of, variable))
+                };
+                local.shape == Shape::Array
+                    || local.shape == Shape::Value
+                        && !local.is_static
+                        && !self.function.body.walk().any(has_address)
+            }
+            (Kind::Literal(text), []) => !text.is_empty(),
+            (Kind::Unary(Unary::Address), [of]) => self.is_fixed_place(of, known),
+            (Kind::Unary(Unary::Pure(_)), [of]) => self.is_fixed(of, known),
+            (Kind::Binary(sign), [one, other]) => {
+                let is_nonzero = |node: &Node| matches!(&node.bare().kind, Kind::Literal(text) if !text.is_empty() && value_of(text) != "0");
+                let is_plain = matches!(sign.as_str(), "+" | "-" | "*" | "&" | "|" | "^" | "<<" | ">>");
+                (is_plain || matches!(sign.as_str(), "/" | "%") && is_nonzero(other))
+                    && self.is_fixed(one, known)
+                    && self.is_fixed(other, known)
+            }
+            (Kind::Cast(_), [.., of]) => self.is_fixed(of, known),
+            _ => false,
+        }
+    }
+
+    /// The same of where an object is.
+    fn is_fixed_place(&self, node: &Node, known: &HashSet<String>) -> bool {
+        let node = node.bare();
+        match (&node.kind, node.children.as_slice()) {
+            (Kind::Local(_) | Kind::Name(_), _) => true,
+            (Kind::Member { is_arrow: false, .. }, [of]) => self.is_fixed_place(of, known),
+            (Kind::Member { is_arrow: true, .. } | Kind::Unary(Unary::Dereference), [of]) => {
+                self.is_fixed(of, known)
+            }
+            (Kind::Subscript, [of, number]) => {
+                let is_array = match &of.bare().kind {
+                    Kind::Name(name) => self.function.arrays.contains(name),
+                    Kind::Member { name, .. } => self.function.arrays.contains(&format!(".{name}")),
+                    _ => false,
+                };
+                (if is_array { self.is_fixed_place(of, known) } else { self.is_fixed(of, known) })
+                    && self.is_fixed(number, known)
+            }
+            _ => false,
+        }
     }
 
     /// A condition is named at the call site: its name must mean the same there.
@@ -1047,7 +1268,7 @@ impl<'a> Finder<'a> {
     /// What the preprocessor makes of the text.
     fn check_text(&self, slice: &Range<usize>) -> Result<(), Refusal> {
         self.check_directives(slice)?;
-        let before = &self.text[self.function.range.start..slice.start];
+        let before = self.text_of(self.function.range.start..slice.start)?;
         let defines = directives(before).any(|word| word.starts_with("define") || word.starts_with("undef"));
         if defines && self.applies(Rule::Defined) { Err(Refusal::Preprocessor) } else { Ok(()) }
     }
@@ -1059,7 +1280,7 @@ impl<'a> Finder<'a> {
         }
         let mut depth = 0_usize;
         let mut defined = BTreeSet::new();
-        for word in directives(&self.text[range.clone()]) {
+        for word in directives(self.text_of(range.clone())?) {
             let name = || {
                 word.split(|next: char| next.is_whitespace() || next == '(')
                     .nth(1)
@@ -1089,11 +1310,14 @@ impl<'a> Finder<'a> {
         let starts: BTreeSet<usize> = self.function.body.walk().map(|node| node.range.start).collect();
         let mut begin = None;
         let mut at = slice.start;
-        for line in self.text[slice.clone()].split_inclusive('\n') {
+        for line in self.text_of(slice.clone())?.split_inclusive('\n') {
             if line.trim_start().starts_with('#') {
                 let branch = begin.unwrap_or(at)..at;
                 let is_moved = moved.iter().any(|it| it.start <= branch.start && branch.end <= it.end);
-                if !is_moved && starts.range(branch.clone()).next().is_none() && returns(&self.text[branch]) {
+                if !is_moved
+                    && starts.range(branch.clone()).next().is_none()
+                    && returns(self.text_of(branch)?)
+                {
                     return Err(Refusal::ReturnsElsewhere);
                 }
                 begin = Some(at + line.len());
@@ -1236,6 +1460,16 @@ impl<'a> Finder<'a> {
         let inner = declared.iter().filter(|(variable, _)| is_inner(variable));
         self.check_outlives(inner, held, block)?;
         let mut found: BTreeMap<Variable, Capture> = BTreeMap::new();
+        // What stands in a macro's place for its argument may mean one variable here and another one there.
+        let mut meant: HashMap<usize, &Variable> = HashMap::new();
+        for node in held.iter().filter(|node| !node.from_macro) {
+            if let Kind::Local(variable) = &node.kind
+                && meant.insert(node.range.start, variable).is_some_and(|other| other != variable)
+                && self.applies(Rule::OneMeaning)
+            {
+                return Err(Refusal::MeansTwo(variable.name.clone()));
+            }
+        }
         for node in held {
             let Kind::Local(variable) = &node.kind else { continue };
             if releases.contains(&id(node)) {
@@ -1254,9 +1488,14 @@ impl<'a> Finder<'a> {
             };
             if node.from_macro {
                 capture.by_value = true;
-            } else {
-                capture.uses.insert(node.range.start);
+                continue;
             }
+            // The name is put another in the place of, so that it must be there: as it is, and nothing else at the same place.
+            let at = node.range.start;
+            if self.text.get(at..at + variable.name.len()) != Some(variable.name.as_str()) {
+                return Err(Refusal::NotAsWritten);
+            }
+            capture.uses.insert(at);
         }
         // Declared inside, used outside only.
         for (variable, declaration) in &declared {
@@ -1335,7 +1574,13 @@ impl<'a> Finder<'a> {
                 Kind::Member { is_arrow: false, .. } | Kind::Subscript if number == 0 => is_address = false,
                 Kind::Binary(sign) if matches!(sign.as_str(), "+" | "-" | ",") => {}
                 Kind::Binary(sign) => return is_address && sign == "=" && number > 0,
-                Kind::Other => return is_address && !self.text[around.range.clone()].starts_with("sizeof"),
+                Kind::Other => {
+                    return is_address
+                        && !self
+                            .text
+                            .get(around.range.clone())
+                            .is_some_and(|text| text.starts_with("sizeof"));
+                }
                 Kind::Declaration(_) | Kind::Return => return is_address,
                 _ => return false,
             }
@@ -1427,9 +1672,9 @@ impl<'a> Finder<'a> {
             return Err(refused());
         }
         let range = statement.range.start..self.end(statement);
-        let text = &self.text[variable.declared..range.end];
-        let value = text.find('=').map(|at| variable.declared + at + 1);
-        if value.is_some_and(|at| self.text[at..].trim_start().starts_with('{')) {
+        let text = self.text_of(variable.declared..range.end)?;
+        let value = find_in_code(text, '=').map(|at| variable.declared + at + 1);
+        if value.and_then(|at| self.text.get(at..)).is_some_and(|text| text.trim_start().starts_with('{')) {
             return Err(refused());
         }
         let next = around.children.get(number + 1);
@@ -1493,6 +1738,24 @@ fn without_comment(line: &str) -> Option<&str> {
             behind.trim().is_empty().then_some(&line[..at])
         }
         (Some(_), Some(_)) => None,
+    }
+}
+
+/// Where a text has a sign, other than in a comment.
+fn find_in_code(text: &str, sign: char) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = text.get(at..)?;
+        let end = if rest.starts_with("/*") {
+            rest.find("*/").map(|end| end + 2)?
+        } else if rest.starts_with("//") {
+            rest.find('\n')?
+        } else if rest.starts_with(sign) {
+            return Some(at);
+        } else {
+            rest.chars().next()?.len_utf8()
+        };
+        at += end;
     }
 }
 

@@ -1,6 +1,6 @@
 //! A function of a C file as an owned tree: what the analysis works on, free of libclang.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::vocabulary::Action;
@@ -16,6 +16,10 @@ pub(crate) struct Function {
     pub body: Node,
     /// The variables that it declares, its parameters among them.
     pub locals: HashMap<Variable, Local>,
+    /// Some of it is in another file, which an `#include` brings in: the ranges of that are of what is before it.
+    pub is_elsewhere: bool,
+    /// The names of the file's variables that are arrays, and those of members with a dot in front.
+    pub arrays: HashSet<String>,
 }
 
 /// A variable of a function: its name and where it is declared. Two blocks may have variables of one name.
@@ -132,7 +136,7 @@ pub(crate) enum Kind {
     Unary(Unary),
     /// An operator with two operands, as it is spelt.
     Binary(String),
-    /// A literal, as it is spelt.
+    /// A literal: an integer's value, with the letters that its type has as a suffix; empty if that is not known.
     Literal(String),
     /// A macro that takes or releases a lock. The child is the lock, a [`Kind::Text`].
     Macro(Macro),
@@ -231,6 +235,12 @@ impl Node {
             _ => return None,
         })
     }
+}
+
+/// The value of an integer literal, without its type.
+#[must_use]
+pub(crate) fn value_of(literal: &str) -> &str {
+    literal.trim_end_matches(['u', 'l'])
 }
 
 /// Whether an operator with two operands writes the first.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::tree::{Kind, Macro, Node};
+use crate::tree::{Kind, Macro, Node, value_of};
 
 /// What a call does to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,7 +226,7 @@ impl Vocabulary {
 }
 
 fn is_zero(node: &Node) -> bool {
-    matches!(&node.bare().kind, Kind::Literal(text) if text == "0")
+    matches!(&node.bare().kind, Kind::Literal(text) if value_of(text) == "0")
 }
 
 /// The arguments of a macro whose parenthesis opens at a place, each with single blanks, and where it ends.

@@ -171,7 +171,11 @@ impl Generator {
             return;
         }
         if place.held && !keeps {
-            self.line(&format!("    pthread_mutex_unlock(&{});", self.lock));
+            if self.random.u8(..6) == 0 {
+                self.line(&format!("    GIVE_RETURN(&{});", self.lock));
+            } else {
+                self.line(&format!("    pthread_mutex_unlock(&{});", self.lock));
+            }
             if self.random.bool() {
                 self.line("    a += 3;");
             }
@@ -186,8 +190,10 @@ impl Generator {
             return;
         }
         let lock = LOCKS[self.random.usize(..LOCKS.len())];
-        let (take, give) = match self.random.u8(..3) {
-            0 => ("TAKE", "GIVE"),
+        let (take, give) = match self.random.u8(..12) {
+            0..4 => ("TAKE", "GIVE"),
+            4 => ("COUNT_TAKE", "GIVE"),
+            5 => ("TAKE", "COUNT_GIVE"),
             _ => ("pthread_mutex_lock", "pthread_mutex_unlock"),
         };
         self.lock = lock;
@@ -234,6 +240,9 @@ const HEAD: &str = "\
 
 #define TAKE(it) do { pthread_mutex_lock(it); } while (0)
 #define GIVE(it) do { pthread_mutex_unlock(it); } while (0)
+#define COUNT_TAKE(it) pthread_mutex_lock(it); shared += 3
+#define COUNT_GIVE(it) shared ^= 2; pthread_mutex_unlock(it)
+#define GIVE_RETURN(it) do { pthread_mutex_unlock(it); return a - b; } while (0)
 #define SET(to, from) do { (to) = (from); } while (0)
 #define BOTH(x, y) ((x) + (y))
 #define LOCAL_B (b + 1)

@@ -2,7 +2,7 @@
 
 mod program;
 
-use lockwork_reengineer::{Choice, Rule};
+use lockwork_reengineer::{Choice, Refusal, Rule};
 use program::Program;
 
 const FAULTS: &str = include_str!("programs/faults.c");
@@ -33,7 +33,9 @@ fn a_rule_that_is_switched_off_is_missed() {
     let after = program.run();
     assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout));
     let mut unnoticed = Vec::new();
-    for rule in Rule::ALL.iter().filter(|rule| **rule != Rule::Holds) {
+    // These three are noticed by programs of their own.
+    let apart = [Rule::Holds, Rule::Errors, Rule::Cancels];
+    for rule in Rule::ALL.iter().filter(|rule| !apart.contains(rule)) {
         let (others, text) = outcome(Some(*rule), true).expect("there is libclang");
         let verdict_differs = others != verdicts;
         let differs = |text| {
@@ -65,4 +67,91 @@ fn what_is_refused_for_a_callee_is_not_converted() {
         assert!(of_function.all(|found| found.refusal().is_some()), "{function}");
         assert!(!text.contains(&format!("lockwork_{function}_")), "{function}");
     }
+}
+
+/// A file that the compiler finds an error in may say anything where it is.
+#[test]
+fn what_has_errors_is_not_converted() {
+    const PROGRAM: &str = "#include <pthread.h>\n#include \"made_later.h\"\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nstatic int counter;\n\
+        int next(int by)\n{\n    pthread_mutex_lock(&lock);\n    RETURN_IF(by < 0);\n    counter += by;\n\
+        \x20   pthread_mutex_unlock(&lock);\n    return counter;\n}\n";
+    let verdict = |without| {
+        let program = Program::new(PROGRAM);
+        let choice = Choice { without, ..Choice::default() };
+        let project = program.project_with_errors(choice)?;
+        assert!(!project.errors.is_empty(), "the header is not there");
+        Some(
+            project.findings.iter().map(|found| found.refusal().map(ToString::to_string)).collect::<Vec<_>>(),
+        )
+    };
+    let Some(verdicts) = verdict(None) else { return };
+    let reason = verdicts[0].as_deref().expect("it is refused");
+    assert!(reason.starts_with("the compiler finds an error"), "{reason}");
+    assert_eq!(verdict(Some(Rule::Errors)), Some(vec![None]), "nothing else refuses it");
+}
+
+/// A thread that is cancelled while it waits for a delegate's condition would wait for ever.
+#[test]
+fn waits_of_programs_that_cancel_threads_are_not_converted() {
+    const PROGRAM: &str = "#include <pthread.h>\nstatic pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+        static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;\nstatic int is_filled;\n\
+        void *await(void *unused)\n{\n    pthread_mutex_lock(&lock);\n    while (!is_filled)\n\
+        \x20       pthread_cond_wait(&filled, &lock);\n    pthread_mutex_unlock(&lock);\n    return unused;\n}\n\
+        int end(pthread_t thread)\n{\n    return pthread_cancel(thread);\n}\n";
+    let verdict = |without, text: &str| {
+        let project = Program::new(text).project(Choice { without, ..Choice::default() })?;
+        Some(project.findings.iter().map(|found| found.refusal().cloned()).collect::<Vec<_>>())
+    };
+    let Some(verdicts) = verdict(None, PROGRAM) else { return };
+    assert_eq!(verdicts, [Some(Refusal::Cancels)]);
+    assert_eq!(verdict(Some(Rule::Cancels), PROGRAM), Some(vec![None]), "nothing else refuses it");
+    let without = PROGRAM.replace("pthread_cancel", "pthread_detach");
+    assert_eq!(verdict(None, &without), Some(vec![None]), "nothing is cancelled");
+}
+
+/// A lock's name has the suffixes of its numbers, which are the types that the arithmetic is done in.
+#[test]
+fn names_of_locks_keep_the_types_of_their_numbers() {
+    let Some((_, text)) = outcome(None, true) else { return };
+    let text = text.expect("converted");
+    let call = "lockwork_delegate_run_or_abort((&stripes[((by - 7) % 16u)]), lockwork_suffixes_1_run";
+    assert!(text.contains(call), "no {call} in\n{text}");
+}
+
+/// What a macro has besides its lock call stays, because the section does.
+#[test]
+fn sections_whose_macros_do_more_are_refused() {
+    let program = Program::new(FAULTS);
+    let Some(project) = program.project(Choice { may_hold: true, ..Choice::default() }) else { return };
+    for (function, name) in [
+        ("checks", "CHECK"),
+        ("leaves_by_a_macro", "LEAVE"),
+        ("begins_by_a_macro", "BEGIN"),
+        ("pauses_by_a_macro", "PAUSE"),
+    ] {
+        let mut of_function = project.findings.iter().filter(|found| found.section.function == function);
+        assert!(of_function.clone().all(|found| found.refusal().is_some()), "{function}");
+        let is_it = |found: &lockwork_reengineer::Finding| {
+            found.refusal() == Some(&Refusal::MacroDoesMore(name.to_owned()))
+        };
+        assert!(of_function.any(is_it) || function == "pauses_by_a_macro", "{function}");
+    }
+}
+
+/// Text of another file has no place in the file: nothing of it is taken for the file's own, and nothing ends in a panic.
+#[test]
+fn sections_with_text_of_another_file_are_refused() {
+    const PROGRAM: &str = "#include <pthread.h>\nstatic pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+        static int counter;\nint add(int by)\n{\n#include \"begin.inc\"\n    counter += by;\n\
+        \x20   pthread_mutex_unlock(&lock);\n    return counter;\n}\n\
+        int main(void)\n{\n    return add(2) - 2;\n}\n";
+    let program = Program::new(PROGRAM);
+    let begin = format!("/* \u{e4}{} */\npthread_mutex_lock(&lock);\n", "x".repeat(900));
+    std::fs::write(program.path().join("begin.inc"), begin).expect("written");
+    let Some(project) = program.project(Choice { may_hold: true, ..Choice::default() }) else { return };
+    let verdicts: Vec<_> = project.findings.iter().map(|found| found.refusal().cloned()).collect();
+    assert_eq!(verdicts, [Some(Refusal::NotAsWritten)]);
+    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+    assert!(program.run().status.success());
 }

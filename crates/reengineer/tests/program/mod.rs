@@ -46,11 +46,20 @@ impl Program {
 
     /// The same, with words of the program's own.
     pub(crate) fn project_with(&self, vocabulary: Vocabulary, choice: Choice) -> Option<Project> {
+        let project = self.open(vocabulary, choice)?;
+        assert!(project.errors.is_empty(), "{:#?}", project.errors);
+        Some(project)
+    }
+
+    /// The program, which the compiler finds errors in.
+    #[allow(dead_code, reason = "not all tests that have this module have such a program")]
+    pub(crate) fn project_with_errors(&self, choice: Choice) -> Option<Project> {
+        self.open(Vocabulary::default(), choice)
+    }
+
+    fn open(&self, vocabulary: Vocabulary, choice: Choice) -> Option<Project> {
         match Project::open(self.path(), vocabulary, choice, &mut |_, _, _| {}) {
-            Ok(project) => {
-                assert!(project.errors.is_empty(), "{:#?}", project.errors);
-                Some(project)
-            }
+            Ok(project) => Some(project),
             Err(Error::NoLibclang { .. }) => {
                 eprintln!("SKIPPED: libclang is not installed");
                 None

@@ -355,8 +355,132 @@ static long whole(long by)
     return counter + (pthread_mutex_timedlock(&tried, &(struct timespec) { 0, 0 }) == 0);
 }
 
+/* AsWritten: macros that do more than to take, to release or to wait. */
+#define CHECK(is_so) if (!(is_so)) { pthread_mutex_unlock(&lock); return -1; }
+static long checks(long by)
+{
+    pthread_mutex_lock(&lock);
+    CHECK(by != 2)
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+#define LEAVE(value) do { pthread_mutex_unlock(&lock); return (value); } while (0)
+static long leaves_by_a_macro(long by)
+{
+    pthread_mutex_lock(&lock);
+    if (by == 2)
+        LEAVE(-by);
+    counter += by;
+    LEAVE(counter);
+}
+
+#define BEGIN() pthread_mutex_lock(&lock); counter += 100
+#define END() counter -= 30; pthread_mutex_unlock(&lock)
+static long begins_by_a_macro(long by)
+{
+    BEGIN();
+    counter += by;
+    END();
+    return counter;
+}
+
+#define PAUSE() do { pthread_mutex_unlock(&lock); counter += 7; pthread_mutex_lock(&lock); } while (0)
+static long pauses_by_a_macro(long by)
+{
+    pthread_mutex_lock(&lock);
+    counter += by;
+    PAUSE();
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* Fixed: the condition is the one that the section names. */
+static pthread_cond_t turns[4] = {
+    PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER
+};
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static int next_turn, called;
+static void *calls(void *unused)
+{
+    for (int is_done = 0; !is_done;) {
+        pthread_mutex_lock(&turn_lock);
+        is_done = called = next_turn == 1;
+        pthread_cond_signal(&turns[1]);
+        pthread_mutex_unlock(&turn_lock);
+    }
+    return unused;
+}
+
+static long fixed(long by)
+{
+    pthread_t thread;
+    if (by != 0 || pthread_create(&thread, NULL, calls, NULL) != 0)
+        return by;
+    pthread_mutex_lock(&turn_lock);
+    next_turn = 1;
+    while (!called)
+        pthread_cond_wait(&turns[next_turn], &turn_lock);
+    pthread_mutex_unlock(&turn_lock);
+    pthread_join(thread, NULL);
+    return called;
+}
+
+/* Loops: the second of two waits that each are once. */
+static long loops(long by)
+{
+    pthread_mutex_lock(&alone);
+    counter += by;
+    if (by < 0)
+        pthread_cond_wait(&never, &alone);
+    if (by < -1)
+        pthread_cond_wait(&never, &alone);
+    pthread_mutex_unlock(&alone);
+    return counter;
+}
+
+/* Pauses: `elsewhere` is held while `alone` is given up. */
+static long pauses(long by)
+{
+    pthread_mutex_lock(&alone);
+    for (long round = 0; round < by; round++) {
+        pthread_mutex_lock(&elsewhere);
+        counter++;
+        pthread_mutex_unlock(&alone);
+        printf("%ld\n", round);
+        pthread_mutex_lock(&alone);
+        pthread_mutex_unlock(&elsewhere);
+    }
+    pthread_mutex_unlock(&alone);
+    return counter;
+}
+
+/* OneMeaning: the macro's argument is the function's `x` and the macro's own. */
+#define ADD_TO(to) do { to += 1; { long x = 50; to += x; counter += x; } } while (0)
+static long one_meaning(long x)
+{
+    pthread_mutex_lock(&lock);
+    ADD_TO(x);
+    pthread_mutex_unlock(&lock);
+    return x;
+}
+
+/* The suffix of a number is part of a lock's name: without it, this is another lock. */
+static pthread_mutex_t stripes[16];
+static long suffixes(int by)
+{
+    pthread_mutex_lock(&stripes[(by - 7) % 16u]);
+    counter += by;
+    pthread_mutex_unlock(&stripes[(by - 7) % 16u]);
+    return counter;
+}
+
 int main(void)
 {
+    for (int number = 0; number < 16; number++)
+        pthread_mutex_init(&stripes[number], NULL);
     apart = malloc(room);
     pthread_mutex_init(apart, NULL);
     struct part part = { PTHREAD_MUTEX_INITIALIZER, 1 };
@@ -369,6 +493,8 @@ int main(void)
         printf("%ld %ld %ld\n", any_thread(by), callee_asks(by), callee_releases(by));
         printf("%ld %ld\n", outlives(by), outlives_as_an_array(by));
         printf("%ld\n", by ? by : whole(by));
+        printf("%ld %ld %ld %ld\n", checks(by), leaves_by_a_macro(by), begins_by_a_macro(by), pauses_by_a_macro(by));
+        printf("%ld %ld %ld %ld %ld\n", fixed(by), loops(by), pauses(by), one_meaning(by), suffixes((int)by));
     }
     return 0;
 }
