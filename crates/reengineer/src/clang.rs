@@ -14,7 +14,7 @@ use clang_sys::*;
 
 use crate::error::Error;
 use crate::locks::Fact;
-use crate::tree::{Function, Kind, Local, Node, Shape, Unary, Variable};
+use crate::tree::{Function, Gives, Kind, Local, Node, Shape, Unary, Variable};
 use crate::vocabulary::{Expansion, Vocabulary};
 
 mod uses;
@@ -36,6 +36,8 @@ pub(crate) fn load() -> Result<(), Error> {
 pub(crate) struct Unit {
     /// The functions that the file itself defines.
     pub functions: Vec<Function>,
+    /// Those that the program's headers define, with the headers.
+    pub of_headers: Vec<(PathBuf, Function)>,
     /// What the compiler calls an error, as it says it.
     pub errors: Vec<String>,
     /// Where in the file that is; `None`: in another one.
@@ -135,10 +137,21 @@ fn read(
     // SAFETY: the unit is alive.
     let root = unsafe { clang_getTranslationUnitCursor(unit) };
     let reader = Reader { unit, text, vocabulary, read: Cell::default(), arrays: RefCell::default() };
-    let functions = children(root).into_iter().filter_map(|cursor| reader.function(cursor)).collect();
+    let functions = children(root).into_iter().filter_map(|cursor| reader.function(cursor, true)).collect();
+    // Macros that take locks are found by the text of a file, which is not a header's.
+    let of_header = Reader { unit, text: "", vocabulary, read: Cell::default(), arrays: RefCell::default() };
+    let of_headers = if asked.is_some() {
+        let all = children(root).into_iter();
+        all.filter_map(|cursor| {
+            Some((of_header.file(cursor, directory)?, of_header.function(cursor, false)?))
+        })
+        .collect()
+    } else {
+        Vec::new()
+    };
     let facts = asked.map(|asked| uses::facts(root, directory, vocabulary, asked.text)).unwrap_or_default();
     let (errors, error_places) = errors(unit).into_iter().unzip();
-    Unit { functions, errors, error_places, facts }
+    Unit { functions, of_headers, errors, error_places, facts }
 }
 
 /// What the compiler calls an error, and where in the file it is.
@@ -244,12 +257,28 @@ impl Default for Progress {
 }
 
 impl Reader<'_> {
-    /// The function that a cursor at the top of the file defines in the file itself.
-    fn function(&self, cursor: CXCursor) -> Option<Function> {
+    /// The file that a cursor is in.
+    fn file(&self, cursor: CXCursor, directory: &Path) -> Option<PathBuf> {
+        // SAFETY: see `spelling`.
+        let location = unsafe { clang_getCursorLocation(cursor) };
+        let (file, _) = offset(location, clang_getFileLocation as Locate);
+        if file.is_null() {
+            return None;
+        }
+        // SAFETY: a file of a living unit.
+        let path = directory.join(owned(unsafe { clang_getFileName(file) }));
+        Some(path.canonicalize().unwrap_or(path))
+    }
+
+    /// The function that a cursor at the top of the file defines: in the file itself, or in one of the program's headers.
+    fn function(&self, cursor: CXCursor, in_file: bool) -> Option<Function> {
         // SAFETY: see `spelling`.
         let location = unsafe { clang_getCursorLocation(cursor) };
         // SAFETY: as above.
-        if kind(cursor) != CXCursor_FunctionDecl || unsafe { clang_Location_isFromMainFile(location) } == 0 {
+        let is_of_file = unsafe { clang_Location_isFromMainFile(location) } != 0;
+        // SAFETY: as above.
+        let is_of_system = unsafe { clang_Location_isInSystemHeader(location) } != 0;
+        if kind(cursor) != CXCursor_FunctionDecl || is_of_file != in_file || is_of_system {
             return None;
         }
         let body = children(cursor).into_iter().find(|child| kind(*child) == CXCursor_CompoundStmt)?;
@@ -305,7 +334,7 @@ impl Reader<'_> {
         let is_parameter = kind(cursor) == CXCursor_ParmDecl;
         let shape = match canonical.kind {
             _ if has_no_name(own) => Shape::Unnamed,
-            CXType_VariableArray => Shape::VariableArray,
+            _ if is_variably_made(own) => Shape::VariableArray,
             CXType_ConstantArray | CXType_IncompleteArray if !is_parameter => Shape::Array,
             _ => Shape::Value,
         };
@@ -324,10 +353,22 @@ impl Reader<'_> {
         let is_volatile = unsafe { clang_isVolatileQualifiedType(canonical) } != 0;
         // SAFETY: as above.
         let plain = unsafe { clang_getUnqualifiedType(named) };
+        // SAFETY: as above.
+        let spelt = owned(unsafe { clang_getTypeSpelling(named) });
+        // The structure that a parameter of this type points to has no name that all compilers know.
+        let is_arguments = is_parameter && spelt.contains("__va_list_tag");
+        let attributes = self.attributes(cursor);
+        // Of `_Alignas(N)` libclang knows the word only.
+        let is_alignment = |text: &&String| text.contains("aligned") && text.contains('(');
         let local = Local {
-            // SAFETY: a type of a living unit.
-            type_name: owned(unsafe { clang_getTypeSpelling(named) }),
+            type_name: if is_arguments { "&**(__builtin_va_list *)0".to_owned() } else { spelt },
             shape,
+            // SAFETY: a cursor of a variable.
+            is_of_thread: unsafe { clang_getCursorTLSKind(cursor) } != CXTLS_None,
+            has_constants: has_constants(own),
+            alignment: attributes.iter().filter(is_alignment).cloned().collect(),
+            has_attributes: attributes.iter().any(|text| !is_alignment(&text) && !text.contains("unused")),
+            has_cleanup: attributes.iter().any(|text| text.contains("cleanup")),
             is_static: matches!(storage, CX_SC_Static | CX_SC_Extern),
             is_register: storage == CX_SC_Register,
             is_const,
@@ -335,6 +376,14 @@ impl Reader<'_> {
             plain_type: (is_const && !is_volatile).then(|| owned(unsafe { clang_getTypeSpelling(plain) })),
         };
         locals.insert(Self::variable(cursor), local);
+    }
+
+    /// The texts of a declaration's attributes.
+    fn attributes(&self, cursor: CXCursor) -> Vec<String> {
+        // SAFETY: it takes a number.
+        let is_attribute = |child: &CXCursor| unsafe { clang_isAttribute(kind(*child)) } != 0;
+        let text = |child| self.tokens(child).into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(" ");
+        children(cursor).into_iter().filter(is_attribute).map(text).collect()
     }
 
     /// The tree below a cursor.
@@ -365,11 +414,14 @@ impl Reader<'_> {
             let is_array = matches!(canonical.kind, CXType_ConstantArray | CXType_IncompleteArray);
             *self.arrays.borrow_mut().entry(name).or_insert(true) &= is_array;
         }
-        let node = Node { kind, range, from_macro, children };
+        let gives = gives(cursor, &below);
+        let in_argument = !from_macro && is_in_argument(cursor);
+        let node = Node { kind, range, from_macro, in_argument, gives, children };
         match self.vocabulary.checked(&node) {
             Some(call) => {
                 let call = call.clone();
-                Node { kind: Kind::Transparent, range: node.range, from_macro, children: vec![call] }
+                let (kind, range) = (Kind::Transparent, node.range);
+                Node { kind, range, from_macro, in_argument, gives: Gives::Value, children: vec![call] }
             }
             None => node,
         }
@@ -403,6 +455,8 @@ impl Reader<'_> {
             CXCursor_BinaryOperator | CXCursor_CompoundAssignOperator => Self::binary(cursor),
             CXCursor_IntegerLiteral | CXCursor_CharacterLiteral => Kind::Literal(literal(cursor)),
             CXCursor_StringLiteral | CXCursor_FloatingLiteral => Kind::Literal(String::new()),
+            CXCursor_CompoundLiteralExpr => Kind::CompoundLiteral,
+            CXCursor_InitListExpr => Kind::List,
             CXCursor_ParenExpr | CXCursor_UnexposedExpr => Kind::Transparent,
             CXCursor_CStyleCastExpr => {
                 // SAFETY: see `spelling`.
@@ -558,8 +612,10 @@ fn lock_macro(expansion: Expansion, children: &[Node]) -> Node {
     named.sort_by_key(|node| (node.range.start, node.from_macro));
     named.dedup_by(|one, other| one.range.start == other.range.start && one.kind == other.kind);
     let Expansion { what, lock, range } = expansion;
-    let lock = Node { kind: Kind::Text(lock), range: range.clone(), from_macro: true, children: named };
-    Node { kind: Kind::Macro(what), range, from_macro: true, children: vec![lock] }
+    let (from_macro, in_argument, gives) = (true, false, Gives::Value);
+    let kind = Kind::Text(lock);
+    let lock = Node { kind, range: range.clone(), from_macro, in_argument, gives, children: named };
+    Node { kind: Kind::Macro(what), range, from_macro, in_argument, gives, children: vec![lock] }
 }
 
 /// The value of an expression that the compiler knows.
@@ -576,6 +632,81 @@ fn value(cursor: CXCursor) -> Option<i64> {
     // SAFETY: got above, and not used any more.
     unsafe { clang_EvalResult_dispose(value) };
     is_integer.then_some(number)
+}
+
+fn canonical_type(of: CXType) -> CXType {
+    // SAFETY: a type of a living unit.
+    unsafe { clang_getCanonicalType(of) }
+}
+
+/// Whether what is written in the file is an argument of a macro.
+fn is_in_argument(cursor: CXCursor) -> bool {
+    // SAFETY: see `spelling`.
+    let extent = unsafe { clang_getCursorExtent(cursor) };
+    // SAFETY: an extent of libclang.
+    let start = unsafe { clang_getRangeStart(extent) };
+    offset(start, clang_getFileLocation as Locate) != offset(start, clang_getExpansionLocation as Locate)
+}
+
+/// What an expression may do with the address of a part of it.
+fn gives(cursor: CXCursor, below: &[CXCursor]) -> Gives {
+    // SAFETY: see `spelling`.
+    let canonical = |cursor| canonical_type(unsafe { clang_getCursorType(cursor) }).kind;
+    let is_array =
+        |kind| matches!(kind, CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray);
+    match (kind(cursor), below) {
+        (CXCursor_ParenExpr, _) => Gives::Same,
+        (CXCursor_UnexposedExpr, [child]) if is_array(canonical(*child)) && !is_array(canonical(cursor)) => {
+            Gives::Decayed
+        }
+        _ if matches!(canonical(cursor), CXType_Pointer | CXType_Record) || is_array(canonical(cursor)) => {
+            Gives::Address
+        }
+        _ => Gives::Value,
+    }
+}
+
+/// Whether a type is an array of variable size, or is made of one.
+fn is_variably_made(of: CXType) -> bool {
+    // SAFETY: a type of a living unit, as below.
+    let canonical = unsafe { clang_getCanonicalType(of) };
+    match canonical.kind {
+        CXType_VariableArray => true,
+        // SAFETY: as above.
+        CXType_Pointer => is_variably_made(unsafe { clang_getPointeeType(canonical) }),
+        CXType_ConstantArray | CXType_IncompleteArray => {
+            // SAFETY: as above.
+            is_variably_made(unsafe { clang_getArrayElementType(canonical) })
+        }
+        _ => false,
+    }
+}
+
+/// Whether a member of a type, or an element, is `const`, so that it cannot be assigned to as a whole.
+fn has_constants(of: CXType) -> bool {
+    // SAFETY: a type of a living unit, as below.
+    let canonical = unsafe { clang_getCanonicalType(of) };
+    // SAFETY: as above.
+    let is_const = |of| unsafe { clang_isConstQualifiedType(of) } != 0;
+    match canonical.kind {
+        CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray => {
+            // SAFETY: as above.
+            let element = canonical_type(unsafe { clang_getArrayElementType(canonical) });
+            has_constants(element) || is_const(element)
+        }
+        CXType_Record => {
+            // SAFETY: as above.
+            let declaration = unsafe { clang_getTypeDeclaration(canonical) };
+            children(declaration).into_iter().filter(|child| kind(*child) == CXCursor_FieldDecl).any(
+                |field| {
+                    // SAFETY: as above.
+                    let of = canonical_type(unsafe { clang_getCursorType(field) });
+                    has_constants(of) || is_const(of)
+                },
+            )
+        }
+        _ => false,
+    }
 }
 
 /// Whether a declaration of something else than a variable is a function's own.

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::locks::{Call, Fact, Locks, Place, Renaming, Use};
 use crate::rewrite::conversion;
 use crate::rule::Rule;
-use crate::section::{Analysis, GivenUp, Meanwhile, Refusal, Rules, Section, analysis};
+use crate::section::{Analysis, GivenUp, Meanwhile, Refusal, Rules, Section, analysis, outline};
 use crate::tree::Function;
 use crate::vocabulary::{Action, Vocabulary};
 
@@ -193,6 +193,13 @@ impl Project {
         let unit = parse(command, &text, &[], &self.vocabulary, Some(Asked { text: &mut look }))?;
         self.errors.extend(unit.errors.iter().cloned());
         facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
+        for (file, function) in &unit.of_headers {
+            let Analysis { given_up, calls, asks, .. } = outline(function, &self.vocabulary, self.rules());
+            let outline = self.outlines.entry(function.name.clone()).or_default();
+            outline.asks = outline.asks.take().or(asks);
+            outline.given_up.extend(given_up.into_iter().map(|call| (file.clone(), call)));
+            outline.callees.extend(calls.into_iter().map(|(callee, _)| callee));
+        }
         for function in &unit.functions {
             let Analysis { sections: mut all, given_up, calls, asks } =
                 analysis(function, &text, &self.vocabulary, self.rules());
@@ -627,14 +634,33 @@ impl Project {
                 && self.is_chosen(found)
         };
         let mut left = self.findings.iter().filter(is_planned).count();
+        // Of each function and lock, which sections are to become closures, in the order of the text. What is found again of a section
+        // that is refused may be without the reason, which has gone into a closure.
+        let mut known: BTreeMap<(String, String), Vec<bool>> = BTreeMap::new();
+        let of_file =
+            self.findings.iter().filter(|found| found.file == command.file && !found.section.continues);
+        for found in of_file {
+            let key = (found.section.function.clone(), found.section.lock.clone());
+            known.entry(key).or_default().push(found.refusal().is_none());
+        }
         loop {
             let unit = parse(command, &text, unsaved, &self.vocabulary, None)?;
             let mut edits: Vec<Edit> = Vec::new();
             for function in &unit.functions {
                 let all = analysis(function, &text, &self.vocabulary, self.rules()).sections;
+                let is_known = |section: &&Section| {
+                    let is_alike = |other: &&Section| !other.continues && other.lock == section.lock;
+                    let alike: Vec<&Section> = all.iter().filter(is_alike).collect();
+                    let at = alike.iter().position(|other| other.offset == section.offset);
+                    match (known.get(&(section.function.clone(), section.lock.clone())), at) {
+                        (Some(of), Some(at)) if of.contains(&false) => of.len() == alike.len() && of[at],
+                        _ => true,
+                    }
+                };
                 let plans: Vec<_> = all
                     .iter()
                     .filter(|section| !section.continues && section.is_of_delegate())
+                    .filter(is_known)
                     .filter(|section| chosen.contains(&(section.function.as_str(), section.lock.as_str())))
                     .filter_map(|section| Some((section, section.plan.as_ref().ok()?)))
                     .collect();
@@ -648,6 +674,14 @@ impl Project {
                     let conversion = conversion(&text, function, section, plan);
                     let counts = conversion.is_some() && section.by.is_none();
                     left = left.saturating_sub(usize::from(counts));
+                    let before = |other: &&Section| {
+                        !other.continues && other.lock == section.lock && other.offset < section.offset
+                    };
+                    let at = all.iter().filter(before).count();
+                    let key = (section.function.clone(), section.lock.clone());
+                    if let Some(of) = known.get_mut(&key).filter(|of| at < of.len()) {
+                        of.remove(at);
+                    }
                     edits.extend(conversion.unwrap_or_default());
                 }
             }
@@ -725,8 +759,11 @@ fn common(commands: &[Command]) -> PathBuf {
 
 /// How converted files name the delegates' header.
 const HEADER: &str = "#include <lockwork.h>";
+/// What closures need that carry `errno`.
+const ERRNO_HEADER: &str = "#include <errno.h>";
 /// The header, and what text needs that is half converted. It is read before a file's own text, so that it need not be installed.
 const DECLARATIONS: &str = concat!(
+    "#include <errno.h>\n",
     include_str!("../../capi/include/lockwork.h"),
     "\n#undef lockwork_any_lock\nint lockwork_any_lock();\n#undef lockwork_any_unlock\nint lockwork_any_unlock();\n",
     "#undef lockwork_any_trylock\nint lockwork_any_trylock();\n#undef lockwork_any_wait\nint lockwork_any_wait();\n",
@@ -803,13 +840,15 @@ fn renaming_edit(text: &str, at: usize, renaming: Renaming) -> Option<Edit> {
     Some(Edit::new(at..at + length, name))
 }
 
-/// The text with the delegates' header.
+/// The text with the delegates' header, and what its closures need besides.
 fn with_header(text: &str) -> String {
+    let needs_errno = text.contains("lockwork_errno") && !text.contains(ERRNO_HEADER);
+    let errno = if needs_errno { format!("{ERRNO_HEADER}\n") } else { String::new() };
     if text.contains(HEADER) {
-        return text.to_owned();
+        return text.replacen(HEADER, &format!("{errno}{HEADER}"), 1);
     }
     let at = place_of_include(text);
-    format!("{}{HEADER}\n{}", &text[..at], &text[at..])
+    format!("{}{errno}{HEADER}\n{}", &text[..at], &text[at..])
 }
 
 fn file_name(path: &Path) -> String {
@@ -821,8 +860,18 @@ fn place_of_include(text: &str) -> usize {
     let (mut at, mut depth, mut place, mut guard) = (0, 0_usize, 0, 0);
     let use_of = |word: &str| text.find(word).unwrap_or(text.len());
     let first_use = use_of("lockwork_").min(use_of("LOCKWORK_"));
+    let mut in_comment = false;
     for line in text.split_inclusive('\n') {
-        let word = line.trim_start().strip_prefix('#').map(str::trim_start).unwrap_or_default();
+        let was_in_comment = in_comment;
+        for (begin, _) in line.match_indices(['/', '*']) {
+            match line.get(begin..begin + 2) {
+                Some("/*") => in_comment = true,
+                Some("*/") => in_comment = false,
+                _ => {}
+            }
+        }
+        let code = if was_in_comment { "" } else { line };
+        let word = code.trim_start().strip_prefix('#').map(str::trim_start).unwrap_or_default();
         let end = at + line.len();
         if end > first_use {
             break;
@@ -835,7 +884,8 @@ fn place_of_include(text: &str) -> usize {
         } else if word.starts_with("endif") {
             depth = depth.saturating_sub(1);
         } else if depth <= guard
-            && (word.starts_with("include") || word.starts_with("define") && guard == 1 && place == 0)
+            && (word.starts_with("include")
+                || word.starts_with("define") && (guard == 1 && place == 0 || word.contains("_SOURCE")))
         {
             place = end;
         }

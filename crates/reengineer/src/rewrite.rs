@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use crate::edit::{Edit, edited};
-use crate::section::{Capture, Hoisted, Meanwhile, Plan, Section};
+use crate::section::{Assigned, Capture, Hoisted, Meanwhile, Plan, Section};
 use crate::tree::{Function, Kind};
 
 /// The edits that convert `section`, whose `function` is in `text`; `None` if they would overlap.
@@ -16,10 +16,18 @@ pub(crate) fn conversion(
 ) -> Option<Vec<Edit>> {
     let writer = Writer { text, section, plan, name: free_name(text, &function.name) };
     let body = writer.body()?;
-    let at = place_before(text, function.range.start);
+    let head = &text[function.range.start..function.body.range.start];
+    // The function's first words may be in an `#if`, which the closure goes in front of.
+    let has_lines = head.lines().any(|line| line.trim_start().starts_with('#'));
+    let first = function.range.start;
+    let first = if has_lines { text[..first].rfind("\n#if").map_or(first, |at| at + 1) } else { first };
+    let at = place_before(text, first);
     let mut code = writer.closure(&body);
     if function.body.walk().any(|node| node.kind == Kind::Name(function.name.clone())) {
         let head = text[function.range.start..function.body.range.start].trim_end();
+        // Of a definition in the old way, the types of the parameters are said behind their names.
+        let old = head.ends_with(';').then(|| head.split_once('(')).flatten();
+        let head = old.map_or_else(|| head.to_owned(), |(head, _)| format!("{head}()"));
         code = format!("{head};\n\n{code}");
     }
     Some(vec![Edit::new(at..at, code), Edit::new(plan.slice.clone(), writer.call())])
@@ -39,6 +47,10 @@ fn free_name(text: &str, function: &str) -> String {
 /// The beginning of the line at `at`, and of the comment before it.
 fn place_before(text: &str, at: usize) -> usize {
     let mut start = text[..at].rfind('\n').map_or(0, |line| line + 1);
+    // Another declaration ends there.
+    if text[start..at].contains([';', '}']) {
+        return at;
+    }
     loop {
         let before = &text[..start];
         let Some(line) = before.strip_suffix('\n') else { return start };
@@ -63,10 +75,17 @@ const CONTEXT: &str = "lockwork_context";
 const EXIT: &str = "lockwork_exit";
 /// Where a closure notes from which pause it goes on; 0 = it begins.
 const ENTRY: &str = "lockwork_entry";
+/// The caller's `errno`, which the closure has meanwhile.
+const ERRNO: &str = "lockwork_errno";
 /// Which wait the call site stands ready for.
 const WAITS: &str = "lockwork_waits";
 /// The label at a closure's end.
 const OUT: &str = "lockwork_out";
+
+/// An alignment as the program says it in `__attribute__((…))`, as part of another declaration.
+fn aligned(text: &str) -> String {
+    format!("__attribute__(({text})) ")
+}
 
 struct Writer<'a> {
     text: &'a str,
@@ -100,7 +119,7 @@ impl Writer<'_> {
     }
 
     fn has_context(&self) -> bool {
-        self.tells_exits() || !self.plan.captures.is_empty()
+        self.tells_exits() || self.plan.carries_errno || !self.plan.captures.is_empty()
     }
 
     /// The section's text as the closure has it.
@@ -118,7 +137,7 @@ impl Writer<'_> {
                 );
             }
             if let Some(hoisted) = &capture.hoisted {
-                self.assign(name, hoisted, &mut edits);
+                self.assign(capture, hoisted, &mut edits);
             }
         }
         for (number, exit) in self.plan.exits.iter().enumerate() {
@@ -151,17 +170,39 @@ impl Writer<'_> {
 
     /// Makes an assignment of a declaration that stands in front of the section now: where another declaration follows, as the value of
     /// a variable that nobody reads, because there C90 takes no statement.
-    fn assign(&self, name: &str, hoisted: &Hoisted, edits: &mut Vec<Edit>) {
+    fn assign(&self, capture: &Capture, hoisted: &Hoisted, edits: &mut Vec<Edit>) {
         let Range { start, end } = hoisted.statement;
-        let to = format!("(*{CONTEXT}->{name}) =");
+        let (name, type_name) = (&capture.variable.name, &capture.type_name);
         let goes_before_another = hoisted.goes_before_another && !self.has_pauses();
-        match hoisted.value {
-            Some(value) if goes_before_another && self.text[..end].ends_with(';') => {
-                let unread = format!("int const lockwork_set_{name} __attribute__((unused)) = ({to}");
-                edits.push(Edit::new(start..value, unread));
-                edits.push(Edit::new(end - 1..end, ", 0);"));
+        let ends = self.text[..end].ends_with(';');
+        let to = format!("{CONTEXT}->{name}");
+        let size = format!("sizeof(__typeof__({type_name}))");
+        // What stands around the value, which may be edited itself.
+        let (before, after) = match hoisted.assigned {
+            Assigned::Plainly => (format!("(*{to}) ="), String::new()),
+            Assigned::Braced => (format!("(*{to}) = (__typeof__({type_name}))"), String::new()),
+            Assigned::Copied => {
+                (format!("__builtin_memcpy({to}, (__typeof__({type_name})[1]) {{"), format!(" }}, {size})"))
             }
-            Some(value) => edits.push(Edit::new(start..value, to)),
+            Assigned::CopiedBraced => {
+                (format!("__builtin_memcpy({to}, &(__typeof__({type_name}))"), format!(", {size})"))
+            }
+            Assigned::CopiedString => {
+                (format!("__builtin_memcpy({to}, &(__typeof__({type_name})) {{"), format!(" }}, {size})"))
+            }
+        };
+        match hoisted.value {
+            Some(value) if goes_before_another && ends => {
+                let unread = format!("int const lockwork_set_{name} __attribute__((unused)) = ({before}");
+                edits.push(Edit::new(start..value, unread));
+                edits.push(Edit::new(end - 1..end, format!("{after}, 0);")));
+            }
+            Some(value) => {
+                edits.push(Edit::new(start..value, before));
+                if !after.is_empty() && ends {
+                    edits.push(Edit::new(end - 1..end, format!("{after};")));
+                }
+            }
             None if goes_before_another => edits.push(Edit::new(start..end, "")),
             None => edits.push(Edit::new(start..end, ";")),
         }
@@ -194,6 +235,9 @@ impl Writer<'_> {
             if self.waits().next().is_some() {
                 code += &format!("    int {WAITS};\n");
             }
+            if self.plan.carries_errno {
+                code += &format!("    int {ERRNO};\n");
+            }
             for Capture { variable, type_name, is_register, .. } in &self.plan.captures {
                 let star = if *is_register { "" } else { "*" };
                 let _ = writeln!(code, "    __typeof__({type_name}) {star}{};", variable.name);
@@ -217,6 +261,9 @@ impl Writer<'_> {
         if waits {
             code += &format!("    void *lockwork_result = {CONTEXT};\n");
         }
+        if self.plan.carries_errno {
+            code += &format!("    errno = {CONTEXT}->{ERRNO};\n");
+        }
         if self.has_pauses() {
             code += &format!("    switch ({CONTEXT}->{ENTRY}) {{\n");
             for entry in 1..=self.plan.pauses.len() {
@@ -232,6 +279,9 @@ impl Writer<'_> {
         for capture in copied().filter(|capture| !capture.is_const) {
             let star = if capture.is_register { "" } else { "*" };
             let _ = writeln!(code, "    {star}{CONTEXT}->{0} = {0};", capture.variable.name);
+        }
+        if self.plan.carries_errno {
+            code += &format!("    {CONTEXT}->{ERRNO} = errno;\n");
         }
         code += if waits { "    return lockwork_result;\n}\n\n" } else { "    return 0;\n}\n\n" };
         code
@@ -253,8 +303,8 @@ impl Writer<'_> {
             code += ";\n";
             code += &indent;
         }
-        for Capture { variable, type_name, .. } in hoisted(false) {
-            let _ = write!(code, "__typeof__({type_name}) {};\n{indent}", variable.name);
+        for capture in hoisted(false) {
+            let _ = write!(code, "{}\n{indent}", Self::declaration(capture));
         }
         if !self.has_context() {
             code += self.request(&indent, "0").trim_start();
@@ -271,11 +321,12 @@ impl Writer<'_> {
         let captured = self.plan.captures.iter().map(|Capture { variable, is_register, .. }| {
             format!(".{0} = {1}{0}", variable.name, if *is_register { "" } else { "&" })
         });
-        let fields: Vec<String> = entry.into_iter().chain(begin).chain(captured).collect();
+        let errno = self.plan.carries_errno.then(|| format!(".{ERRNO} = errno"));
+        let fields: Vec<String> = entry.into_iter().chain(begin).chain(errno).chain(captured).collect();
         let fields = if fields.is_empty() { "0".to_owned() } else { fields.join(", ") };
         code += "{\n";
-        for Capture { variable, type_name, .. } in hoisted(true) {
-            let _ = writeln!(code, "{indent}    __typeof__({type_name}) {};", variable.name);
+        for capture in hoisted(true) {
+            let _ = writeln!(code, "{indent}    {}", Self::declaration(capture));
         }
         let _ = writeln!(code, "{indent}    struct {name} {name} = {{ {fields} }};");
         code += &if self.has_pauses() { self.runs(&indent) } else { self.run(&format!("{indent}    ")) };
@@ -294,6 +345,14 @@ impl Writer<'_> {
             }
         }
         code + &indent + "}"
+    }
+
+    /// The declaration of a variable at the call site.
+    fn declaration(capture: &Capture) -> String {
+        let Capture { variable, type_name, hoisted, .. } = capture;
+        let alignment: String =
+            hoisted.iter().flat_map(|hoisted| &hoisted.alignment).map(|text| aligned(text)).collect();
+        format!("{alignment}__typeof__({type_name}) {};", variable.name)
     }
 
     /// Runs the closure once.
@@ -325,8 +384,13 @@ impl Writer<'_> {
     /// What the closure's copies are becomes what the variables are.
     fn copies_out(&self, indent: &str) -> String {
         let name = &self.name;
-        self.copied()
-            .map(|Capture { variable, .. }| format!("{indent}{0} = {name}.{0};\n", variable.name))
+        let errno = self.plan.carries_errno.then(|| format!("{indent}errno = {name}.{ERRNO};\n"));
+        let copied = self.copied();
+        errno
+            .into_iter()
+            .chain(
+                copied.map(|Capture { variable, .. }| format!("{indent}{0} = {name}.{0};\n", variable.name)),
+            )
             .collect()
     }
 
@@ -361,6 +425,9 @@ impl Writer<'_> {
                     let text = self.text[range.clone()].trim();
                     if !text.is_empty() {
                         let _ = writeln!(code, "{deep}    {text}");
+                    }
+                    if self.plan.carries_errno {
+                        let _ = writeln!(code, "{deep}    {name}.{ERRNO} = errno;");
                     }
                     for Capture { variable, .. } in self.copied() {
                         let _ = writeln!(code, "{deep}    {name}.{0} = {0};", variable.name);

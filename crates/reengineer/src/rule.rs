@@ -53,6 +53,10 @@ pub enum Rule {
     Survives,
     /// Nothing outside has the address of what is declared inside.
     Outlives,
+    /// What is declared elsewhere keeps its attributes.
+    Attributes,
+    /// Scopes end after the release.
+    Cleanup,
     /// `#if` and `#endif` stay together.
     Directives,
     /// No macro is defined in the function before.
@@ -97,6 +101,8 @@ impl Rule {
         Self::Hoisted,
         Self::Survives,
         Self::Outlives,
+        Self::Attributes,
+        Self::Cleanup,
         Self::Directives,
         Self::Defined,
         Self::Errors,

@@ -11,9 +11,10 @@ use std::ops::Range;
 
 use crate::flow::{Effect, Flow, Id, id};
 use crate::rule::Rule;
-use crate::tree::{Function, Kind, Node, Shape, Unary, Variable, is_assignment, value_of};
+use crate::tree::{Function, Gives, Kind, Node, Shape, Unary, Variable, is_assignment, value_of};
 use crate::vocabulary::{
-    Action, ERRNO, Vocabulary, is_bound_to_its_caller, means_the_thread, waits_without_end,
+    Action, Vocabulary, gives_the_threads_own, is_bound_to_its_caller, leaves_errno, means_the_thread,
+    runs_elsewhere, waits_without_end,
 };
 
 /// A place where a lock is taken.
@@ -73,6 +74,8 @@ pub(crate) struct Plan {
     pub calls: BTreeSet<String>,
     /// The offsets of macros inside that do something to other locks.
     pub macros: BTreeSet<usize>,
+    /// It may set `errno`, which is the caller's.
+    pub carries_errno: bool,
 }
 
 /// A place where a section gives its lock up and goes on later: the closure returns, and is run again from there.
@@ -130,10 +133,29 @@ pub(crate) struct Hoisted {
     pub statement: Range<usize>,
     /// Where its value begins.
     pub value: Option<usize>,
+    /// How the value becomes the variable's.
+    pub assigned: Assigned,
+    /// How the variable is aligned, as its declaration says it.
+    pub alignment: Vec<String>,
     /// Its block is within the slice, so that nothing behind the slice uses it.
     pub is_inner: bool,
     /// Another declaration follows it, which C90 does not allow behind a statement.
     pub goes_before_another: bool,
+}
+
+/// How a value that a declaration gives becomes that of a variable which is declared elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Assigned {
+    /// By an assignment.
+    Plainly,
+    /// By an assignment of a compound literal: the value is in braces.
+    Braced,
+    /// Byte by byte, because a member is `const`.
+    Copied,
+    /// Byte by byte from a compound literal: it is an array, or the value is in braces and a member is `const`.
+    CopiedBraced,
+    /// The same of a string, which is in no braces.
+    CopiedString,
 }
 
 /// Why a section stays as it is.
@@ -192,6 +214,8 @@ pub enum Refusal {
     MacroDoesMore(String),
     /// The text at a place in the file is not what the compiler sees there.
     NotAsWritten,
+    /// It is in an argument of a macro, which the closure's commas would divide.
+    MacroArgument,
     /// The function is, or begins, in a macro.
     FunctionInMacro,
     /// A macro's body names a local variable that cannot be copied.
@@ -208,10 +232,16 @@ pub enum Refusal {
     DeclaredInside(String),
     /// The address of a variable that is declared inside is kept in another one.
     Outlives(String),
+    /// A variable has an attribute, and would have to be declared elsewhere.
+    Attributes(String),
+    /// A variable's attribute calls a function at the end of a scope that the section ends in.
+    Cleanup(String),
     /// The text has `#if`s that begin or end in it, or a `#define` that it may need is in the function before it.
     Preprocessor,
     /// Another configuration has a `return` in it.
     ReturnsElsewhere,
+    /// Another configuration has a call of POSIX's for a mutex or a condition in it.
+    LocksElsewhere,
     /// There are too many combinations of locks that may be held.
     Exploded,
     /// The user wants it so.
@@ -280,6 +310,7 @@ impl fmt::Display for Refusal {
             Self::Opaque => {
                 f.write_str("has assembly, a computed goto, or a jump inside a statement expression")
             }
+            Self::MacroArgument => f.write_str("is in an argument of a macro"),
             Self::OneMacro => f.write_str("is inside one macro"),
             Self::MacroDoesMore(name) => write!(
                 f,
@@ -305,13 +336,31 @@ impl fmt::Display for Refusal {
             Self::VariableArray(name) => write!(f, "`{name}` is an array of variable size"),
             Self::DeclaredInside(name) => write!(f, "declares `{name}`, which is used after it"),
             Self::Outlives(name) => {
-                write!(f, "keeps the address of `{name}`, which it declares and which would be gone after it")
+                write!(
+                    f,
+                    "keeps the address of `{name}`, which it declares and which would be gone after it (declare it before the lock)"
+                )
+            }
+            Self::Attributes(name) => {
+                write!(
+                    f,
+                    "declares `{name}` with an attribute, which would be lost (declare it before the lock)"
+                )
+            }
+            Self::Cleanup(name) => {
+                write!(
+                    f,
+                    "declares `{name}`, whose cleanup would run before the lock is released (declare it before the lock)"
+                )
             }
             Self::Preprocessor => {
                 f.write_str("has a #if that is not whole in it, or follows a #define in its function")
             }
             Self::ReturnsElsewhere => {
                 f.write_str("has a `return` in an #if that this configuration does not compile")
+            }
+            Self::LocksElsewhere => {
+                f.write_str("has a lock call in an #if that this configuration does not compile")
             }
             Self::Exploded => f.write_str("too many combinations of locks may be held"),
             Self::Excepted => f.write_str("it, or another one of its lock in this function, is excepted"),
@@ -365,28 +414,67 @@ pub(crate) fn analysis(function: &Function, text: &str, vocabulary: &Vocabulary,
         calls: calls_in(function.body.walk(), vocabulary)
             .map(|(name, node)| (name.to_owned(), node.range.start))
             .collect(),
-        asks: function.body.walk().find_map(asked_of_the_thread).map(str::to_owned),
+        asks: function.body.walk().find_map(|node| asked_of_the_thread(function, node)).map(str::to_owned),
+    }
+}
+
+/// What a function of a header does: what it calls, and what [`Analysis`] says of it otherwise. It has no sections of its own.
+pub(crate) fn outline(function: &Function, vocabulary: &Vocabulary, rules: Rules) -> Analysis {
+    let nothing = HashSet::new();
+    let flow = Flow::of(function, vocabulary, &nothing);
+    let parents = parents(&function.body);
+    let finder =
+        Finder { function, text: "", vocabulary, parents: &parents, flow: &flow, breaks: &[], rules };
+    Analysis {
+        sections: Vec::new(),
+        given_up: finder.given_up(),
+        calls: calls_in(function.body.walk(), vocabulary)
+            .map(|(name, node)| (name.to_owned(), node.range.start))
+            .collect(),
+        asks: function.body.walk().find_map(|node| asked_of_the_thread(function, node)).map(str::to_owned),
     }
 }
 
 /// What of a thread's own a node asks for.
-fn asked_of_the_thread(node: &Node) -> Option<&str> {
+fn asked_of_the_thread<'n>(function: &Function, node: &'n Node) -> Option<&'n str> {
     match &node.kind {
+        Kind::Declaration(variable)
+            if function.locals.get(variable).is_some_and(|local| local.is_of_thread) =>
+        {
+            Some(&variable.name)
+        }
         Kind::Call(name) if means_the_thread(name) => Some(name),
         Kind::ThreadLocal(name) => Some(name),
         _ => None,
     }
 }
 
-/// The functions that nodes call, other than to take and release locks.
+/// The functions that nodes call, other than to take and release locks, and those that they pass to what they call.
 fn calls_in<'n>(
     nodes: impl Iterator<Item = &'n Node>,
     vocabulary: &Vocabulary,
 ) -> impl Iterator<Item = (&'n str, &'n Node)> {
-    nodes.filter_map(|node| match &node.kind {
-        Kind::Call(name) if !name.is_empty() && vocabulary.of(node).is_none() => Some((name.as_str(), node)),
-        _ => None,
-    })
+    nodes
+        .filter(|node| vocabulary.of(node).is_none())
+        .filter_map(|node| match &node.kind {
+            Kind::Call(name) => Some((name.as_str(), node)),
+            _ => None,
+        })
+        .flat_map(|(name, node)| {
+            let given = node.children.iter().skip(1).filter_map(passed).filter(|_| !runs_elsewhere(name));
+            std::iter::once(name).filter(|name| !name.is_empty()).chain(given).map(move |name| (name, node))
+        })
+}
+
+/// The function, or something else of the file, that is passed as it is.
+fn passed(mut argument: &Node) -> Option<&str> {
+    loop {
+        argument = match (&argument.kind, argument.children.as_slice()) {
+            (Kind::Name(name), _) => return Some(name),
+            (Kind::Transparent | Kind::Cast(_) | Kind::Unary(Unary::Address), [.., inner]) => inner,
+            _ => return None,
+        };
+    }
 }
 
 /// Refuses sections with a macro inside that does something to another lock and stays as it is: it may return, which a closure must
@@ -568,9 +656,12 @@ impl<'a> Finder<'a> {
         if self.text.get(..end).is_some_and(|text| text.ends_with(';')) {
             return end;
         }
-        let rest = self.text.get(end..).unwrap_or_default();
-        let blank = rest.len() - rest.trim_start().len();
-        if rest[blank..].starts_with(';') { end + blank + 1 } else { end }
+        let mut rest = self.text.get(end..).unwrap_or_default().trim_start();
+        // A comment may come first.
+        while let Some((_, behind)) = rest.strip_prefix("/*").and_then(|rest| rest.split_once("*/")) {
+            rest = behind.trim_start();
+        }
+        if rest.starts_with(';') { self.text.len() - rest.len() + 1 } else { end }
     }
 
     /// Where a block's text ends whose last statement ends at `end`: behind the preprocessor's lines and the comments that follow.
@@ -741,6 +832,9 @@ impl<'a> Finder<'a> {
         if flow.taken_again.contains(&site) && self.applies(Rule::TakenAgain) {
             return Err(Refusal::TakenAgain);
         }
+        if flow.steps[site].node.in_argument && self.applies(Rule::OneMacro) {
+            return Err(Refusal::MacroArgument);
+        }
         let spot = self.spot(flow.steps[site].node).ok_or(Refusal::NoBlock)?;
         let region: BTreeSet<usize> = (0..flow.steps.len())
             .filter(|step| flow.before[*step].iter().any(|held| held.contains(&site)))
@@ -841,7 +935,21 @@ impl<'a> Finder<'a> {
             .map(|call| call.range.start)
             .collect();
         let ranges: Vec<Range<usize>> = pauses.iter().map(|pause| pause.pause.range.clone()).collect();
-        let captures = self.captures(&held, &releases, spot.block, &ranges)?;
+        let tails: Vec<Range<usize>> = exits
+            .iter()
+            .filter(|exit| !exit.nodes.is_empty())
+            .map(|exit| exit.tail.clone())
+            .chain(ranges.iter().cloned())
+            .collect();
+        let here = exits.iter().flat_map(|exit| &exit.nodes).flat_map(|node| node.walk());
+        let conditions = pauses.iter().filter_map(|pause| pause.condition).flat_map(Node::walk);
+        let at_call: Vec<&Node> =
+            here.chain(meanwhile).chain(conditions).chain(flow.steps[site].node.walk()).collect();
+        let captures = self.captures(&held, &releases, spot.block, &ranges, &tails, &at_call)?;
+        let carries_errno = held.iter().any(|node| match &node.kind {
+            Kind::Call(name) => self.vocabulary.of(node).is_none() && !leaves_errno(name),
+            _ => false,
+        });
         let called =
             calls_in(held.iter().copied(), self.vocabulary).map(|(name, _)| name.to_owned()).collect();
         let is_macro = |node: &&&Node| matches!(node.kind, Kind::Macro(_)) && !releases.contains(&id(node));
@@ -852,7 +960,18 @@ impl<'a> Finder<'a> {
             .collect();
         let pauses = pauses.into_iter().map(|pause| pause.pause).collect();
         let guard = guard.map(|guard| guard.condition);
-        Ok(Plan { slice, lock: statement, guard, exits, pauses, captures, covered, calls: called, macros })
+        Ok(Plan {
+            slice,
+            lock: statement,
+            guard,
+            exits,
+            pauses,
+            captures,
+            covered,
+            calls: called,
+            macros,
+            carries_errno,
+        })
     }
 
     fn text_of(&self, range: Range<usize>) -> Result<&'a str, Refusal> {
@@ -1291,7 +1410,7 @@ impl<'a> Finder<'a> {
                 depth += 1;
             } else if word.starts_with("endif") {
                 depth = depth.checked_sub(1).ok_or(Refusal::Preprocessor)?;
-            } else if depth == 0 && word.starts_with("el") {
+            } else if word.starts_with("include") || depth == 0 && word.starts_with("el") {
                 return Err(Refusal::Preprocessor);
             } else if word.starts_with("define") {
                 defined.insert(name());
@@ -1314,11 +1433,16 @@ impl<'a> Finder<'a> {
             if line.trim_start().starts_with('#') {
                 let branch = begin.unwrap_or(at)..at;
                 let is_moved = moved.iter().any(|it| it.start <= branch.start && branch.end <= it.end);
-                if !is_moved
-                    && starts.range(branch.clone()).next().is_none()
-                    && returns(self.text_of(branch)?)
-                {
-                    return Err(Refusal::ReturnsElsewhere);
+                if starts.range(branch.clone()).next().is_none() {
+                    let text = self.text_of(branch)?;
+                    if !is_moved && has_word(text, |word| word == "return") {
+                        return Err(Refusal::ReturnsElsewhere);
+                    }
+                    let is_call =
+                        |word: &str| word.starts_with("pthread_mutex_") || word.starts_with("pthread_cond_");
+                    if has_word(text, is_call) {
+                        return Err(Refusal::LocksElsewhere);
+                    }
                 }
                 begin = Some(at + line.len());
             }
@@ -1368,9 +1492,17 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
+    /// What a node of the section asks for, or keeps, of the thread's own.
+    fn asked_in_it<'n>(&self, node: &'n Node, held: &[&Node]) -> Option<&'n str> {
+        let asked = asked_of_the_thread(self.function, node);
+        let Kind::Call(name) = &node.kind else { return asked };
+        let is_kept = || gives_the_threads_own(name) && self.way(node, true, &contexts(held)) == Way::Kept;
+        asked.or_else(|| is_kept().then_some(name.as_str()))
+    }
+
     /// A delegate may run a section in any thread.
     fn check_thread(&self, held: &[&Node]) -> Result<(), Refusal> {
-        match held.iter().find_map(|node| asked_of_the_thread(node)) {
+        match held.iter().find_map(|node| self.asked_in_it(node, held)) {
             Some(name) if !self.rules.any_thread && self.applies(Rule::AnyThread) => {
                 Err(Refusal::MeansThread(name.to_owned()))
             }
@@ -1426,6 +1558,8 @@ impl<'a> Finder<'a> {
         releases: &HashSet<Id>,
         block: &'a Node,
         pauses: &[Range<usize>],
+        tails: &[Range<usize>],
+        at_call: &[&Node],
     ) -> Result<Vec<Capture>, Refusal> {
         let declared: BTreeMap<Variable, &Node> = held
             .iter()
@@ -1456,9 +1590,42 @@ impl<'a> Finder<'a> {
             .filter(|(_, node)| self.spans(node, pauses))
             .map(|(variable, _)| variable)
             .collect();
-        let is_inner = |variable: &Variable| !used_outside.contains(variable) && !survives.contains(variable);
-        let inner = declared.iter().filter(|(variable, _)| is_inner(variable));
-        self.check_outlives(inner, held, block)?;
+        let contexts = contexts(held);
+        self.check_literals(held, block, tails, &contexts)?;
+        let mut hoists: BTreeMap<&Variable, Hoisted> = BTreeMap::new();
+        for (variable, declaration) in declared.iter().filter(|(variable, _)| !self.is_static(variable)) {
+            let ends_there = self.outlasts(declaration, block, tails);
+            let cleans = self.function.locals.get(variable).is_some_and(|local| local.has_cleanup);
+            if cleans && ends_there && self.applies(Rule::Cleanup) {
+                return Err(Refusal::Cleanup(variable.name.clone()));
+            }
+            let hoisted = || self.hoisted(variable, declaration, block, at_call);
+            if used_outside.contains(variable) || survives.contains(variable) {
+                hoists.insert(variable, hoisted()?);
+                continue;
+            }
+            let is_use = |node: &&&Node| matches!(&node.kind, Kind::Local(used) if used == variable);
+            let uses = || held.iter().filter(is_use);
+            let way = uses().map(|node| self.way(node, false, &contexts)).max().unwrap_or(Way::Stays);
+            if !ends_there || way == Way::Stays || !self.applies(Rule::Outlives) {
+                continue;
+            }
+            match hoisted() {
+                Ok(hoisted) if way == Way::Kept => drop(hoists.insert(variable, hoisted)),
+                Err(_) if way == Way::Kept => return Err(Refusal::Outlives(variable.name.clone())),
+                // What is called may keep it; that it does is not known, so that nothing is refused for it.
+                Ok(hoisted)
+                    if self.is_only(variable)
+                        && uses().all(|node| !node.from_macro)
+                        && self.capture(variable, Some(hoisted.clone())).is_ok() =>
+                {
+                    hoists.insert(variable, hoisted);
+                }
+                _ => {}
+            }
+        }
+        let is_inner =
+            |variable: &Variable| declared.contains_key(variable) && !hoists.contains_key(variable);
         let mut found: BTreeMap<Variable, Capture> = BTreeMap::new();
         // What stands in a macro's place for its argument may mean one variable here and another one there.
         let mut meant: HashMap<usize, &Variable> = HashMap::new();
@@ -1470,16 +1637,16 @@ impl<'a> Finder<'a> {
                 return Err(Refusal::MeansTwo(variable.name.clone()));
             }
         }
+        let mut in_arguments = BTreeSet::new();
         for node in held {
             let Kind::Local(variable) = &node.kind else { continue };
             if releases.contains(&id(node)) {
                 continue;
             }
-            let hoisted = match declared.get(variable) {
-                Some(_) if is_inner(variable) => continue,
-                Some(declaration) => Some(self.hoisted(variable, declaration, block)?),
-                None => None,
-            };
+            if is_inner(variable) {
+                continue;
+            }
+            let hoisted = hoists.get(variable).cloned();
             let capture = match found.entry(variable.clone()) {
                 std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
                 std::collections::btree_map::Entry::Vacant(entry) => {
@@ -1496,12 +1663,18 @@ impl<'a> Finder<'a> {
                 return Err(Refusal::NotAsWritten);
             }
             capture.uses.insert(at);
+            in_arguments.extend(node.in_argument.then(|| variable.clone()));
         }
         // Declared inside, used outside only.
-        for (variable, declaration) in &declared {
-            if !is_inner(variable) && !found.contains_key(variable) {
-                let hoisted = Some(self.hoisted(variable, declaration, block)?);
-                found.insert(variable.clone(), self.capture(variable, hoisted)?);
+        for (variable, hoisted) in hoists {
+            if !found.contains_key(variable) {
+                found.insert(variable.clone(), self.capture(variable, Some(hoisted))?);
+            }
+        }
+        // A macro may take the name for something else as well, or for text.
+        for variable in &in_arguments {
+            if let Some(capture) = found.get_mut(variable) {
+                capture.by_value |= self.can_be_copied(capture);
             }
         }
         let mut names = BTreeSet::new();
@@ -1527,24 +1700,36 @@ impl<'a> Finder<'a> {
         Ok(found.into_values().map(settled).collect())
     }
 
-    /// What a closure declares is gone after it, and would not be after the section where it is declared in the slice's own block.
-    fn check_outlives<'d>(
+    /// A compound literal has no name by which it could be declared elsewhere.
+    fn check_literals(
         &self,
-        inner: impl Iterator<Item = (&'d Variable, &'d &'d Node)>,
-        held: &[&Node],
+        held: &[&'a Node],
         block: &Node,
+        tails: &[Range<usize>],
+        contexts: &HashSet<Id>,
     ) -> Result<(), Refusal> {
-        let contexts = contexts(held);
-        for (variable, declaration) in inner {
-            let is_of_block = self.block_of(declaration).is_some_and(|around| id(around) == id(block));
-            let is_use = |node: &&&Node| matches!(&node.kind, Kind::Local(used) if used == variable);
-            let mut uses = held.iter().filter(is_use);
-            let is_kept = |node: &&Node| self.address_is_kept(node, variable, &contexts);
-            if is_of_block && !self.is_static(variable) && uses.any(is_kept) && self.applies(Rule::Outlives) {
-                return Err(Refusal::Outlives(variable.name.clone()));
+        for literal in held.iter().filter(|node| node.kind == Kind::CompoundLiteral) {
+            let ends_there = self.outlasts(literal, block, tails);
+            let is_kept = || self.way(literal, false, contexts) == Way::Kept;
+            if ends_there && self.applies(Rule::Outlives) && is_kept() {
+                return Err(Refusal::Outlives("a compound literal".to_owned()));
             }
         }
         Ok(())
+    }
+
+    /// Whether what is declared somewhere has its block go on where the section is left, or gives its lock up: at the call site.
+    fn outlasts(&self, declaration: &Node, block: &Node, tails: &[Range<usize>]) -> bool {
+        let mut at = declaration;
+        while let Some((around, _)) = self.parent(at) {
+            if matches!(around.kind, Kind::Compound | Kind::For { .. }) {
+                let has =
+                    |tail: &Range<usize>| around.range.start <= tail.start && tail.end <= around.range.end;
+                return id(around) == id(block) || tails.iter().any(has);
+            }
+            at = around;
+        }
+        true
     }
 
     /// The block, or what else has statements, that a variable is declared in.
@@ -1557,36 +1742,83 @@ impl<'a> Finder<'a> {
         self.function.locals.get(variable).is_some_and(|local| local.is_static)
     }
 
-    /// Whether a use of a variable puts its address, or that of a part, where it may outlast the closure. What is called with it is
-    /// taken not to keep it, and so is a context of a section inside.
-    fn address_is_kept(&self, node: &Node, variable: &Variable, contexts: &HashSet<Id>) -> bool {
-        let shape = self.function.locals.get(variable).map(|local| local.shape);
-        let mut is_address = shape == Some(Shape::Array);
-        let mut next = self.parent(node);
-        while let Some((around, number)) = next {
+    /// What a use of a variable does with its address, or that of a part of it; or what is done with an address.
+    fn way(&self, node: &Node, is_address: bool, contexts: &HashSet<Id>) -> Way {
+        let (mut is_address, mut way, mut is_cast) = (is_address, Way::Stays, false);
+        let mut at = node;
+        while let Some((around, number)) = self.parent(at) {
+            // A section inside has become a closure, which has the address.
             if contexts.contains(&id(around)) {
-                return false;
+                return Way::Passed;
             }
-            match &around.kind {
-                Kind::Transparent | Kind::Cast(_) => {}
-                Kind::Unary(Unary::Address) => is_address = true,
-                Kind::Unary(Unary::Dereference) => is_address = false,
-                Kind::Member { is_arrow: false, .. } | Kind::Subscript if number == 0 => is_address = false,
-                Kind::Binary(sign) if matches!(sign.as_str(), "+" | "-" | ",") => {}
-                Kind::Binary(sign) => return is_address && sign == "=" && number > 0,
-                Kind::Other => {
-                    return is_address
-                        && !self
-                            .text
-                            .get(around.range.clone())
-                            .is_some_and(|text| text.starts_with("sizeof"));
+            let is_kept = if is_address { Way::Kept } else { way };
+            match (&around.kind, around.gives) {
+                // An atomic access of some sort.
+                (Kind::Transparent, _) if around.children.len() > 1 => return is_kept,
+                (Kind::Transparent, Gives::Decayed) => is_address = true,
+                (Kind::Transparent, Gives::Same) => {}
+                (Kind::Transparent, Gives::Address) if is_address => {}
+                (Kind::Cast(_), _) => is_cast = true,
+                (Kind::Unary(Unary::Address), _) => is_address = true,
+                (Kind::Unary(Unary::Dereference), _) => is_address = false,
+                // Of a structure that a call has returned.
+                (Kind::Member { is_arrow: false, .. }, _) if is_address => {}
+                (Kind::Member { .. }, _) => is_address = false,
+                (Kind::Subscript, _) if is_address || number == 0 => is_address = false,
+                (Kind::Binary(sign), gives) if matches!(sign.as_str(), "+" | "-" | ",") => {
+                    if gives == Gives::Value && !is_cast {
+                        return way;
+                    }
                 }
-                Kind::Declaration(_) | Kind::Return => return is_address,
-                _ => return false,
+                (Kind::Binary(sign), _) if sign == "=" => return if number > 0 { is_kept } else { way },
+                (Kind::Binary(sign), _) => {
+                    let compares =
+                        matches!(sign.as_str(), "==" | "!=" | "<" | ">" | "<=" | ">=" | "&&" | "||");
+                    return if is_cast && !compares { is_kept } else { way };
+                }
+                (Kind::Call(_), gives) => {
+                    if !is_address || number == 0 {
+                        return way;
+                    }
+                    way = Way::Passed;
+                    if gives != Gives::Address {
+                        return way;
+                    }
+                }
+                (
+                    Kind::Other | Kind::List | Kind::CompoundLiteral | Kind::Declaration(_) | Kind::Return,
+                    _,
+                ) => return is_kept,
+                (Kind::StatementExpression, _) => {}
+                (Kind::Compound, _) => {
+                    let gives_it = |(further, _): (&Node, _)| further.kind == Kind::StatementExpression;
+                    if number + 1 < around.children.len() || !self.parent(around).is_some_and(gives_it) {
+                        return way;
+                    }
+                }
+                _ => return way,
             }
-            next = self.parent(around);
+            at = around;
         }
-        false
+        way
+    }
+
+    /// Whether a use of a variable needs that it has an address.
+    fn needs_address(&self, node: &Node) -> bool {
+        let mut is_address = false;
+        let mut at = node;
+        while let Some((around, number)) = self.parent(at) {
+            match (&around.kind, around.gives) {
+                (Kind::Transparent, Gives::Decayed) => is_address = true,
+                (Kind::Transparent, Gives::Same) | (Kind::Member { is_arrow: false, .. }, _) => {}
+                (Kind::Unary(Unary::Address), _) => return true,
+                (Kind::Unary(Unary::Dereference), _) if is_address => is_address = false,
+                (Kind::Subscript, _) if is_address && number == 0 => is_address = false,
+                _ => return is_address,
+            }
+            at = around;
+        }
+        is_address
     }
 
     /// Whether a variable's block has a pause, so that its value must outlive one run of the closure.
@@ -1602,11 +1834,7 @@ impl<'a> Finder<'a> {
 
     /// Whether the function has nothing else of a variable's name.
     fn is_only(&self, variable: &Variable) -> bool {
-        let is_other = |node: &Node| match &node.kind {
-            Kind::Name(name) => *name == variable.name,
-            Kind::Local(other) | Kind::Declaration(other) => other.name == variable.name && other != variable,
-            _ => false,
-        };
+        let is_other = |node: &Node| names_another(node, variable);
         self.function.locals.keys().all(|other| other == variable || other.name != variable.name)
             && !self.function.body.walk().any(is_other)
     }
@@ -1636,16 +1864,24 @@ impl<'a> Finder<'a> {
 
     /// A copy stands for the variable if nobody has its address.
     fn check_copied(&self, capture: &Capture) -> Result<(), Refusal> {
+        if self.can_be_copied(capture) || !self.applies(Rule::Copied) {
+            return Ok(());
+        }
+        Err(Refusal::MacroNames(capture.variable.name.clone()))
+    }
+
+    fn can_be_copied(&self, capture: &Capture) -> bool {
         let variable = &capture.variable;
         let has_address = self.function.body.walk().any(|node| {
-            node.kind == Kind::Unary(Unary::Address)
-                && node.children.first().is_some_and(|of| is_part(of, variable))
+            matches!(&node.kind, Kind::Local(used) if used == variable) && self.needs_address(node)
         });
-        let is_array = self.function.locals.get(variable).is_none_or(|local| local.shape == Shape::Array);
-        if (has_address || is_array || capture.hoisted.is_some()) && self.applies(Rule::Copied) {
-            return Err(Refusal::MacroNames(variable.name.clone()));
-        }
-        Ok(())
+        // Whoever else has a static variable may change it meanwhile.
+        let is_fixed = self
+            .function
+            .locals
+            .get(variable)
+            .is_none_or(|local| local.shape == Shape::Array || local.is_static && !local.is_const);
+        !has_address && !is_fixed && capture.hoisted.is_none()
     }
 
     /// Whether no more of a declaration comes from a macro than `bool`, which is one.
@@ -1655,32 +1891,52 @@ impl<'a> Finder<'a> {
         matches!(words.as_slice(), ["bool"] | ["const", "bool"] | ["bool", "const"])
     }
 
-    /// A declaration of one variable in the slice's own block, which can become an assignment.
-    fn hoisted(&self, variable: &Variable, declaration: &Node, block: &Node) -> Result<Hoisted, Refusal> {
+    /// A declaration of one variable, which can become an assignment. Nothing of `at_call`, which runs at the call site, may have
+    /// another meaning for it.
+    fn hoisted(
+        &self,
+        variable: &Variable,
+        declaration: &Node,
+        block: &Node,
+        at_call: &[&Node],
+    ) -> Result<Hoisted, Refusal> {
         let refused = || Refusal::DeclaredInside(variable.name.clone());
         let (statement, _) = self.parent(declaration).ok_or_else(refused)?;
         let (around, number) = self.parent(statement).ok_or_else(refused)?;
         let local = self.function.locals.get(variable).ok_or_else(refused)?;
+        let hides = |node: &&Node| names_another(node, variable);
         let is_plain = statement.kind == Kind::Declarations
             && statement.children.len() == 1
             && (!declaration.from_macro || self.is_bool(variable, statement))
             && (id(around) == id(block) || self.is_only(variable))
-            && local.shape == Shape::Value
+            && !at_call.iter().any(hides)
+            && matches!(local.shape, Shape::Value | Shape::Array)
             && (!local.is_const || local.plain_type.is_some())
+            && !(local.shape == Shape::Array && local.has_constants)
             && !local.is_static;
         if !is_plain && self.applies(Rule::Hoisted) {
             return Err(refused());
         }
+        if local.has_attributes && self.applies(Rule::Attributes) {
+            return Err(Refusal::Attributes(variable.name.clone()));
+        }
         let range = statement.range.start..self.end(statement);
         let text = self.text_of(variable.declared..range.end)?;
         let value = find_in_code(text, '=').map(|at| variable.declared + at + 1);
-        if value.and_then(|at| self.text.get(at..)).is_some_and(|text| text.trim_start().starts_with('{')) {
-            return Err(refused());
-        }
+        let is_list = declaration.children.last().is_some_and(|last| last.bare().kind == Kind::List);
+        let assigned = match (local.shape == Shape::Array, local.has_constants, is_list) {
+            (true, _, false) => Assigned::CopiedString,
+            (true, _, true) | (_, true, true) => Assigned::CopiedBraced,
+            (false, true, false) => Assigned::Copied,
+            (false, false, true) => Assigned::Braced,
+            (false, false, false) => Assigned::Plainly,
+        };
         let next = around.children.get(number + 1);
         Ok(Hoisted {
             statement: range,
             value,
+            assigned,
+            alignment: local.alignment.clone(),
             is_inner: id(around) != id(block),
             goes_before_another: next.is_some_and(|next| next.kind == Kind::Declarations),
         })
@@ -1690,7 +1946,6 @@ impl<'a> Finder<'a> {
         let mut found = BTreeSet::new();
         for node in self.function.body.walk().filter(|node| plan.slice.contains(&node.range.start)) {
             match &node.kind {
-                Kind::Call(name) if name == ERRNO => found.insert("errno is the server's".to_owned()),
                 Kind::Call(name) if means_the_thread(name) => {
                     found.insert(format!("{name} answers for the server's thread"))
                 }
@@ -1700,6 +1955,17 @@ impl<'a> Finder<'a> {
         }
         found.into_iter().collect()
     }
+}
+
+/// What becomes of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    /// It is used at once.
+    Stays,
+    /// Something that is called gets it.
+    Passed,
+    /// Something has it afterwards.
+    Kept,
 }
 
 /// A pause while it is looked at.
@@ -1759,8 +2025,8 @@ fn find_in_code(text: &str, sign: char) -> Option<usize> {
     }
 }
 
-/// Whether a text that is not compiled has a `return`, other than in a comment.
-fn returns(text: &str) -> bool {
+/// Whether a text that is not compiled has a word, other than in a comment.
+fn has_word(text: &str, is_it: impl Fn(&str) -> bool) -> bool {
     let mut code = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("/*") {
@@ -1772,7 +2038,18 @@ fn returns(text: &str) -> bool {
     code.lines()
         .map(|line| line.split_once("//").map_or(line, |(line, _)| line))
         .flat_map(|line| line.split(|next: char| next != '_' && !next.is_alphanumeric()))
-        .any(|word| word == "return")
+        .any(is_it)
+}
+
+/// Whether a node is another use of a variable's name.
+fn names_another(node: &Node, variable: &Variable) -> bool {
+    match &node.kind {
+        Kind::Name(name) | Kind::ThreadLocal(name) => *name == variable.name,
+        Kind::Local(other) | Kind::Declaration(other) | Kind::InnerName(other) => {
+            other.name == variable.name && other != variable
+        }
+        _ => false,
+    }
 }
 
 /// Whether an expression is a variable, or a part of its memory.

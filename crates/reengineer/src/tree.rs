@@ -40,12 +40,22 @@ pub(crate) struct Local {
     pub shape: Shape,
     /// `static` or `extern`.
     pub is_static: bool,
+    /// Each thread has its own.
+    pub is_of_thread: bool,
     /// `register`: it has no address.
     pub is_register: bool,
     /// `const`.
     pub is_const: bool,
     /// Of what is `const` and nothing else: the type without that, as `__typeof__` takes it.
     pub plain_type: Option<String>,
+    /// It cannot be assigned to, because a member or an element is `const`.
+    pub has_constants: bool,
+    /// How it is aligned, as its declaration says it.
+    pub alignment: Vec<String>,
+    /// It has an attribute that would not come with it to another place.
+    pub has_attributes: bool,
+    /// A function is called when its scope is left.
+    pub has_cleanup: bool,
 }
 
 /// What matters of a local variable's type.
@@ -70,8 +80,25 @@ pub(crate) struct Node {
     pub range: Range<usize>,
     /// Whether its first token is in the body of a macro, and not in an argument of one.
     pub from_macro: bool,
+    /// Whether it is in an argument of a macro.
+    pub in_argument: bool,
+    /// What it may do with an address.
+    pub gives: Gives,
     /// What it consists of, in the order of the text.
     pub children: Vec<Node>,
+}
+
+/// What an expression may do with the address of a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gives {
+    /// It is in parentheses only.
+    Same,
+    /// An array becomes the address of its first element, without a word of the program's.
+    Decayed,
+    /// Its type can have an address: a pointer, a structure.
+    Address,
+    /// Its type has none.
+    Value,
 }
 
 /// What a [`Node`] is.
@@ -142,6 +169,10 @@ pub(crate) enum Kind {
     Macro(Macro),
     /// An expression as text. The local variables that it names are its children.
     Text(String),
+    /// `(TYPE){ … }`
+    CompoundLiteral,
+    /// `{ … }` as a value.
+    List,
     /// Parentheses, or a conversion that is not spelt.
     Transparent,
     /// A conversion that is spelt.

@@ -319,12 +319,93 @@ pub(crate) fn means_the_thread(name: &str) -> bool {
             | "pthread_sigmask"
             | "pthread_setcancelstate"
             | "pthread_setcanceltype"
+            | "pthread_testcancel"
             | "sched_getcpu"
+            | "sched_setaffinity"
+            | "sched_getaffinity"
+            | "sched_setscheduler"
+            | "sched_setparam"
+            | "setpriority"
+            | "getpriority"
+            | "nice"
+            | "prctl"
+            | "unshare"
+            | "setns"
+            | "sigprocmask"
+            | "sigaltstack"
+            | "uselocale"
+            | "dlerror"
+            | "syscall"
+            | "omp_get_thread_num"
     )
 }
 
-/// The function that `errno` is a call of.
-pub(crate) const ERRNO: &str = "__errno_location";
+/// Whether a function that is passed to one of this name is called in another thread, or later.
+pub(crate) fn runs_elsewhere(name: &str) -> bool {
+    matches!(
+        name,
+        "pthread_create"
+            | "thrd_create"
+            | "atexit"
+            | "on_exit"
+            | "at_quick_exit"
+            | "signal"
+            | "event_set"
+            | "event_new"
+    ) || name.starts_with("pthread_key_")
+}
+
+/// Whether a function of this name returns what the thread has of its own, which others of its calls change.
+pub(crate) fn gives_the_threads_own(name: &str) -> bool {
+    name == "inet_ntoa"
+}
+
+/// Whether a function of this name neither reads nor sets `errno`.
+pub(crate) fn leaves_errno(name: &str) -> bool {
+    let of_strings = [
+        "memcpy",
+        "memmove",
+        "memset",
+        "memcmp",
+        "memchr",
+        "strlen",
+        "strnlen",
+        "strcmp",
+        "strncmp",
+        "strcasecmp",
+        "strncasecmp",
+        "strcpy",
+        "strncpy",
+        "stpcpy",
+        "strcat",
+        "strncat",
+        "strchr",
+        "strrchr",
+        "strstr",
+        "strspn",
+        "strcspn",
+        "strpbrk",
+        "abs",
+        "labs",
+        "htonl",
+        "htons",
+        "ntohl",
+        "ntohs",
+        "atomic_thread_fence",
+        "__builtin_expect",
+        "__builtin_unreachable",
+        "__builtin_trap",
+        "__assert_fail",
+        "__ctype_b_loc",
+    ];
+    let word = name.strip_prefix("__builtin_").unwrap_or(name);
+    // They return what is wrong. A closure inside carries what its own calls set.
+    let returns_it =
+        ["pthread_mutex_", "pthread_cond_", "lockwork_delegate_", "__sync_", "__atomic_", "__c11_atomic_"];
+    of_strings.contains(&name)
+        || of_strings.contains(&word)
+        || returns_it.iter().any(|prefix| name.starts_with(prefix))
+}
 
 #[cfg(test)]
 mod tests {

@@ -93,6 +93,29 @@ fn refused_as_said(project: &Project, text: &str) -> BTreeMap<String, Vec<Option
     found
 }
 
+/// What a section declares and keeps, what threads have of their own, and what declarations say besides.
+const ESCAPES: &str = include_str!("programs/escapes.c");
+
+/// A delegate leaves nothing of the stack and of `errno` as it was.
+#[test]
+fn what_a_section_declares_and_sets_is_there_after_it() {
+    let program = Program::new(ESCAPES);
+    let Some(project) = program.project(all()) else { return };
+    refused_as_said(&project, ESCAPES);
+    let before = program.run();
+    assert!(before.status.success(), "{before:?}");
+    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+    let after = program.run();
+    let text = std::fs::read_to_string(program.file()).expect("written");
+    assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
+    assert!(after.status.success(), "{after:?}\n{text}");
+    let again = program.project(all()).expect("there is libclang");
+    assert!(
+        again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
+        "a second run changes nothing"
+    );
+}
+
 /// A program that may be compiled without its locks.
 const GUARDS: &str = include_str!("programs/guards.c");
 

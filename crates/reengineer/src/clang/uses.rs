@@ -136,6 +136,13 @@ fn bare(mut cursor: CXCursor) -> CXCursor {
     cursor
 }
 
+/// The value of an element of an initialiser with its designators, `[2] = …` or `.a.b = …`; of others, itself.
+fn value_of(cursor: CXCursor) -> CXCursor {
+    let below = children(cursor);
+    let is_designated = kind(cursor) == CXCursor_UnexposedExpr && below.len() > 1;
+    below.last().copied().filter(|_| is_designated).unwrap_or(cursor)
+}
+
 struct Walker<'a> {
     directory: &'a Path,
     vocabulary: &'a Vocabulary,
@@ -193,7 +200,8 @@ impl Walker<'_> {
     fn same(&mut self, thing: &str, cursor: CXCursor) {
         if kind(bare(cursor)) == CXCursor_InitListExpr && !is_object(type_of(cursor)) {
             // What an array begins with.
-            for child in children(bare(cursor)).into_iter().filter(|child| sort(type_of(*child)).is_some()) {
+            let values = children(bare(cursor)).into_iter().map(value_of);
+            for child in values.filter(|child| sort(type_of(*child)).is_some()) {
                 self.same(thing, child);
             }
             return;
@@ -556,6 +564,16 @@ impl Walker<'_> {
         }
         if is_ours {
             let thing = self.thing(cursor);
+            for attribute in below {
+                let cleans =
+                    ["cleanup", "__cleanup__"].iter().any(|name| self.token(*attribute, name).is_some());
+                // SAFETY: it takes a number.
+                if unsafe { clang_isAttribute(kind(*attribute)) } != 0 && cleans {
+                    let at = self.place(cursor);
+                    let (origin, how) = (Origin::Of(thing.clone()), "a cleanup gets it");
+                    self.facts.push(Fact::Escapes { origin, at, how });
+                }
+            }
             if own == CXCursor_TypedefDecl {
                 self.facts.push(Fact::Typedef(thing.clone()));
             }
@@ -565,6 +583,7 @@ impl Walker<'_> {
 
     /// An initialiser of a mutex, or of an array of them.
     fn initialised(&mut self, thing: &str, init: CXCursor) {
+        let init = value_of(init);
         if kind(init) != CXCursor_InitListExpr {
             return;
         }
@@ -610,8 +629,8 @@ impl Walker<'_> {
                 designated = Some(referenced(*child));
                 continue;
             }
-            // A designator is a child of what it designates in some versions of libclang.
-            let inside = children(*child).first().copied().filter(|first| kind(*first) == CXCursor_MemberRef);
+            // A designator is a child of what it designates in some versions of libclang. The last one names the field.
+            let inside = children(*child).into_iter().rfind(|inner| kind(*inner) == CXCursor_MemberRef);
             let field = designated.take().or(inside.map(referenced)).or(fields.get(at).copied());
             at += 1;
             let value = if inside.is_some() { children(*child).last().copied() } else { Some(*child) };

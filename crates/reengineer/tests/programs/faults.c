@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t elsewhere = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
@@ -308,6 +310,42 @@ static long outlives_as_an_array(long by)
     return strtol(text, NULL, 10);
 }
 
+static long outlives_as_sized(long by)
+{
+    const char *text;
+    pthread_mutex_lock(&lock);
+    char digits[by + 24];
+    snprintf(digits, sizeof(digits), "%ld", counter + by);
+    text = digits;
+    pthread_mutex_unlock(&lock);
+    return strtol(text, NULL, 10);
+}
+
+/* Attributes */
+static long attributes(long by)
+{
+    pthread_mutex_lock(&lock);
+    long inside __attribute__((deprecated)) = by + counter;
+    pthread_mutex_unlock(&lock);
+    return inside;
+}
+
+static void clean(long *of)
+{
+    printf("cleaned %ld\n", *of);
+}
+
+/* Cleanup */
+static long cleanup(long by)
+{
+    pthread_mutex_lock(&lock);
+    __attribute__((cleanup(clean))) long cleaned = counter + by;
+    counter += cleaned & 1;
+    pthread_mutex_unlock(&lock);
+    printf("after it\n");
+    return by;
+}
+
 /* CalleeReleases */
 static void briefly(void)
 {
@@ -491,7 +529,8 @@ int main(void)
         printf("%ld %ld %ld %ld\n", survives(by), directives(by), defined(by), understood(&part));
         printf("%ld %ld %ld\n", leaves(by), one_macro(by), returns(by));
         printf("%ld %ld %ld\n", any_thread(by), callee_asks(by), callee_releases(by));
-        printf("%ld %ld\n", outlives(by), outlives_as_an_array(by));
+        printf("%ld %ld %ld\n", outlives(by), outlives_as_an_array(by), outlives_as_sized(by));
+        printf("%ld %ld\n", attributes(by), cleanup(by));
         printf("%ld\n", by ? by : whole(by));
         printf("%ld %ld %ld %ld\n", checks(by), leaves_by_a_macro(by), begins_by_a_macro(by), pauses_by_a_macro(by));
         printf("%ld %ld %ld %ld %ld\n", fixed(by), loops(by), pauses(by), one_meaning(by), suffixes((int)by));

@@ -72,10 +72,21 @@ static inline int lockwork_delegate_release(lockwork_delegate_t *delegate)
     return 0;
 }
 
+/* What a section leaves on the stack, and as errno, is lost, as if it had run in another thread. */
+__attribute__((noinline, unused)) static void lockwork_forget(void)
+{
+    volatile char stack[4096];
+    for (unsigned at = 0; at < sizeof(stack); at++)
+        stack[at] = 0x55;
+    errno = ENOTRECOVERABLE;
+}
+
 static inline void *lockwork_delegate_run_or_abort(lockwork_delegate_t *delegate, void *(*section)(void *), void *argument)
 {
     lockwork_delegate_acquire_or_abort(delegate);
+    lockwork_forget();
     void *result = section(argument);
+    lockwork_forget();
     lockwork_delegate_release(delegate);
     return result;
 }
