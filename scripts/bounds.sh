@@ -57,6 +57,7 @@ LC_ALL=C sort "$SCRATCH/noted" | awk '
         if (rw) { note("Reader-writer locks, by lock", subject, threads, switches, executions); next }
         if (subject ~ /^cond/) title = "The condition variable, with `futex` and with `mcs-stp`"
         else if (subject ~ /^(batches|published|start|waiters)$/) title = "Below the locks: the pool, publication, the library\047s start, the registry of waiters"
+        else if (subject ~ /^wait-free$/) title = "`WaitFree`"
         else if (subject ~ /^gcr-numa/) title = "GCR by node around `futex`, on two nodes"
         else if (subject ~ /^gcr/) title = "GCR around `tas`, `futex` and `mcs-stp`"
         else if (subject ~ /^biased/) title = "Biased `tas`, `futex` and `mcs-stp`"

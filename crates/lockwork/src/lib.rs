@@ -58,9 +58,9 @@
 //!
 //! - `lock_api`: the traits of lock_api 0.5 (Rust 1.95), so that its wrappers work over every lock.
 //! - `lock_api_0_4`: the same for lock_api 0.4, which most other crates use.
-//! - `profile`: `lockwork profile` records, and `lockwork top` shows, what threads do with [`Mutex`], [`RwLock`] and [`Condvar`]. Until
-//!   one of them asks, that costs each operation a load and a branch. A lock that is called through `lock_api`, and
-//!   a guard that another thread drops than the one that locked, are not followed; neither are delegates.
+//! - `profile`: `lockwork profile` records, and `lockwork top` shows, what threads do with [`Mutex`], [`RwLock`] and [`Condvar`].
+//!   Until one of them asks, that costs each operation a load and a branch. A lock that is called through `lock_api`, and a guard
+//!   that another thread drops than the one that locked, are not followed; neither are delegates.
 
 mod condvar;
 mod delegated;
@@ -82,7 +82,8 @@ mod rwlock;
 pub mod servers;
 mod threads;
 mod time;
-mod wait_free;
+#[doc(hidden)]
+pub mod wait_free;
 
 /// What tells the waiters of aware locks whether the thread ahead of them runs: its CPU clock. Programs under
 /// `lockwork run` see to it by themselves; others call [`allow`](cpu_time::allow) when they start, and

@@ -269,3 +269,42 @@ fn copies_come_back() {
         assert_eq!(total.into_inner().0, 4 * OPERATIONS + more);
     });
 }
+
+thread_local! {
+    static COPIES_PANIC: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A value whose copies may panic.
+struct Fragile(u64);
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        assert!(!COPIES_PANIC.get(), "a copy that panics");
+        Self(self.0)
+    }
+}
+
+impl Operation<Fragile> for Add {
+    type Output = u64;
+
+    fn apply(&self, total: &mut Fragile) -> u64 {
+        self.apply(&mut total.0)
+    }
+}
+
+/// What a thread announced before a copy panicked is applied before what it asks for next, and once.
+#[test]
+fn a_copy_that_panics_loses_no_operation() {
+    in_time(|| {
+        let total = WaitFree::new(Fragile(0));
+        assert_eq!(total.apply(Add(1)), 0);
+        for round in 0..5 {
+            COPIES_PANIC.set(true);
+            let outcome = catch_unwind(AssertUnwindSafe(|| total.apply(Add(10))));
+            COPIES_PANIC.set(false);
+            assert!(outcome.is_err(), "the panic is the thread's");
+            assert_eq!(total.apply(Add(100)), 1 + 110 * round + 10);
+        }
+        assert_eq!(total.into_inner().0, 551);
+    });
+}

@@ -179,6 +179,46 @@ pub const EXCEPTIONS: &[Exception] = &[
         weaker: &[Relaxed],
         reason: Threads("as above: the exchange before it releases, to whoever lines up behind it"),
     },
+    Exception {
+        source: "wait_free/universal.rs",
+        snippet: "slot.users.compare_exchange(0, OWNED, AcqRel, Relaxed).is_ok()",
+        weaker: &[Acquire],
+        reason: Elsewhere(
+            "by argument: the users that left before have released as much, and this exchange continues what they began",
+        ),
+    },
+    Exception {
+        source: "wait_free/universal.rs",
+        snippet: "self.users.fetch_add(others.wrapping_sub(OWNED), Release); // ORDER: E4.",
+        weaker: &[Relaxed],
+        reason: Elsewhere(
+            "by argument: a thread that replaces a state leaves it afterwards, and releases this by that; an owner that gives a slot up \
+             takes it itself",
+        ),
+    },
+    Exception {
+        source: "wait_free/universal.rs",
+        snippet: "Used(slot_at(self.published.fetch_add(1, AcqRel)))",
+        weaker: &[Acquire],
+        reason: Threads(
+            "a helper whose bit is in another group than that of the thread whose turn it misses, twice in a row: in one word it sees \
+             the turns before its own",
+        ),
+    },
+    Exception {
+        source: "wait_free/universal.rs",
+        snippet: "group = place.load(Acquire); // ORDER: E5.",
+        weaker: &[Relaxed],
+        reason: Threads(
+            "a group that another of its threads has made: the plays' second group has one thread",
+        ),
+    },
+    Exception {
+        source: "wait_free/universal.rs",
+        snippet: "group = match place.compare_exchange(ptr::null_mut(), fresh, Release, Acquire) {",
+        weaker: &[Relaxed],
+        reason: Threads("as above: two that make it at once"),
+    },
     Exception::unmodelled(
         "delegation/cc_synch.rs",
         "let behind = NonNull::new(request.next.load(Acquire));",

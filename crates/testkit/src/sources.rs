@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use lockwork_locks::describe::{Descriptor, Proof, Waiting};
 use lockwork_locks::registry::{Entry, LOCKS, WRAPPERS};
 
-/// The crates whose orderings are proven.
-const CRATES: [&str; 3] = ["locks", "platform", "preload"];
+/// The directories whose orderings are proven.
+const DIRECTORIES: [&str; 4] = ["locks/src", "platform/src", "preload/src", "lockwork/src/wait_free"];
 
 /// The words that ask for an ordering.
 const STRONG: [&str; 5] = ["Acquire", "Release", "AcqRel", "SeqCst", "heavy_barrier("];
@@ -45,8 +45,8 @@ pub struct Line {
 pub fn all() -> Vec<Source> {
     let root = workspace();
     let mut found = Vec::new();
-    for name in CRATES {
-        walk(&root.join("crates").join(name).join("src"), &mut found);
+    for name in DIRECTORIES {
+        walk(&root.join("crates").join(name), &mut found);
     }
     found.sort();
     found.iter().filter_map(|path| read(&root, path)).collect()

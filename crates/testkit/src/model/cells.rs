@@ -84,10 +84,19 @@ impl<E: Engine, T: Copy, A: RawCell<T>> AtomicCell<T> for Word<E, A> {
     }
 }
 
+/// Whether the running thread unwinds: it has failed the execution, or is not in the child of a modelled `fork`. What it counts
+/// on its way out no longer matters, and must not let another thread run, whose panic would end the process.
+fn has_failed() -> bool {
+    std::thread::panicking()
+}
+
 impl<E: Engine, T: Copy, A: RawInt<T>> AtomicInt<T> for Word<E, A> {
     #[track_caller]
     fn fetch_add(&self, value: T, order: Ordering) -> T {
         let order = ordering(Location::caller(), Op::Rmw, order);
+        if has_failed() {
+            return value;
+        }
         self.before_write();
         self.raw.fetch_add(value, order)
     }
@@ -95,6 +104,9 @@ impl<E: Engine, T: Copy, A: RawInt<T>> AtomicInt<T> for Word<E, A> {
     #[track_caller]
     fn fetch_sub(&self, value: T, order: Ordering) -> T {
         let order = ordering(Location::caller(), Op::Rmw, order);
+        if has_failed() {
+            return value;
+        }
         self.before_write();
         self.raw.fetch_sub(value, order)
     }

@@ -11,6 +11,7 @@ mod pool;
 mod published;
 mod start;
 mod states;
+mod wait_free;
 pub mod waiters;
 mod wrapped;
 
@@ -26,6 +27,7 @@ pub use pool::pool;
 pub use published::publication;
 pub use start::starts;
 pub use states::{states, states_of_rwlocks};
+pub use wait_free::wait_free;
 pub use wrapped::{wrapped_around_a_few, wrapped_around_all};
 
 use crate::engines::loom::LoomPlatform;
@@ -195,6 +197,7 @@ pub fn for_loom() -> Vec<Subject> {
     all.extend(states_of_rwlocks::<LoomPlatform>());
     all.push(pool::<LoomPlatform>());
     all.push(publication::<LoomPlatform>());
+    all.push(wait_free::<LoomPlatform>(false));
     all
 }
 
@@ -212,5 +215,6 @@ pub fn for_shuttle() -> Vec<Subject> {
     all.extend(states_of_rwlocks::<ShuttlePlatform>());
     all.push(pool::<ShuttlePlatform>());
     all.push(publication::<ShuttlePlatform>());
+    all.push(wait_free::<ShuttlePlatform>(true));
     all
 }

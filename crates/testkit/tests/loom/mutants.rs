@@ -36,6 +36,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("platform/src/waiters/owner.rs", &["waiters"]),
     ("platform/src/waiters/steps.rs", &["waiters"]),
     ("delegation/posts.rs", &["posts"]),
+    ("lockwork/src/wait_free/universal.rs", &["wait-free"]),
 ];
 
 /// The sources whose orderings are judged here.
