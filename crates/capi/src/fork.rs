@@ -8,6 +8,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
+use lockwork_locks::registry::Spec;
 use lockwork_locks::rw::bravo;
 use lockwork_locks::wait::{WAITING_ON_COND, WAITING_ON_DELEGATE, WAITING_ON_RWLOCK};
 use lockwork_platform::{Native, sys, waiters};
@@ -30,6 +31,9 @@ unsafe extern "C" {
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
+/// Whether this process is a child in which threads of the parent may be visible readers.
+static HAS_GHOSTS: AtomicBool = AtomicBool::new(false);
+
 /// Registers the handlers, if nobody has done so: called before the first object gets its lock.
 pub(crate) fn install() {
     if !INSTALLED.swap(true, Relaxed) {
@@ -50,8 +54,18 @@ unsafe extern "C" fn parent() {
 
 unsafe extern "C" fn child() {
     waiters::after_fork_in_child();
-    bravo::forget_arrivals::<Native>();
+    if bravo::inherit_readers::<Native>() {
+        HAS_GHOSTS.store(true, Relaxed);
+    }
     waiters::purge_ghosts(forget_waiters);
+}
+
+/// Drops the parent's visible readers of the lock that is being made anew in the bytes that begin at this address, as a child may
+/// with one that threads of the parent read.
+pub(crate) fn forget_ghosts(lock: usize, spec: &Spec) {
+    if HAS_GHOSTS.load(Relaxed) && spec.has_visible_readers() {
+        bravo::forget_inherited::<Native>(lock);
+    }
 }
 
 /// Forgets the waiters of what a thread of the parent waited for. A thread that left a wait by `siglongjmp` out of a signal

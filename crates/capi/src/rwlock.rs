@@ -14,7 +14,7 @@ use lockwork_locks::registry::Spec;
 
 use crate::specs::{self, Served, Server};
 use crate::time::{self, REALTIME, Timespec};
-use crate::{EAGAIN, EBUSY, EINVAL, ETIMEDOUT, tsan};
+use crate::{EAGAIN, EBUSY, EINVAL, ETIMEDOUT, fork, tsan};
 
 /// Bytes for the lock.
 const ROOM: usize = 40;
@@ -80,6 +80,7 @@ impl RwLock {
     #[cold]
     fn settle(&self) -> &'static RwServer {
         let server = served(Spec::DEFAULT_RWLOCK);
+        fork::forget_ghosts(ptr::from_ref(self).addr() + Self::LOCK, &server.spec);
         self.server.store(ptr::from_ref(server).cast_mut(), Release);
         server
     }
@@ -135,6 +136,7 @@ pub unsafe extern "C" fn lockwork_rwlock_init(lock: *mut RwLock, spec: *const c_
     };
     // SAFETY: the caller's contract.
     unsafe { lock.write(fresh) };
+    fork::forget_ghosts(lock.addr() + RwLock::LOCK, &server.spec);
     0
 }
 

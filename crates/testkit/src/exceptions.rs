@@ -421,6 +421,14 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         source: "rw/bravo.rs",
         snippet: "slot.store(if is_on { name } else { 0 }, Release);",
+    Exception::unmodelled(
+        "rw/bravo.rs",
+        "P::fence(Release);",
+        Elsewhere(
+            "only in a child of `fork` that makes a lock anew; the word that tells the others is the caller's, and what they do after they \
+             have read it depends on it",
+        ),
+    ),
         weaker: &[Relaxed],
         reason: Threads(
             "a reader that joins in a slot holds a reader that the lock inside counts, and \

@@ -317,13 +317,17 @@ static void renew(void)
 	EXPECT(pthread_create(&reader, NULL, read_for_ever, NULL) == 0);
 	while (!__atomic_load_n(&waiting, __ATOMIC_ACQUIRE))
 		sched_yield();
-	for (int destroys = 0; destroys < 2; destroys++) {
+	enum { INIT, DESTROY, ASSIGN, WAYS };
+	for (int way = INIT; way < WAYS; way++) {
 		pid_t child = fork();
 		if (child == 0) {
 			alarm(10);
-			if (destroys)
+			if (way == DESTROY)
 				EXPECT(pthread_rwlock_destroy(&read_locked) == 0);
-			EXPECT(pthread_rwlock_init(&read_locked, NULL) == 0);
+			if (way == ASSIGN)
+				read_locked = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
+			else
+				EXPECT(pthread_rwlock_init(&read_locked, NULL) == 0);
 			use(&read_locked);
 			for (int l = 0; l < LOCKS; l++) {
 				EXPECT(pthread_rwlock_init(&others[l], NULL) == 0);

@@ -20,7 +20,8 @@
 enum { FORKS = 5 };
 
 static lockwork_mutex_t mutex;
-static lockwork_rwlock_t lock;
+static lockwork_rwlock_t lock, read_locked;
+static const char *rwlock_spec;
 static lockwork_cond_t condition = LOCKWORK_COND_INITIALIZER;
 static int coming, end;
 
@@ -60,6 +61,19 @@ static void *wait_for_signal(void *unused) {
     return unused;
 }
 
+static void *read_for_ever(void *unused) {
+    for (int reads = 0; reads < 2; reads++) {
+        CHECK(lockwork_rwlock_rdlock(&read_locked) == 0);
+        if (reads == 0)
+            CHECK(lockwork_rwlock_unlock(&read_locked) == 0);
+    }
+    __atomic_add_fetch(&coming, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&end, __ATOMIC_SEQ_CST))
+        nap();
+    CHECK(lockwork_rwlock_unlock(&read_locked) == 0);
+    return unused;
+}
+
 static void *lock_all(void *unused) {
     CHECK(lockwork_mutex_lock(&mutex) == 0);
     CHECK(lockwork_mutex_unlock(&mutex) == 0);
@@ -83,6 +97,10 @@ static void child(void) {
         CHECK(pthread_create(&threads[t], NULL, lock_all, NULL) == 0);
     for (int t = 0; t < 3; t++)
         CHECK(pthread_join(threads[t], NULL) == 0);
+    CHECK(lockwork_rwlock_trywrlock(&read_locked) == EBUSY);
+    CHECK(lockwork_rwlock_init(&read_locked, rwlock_spec) == 0);
+    CHECK(lockwork_rwlock_wrlock(&read_locked) == 0);
+    CHECK(lockwork_rwlock_unlock(&read_locked) == 0);
     CHECK(lockwork_cond_destroy(&condition) == 0);
     CHECK(lockwork_mutex_destroy(&mutex) == 0);
     CHECK(lockwork_rwlock_destroy(&lock) == 0);
@@ -90,12 +108,15 @@ static void child(void) {
 }
 
 int main(int argc, char **argv) {
-    void *(*const parts[])(void *) = {wait_for_mutex, wait_for_mutex, wait_to_read, wait_to_write, wait_for_signal};
+    void *(*const parts[])(void *) = {wait_for_mutex, wait_for_mutex, wait_to_read, wait_to_write, wait_for_signal,
+                                     read_for_ever};
     enum { PARTS = sizeof parts / sizeof *parts };
     pthread_t threads[PARTS];
     CHECK(argc == 3);
     CHECK(lockwork_mutex_init(&mutex, argv[1]) == 0);
-    CHECK(lockwork_rwlock_init(&lock, argv[2]) == 0);
+    rwlock_spec = argv[2];
+    CHECK(lockwork_rwlock_init(&lock, rwlock_spec) == 0);
+    CHECK(lockwork_rwlock_init(&read_locked, rwlock_spec) == 0);
     CHECK(lockwork_mutex_lock(&mutex) == 0);
     CHECK(lockwork_rwlock_wrlock(&lock) == 0);
     for (int t = 0; t < PARTS; t++)

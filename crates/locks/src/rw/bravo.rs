@@ -1,18 +1,19 @@
 //! `bravo(RW)`: a bias for readers around any reader-writer lock. While it is on, readers make themselves visible in a
 //! table that all locks share, and leave the lock alone; a writer turns it off and waits until none is visible.
 //!
-//! Dave Dice and Alex Kogan, "BRAVO: biased locking for reader-writer locks", USENIX ATC 2019, listing 1. Deviations: a
-//! writer stops further readers from becoming visible before it waits for the lock inside, so that they keep behind it
-//! where that lock says so. Releases have no token: a thread whose reader the lock inside counts notes that in its slot of the
-//! table, too, so that it knows from its own slot alone what kind of reader it releases. Readers are interchangeable: a
-//! release that finds nothing there (of another thread's reader, or where two threads have the same slot) takes back any other
-//! one. A slot says whether its reader is only arriving, which `fork` forgets, and how often its thread reads. The check of the bias
-//! after the slot is taken costs readers no fence: the writer pays (`membarrier`). A writer that waits for readers
-//! yields its CPU after a while.
+//! Dave Dice and Alex Kogan, "BRAVO: biased locking for reader-writer locks", USENIX ATC 2019, listing 1. Deviations: a writer
+//! stops further readers from becoming visible before it waits for the lock inside, so that they keep behind it where that lock
+//! says so. Releases have no token: a thread whose reader the lock inside counts notes that in its slot of the table, too, so
+//! that it knows from its own slot alone what kind of reader it releases. Readers are interchangeable: a release that finds
+//! nothing there (of another thread's reader, or where two threads have the same slot) takes back any other one. A slot says
+//! whether its reader is only arriving, which `fork` forgets, and how often its thread reads. The check of the bias after the
+//! slot is taken costs readers no fence: the writer pays (`membarrier`). A writer that waits for readers yields its CPU after a
+//! while.
 //!
-//! Properties: 12 bytes more than the lock inside, which has at most 12; the table is 32 KiB a process. With the bias
-//! on, a reader changes one slot, mostly one that nobody else uses; with the bias off, the lock inside and that. A revocation scans the table, and the bias stays
-//! off for nine times as long as it took and up to a tick more, at most 17 s. A slot counts 65,536 readers; more use the lock inside.
+//! Properties: 12 bytes more than the lock inside, which has at most 12; the table is 32 KiB a process. With the bias on, a
+//! reader changes one slot, mostly one that nobody else uses; with the bias off, the lock inside and that. A revocation scans the
+//! table, and the bias stays off for nine times as long as it took and up to a tick more, at most 17 s. A slot counts 65,536
+//! readers; more use the lock inside.
 //!
 //! # State
 //!
@@ -25,12 +26,13 @@
 //! |-------|---------------------------------------------------------------------|
 //! | 0     | `ARRIVING`: its reader has yet to look at the bias                  |
 //! | 1     | `INSIDE`: its readers are counted by the lock inside, not visible   |
+//! | 2     | `INHERITED`: some of them acquired the lock in a parent process     |
 //! | 3–47  | the lock's address, or 0                                            |
 //! | 48–63 | how many readers more are counted here                              |
 //!
-//! `unnoted`: readers that the lock inside counts, that no release has claimed, and for which there was no slot. `inhibited`: until when the bias stays
-//! off, in units of 1,024 ns, of which it has the lowest 32 bits: what seems to be further ahead than the longest
-//! inhibition is past. 0 = not at all.
+//! `unnoted`: readers that the lock inside counts, that no release has claimed, and for which there was no slot. `inhibited`:
+//! until when the bias stays off, in units of 1,024 ns, of which it has the lowest 32 bits: what seems to be further ahead than
+//! the longest inhibition is past. 0 = not at all.
 //!
 //! A bias that `LEARNS` ([`learning`]) also rests: `OFF` and `BEGINNING` then say that no reader is visible, nor noted.
 //!
@@ -48,9 +50,10 @@
 //! - I5: a release touches the lock for the last time as the lock inside does, or by leaving its slot.
 //! - I6: while a writer has this lock the bias is `OFF`. A thread that has the lock inside for writing
 //!   while it is not has yet to revoke. (A bias that rests is as good as `OFF` for this.)
-//! - I7: a bias that learns comes to rest, and ends that, while a thread has the lock inside for writing, and nobody is visible. So
-//!   a reader finds it at rest throughout its section, or never: it is noted, or visible, exactly if the bias does not rest.
-//! - I8: when a lock begins, no slot has its address: readers that have not left when a lock ends end with it.
+//! - I7: a bias that learns comes to rest, and ends that, while a thread has the lock inside for writing, and nobody is visible.
+//!   So a reader finds it at rest throughout its section, or never: it is noted, or visible, exactly if the bias does not rest.
+//! - I8: when a lock begins, no slot has its address: readers that have not left when a lock ends end with it. A child of `fork`
+//!   may make a lock anew that threads of its parent read: those readers, and only those, are marked, and end there.
 //!
 //! # Ordering
 //!
@@ -121,6 +124,8 @@ const INSIDE: usize = 2;
 const MORE: usize = 1 << 48;
 /// The lock's address in a slot.
 const ADDRESS: usize = MORE - 8;
+/// Some of a slot's readers acquired the lock in a parent process. Matters if that lock is made anew, and only then.
+const INHERITED: usize = 4;
 /// The lock of a slot's readers, and of what kind they are.
 const KIND: usize = ADDRESS | ARRIVING | INSIDE;
 
@@ -179,8 +184,8 @@ fn is_inhibited(until: u32, now: impl FnOnce() -> u32) -> bool {
     until != 0 && (1..=2 * LONGEST_INHIBITION).contains(&until.wrapping_sub(now()))
 }
 
-/// Takes the readers of the lock at this address, which has ended, out of the table: they would be found there as those of the next
-/// lock at that address.
+/// Takes the readers of the lock at this address, which has ended, out of the table: they would be found there as those of the
+/// next lock at that address.
 pub fn forget_readers<P: Platform>(address: usize) {
     for index in 0..P::VISIBLE_READERS {
         P::visible_reader(index, |slot| {
@@ -190,6 +195,41 @@ pub fn forget_readers<P: Platform>(address: usize) {
             }
         });
     }
+}
+
+/// Does the same with those that acquired a lock in a parent, for a child that makes it anew without saying that it ended: before
+/// anybody uses it, or as one of several threads that come first, each of which does this before it tells others that it has.
+pub fn forget_inherited<P: Platform>(address: usize) {
+    for index in 0..P::VISIBLE_READERS {
+        P::visible_reader(index, |slot| {
+            let mut seen = slot.load(Relaxed);
+            // Slots that other threads have taken meanwhile are not inherited.
+            while seen & (ADDRESS | INHERITED) == address & ADDRESS | INHERITED {
+                match slot.compare_exchange(seen, 0, Relaxed, Relaxed) {
+                    Ok(_) => break,
+                    Err(now) => seen = now,
+                }
+            }
+        });
+    }
+    // A thread that is told must not join a reader whom this one has yet to forget.
+    P::fence(Release); // ORDER: before what the caller tells others by.
+}
+
+/// In a child after `fork`, by its one thread: nobody is arriving any more, and all readers are inherited. Whether there are any.
+pub fn inherit_readers<P: Platform>() -> bool {
+    forget_arrivals::<P>();
+    let mut are_any = false;
+    for index in 0..P::VISIBLE_READERS {
+        P::visible_reader(index, |slot| {
+            let seen = slot.load(Relaxed);
+            if seen != 0 {
+                slot.store(seen | INHERITED, Relaxed); // ORDER: nobody else runs.
+                are_any = true;
+            }
+        });
+    }
+    are_any
 }
 
 /// In a child after `fork`: nobody is arriving any more, at whatever lock.

@@ -82,8 +82,8 @@ unsafe extern "C" fn child() {
     purge();
 }
 
-/// glibc, since 2.34: `fork` for signal handlers, which runs no handlers. Ours run all the same, as they do where a signal handler calls
-/// `fork`: a child that did without would take threads of its own for the parent's when it notices.
+/// glibc, since 2.34: `fork` for signal handlers, which runs no handlers. Ours run all the same, as they do where a signal
+/// handler calls `fork`: a child that did without would take threads of its own for the parent's when it notices.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "named after the function")]
 unsafe extern "C" fn _Fork() -> c_int {
@@ -105,7 +105,7 @@ fn purge() {
         witness.store(THIS_PROCESS, Ordering::Relaxed);
     }
     profile::after_fork_in_child();
-    rwlock::table::forget_arrivals();
+    rwlock::table::inherit_readers();
     waiters::purge_ghosts(forget_waiters);
 }
 

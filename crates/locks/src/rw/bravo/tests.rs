@@ -148,6 +148,38 @@ fn readers_end_with_their_lock() {
     of(Lock::new(), true);
 }
 
+/// A child inherits the readers of its parent's locks, until it makes such a lock anew; those that have come since stay.
+#[test]
+fn readers_of_a_parent_end_with_a_lock_that_is_made_anew() {
+    let _table = table();
+    for (lock, is_inside) in [(biased(), false), (Lock::new(), true)] {
+        let other = biased();
+        assert!(lock.lock_shared(None));
+        assert_eq!(lock.lock.is_locked(), is_inside);
+        forget_inherited::<Native>(lock.name());
+        assert_eq!(slots_of(lock.name()), 1, "no fork");
+        assert!(inherit_readers::<Native>());
+        forget_inherited::<Native>(other.name());
+        assert_eq!(slots_of(lock.name()), 1, "another lock");
+        assert!(lock.lock_shared_again(None));
+        // SAFETY: a reader.
+        unsafe { lock.unlock_shared() };
+        assert!(!lock.try_lock_exclusive(), "the first one still reads");
+        forget_inherited::<Native>(lock.name());
+        assert_eq!(slots_of(lock.name()), 0);
+        assert!(!inherit_readers::<Native>());
+        assert!(other.lock_shared(None));
+        forget_inherited::<Native>(other.name());
+        assert_eq!(slots_of(other.name()), 1, "it came after the fork");
+        // SAFETY: a reader.
+        unsafe { other.unlock_shared() };
+        if is_inside {
+            // SAFETY: the reader that was forgotten.
+            unsafe { lock.lock.unlock_shared() };
+        }
+    }
+}
+
 type Learner = Bravo<Native, RwTtas<Native>, true>;
 
 /// A lock whose bias is to be turned on.

@@ -37,7 +37,9 @@ pub(crate) fn is_forwarded(lock: &RwLock, caller: usize) -> bool {
     match lock.server.load(Relaxed) {
         0 => {
             let chosen = start::choose(core::ptr::from_ref(lock) as usize, caller, Sort::Rwlock);
-            let (server, first) = lock.decide(server(chosen, lock.prefers_writers()));
+            let server = server(chosen, lock.prefers_writers());
+            rwtable::forget_ghosts(lock, server);
+            let (server, first) = lock.decide(server);
             if first {
                 count(chosen, server);
             }
@@ -202,7 +204,7 @@ unsafe extern "C" fn initialise(lock: *mut RwLock, attributes: *const c_void, ca
     } else {
         // SAFETY: the program's lock, which nobody uses before it is initialised; zero is a valid one.
         unsafe { lock.cast::<c_void>().write_bytes(0, size_of::<RwLock>()) };
-        rwtable::forget_readers(lock, server);
+        rwtable::forget_ghosts(lock, server);
     }
     // SAFETY: as above.
     let it = unsafe { RwLock::at(lock) };

@@ -47,18 +47,18 @@ static BIASED: AtomicBool = AtomicBool::new(false);
 /// Whether this process is a child in which threads of the parent may be visible readers.
 static HAS_GHOSTS: AtomicBool = AtomicBool::new(false);
 
-/// In a child after `fork`: drops the threads of the parent that were about to become visible readers.
-pub(crate) fn forget_arrivals() {
-    if BIASED.load(Ordering::Relaxed) {
-        bravo::forget_arrivals::<Native>();
+/// In a child after `fork`: drops the threads of the parent that were about to become visible readers, and marks the others.
+pub(crate) fn inherit_readers() {
+    if BIASED.load(Ordering::Relaxed) && bravo::inherit_readers::<Native>() {
         HAS_GHOSTS.store(true, Ordering::Relaxed);
     }
 }
 
-/// Drops the visible readers of a lock that the program makes anew, as a child may with one that threads of the parent read.
-pub(crate) fn forget_readers(lock: *const RwLock, server: u32) {
-    if HAS_GHOSTS.load(Ordering::Relaxed) && spec(server).has_visible_readers() {
-        bravo::forget_readers::<Native>(lock.addr());
+/// Drops the parent's visible readers of a lock that the program makes anew, as a child may with one that threads of the parent
+/// read. Before anybody can see that this server has the lock.
+pub(crate) fn forget_ghosts(lock: *const RwLock, server: u32) {
+    if HAS_GHOSTS.load(Ordering::Relaxed) && server != RWLOCK_GLIBC && spec(server).has_visible_readers() {
+        bravo::forget_inherited::<Native>(lock.addr());
     }
 }
 
