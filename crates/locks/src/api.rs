@@ -140,7 +140,7 @@ pub struct Held(pub usize);
 ///
 /// # Safety
 ///
-/// `from_word(into_word(t))` is `t` again.
+/// `from_word(into_word(t))` is `t` again. The word is an address, or smaller than addresses may be: less than 2^48.
 pub unsafe trait Token: Copy {
     /// Whether there is anything to keep.
     const STORED: bool;

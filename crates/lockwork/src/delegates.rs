@@ -4,7 +4,9 @@ use std::fmt;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::delegation::sanl::{self, BY_NODE};
-use lockwork_locks::delegation::{Seat, cc_synch, dsm_synch, fc, ffwd, h_synch, locked, oyama, p_sim, rcl};
+use lockwork_locks::delegation::{
+    Seat, cc_synch, dsm_synch, fc, ffwd, h_synch, held_here, held_of, locked, oyama, p_sim, rcl,
+};
 use lockwork_locks::registry::erased::{ErasedLock, Held};
 use lockwork_locks::registry::{DelegateSpec, Visitor};
 use lockwork_locks::wait::SpinThenPark;
@@ -86,14 +88,19 @@ unsafe impl Delegate<Native> for UnderLock {
     }
 
     fn acquire(&self) -> Option<Held> {
-        Some(self.0.lock_inside())
+        Some(held_here::<Native>(self.0.lock_inside()))
     }
 
     fn try_acquire(&self) -> Attempt {
-        self.0.try_lock().map_or(Attempt::Busy, Attempt::Held)
+        self.0.try_lock().map_or(Attempt::Busy, |held| Attempt::Held(held_here::<Native>(held)))
     }
 
     unsafe fn release(&self, held: Held) {
+        let (held, is_in_child) = held_of::<Native>(held);
+        if is_in_child {
+            // SAFETY: the threads that wait are gone: the lock would be handed to one of them.
+            unsafe { self.0.forget_waiters(Some(held)) };
+        }
         // SAFETY: the caller's contract.
         unsafe { self.0.unlock(held) };
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockwork::delegates::{Ffwd, Rcl};
+use lockwork::delegates::{Attempt, Delegate as _, DynDelegate, Ffwd, Rcl, Section};
 use lockwork::{Delegated, servers};
 
 unsafe extern "C" {
@@ -117,6 +117,78 @@ fn a_child_runs_no_section_of_a_thread_that_is_gone() {
     }
 }
 
+/// A thread forks while it holds a delegate and others wait for it: in the child it can end that, and others come.
+#[test]
+fn a_child_can_release_what_its_parent_held() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    const HELD: [&str; 10] = [
+        "locked(mcs-stp)",
+        "locked(clh-stp)",
+        "locked(ticket)",
+        "locked(hmcs-stp)",
+        "locked(cst-mutex)",
+        "sanl",
+        "sanl-numa",
+        "sanl-plus",
+        "rcl",
+        "ffwd",
+    ];
+    for spec in HELD {
+        for tries in [false, true] {
+            let delegate = DynDelegate::new(spec).expect(spec);
+            delegate.settle();
+            let (coming, runs) = (AtomicU64::new(0), AtomicU64::new(0));
+            let run = || {
+                // SAFETY: called with a counter that outlives the request.
+                let section = unsafe { Section::new(count, (&raw const runs).cast_mut().cast()) };
+                // SAFETY: this waits for it.
+                unsafe { delegate.execute(section) };
+            };
+            let held = match (tries, delegate.try_acquire()) {
+                (true, Attempt::Held(held)) => held,
+                (false, Attempt::Held(held)) => {
+                    // SAFETY: acquired just now.
+                    unsafe { delegate.release(held) };
+                    delegate.acquire().expect(spec)
+                }
+                (_, outcome) => panic!("{spec}: {outcome:?}"),
+            };
+            thread::scope(|scope| {
+                for _ in 0..OTHERS {
+                    scope.spawn(|| {
+                        coming.fetch_add(1, SeqCst);
+                        run();
+                    });
+                }
+                while coming.load(SeqCst) < OTHERS {
+                    thread::yield_now();
+                }
+                // They wait, and fall asleep.
+                thread::sleep(Duration::from_millis(30));
+                // SAFETY: the child uses the delegate, starts threads, and ends without running what the parent left to be run.
+                let child = unsafe { fork() };
+                if child == 0 {
+                    // SAFETY: its copy is held by the acquisition above.
+                    unsafe { delegate.release(held) };
+                    let more: Vec<_> = (0..OTHERS).map(|_| scope.spawn(run)).collect();
+                    let are_well = more.into_iter().all(|thread| thread.join().is_ok());
+                    exit(are_well && runs.load(SeqCst) == OTHERS && !delegate.is_busy());
+                }
+                let end = end_of(child);
+                // SAFETY: acquired above.
+                unsafe { delegate.release(held) };
+                assert_eq!(end, Some(0), "{spec}, tried: {tries}");
+            });
+            assert_eq!(runs.load(SeqCst), OTHERS, "{spec}");
+        }
+    }
+}
+
+unsafe fn count(runs: *mut ()) {
+    // SAFETY: the requester's, which waits.
+    unsafe { &*runs.cast::<AtomicU64>() }.fetch_add(1, SeqCst);
+}
+
 /// A thread starts and stops servers while another one forks: the child can do both.
 #[test]
 fn a_child_can_start_servers() {
@@ -167,7 +239,8 @@ extern "C" fn fork_in_handler(_: c_int) {
     }
 }
 
-/// Runs `meanwhile` while a section of another value holds up the server of `value`. `false`: the requester has run the section itself.
+/// Runs `meanwhile` while a section of another value holds up the server of `value`. `false`: the requester has run the section
+/// itself.
 fn holding_up(meanwhile: impl FnOnce()) -> bool {
     let other = Delegated::with_spec("ffwd(server=1)", ()).expect("a delegate");
     let (mut end, writer) = io::pipe().expect("a pipe");

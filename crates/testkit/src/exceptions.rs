@@ -38,7 +38,7 @@ use Reason::{Elsewhere, Model, Threads};
 /// What delegates do in a child of `fork`.
 const IN_A_CHILD: Reason = Elsewhere(
     "only in a child of `fork`, which shuttle plays with every combiner, in one order of accesses: it is the same step of the protocol as \
-     elsewhere in the file, with the same ordering, by a thread that has combined",
+     elsewhere in the algorithm, with the same ordering, by a thread that has combined",
 );
 
 /// The list.
@@ -224,16 +224,10 @@ pub const EXCEPTIONS: &[Exception] = &[
         "let behind = NonNull::new(request.next.load(Acquire));",
         IN_A_CHILD,
     ),
-    Exception::unmodelled("delegation/cc_synch.rs", "let last = self.tail.load(Acquire);", IN_A_CHILD),
+    Exception::unmodelled("delegation/request.rs", "let last = tail.load(Acquire);", IN_A_CHILD),
     Exception::unmodelled(
-        "delegation/cc_synch.rs",
-        "&& self.tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()",
-        IN_A_CHILD,
-    ),
-    Exception::unmodelled("delegation/dsm_synch.rs", "let last = self.tail.load(Acquire);", IN_A_CHILD),
-    Exception::unmodelled(
-        "delegation/dsm_synch.rs",
-        "&& self.tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()",
+        "delegation/request.rs",
+        "&& tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()",
         IN_A_CHILD,
     ),
     Exception {
@@ -421,6 +415,12 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         source: "rw/bravo.rs",
         snippet: "slot.store(if is_on { name } else { 0 }, Release);",
+        weaker: &[Relaxed],
+        reason: Threads(
+            "a reader that joins in a slot holds a reader that the lock inside counts, and \
+         has seen the writers' sections by that, unless a third thread with the same slot has left in its stead",
+        ),
+    },
     Exception::unmodelled(
         "rw/bravo.rs",
         "P::fence(Release);",
@@ -429,12 +429,6 @@ pub const EXCEPTIONS: &[Exception] = &[
              have read it depends on it",
         ),
     ),
-        weaker: &[Relaxed],
-        reason: Threads(
-            "a reader that joins in a slot holds a reader that the lock inside counts, and \
-         has seen the writers' sections by that, unless a third thread with the same slot has left in its stead",
-        ),
-    },
     Exception {
         source: "rw/bravo.rs",
         snippet: "let _ = slot.load(Acquire);",

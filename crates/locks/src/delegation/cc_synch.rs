@@ -39,7 +39,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Platform};
 
-use super::request::{Granted, Request};
+use super::request::{Granted, Request, forget_rest};
 use super::{COMBINED, Delegate, Section, Stint};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::wait::{Patience, WaitPolicy};
@@ -171,21 +171,11 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> CcSynch<P, W, MOST> {
                 }
                 // SAFETY: I3: unserved; its requester combines from now on.
                 Some(_) => return unsafe { request.hand_over() }, // ORDER: E3.
-                None if self.leave_idle(node) || self.forget_rest() => return,
+                None if self.leave_idle(node) || forget_rest::<P>(&self.tail) => return,
                 // A thread that the section has started is about to link.
                 None => _ = patience.pause::<P>(),
             }
         }
-    }
-
-    /// In a child that a section has forked: leaves the delegate idle, if the last requester is gone, and so all that are behind a node that
-    /// was to be linked.
-    fn forget_rest(&self) -> bool {
-        let last = self.tail.load(Acquire); // ORDER: E4.
-        // SAFETY: I1: in the queue, which nobody else takes it out of.
-        unsafe { last.as_ref() }.is_some_and(Request::is_of_a_parent)
-            // ORDER: Release is E1.
-            && self.tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()
     }
 
     /// Takes the last node out of the queue, unless a requester has been given it.

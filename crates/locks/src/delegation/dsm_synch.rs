@@ -35,7 +35,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Platform};
 
-use super::request::{Granted, Request};
+use super::request::{Granted, Request, forget_rest};
 use super::{COMBINED, Delegate, Section, Stint};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::wait::{Patience, WaitPolicy};
@@ -125,16 +125,6 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> DsmSynch<P, W, MOST> {
         }
     }
 
-    /// In a child that a section has forked: leaves the delegate idle, if the last requester is gone, and so all that are behind a node
-    /// that was to be linked.
-    fn forget_rest(&self) -> bool {
-        let last = self.tail.load(Acquire); // ORDER: E4.
-        // SAFETY: I1, I3: in the queue, which nobody else takes it out of.
-        unsafe { last.as_ref() }.is_some_and(Request::is_of_a_parent)
-            // ORDER: Release is E1.
-            && self.tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()
-    }
-
     /// The request behind `node`; if there is none, the delegate is idle.
     fn behind(&self, node: NonNull<Request<P>>, stint: &Stint) -> Option<NonNull<Request<P>>> {
         // SAFETY: I3: in the queue, and not granted.
@@ -151,7 +141,7 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> DsmSynch<P, W, MOST> {
             {
                 return None;
             }
-            if stint.has_forked::<P>() && self.forget_rest() {
+            if stint.has_forked::<P>() && forget_rest::<P>(&self.tail) {
                 return None;
             }
             patience.pause::<P>(); // A requester has swapped `tail`, and is about to link.

@@ -1,10 +1,10 @@
 //! Flat combining: a thread that finds the delegate busy leaves its request at a line of its own; the thread that has the
 //! delegate looks over all lines, several times, and runs what it finds.
 //!
-//! Danny Hendler, Itai Incze, Nir Shavit and Moran Tzafrir, "Flat combining and the synchronization-parallelism tradeoff",
-//! SPAA 2010, section 2. Deviations: the publication list is an array of lines by the numbers of threads ([`lines`](super::lines)),
-//! so that no record is enlisted, aged or removed; a thread that finds the delegate free runs its section without publishing it;
-//! a combiner stops after [`PASSES`] passes at the latest; requesters that have waited for a context switch's time sleep, and a
+//! Danny Hendler, Itai Incze, Nir Shavit and Moran Tzafrir, "Flat combining and the synchronization-parallelism tradeoff", SPAA
+//! 2010, section 2. Deviations: the publication list is an array of lines by the numbers of threads ([`lines`](super::lines)), so
+//! that no record is enlisted, aged or removed; a thread that finds the delegate free runs its section without publishing it; a
+//! combiner stops after [`PASSES`] passes at the latest; requesters that have waited for a context switch's time sleep, and a
 //! combiner that leaves wakes one of those that it has not served.
 //!
 //! Properties: no order among requesters, but each pass serves everybody; 16 bytes a delegate, and 64 for each thread that ever

@@ -1,7 +1,7 @@
 //! ffwd, fast fly-weight delegation: one thread of its own serves, and answers the requests of neighbouring lines together.
 //!
-//! Sepideh Roghanchi, Jakob Eriksson and Nilanjana Basu, "ffwd: delegation is (much) faster than you think", SOSP 2017. Deviations:
-//! the answers of one delegate in a page of eight lines are held back until all are there, but each is written to its
+//! Sepideh Roghanchi, Jakob Eriksson and Nilanjana Basu, "ffwd: delegation is (much) faster than you think", SOSP 2017.
+//! Deviations: the answers of one delegate in a page of eight lines are held back until all are there, but each is written to its
 //! requester's line, where the paper packs the answers to 15 clients of a socket, whatever they are for, into a line of their
 //! own; the result of a section is where the section wrote it; requesters and idle servers sleep; lines are as many as threads; a
 //! section inside a section runs in place.

@@ -22,13 +22,13 @@
 //!
 //! # Invariants
 //!
-//! - L1: the owner writes `section` and `target` while the word is `IDLE`; others read them between `REQUESTED` and `IDLE`, and a server
-//!   takes the section away when it begins to run it.
+//! - L1: the owner writes `section` and `target` while the word is `IDLE`; others read them between `REQUESTED` and `IDLE`, and a
+//!   server takes the section away when it begins to run it.
 //! - L2: a request is run by the one thread that moved it to `TAKEN`, or by a thread that excludes all other executors.
 //! - L3: pages and roots are added and never removed before [`Lines::dispose`].
 //! - L4: after the swap to `IDLE` the executor touches nothing of the request; a wake needs the word's address only.
-//! - L7: in a child after `fork`, a request of a thread that is gone is not run. No thread that has that number in the child uses the
-//!   line: it would change a request that an executor is looking at.
+//! - L7: in a child after `fork`, a request of a thread that is gone is not run. No thread that has that number in the child uses
+//!   the line: it would change a request that an executor is looking at.
 //!
 //! # Ordering
 //!
@@ -125,7 +125,8 @@ impl<P: Platform> Line<P> {
         self.word.store(REQUESTED, Release); // ORDER: L-E1.
     }
 
-    /// Whether a thread of a parent has left a request here, and its number to the calling thread (L7). For the owner, who has none.
+    /// Whether a thread of a parent has left a request here, and its number to the calling thread (L7). For the owner, who has
+    /// none.
     #[inline(always)]
     pub(super) fn is_left_over(&self) -> bool {
         P::generation() != 0 && self.word.load(Relaxed) != IDLE
@@ -205,8 +206,8 @@ impl<P: Platform> Line<P> {
     #[inline(always)]
     pub(super) fn take(&self) -> bool {
         let mut seen = self.word.load(Relaxed);
-        // The owner may begin or end to sleep in between, which takes no request away: a server that looked for the last time before
-        // it sleeps would leave it.
+        // The owner may begin or end to sleep in between, which takes no request away: a server that looked for the last time
+        // before it sleeps would leave it.
         while seen & !PARKED == REQUESTED {
             // ORDER: L-E1.
             match self.word.compare_exchange(seen, seen + (TAKEN - REQUESTED), Acquire, Relaxed) {
@@ -227,9 +228,10 @@ impl<P: Platform> Line<P> {
         self.word.store(IDLE, Relaxed); // ORDER: one thread.
     }
 
-    /// In a child that its owner has forked, in a signal handler while it waited: what becomes of the request that a server had taken,
-    /// which is gone. `runs` says of the delegate it is for whether a section runs there: it may be this one, of which the rest is lost,
-    /// and the owner waits for ever, as for a mutex that a thread of the parent held. Otherwise the request is open, or has been served.
+    /// In a child that its owner has forked, in a signal handler while it waited: what becomes of the request that a server had
+    /// taken, which is gone. `runs` says of the delegate it is for whether a section runs there: it may be this one, of which the
+    /// rest is lost, and the owner waits for ever, as for a mutex that a thread of the parent held. Otherwise the request is
+    /// open, or has been served.
     ///
     /// # Safety
     ///

@@ -6,8 +6,8 @@ use core::marker::PhantomData;
 
 use lockwork_platform::Platform;
 
-use super::{Attempt, Delegate, Section, lock_inside, unlock_inside};
-use crate::api::{Held, RawLock, Token};
+use super::{Attempt, Delegate, Section, acquire_inside, lock_inside, release_held, unlock_inside};
+use crate::api::{Held, RawLock};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Timed};
 use crate::knobs::Knobs;
 
@@ -71,18 +71,16 @@ unsafe impl<P: Platform, L: RawLock<P>> Delegate<P> for Locked<P, L> {
     }
 
     fn acquire(&self) -> Option<Held> {
-        Some(Held(lock_inside(&self.lock).into_word()))
+        Some(acquire_inside::<P, _>(&self.lock))
     }
 
     fn try_acquire(&self) -> Attempt {
-        Attempt::by(self.lock.try_lock())
+        Attempt::by::<P, _>(self.lock.try_lock())
     }
 
     unsafe fn release(&self, held: Held) {
-        // SAFETY: the caller's contract: the word of a token of this lock.
-        let token = unsafe { L::Token::from_word(held.0) };
         // SAFETY: the caller's contract.
-        unsafe { self.lock.unlock(token) };
+        unsafe { release_held::<P, _>(&self.lock, held) };
     }
 
     unsafe fn dispose(&self) {

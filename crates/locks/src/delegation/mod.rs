@@ -86,9 +86,47 @@ pub enum Attempt {
 
 impl Attempt {
     /// What trying the lock came to that a delegate is held by.
-    pub(crate) fn by<T: Token>(token: Option<T>) -> Self {
-        token.map_or(Self::Busy, |token| Self::Held(Held(token.into_word())))
+    pub(crate) fn by<P: Platform, T: Token>(token: Option<T>) -> Self {
+        token.map_or(Self::Busy, |token| Self::Held(held_here::<P>(Held(token.into_word()))))
     }
+}
+
+/// The word of a lock's token is an address or a small number. Above it are the lowest bits of the number of a process.
+const PROCESS_SHIFT: u32 = 48;
+
+fn process_bits<P: Platform>() -> usize {
+    (P::generation() as usize) << PROCESS_SHIFT
+}
+
+/// What a thread keeps that holds a delegate by a lock: the word of that lock's token, and in which process it was acquired.
+#[must_use]
+pub fn held_here<P: Platform>(Held(word): Held) -> Held {
+    Held(word | process_bits::<P>())
+}
+
+/// Of what [`held_here`] made: the word of the token, and whether this is a child of the process in which the lock was acquired.
+/// The threads that wait for it are gone then, and it must not be handed to one of them.
+#[must_use]
+pub fn held_of<P: Platform>(Held(word): Held) -> (Held, bool) {
+    let process = word >> PROCESS_SHIFT << PROCESS_SHIFT;
+    (Held(word ^ process), process != process_bits::<P>())
+}
+
+/// Releases such a lock. Threads that wait for it in a child that was forked while it was held are lost, as in [`unlock_inside`].
+///
+/// # Safety
+///
+/// `held` is what [`held_here`] made of an acquisition of this lock, and has not been used for a release.
+pub(crate) unsafe fn release_held<P: Platform, L: RawLock<P>>(lock: &L, held: Held) {
+    let (Held(word), is_in_child) = held_of::<P>(held);
+    // SAFETY: the caller's contract: the word of a token of this lock.
+    let token = unsafe { L::Token::from_word(word) };
+    if is_in_child {
+        // SAFETY: the threads that wait are gone.
+        unsafe { lock.forget_waiters(Some(token)) };
+    }
+    // SAFETY: the caller's contract.
+    unsafe { lock.unlock(token) };
 }
 
 /// A lock that runs critical sections on behalf of the threads that request them. All-zero memory is an idle delegate.
@@ -174,7 +212,8 @@ pub unsafe trait Delegate<P: Platform>: Send + Sync {
 /// bound `h` of Fatourou and Kallimanis, PPoPP 2012, who choose a multiple of the number of threads.
 pub const COMBINED: u32 = 128;
 
-/// For how long a combiner runs sections before it hands the role over, were they fewer: the requester that it is waits that long.
+/// For how long a combiner runs sections before it hands the role over, were they fewer: the requester that it is waits that
+/// long.
 const STINT_NS: u64 = 100_000;
 
 /// What a combiner has run since it became one: so many sections, or for so long, and no more.
@@ -270,6 +309,11 @@ impl<P: Platform> Generation<P> {
     }
 }
 
+/// [`Delegate::acquire`] by a lock that a delegate is made of.
+pub(crate) fn acquire_inside<P: Platform, L: RawLock<P>>(lock: &L) -> Held {
+    held_here::<P>(Held(lock_inside(lock).into_word()))
+}
+
 /// Acquires a lock that a delegate is made of: nobody takes the waiting thread for a waiter of a lock of the program.
 #[inline(always)]
 pub(crate) fn lock_inside<P: Platform, L: RawLock<P>>(lock: &L) -> L::Token {
@@ -279,9 +323,9 @@ pub(crate) fn lock_inside<P: Platform, L: RawLock<P>>(lock: &L) -> L::Token {
     }
 }
 
-/// Releases such a lock, which was acquired in the process of this `generation`. If the section has forked, and this is the child, those
-/// that wait for the lock are gone: it would be handed to one of them. Threads that the section has started since are lost, too, if
-/// they wait for it.
+/// Releases such a lock, which was acquired in the process of this `generation`. If the section has forked, and this is the
+/// child, those that wait for the lock are gone: it would be handed to one of them. Threads that the section has started since
+/// are lost, too, if they wait for it.
 ///
 /// # Safety
 ///

@@ -159,7 +159,8 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> Oyama<P, W, MOST> {
 /// Links a stack of requests, which the caller has taken, the other way round.
 fn reversed<P: Platform>(mut stack: *mut Request<P>) -> *mut Request<P> {
     let mut batch = ptr::null_mut();
-    // SAFETY: I2 of the stack's delegate: its requests stay until they are granted, which their combiner, the caller, has yet to do.
+    // SAFETY: I2 of the stack's delegate: its requests stay until they are granted, which their combiner, the caller, has yet to
+    // do.
     while let Some(request) = unsafe { stack.as_ref() } {
         let newest = stack;
         stack = request.next.load(Relaxed); // ORDER: E2.

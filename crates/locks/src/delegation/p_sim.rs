@@ -196,8 +196,8 @@ impl<P: Platform, const THREADS: usize> PSim<P, THREADS> {
         self.busy.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// The calling thread's group, and its place there; `None` where it has no number, as one that is ending, or where a request of that
-    /// number is open: one of a thread that is gone.
+    /// The calling thread's group, and its place there; `None` where it has no number, as one that is ending, or where a request
+    /// of that number is open: one of a thread that is gone.
     fn place(&self) -> Option<(&Group<P, THREADS>, usize)> {
         let mut index = (P::thread_id() as usize).checked_sub(1)?;
         let mut group = found_or_made::<P, Group<P, THREADS>>(&self.first);

@@ -1,10 +1,10 @@
-//! Giving way: where a process has more threads than CPUs, one that requests or serves section after section does not keep its CPU
-//! until the scheduler takes it away.
+//! Giving way: where a process has more threads than CPUs, one that requests or serves section after section does not keep its
+//! CPU until the scheduler takes it away.
 //!
-//! Such a thread is nearly always inside a request, or runs those of others. Taken off its CPU there, at the end of a time slice of
-//! three milliseconds or more, it waits for the slices of all others; so does whoever waits for it. A thread that offers its CPU
-//! between two requests, every [`TURN_NS`], is not taken off it in one, and those that have been served, or are woken,
-//! soon have a CPU.
+//! Such a thread is nearly always inside a request, or runs those of others. Taken off its CPU there, at the end of a time slice
+//! of three milliseconds or more, it waits for the slices of all others; so does whoever waits for it. A thread that offers its
+//! CPU between two requests, every [`TURN_NS`], is not taken off it in one, and those that have been served, or are woken, soon
+//! have a CPU.
 
 use lockwork_platform::{Clock, Platform};
 

@@ -2,9 +2,9 @@
 //!
 //! Jean-Pierre Lozi, Florian David, Gaël Thomas, Julia Lawall and Gilles Muller, "Remote core locking: migrating critical-section
 //! execution to improve the performance of multithreaded applications", USENIX ATC 2012, and "Fast and portable locking for
-//! multicore architectures", ACM TOCS 2016. Deviations: real-time priorities only by a knob, and no management or backup thread: requesters
-//! that sleep look whether their server makes progress ([`served`](super::served), I4); an idle server sleeps; lines are
-//! found by the numbers of threads and are as many as threads, instead of 256 Ki; a section inside a section runs in place.
+//! multicore architectures", ACM TOCS 2016. Deviations: real-time priorities only by a knob, and no management or backup thread:
+//! requesters that sleep look whether their server makes progress ([`served`](super::served), I4); an idle server sleeps; lines
+//! are found by the numbers of threads and are as many as threads, instead of 256 Ki; a section inside a section runs in place.
 //!
 //! Properties: no order among requesters, but each scan serves everybody; 128 bytes a delegate, and 64 for each thread at each
 //! server. A requester's request and answer are one line transfer each; no atomic operation of the requester in between.

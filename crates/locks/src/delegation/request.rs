@@ -9,9 +9,11 @@
 //! # Ordering
 //!
 //! - R-E1: [`Request::finish`] or [`Request::hand_over`] → [`Request::wait`]: all sections that the combiner has run.
+//! - R-E2: [`forget_rest`] does what E1 and E4 of [`cc_synch`](super::cc_synch) and [`dsm_synch`](super::dsm_synch) say of their
+//!   `tail`.
 
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, DataCell, Platform, PoolNode};
 
@@ -72,8 +74,8 @@ impl<P: Platform> Request<P> {
         self.generation.note();
     }
 
-    /// Whether its requester, or the thread that took the node from the pool and has not requested yet, was a thread of a parent: one
-    /// that is gone. By the thread that combined when it forked.
+    /// Whether its requester, or the thread that took the node from the pool and has not requested yet, was a thread of a parent:
+    /// one that is gone. By the thread that combined when it forked.
     pub(super) fn is_of_a_parent(&self) -> bool {
         !self.generation.is_this()
     }
@@ -129,4 +131,14 @@ impl<P: Platform> Request<P> {
         // SAFETY: R2: the combiner wrote it before the grant.
         if unsafe { self.served.get() } { Granted::Served } else { Granted::Combine }
     }
+}
+
+/// In a child that a section has forked: leaves a delegate whose queue ends at `tail` idle, if the last requester is gone, and so
+/// all that are behind a node that was to be linked. By the thread that combines.
+pub(super) fn forget_rest<P: Platform>(tail: &P::Ptr<Request<P>>) -> bool {
+    let last = tail.load(Acquire); // ORDER: R-E2.
+    // SAFETY: in the queue, which nobody else takes it out of.
+    unsafe { last.as_ref() }.is_some_and(Request::is_of_a_parent)
+        // ORDER: R-E2.
+        && tail.compare_exchange(last, ptr::null_mut(), Release, Relaxed).is_ok()
 }

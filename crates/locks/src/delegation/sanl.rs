@@ -3,17 +3,17 @@
 //!
 //! Mingzhe Zhang, Haibo Chen, Luwei Cheng, Francis C. M. Lau and Cho-Li Wang, "Scalable adaptive NUMA-aware lock", IEEE TPDS
 //! 28(6), 2017, algorithms 1 to 3. Deviations: the lines of requests follow the threads that exist ([`lines`](super::lines))
-//! instead of 256 for each CPU; a thread profiles one section in [`SAMPLE`], in fixed-point arithmetic; a lock that one
-//! thread has used, or two, stays in place; a requester that has found nobody serving for some time joins the queue of the lock, so
-//! that it is not passed for ever by threads in place; requesters sleep after a while, and a server that ends wakes one; the tolerance
+//! instead of 256 for each CPU; a thread profiles one section in [`SAMPLE`], in fixed-point arithmetic; a lock that one thread
+//! has used, or two, stays in place; a requester that has found nobody serving for some time joins the queue of the lock, so that
+//! it is not passed for ever by threads in place; requesters sleep after a while, and a server that ends wakes one; the tolerance
 //! of low request density (L_s) is a linear function of the contention, and not fitted.
 //!
 //! Three delegates: `sanl` has the paper's limits and no NUMA policy; `sanl-numa` has its serving-first policy (remote threads
 //! with much contention wait for a server of their node, and one of each node queues to become that); `sanl-plus` is
-//! `sanl(where-it-pays=1, in-place=cst-mutex)`: its lock in place does not collapse on several nodes, nor where threads wait for CPUs, while
-//! the votes are still counted; and it delegates only with three CPUs or more. On two a server has one requester at a time, with whom
-//! it exchanges as many lines as two holders of a lock do. Shorter waits before a requester serves, and servers that stay through
-//! pauses in the requests, were measured and left out: docs/decisions/034-sanl-plus.md.
+//! `sanl(where-it-pays=1, in-place=cst-mutex)`: its lock in place does not collapse on several nodes, nor where threads wait for
+//! CPUs, while the votes are still counted; and it delegates only with three CPUs or more. On two a server has one requester at a
+//! time, with whom it exchanges as many lines as two holders of a lock do. Shorter waits before a requester serves, and servers
+//! that stay through pauses in the requests, were measured and left out: docs/decisions/034-sanl-plus.md.
 //!
 //! Properties: FIFO in place; delegated, each round of a server serves everybody. 48 bytes a delegate, and 64 for each thread.
 //!
@@ -44,8 +44,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Platform};
 
 use super::lines::{Line, Lines, Outcome, Own, Parked, Sleepers};
-use super::{Attempt, Delegate, Section, known_by, lock_inside, unlock_inside};
-use crate::api::{Held, RawLock, Token as _};
+use super::{Attempt, Delegate, Section, acquire_inside, known_by, lock_inside, release_held, unlock_inside};
+use crate::api::{Held, RawLock};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::hierarchical::cst::Cst;
 use crate::knobs::{self, Knobs};
@@ -507,18 +507,16 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
     }
 
     fn acquire(&self) -> Option<Held> {
-        Some(Held(lock_inside(&self.lock).into_word()))
+        Some(acquire_inside::<P, _>(&self.lock))
     }
 
     fn try_acquire(&self) -> Attempt {
-        Attempt::by(self.lock.try_lock())
+        Attempt::by::<P, _>(self.lock.try_lock())
     }
 
     unsafe fn release(&self, held: Held) {
-        // SAFETY: the caller's contract: the word of a token of this lock.
-        let token = unsafe { L::Token::from_word(held.0) };
         // SAFETY: the caller's contract.
-        unsafe { self.lock.unlock(token) };
+        unsafe { release_held::<P, _>(&self.lock, held) };
     }
 
     fn is_busy(&self) -> bool {

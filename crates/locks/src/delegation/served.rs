@@ -12,8 +12,9 @@
 //! | `AWAKE`   | a thread scans, or is about to                                 | `start`, a requester     |
 //! | `ASLEEP`  | the thread found nothing for a while; it sleeps, or is about to | the thread               |
 //!
-//! The thread adds its turn to `ASLEEP`: one that has been relieved takes no other's sleep for its own, and returns. A relieved thread
-//! may have said so last, before it was relieved or since; the thread that has the turn puts its own sleep in place of that.
+//! The thread adds its turn to `ASLEEP`: one that has been relieved takes no other's sleep for its own, and returns. A relieved
+//! thread may have said so last, before it was relieved or since; the thread that has the turn puts its own sleep in place of
+//! that.
 //!
 //! # Invariants
 //!
@@ -27,8 +28,8 @@
 //!   has not run any since the last look, a section blocks (or the server has no CPU): the requester has another thread take the
 //!   turn, or, where there is none, takes its request back and runs the section itself. No thread has to watch. Another
 //!   thread does not help while the delegate's lock is held, and none is needed for a server that sleeps: it is woken first.
-//! - I5: of the threads of a server that is not stopped, only the one that has the turn sleeps or scans for long: one that says that it
-//!   sleeps where another one did wakes that one, which looks whether it has the turn.
+//! - I5: of the threads of a server that is not stopped, only the one that has the turn sleeps or scans for long: one that says
+//!   that it sleeps where another one did wakes that one, which looks whether it has the turn.
 //!
 //! # Ordering
 //!
@@ -41,7 +42,7 @@ use lockwork_platform::{AtomicCell, AtomicInt, FutexCell, Platform};
 
 use super::lines::{Line, Lines};
 use super::pace::Pace;
-use super::{Apart, Attempt, Delegate, Section, known_by, lock_inside};
+use super::{Apart, Attempt, Delegate, Section, acquire_inside, known_by, lock_inside, release_held};
 use crate::api::{Held, RawLock};
 use crate::blocking::futex::FutexLock;
 use crate::knobs::Knobs;
@@ -85,8 +86,8 @@ pub struct Server<P: Platform> {
     /// The real-time priority of its threads; 0 = none.
     priority: u32,
     hire: Hire<P>,
-    /// What has been counted. Written by the thread that has the turn, nearly always, at every request: apart from what requesters
-    /// read.
+    /// What has been counted. Written by the thread that has the turn, nearly always, at every request: apart from what
+    /// requesters read.
     counts: Apart<[P::Usize; 3]>,
 }
 
@@ -204,8 +205,8 @@ impl<P: Platform> Server<P> {
         self.new_turn().is_none()
     }
 
-    /// Lets requesters leave requests for the thread of a new turn; `None`: they do so already. Threads that have not returned since the
-    /// server stopped have another turn, and do.
+    /// Lets requesters leave requests for the thread of a new turn; `None`: they do so already. Threads that have not returned
+    /// since the server stopped have another turn, and do.
     fn new_turn(&self) -> Option<u32> {
         self.state.compare_exchange(STOPPED, AWAKE, Relaxed, Relaxed).ok()?;
         Some(self.turn.fetch_add(1, Relaxed).wrapping_add(1))
@@ -219,13 +220,14 @@ impl<P: Platform> Server<P> {
 
     /// Ends to serve: requests that have been left are run, later ones in place. Servicing threads return, sooner or later.
     pub fn stop(&self) {
-        // The turn stays: the thread that has it looks for what has been left, for the last time, when it sees that the server has stopped.
+        // The turn stays: the thread that has it looks for what has been left, for the last time, when it sees that the server
+        // has stopped.
         self.state.swap(STOPPED, Relaxed); // ORDER: the barrier of `serve`.
         self.wake_all();
     }
 
-    /// In a child after `fork`, where there are no servicing threads: requests of other threads are forgotten. The thread that forked may
-    /// wait for one of its own, if a signal handler did: it takes that back when it finds that the server has stopped.
+    /// In a child after `fork`, where there are no servicing threads: requests of other threads are forgotten. The thread that
+    /// forked may wait for one of its own, if a signal handler did: it takes that back when it finds that the server has stopped.
     ///
     /// # Safety
     ///
@@ -307,7 +309,8 @@ impl<P: Platform> Server<P> {
             self.wake_all(); // I5: another thread sleeps, which has been relieved, or has relieved this one.
         }
         P::heavy_barrier(); // ORDER: I3.
-        // A thread that was relieved before it said that it sleeps leaves no such word behind: the one that has the turn may be awake.
+        // A thread that was relieved before it said that it sleeps leaves no such word behind: the one that has the turn may be
+        // awake.
         if self.scan(turn) || self.turn.load(Relaxed) != turn {
             // A thread that wakes it meanwhile does the same.
             let _ = self.state.compare_exchange(asleep, AWAKE, Relaxed, Relaxed);
@@ -419,8 +422,8 @@ impl<P: Platform> Server<P> {
         match self.manner {
             // A requester may as well wait for the lock itself.
             Manner::Ffwd if is_held => false,
-            // Another thread would find the same. The thread that holds the lock runs a section, which may block; if it does so for
-            // the server it goes on with the requests, and else a later look wakes the server.
+            // Another thread would find the same. The thread that holds the lock runs a section, which may block; if it does so
+            // for the server it goes on with the requests, and else a later look wakes the server.
             Manner::Rcl if is_held => true,
             _ if is_asleep => self.rouse(),
             _ => self.is_relieved(turn),
@@ -588,17 +591,16 @@ unsafe impl<P: Platform, const FFWD: bool> Delegate<P> for Served<P, FFWD> {
     }
 
     fn acquire(&self) -> Option<Held> {
-        let () = lock_inside::<P, _>(&self.lock);
-        Some(Held(0))
+        Some(acquire_inside::<P, _>(&self.lock))
     }
 
     fn try_acquire(&self) -> Attempt {
-        Attempt::by(self.lock.try_lock())
+        Attempt::by::<P, _>(self.lock.try_lock())
     }
 
-    unsafe fn release(&self, _held: Held) {
+    unsafe fn release(&self, held: Held) {
         // SAFETY: the caller's contract.
-        unsafe { self.lock.unlock(()) };
+        unsafe { release_held::<P, _>(&self.lock, held) };
     }
 
     fn is_busy(&self) -> bool {
@@ -732,7 +734,8 @@ mod tests {
         unsafe { &*run.cast::<Word>() }.store(1, Relaxed);
     }
 
-    /// In a child, requests of other threads are forgotten. The forking thread, whose handler forks while it waits, keeps its own.
+    /// In a child, requests of other threads are forgotten. The forking thread, whose handler forks while it waits, keeps its
+    /// own.
     #[test]
     fn a_child_keeps_the_request_of_the_thread_that_forked() {
         let server = server(Manner::Rcl);
