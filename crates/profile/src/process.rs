@@ -1,11 +1,11 @@
 //! A process that is recorded, whichever library serves its locks: its file, the places of its threads, what it is told of
 //! waits, and what becomes of all that in a child of `fork`.
 //!
-//! The file is made with all the room it will need: a disk that fills up later disturbs nobody. So a process makes it when it first
-//! uses a lock, for most of those that a shell or `make` starts never do. It is to do so because its environment says so
-//! ([`start`]), or because a command asks for it while the process runs ([`board`](crate::board)): both ways go through the gate of its
-//! board. A child of `fork` gets a file of its own in the same way, mapped at the same place, unless the parent's was asked for by
-//! a command: then it is not recorded.
+//! The file is made with all the room it will need: a disk that fills up later disturbs nobody. So a process makes it when it
+//! first uses a lock, for most of those that a shell or `make` starts never do. It is to do so because its environment says so
+//! ([`start`]), or because a command asks for it while the process runs ([`board`](crate::board)): both ways go through the gate
+//! of its board. A child of `fork` gets a file of its own in the same way, mapped at the same place, unless the parent's was
+//! asked for by a command: then it is not recorded.
 //!
 //! What follows lock operations calls [`recording`] first.
 
@@ -136,8 +136,8 @@ fn asked() -> Option<&'static Region> {
     }
 }
 
-/// Waits until another thread has made the file: what this one does shall be in it. Not for ever: it may be a signal handler, on top
-/// of that thread.
+/// Waits until another thread has made the file: what this one does shall be in it. Not for ever: it may be a signal handler, on
+/// top of that thread.
 fn wait_for_file(board: &Board) -> Option<&'static Region> {
     const LOOKS: u32 = 2000;
     const PAUSE_NS: u64 = 50_000;
@@ -468,8 +468,8 @@ pub fn after_fork_in_child() {
     }
 }
 
-/// Puts empty memory in the place of the parent's file. An operation may be under way that a signal handler has interrupted to fork:
-/// what it refers to stays there, and changes nothing.
+/// Puts empty memory in the place of the parent's file. An operation may be under way that a signal handler has interrupted to
+/// fork: what it refers to stays there, and changes nothing.
 fn forget(place: *mut Region) {
     const READ_WRITE: usize = 1 | 2;
     const PRIVATE_ANONYMOUS_FIXED: usize = 2 | 0x20 | 16;
