@@ -30,12 +30,12 @@ pub enum Error {
         reason: String,
     },
     /// A section cannot be converted any more when those inside of it have been.
-    #[error("{}: {left} sections cannot be converted after those inside of them; name these by --except, or give --hold", path.display())]
+    #[error("{}: what begins at line {lines} cannot be converted after the sections inside; name it by --except, or give --hold", path.display())]
     Left {
         /// The file.
         path: PathBuf,
-        /// How many.
-        left: usize,
+        /// The lines where they begin.
+        lines: String,
     },
     /// The compiler cannot make anything of a file.
     #[error("{}: cannot be parsed", path.display())]

@@ -93,6 +93,8 @@ pub struct Project {
     /// The directory that all files are in.
     root: PathBuf,
     outlines: BTreeMap<String, Outline>,
+    /// The registered wrappers that do more than to take or release a lock.
+    do_more: BTreeSet<String>,
     /// The calls of functions, if calls that were seen are to be found.
     calls: Vec<CallSite>,
 }
@@ -160,6 +162,7 @@ impl Project {
             locks: Locks::default(),
             root,
             outlines: BTreeMap::new(),
+            do_more: BTreeSet::new(),
             calls: Vec::new(),
         };
         let mut facts = BTreeMap::new();
@@ -203,6 +206,9 @@ impl Project {
         for function in &unit.functions {
             let Analysis { sections: mut all, given_up, calls, asks } =
                 analysis(function, &text, &self.vocabulary, self.rules());
+            if self.vocabulary.wrapper(&function.name).is_some() && !self.vocabulary.only_calls(function) {
+                self.do_more.insert(function.name.clone());
+            }
             let outline = self.outlines.entry(function.name.clone()).or_default();
             outline.asks = outline.asks.take().or(asks);
             outline.given_up.extend(given_up.into_iter().map(|call| (command.file.clone(), call)));
@@ -364,6 +370,18 @@ impl Project {
         self.refuse(&refused);
     }
 
+    /// Refuses sections by wrappers that do more than to take or release a lock: in a closure nothing of them would be left.
+    fn refuse_wrappers(&mut self) {
+        let mut refused = BTreeMap::new();
+        for found in &self.findings {
+            let Ok(plan) = &found.section.plan else { continue };
+            if let Some(name) = plan.by.intersection(&self.do_more).next() {
+                refused.insert(found.key(), Refusal::WrapperDoesMore(name.clone()));
+            }
+        }
+        self.refuse(&refused);
+    }
+
     /// Refuses sections that wait for conditions, where threads may be cancelled in that.
     fn refuse_waits(&mut self) {
         let mut refused = BTreeMap::new();
@@ -400,6 +418,9 @@ impl Project {
         }
         if self.keeps(Rule::CalleeAsks) {
             self.refuse_callees_that_ask();
+        }
+        if self.keeps(Rule::Wrappers) {
+            self.refuse_wrappers();
         }
         if self.keeps(Rule::Cancels) && self.outlines.values().any(|it| it.callees.contains("pthread_cancel"))
         {
@@ -635,13 +656,14 @@ impl Project {
         };
         let mut left = self.findings.iter().filter(is_planned).count();
         // Of each function and lock, which sections are to become closures, in the order of the text. What is found again of a section
-        // that is refused may be without the reason, which has gone into a closure.
-        let mut known: BTreeMap<(String, String), Vec<bool>> = BTreeMap::new();
+        // that is refused may be without the reason, which has gone into a closure. Where they began is for people.
+        let mut known: BTreeMap<(String, String), Vec<(bool, Option<usize>)>> = BTreeMap::new();
         let of_file =
             self.findings.iter().filter(|found| found.file == command.file && !found.section.continues);
         for found in of_file {
             let key = (found.section.function.clone(), found.section.lock.clone());
-            known.entry(key).or_default().push(found.refusal().is_none());
+            let line = is_planned(&found).then_some(found.line);
+            known.entry(key).or_default().push((found.refusal().is_none(), line));
         }
         loop {
             let unit = parse(command, &text, unsaved, &self.vocabulary, None)?;
@@ -653,7 +675,9 @@ impl Project {
                     let alike: Vec<&Section> = all.iter().filter(is_alike).collect();
                     let at = alike.iter().position(|other| other.offset == section.offset);
                     match (known.get(&(section.function.clone(), section.lock.clone())), at) {
-                        (Some(of), Some(at)) if of.contains(&false) => of.len() == alike.len() && of[at],
+                        (Some(of), Some(at)) if of.iter().any(|(is_closure, _)| !is_closure) => {
+                            of.len() == alike.len() && of[at].0
+                        }
                         _ => true,
                     }
                 };
@@ -687,7 +711,9 @@ impl Project {
             }
             // What is left takes the delegate as a lock, which it may only with `--hold`.
             if edits.is_empty() && left > 0 && !self.choice.may_hold {
-                return Err(Error::Left { path: command.file.clone(), left });
+                let lines: BTreeSet<usize> = known.values().flatten().filter_map(|(_, line)| *line).collect();
+                let lines = lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                return Err(Error::Left { path: command.file.clone(), lines });
             }
             if edits.is_empty() {
                 return Ok(text);

@@ -63,6 +63,8 @@ pub enum Rule {
     Defined,
     /// The compiler finds no error in what is read.
     Errors,
+    /// A registered wrapper does nothing but take or release a lock.
+    Wrappers,
     /// Nothing that waits is cancelled.
     Cancels,
     /// A mutex of which a use is not understood stays one.
@@ -106,6 +108,7 @@ impl Rule {
         Self::Directives,
         Self::Defined,
         Self::Errors,
+        Self::Wrappers,
         Self::Cancels,
         Self::Understood,
         Self::Whole,

@@ -70,6 +70,8 @@ pub(crate) struct Plan {
     pub captures: Vec<Capture>,
     /// The offsets of all calls that take, release or wait with its lock, in bytes.
     pub covered: BTreeSet<usize>,
+    /// The functions by which it takes and releases its lock, and waits.
+    pub by: BTreeSet<String>,
     /// The functions that it calls with the lock held.
     pub calls: BTreeSet<String>,
     /// The offsets of macros inside that do something to other locks.
@@ -212,6 +214,8 @@ pub enum Refusal {
     OneMacro,
     /// The macro of this name, which takes or releases the lock or waits, does more than that.
     MacroDoesMore(String),
+    /// The function of this name, which is registered as one that takes or releases the lock, does more than that.
+    WrapperDoesMore(String),
     /// The text at a place in the file is not what the compiler sees there.
     NotAsWritten,
     /// It is in an argument of a macro, which the closure's commas would divide.
@@ -315,6 +319,10 @@ impl fmt::Display for Refusal {
             Self::MacroDoesMore(name) => write!(
                 f,
                 "the macro {name} takes or releases the lock and does more than that (write what it does more outside of it)"
+            ),
+            Self::WrapperDoesMore(name) => write!(
+                f,
+                "{name}, which --macros names, takes or releases the lock and does more than that (do what it does more outside of it)"
             ),
             Self::NotAsWritten => f.write_str(
                 "its text is not what the compiler sees: an #include in its function, or a macro that begins or ends in the midst of \
@@ -929,10 +937,15 @@ impl<'a> Finder<'a> {
             .map(|exit| exit.release)
             .chain(pauses.iter().flat_map(|pause| pause.calls.iter().copied()));
         let releases: HashSet<Id> = calls.clone().flat_map(|node| node.walk().map(id)).collect();
-        let covered = calls
-            .chain([flow.steps[site].node])
-            .flat_map(|node| self.lock_calls(node))
-            .map(|call| call.range.start)
+        let own: Vec<&Node> =
+            calls.chain([flow.steps[site].node]).flat_map(|node| self.lock_calls(node)).collect();
+        let covered = own.iter().map(|call| call.range.start).collect();
+        let by = own
+            .iter()
+            .filter_map(|call| match &call.kind {
+                Kind::Call(name) => Some(name.clone()),
+                _ => None,
+            })
             .collect();
         let ranges: Vec<Range<usize>> = pauses.iter().map(|pause| pause.pause.range.clone()).collect();
         let tails: Vec<Range<usize>> = exits
@@ -968,6 +981,7 @@ impl<'a> Finder<'a> {
             pauses,
             captures,
             covered,
+            by,
             calls: called,
             macros,
             carries_errno,

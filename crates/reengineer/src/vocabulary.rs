@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::tree::{Kind, Macro, Node, value_of};
+use crate::tree::{Function, Kind, Macro, Node, Unary, Variable, is_assignment, value_of};
 
 /// What a call does to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +136,51 @@ impl Vocabulary {
     pub(crate) fn wrapper(&self, name: &str) -> Option<(Action, usize)> {
         let word = self.words.iter().skip(self.own).find(|word| word.name == name)?;
         Some((word.action, word.argument))
+    }
+
+    /// Whether a function does nothing but call one of these, and look at the result of that.
+    pub(crate) fn only_calls(&self, function: &Function) -> bool {
+        let declared: Vec<&Variable> = function
+            .body
+            .walk()
+            .filter_map(|node| match &node.kind {
+                Kind::Declaration(variable) => Some(variable),
+                _ => None,
+            })
+            .collect();
+        let is_own =
+            |node: &Node| matches!(&node.bare().kind, Kind::Local(variable) if declared.contains(&variable));
+        // What reports that a call has failed never runs.
+        let is_report = |node: &Node| match (&node.kind, node.children.as_slice()) {
+            (Kind::If, [tested, branches @ ..]) => {
+                let asks = tested.walk().any(|inner| is_own(inner) || self.of(inner).is_some());
+                asks && branches.len() == 1 && !branches[0].walk().any(|inner| self.of(inner).is_some())
+            }
+            _ => false,
+        };
+        let mut calls = 0;
+        let mut stack = vec![&function.body];
+        while let Some(node) = stack.pop() {
+            let is_harmless = match (&node.kind, node.children.as_slice()) {
+                _ if self.of(node).is_some() => {
+                    calls += 1;
+                    self.of(node).is_some_and(|(_, lock)| lock.expression().is_some())
+                }
+                (Kind::Binary(sign), [to, _]) if is_assignment(sign) => sign == "=" && is_own(to),
+                (Kind::Call(name), _) => ends_the_thread(name),
+                (Kind::Unary(Unary::Step) | Kind::Assembly, _) => false,
+                _ => true,
+            };
+            if !is_harmless {
+                return false;
+            }
+            match node.children.as_slice() {
+                [tested, ..] if is_report(node) => stack.push(tested),
+                _ if self.of(node).is_some() => {}
+                children => stack.extend(children),
+            }
+        }
+        calls == 1
     }
 
     /// What an expression does to a lock if it is a call of one of these functions, and the lock.

@@ -2,7 +2,7 @@
 
 mod program;
 
-use lockwork_reengineer::{Choice, Refusal, Rule};
+use lockwork_reengineer::{Choice, Refusal, Rule, Vocabulary};
 use program::Program;
 
 const FAULTS: &str = include_str!("programs/faults.c");
@@ -33,8 +33,8 @@ fn a_rule_that_is_switched_off_is_missed() {
     let after = program.run();
     assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout));
     let mut unnoticed = Vec::new();
-    // These three are noticed by programs of their own.
-    let apart = [Rule::Holds, Rule::Errors, Rule::Cancels];
+    // These are noticed by programs of their own.
+    let apart = [Rule::Holds, Rule::Errors, Rule::Wrappers, Rule::Cancels];
     for rule in Rule::ALL.iter().filter(|rule| !apart.contains(rule)) {
         let (others, text) = outcome(Some(*rule), true).expect("there is libclang");
         let verdict_differs = others != verdicts;
@@ -154,4 +154,31 @@ fn sections_with_text_of_another_file_are_refused() {
     assert_eq!(verdicts, [Some(Refusal::NotAsWritten)]);
     program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
     assert!(program.run().status.success());
+}
+
+/// Of a wrapper that also counts, nothing would be left in a closure. One that only looks at the result is the call.
+#[test]
+fn sections_of_wrappers_that_do_more_are_refused() {
+    const PROGRAM: &str = "#include <pthread.h>\n#include <stdlib.h>\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nint held, counter;\n\
+        static void take(pthread_mutex_t *it)\n{\n    int error = pthread_mutex_lock(it);\n    if (error != 0)\n\
+        \x20       abort();\n}\n\
+        static void give(pthread_mutex_t *it)\n{\n    held--;\n    pthread_mutex_unlock(it);\n}\n\
+        int next(int by)\n{\n    take(&lock);\n    counter += by;\n    give(&lock);\n    return counter;\n}\n";
+    let verdict = |without, text: &str| {
+        let program = Program::new(text);
+        let words = program.path().join("words");
+        std::fs::write(&words, "lock take 0\nunlock give 0\n").expect("written");
+        let mut vocabulary = Vocabulary::default();
+        vocabulary.add_from(&words).expect("words");
+        let choice = Choice { may_hold: true, without, ..Choice::default() };
+        let project = program.project_with(vocabulary, choice)?;
+        let of_next = project.findings.iter().filter(|found| found.section.function == "next");
+        Some(of_next.map(|found| found.refusal().cloned()).collect::<Vec<_>>())
+    };
+    let Some(verdicts) = verdict(None, PROGRAM) else { return };
+    assert_eq!(verdicts, [Some(Refusal::WrapperDoesMore("give".to_owned()))]);
+    assert_eq!(verdict(Some(Rule::Wrappers), PROGRAM), Some(vec![None]), "nothing else refuses it");
+    let plain = PROGRAM.replace("held--;", "");
+    assert_eq!(verdict(None, &plain), Some(vec![None]), "it only takes and releases");
 }
