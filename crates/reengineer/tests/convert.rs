@@ -4,7 +4,7 @@ mod library;
 mod program;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use library::{headers, library};
 use lockwork_reengineer::{Choice, Project, Refusal};
@@ -341,4 +341,48 @@ fn excepted_sections_stay_locks() {
     let project =
         program.project(Choice { except: vec![nowhere.clone()], ..all() }).expect("there is libclang");
     assert_eq!(project.needless_exception(), Some(&nowhere));
+}
+
+/// Sections of files that were not named stay locks, and those may not hold a delegate unless that is allowed.
+#[test]
+fn sections_of_files_that_are_not_named_are_not_chosen() {
+    const OTHER: &str = "#include <pthread.h>\nextern pthread_mutex_t lock;\nextern int counter;\nvoid add(int by);\n\
+        void add(int by)\n{\n    pthread_mutex_lock(&lock);\n    counter += by;\n    pthread_mutex_unlock(&lock);\n}\n";
+    const PROGRAM: &str = "#include <pthread.h>\npthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+        static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;\nint counter;\n\
+        int main(void)\n{\n    pthread_mutex_lock(&lock);\n    counter++;\n    pthread_mutex_unlock(&lock);\n\
+        \x20   pthread_mutex_lock(&own);\n    counter++;\n    pthread_mutex_unlock(&own);\n    return counter - 2;\n}\n";
+    let program = Program::new(PROGRAM);
+    std::fs::write(program.path().join("other.c"), OTHER).expect("written");
+    let command = |file: &str| {
+        let arguments = ["cc", "-std=gnu11", "-c", file];
+        serde_json::json!({ "directory": program.path(), "file": file, "arguments": arguments })
+    };
+    let database = serde_json::json!([command("program.c"), command("other.c")]).to_string();
+    std::fs::write(program.path().join("compile_commands.json"), database).expect("written");
+    let verdicts = |project: &Project| -> Vec<Option<Refusal>> {
+        project.findings.iter().map(|found| found.refusal().cloned()).collect()
+    };
+    let changed = |project: &Project| -> Vec<String> {
+        let changes = project.converted(&mut |_, _, _| {}).expect("converted");
+        let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+        changes
+            .iter()
+            .map(|change| {
+                format!("{} {}", name(&change.path), change.after.contains("lockwork_delegate_run"))
+            })
+            .collect()
+    };
+    let files = vec!["program.c".into()];
+    let Some(project) = program.project(Choice { files: files.clone(), ..Choice::default() }) else { return };
+    let reason = "the section at other.c:7 was not chosen (--hold allows it)";
+    assert_eq!(verdicts(&project), [Some(Refusal::StaysMutex(reason.to_owned())), None]);
+    assert_eq!(changed(&project), ["program.c true"], "the other file stays as it is");
+    let project =
+        program.project(Choice { files, may_hold: true, ..Choice::default() }).expect("there is libclang");
+    assert_eq!(verdicts(&project), [None, None]);
+    assert_eq!(changed(&project), ["other.c false", "program.c true"], "it holds the delegate there");
+    let project = program.project(Choice::default()).expect("there is libclang");
+    assert_eq!(verdicts(&project), [None, None, None]);
+    assert_eq!(changed(&project), ["other.c true", "program.c true"]);
 }

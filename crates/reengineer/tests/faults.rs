@@ -182,3 +182,25 @@ fn sections_of_wrappers_that_do_more_are_refused() {
     let plain = PROGRAM.replace("held--;", "");
     assert_eq!(verdict(None, &plain), Some(vec![None]), "it only takes and releases");
 }
+
+/// The inner closure has the address of `total`, which a macro of the outer one names: that one is left, and only its line is named.
+#[test]
+fn sections_that_cannot_be_converted_after_those_inside_are_named() {
+    const PROGRAM: &str = "#include <pthread.h>\n\
+        static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;\n\
+        static int counter;\n#define TALLY() (total += counter)\nint next(int by)\n{\n    int total = 0;\n\
+        \x20   pthread_mutex_lock(&one);\n    counter += by;\n    pthread_mutex_unlock(&one);\n\
+        \x20   pthread_mutex_lock(&one);\n    counter += by;\n    pthread_mutex_lock(&other);\n    TALLY();\n\
+        \x20   if (total > 1) {\n        pthread_mutex_unlock(&other);\n        total += 1000;\n\
+        \x20       pthread_mutex_unlock(&one);\n        return total;\n    }\n\
+        \x20   pthread_mutex_unlock(&other);\n    TALLY();\n    pthread_mutex_unlock(&one);\n    return total;\n}\n";
+    let program = Program::new(PROGRAM);
+    let Some(project) = program.project(Choice::default()) else { return };
+    let verdicts: Vec<_> = project.findings.iter().map(|found| found.refusal().cloned()).collect();
+    assert_eq!(verdicts, [None, None, None]);
+    let said = project.converted(&mut |_, _, _| {}).expect_err("it is left").to_string();
+    assert!(said.contains("what begins at line 11 cannot be converted"), "{said}");
+    let except = vec![("program.c".into(), 11)];
+    let project = program.project(Choice { except, ..Choice::default() }).expect("there is libclang");
+    project.converted(&mut |_, _, _| {}).expect("without that section, and the others of its lock");
+}
