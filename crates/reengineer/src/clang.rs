@@ -14,6 +14,7 @@ use clang_sys::*;
 
 use crate::error::Error;
 use crate::locks::Fact;
+use crate::source::is_stand_in;
 use crate::tree::{Function, Gives, Kind, Local, Node, Shape, Unary, Variable};
 use crate::vocabulary::{Expansion, Vocabulary};
 
@@ -591,7 +592,12 @@ fn literal(cursor: CXCursor) -> String {
         CXType_ULongLong => "ull",
         _ => return String::new(),
     };
+    // It may stand for a byte whose value is another.
+    let is_strange = |number: i64| {
+        kind(cursor) == CXCursor_CharacterLiteral && number.to_ne_bytes().into_iter().any(is_stand_in)
+    };
     match value(cursor) {
+        Some(number) if is_strange(number) => String::new(),
         Some(number) if number < 0 && suffix.starts_with('u') => {
             format!("{}{suffix}", number.cast_unsigned())
         }

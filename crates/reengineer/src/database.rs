@@ -35,6 +35,8 @@ pub(crate) struct Database {
     pub commands: Vec<Command>,
     /// Files that are not there any more, as those by which a build tries the compiler.
     pub gone: Vec<PathBuf>,
+    /// The directory that it is in.
+    pub directory: PathBuf,
 }
 
 /// Reads `compile_commands.json`, or the one in a directory. A file that is compiled twice (as libtool does) counts once.
@@ -47,7 +49,10 @@ pub(crate) fn read(path: &Path) -> Result<Database, Error> {
     let text = std::fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
     let wrong = |reason: String| Error::Database { path: path.clone(), reason };
     let entries: Vec<Entry> = serde_json::from_str(&text).map_err(|reason| wrong(reason.to_string()))?;
-    let base = path.parent().unwrap_or(Path::new("."));
+    let base = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Where it is, and not where a link to it is.
+    let place = path.canonicalize().map_err(|source| Error::file(&path, source))?;
+    let place = place.parent().unwrap_or(Path::new("/")).to_owned();
     let mut seen = BTreeSet::new();
     let (mut commands, mut gone) = (Vec::new(), Vec::new());
     for entry in entries {
@@ -71,7 +76,7 @@ pub(crate) fn read(path: &Path) -> Result<Database, Error> {
     match (commands.is_empty(), gone.first()) {
         (true, None) => Err(wrong("it names no C file".to_owned())),
         (true, Some(file)) => Err(wrong(format!("none of its files is there, as {}", file.display()))),
-        (false, _) => Ok(Database { commands, gone }),
+        (false, _) => Ok(Database { commands, gone, directory: place }),
     }
 }
 

@@ -16,6 +16,7 @@ mod project;
 mod rewrite;
 mod rule;
 mod section;
+mod source;
 mod tree;
 mod vocabulary;
 

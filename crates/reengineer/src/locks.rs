@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::source::Writable;
 use crate::vocabulary::Action;
 
 /// A byte of a file.
@@ -78,9 +79,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Whether its function is named in a text below a directory, so that another name can be written there.
-    pub(crate) fn is_written_below(&self, root: &Path) -> bool {
-        self.token.as_ref().is_some_and(|token| token.file.starts_with(root))
+    /// Why another name cannot be written where its function is named; `None` if it can. `at`: what people call its place.
+    pub(crate) fn is_fixed(&self, writable: &Writable, at: &str) -> Option<String> {
+        match &self.token {
+            Some(token) => writable.refuses(&token.file),
+            None => Some(format!("{} comes from a macro of a macro ({at})", self.name)),
+        }
     }
 }
 
@@ -205,9 +209,14 @@ fn typedefs(facts: &[Fact]) -> BTreeSet<&Thing> {
 }
 
 impl Locks {
-    /// The classes by what all files say. Only what is below `root` can be written. `splits`: other names of mutexes' types that are
+    /// The classes by what all files say. Only `writable` files can be written. `splits`: other names of mutexes' types that are
     /// used otherwise than to declare are as others, which a test must notice.
-    pub(crate) fn of(facts: &[Fact], root: &Path, splits: bool, describe: &dyn Fn(&Place) -> String) -> Self {
+    pub(crate) fn of(
+        facts: &[Fact],
+        writable: &Writable,
+        splits: bool,
+        describe: &dyn Fn(&Place) -> String,
+    ) -> Self {
         let mut locks = Self::default();
         let defined: BTreeSet<&String> = facts
             .iter()
@@ -226,11 +235,8 @@ impl Locks {
                 Fact::Named { thing, by, at, body, .. } if whole.contains(by) => {
                     locks.join(thing, by);
                     if let Some(body) = body {
-                        if !body.file.starts_with(root) {
-                            reasons.push((
-                                thing.clone(),
-                                format!("{} is not the program's", body.file.display()),
-                            ));
+                        if let Some(reason) = writable.refuses(&body.file) {
+                            reasons.push((thing.clone(), reason));
                         }
                         locks.types.push((thing.clone(), body.clone(), None));
                     } else if !typedefs.contains(by) {
@@ -242,8 +248,8 @@ impl Locks {
                 | Fact::Initialiser { thing, at } => {
                     // Declarations that share the text of their type change together.
                     locks.join(thing, &at.to_string());
-                    if !at.file.starts_with(root) {
-                        reasons.push((thing.clone(), format!("{} is not the program's", at.file.display())));
+                    if let Some(reason) = writable.refuses(&at.file) {
+                        reasons.push((thing.clone(), reason));
                     }
                     match fact {
                         Fact::Initialiser { .. } => locks.initialisers.push((thing.clone(), at.clone())),
@@ -286,12 +292,10 @@ impl Locks {
             let Origin::Of(thing) = &call.of else { continue };
             locks.number(thing);
             let is_written = call.does != Use::Wait && !call.is_wrapper;
-            let nowhere = is_written && !call.is_written_below(root);
             if call.does == Use::Foreign {
                 let reason = format!("delegates have no {} ({})", call.name, describe(&call.at));
                 reasons.push((thing.clone(), reason));
-            } else if nowhere {
-                let reason = format!("{} comes from a macro of a macro ({})", call.name, describe(&call.at));
+            } else if is_written && let Some(reason) = call.is_fixed(writable, &describe(&call.at)) {
                 reasons.push((thing.clone(), reason));
             }
         }

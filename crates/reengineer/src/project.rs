@@ -12,6 +12,7 @@ use crate::locks::{Call, Fact, Locks, Place, Renaming, Use};
 use crate::rewrite::conversion;
 use crate::rule::Rule;
 use crate::section::{Analysis, GivenUp, Meanwhile, Refusal, Rules, Section, analysis, outline};
+use crate::source::{self, Source, Writable, restored};
 use crate::tree::Function;
 use crate::vocabulary::{Action, Vocabulary};
 
@@ -70,10 +71,10 @@ pub struct Mutex {
 pub struct Change {
     /// Which.
     pub path: PathBuf,
-    /// Its text before.
-    pub before: String,
-    /// Its text after.
-    pub after: String,
+    /// What it had before. It need not be UTF-8.
+    pub before: Vec<u8>,
+    /// What it has after.
+    pub after: Vec<u8>,
 }
 
 /// A program, read and analysed.
@@ -90,8 +91,9 @@ pub struct Project {
     /// What the calls of the choice are, in their order.
     pub seen: Vec<Seen>,
     locks: Locks,
-    /// The directory that all files are in.
-    root: PathBuf,
+    writable: Writable,
+    /// What stands in files for bytes that are no UTF-8.
+    stand_ins: BTreeMap<PathBuf, BTreeMap<u8, u8>>,
     outlines: BTreeMap<String, Outline>,
     /// The registered wrappers that do more than to take or release a lock.
     do_more: BTreeSet<String>,
@@ -131,6 +133,15 @@ struct Outline {
     asks: Option<String>,
 }
 
+/// A section that conversion finds again by its number among those of its function and its lock.
+#[derive(Debug)]
+struct Known {
+    /// It becomes a closure.
+    is_closure: bool,
+    /// Where it began, if it is to become one whatever is inside of it.
+    line: Option<usize>,
+}
+
 impl Project {
     /// Reads and analyses the program of a compilation database. `progress` hears of each file.
     ///
@@ -144,8 +155,9 @@ impl Project {
         progress: &mut dyn FnMut(usize, usize, &Path),
     ) -> Result<Self, Error> {
         clang::load()?;
-        let database::Database { mut commands, gone } = database::read(database)?;
-        let root = common(&commands);
+        let database::Database { mut commands, gone, directory } = database::read(database)?;
+        let files = commands.iter().map(|command| command.file.as_path());
+        let root = source::root_of(files, &directory);
         let is_wanted =
             |file: &Path| choice.files.is_empty() || choice.files.iter().any(|end| file.ends_with(end));
         if !commands.iter().any(|command| is_wanted(&command.file)) {
@@ -160,7 +172,8 @@ impl Project {
             errors: gone.iter().map(|file| format!("{}: no such file", file.display())).collect(),
             seen: Vec::new(),
             locks: Locks::default(),
-            root,
+            writable: Writable { root, illegible: BTreeSet::new() },
+            stand_ins: BTreeMap::new(),
             outlines: BTreeMap::new(),
             do_more: BTreeSet::new(),
             calls: Vec::new(),
@@ -172,7 +185,7 @@ impl Project {
         }
         let facts: Vec<Fact> = facts.into_values().collect();
         let splits = !project.keeps(Rule::Whole);
-        project.locks = Locks::of(&facts, &project.root, splits, &|place| project.describe(place));
+        project.locks = Locks::of(&facts, &project.writable, splits, &|place| project.describe(place));
         project.judge();
         let files = project.choice.files.clone();
         let is_wanted = |file: &Path| files.is_empty() || files.iter().any(|end| file.ends_with(end));
@@ -183,17 +196,10 @@ impl Project {
     /// Reads one file: its sections, and what it says of mutexes. What several files say, as headers do, counts once.
     fn read(&mut self, command: &Command, facts: &mut BTreeMap<String, Fact>) -> Result<(), Error> {
         let text = self.text(&command.file)?;
-        let (texts, root) = (&mut self.texts, &self.root);
-        let mut look = |path: &Path| {
-            if !path.starts_with(root) {
-                return None;
-            }
-            if !texts.contains_key(path) {
-                texts.insert(path.to_owned(), std::fs::read_to_string(path).ok()?);
-            }
-            texts.get(path).cloned()
-        };
-        let unit = parse(command, &text, &[], &self.vocabulary, Some(Asked { text: &mut look }))?;
+        // All texts are looked at, also of files that are not the program's: why these cannot be written is said where they would be.
+        let vocabulary = self.vocabulary.clone();
+        let mut look = |path: &Path| self.text(path).ok();
+        let unit = parse(command, &text, &[], &vocabulary, Some(Asked { text: &mut look }))?;
         self.errors.extend(unit.errors.iter().cloned());
         facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
         for (file, function) in &unit.of_headers {
@@ -245,6 +251,12 @@ impl Project {
                     section.warnings.clear();
                 }
             }
+            if self.writable.illegible.contains(&command.file) {
+                for section in &mut all {
+                    section.plan = Err(Refusal::Illegible);
+                    section.warnings.clear();
+                }
+            }
             for section in all {
                 let line = line_of(&text, section.offset);
                 self.findings.push(Finding { file: command.file.clone(), line, section, mutex: None });
@@ -257,7 +269,12 @@ impl Project {
         if let Some(text) = self.texts.get(path) {
             return Ok(text.clone());
         }
-        let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
+        let bytes = std::fs::read(path).map_err(|source| Error::file(path, source))?;
+        let Source { text, stand_ins } = Source::new(bytes);
+        match stand_ins {
+            Some(stand_ins) => drop(self.stand_ins.insert(path.to_owned(), stand_ins)),
+            None => drop(self.writable.illegible.insert(path.to_owned())),
+        }
         self.texts.insert(path.to_owned(), text.clone());
         Ok(text)
     }
@@ -466,8 +483,11 @@ impl Project {
                     kept.push((class, reason));
                     break;
                 }
-                if call.does == Use::Wait && !call.is_written_below(&self.root) {
-                    kept.push((class, format!("{} comes from a macro of a macro ({place})", call.name)));
+                let fixed = || call.is_fixed(&self.writable, &place);
+                if call.does == Use::Wait
+                    && let Some(reason) = fixed()
+                {
+                    kept.push((class, reason));
                     break;
                 }
             }
@@ -629,8 +649,8 @@ impl Project {
             }
         }
         let change = |(path, text): (&Path, String)| {
-            let before = self.texts[path].clone();
-            let after = with_header(&text);
+            let bytes = |text: &str| restored(text, &self.stand_ins[path]);
+            let (before, after) = (bytes(&self.texts[path]), bytes(&with_header(&text)));
             Change { path: path.to_owned(), before, after }
         };
         Ok(after.into_iter().map(change).filter(|change| change.before != change.after).collect())
@@ -657,13 +677,13 @@ impl Project {
         let mut left = self.findings.iter().filter(is_planned).count();
         // Of each function and lock, which sections are to become closures, in the order of the text. What is found again of a section
         // that is refused may be without the reason, which has gone into a closure. Where they began is for people.
-        let mut known: BTreeMap<(String, String), Vec<(bool, Option<usize>)>> = BTreeMap::new();
+        let mut known: BTreeMap<(String, String), Vec<Known>> = BTreeMap::new();
         let of_file =
             self.findings.iter().filter(|found| found.file == command.file && !found.section.continues);
         for found in of_file {
             let key = (found.section.function.clone(), found.section.lock.clone());
             let line = is_planned(&found).then_some(found.line);
-            known.entry(key).or_default().push((found.refusal().is_none(), line));
+            known.entry(key).or_default().push(Known { is_closure: found.refusal().is_none(), line });
         }
         loop {
             let unit = parse(command, &text, unsaved, &self.vocabulary, None)?;
@@ -675,8 +695,8 @@ impl Project {
                     let alike: Vec<&Section> = all.iter().filter(is_alike).collect();
                     let at = alike.iter().position(|other| other.offset == section.offset);
                     match (known.get(&(section.function.clone(), section.lock.clone())), at) {
-                        (Some(of), Some(at)) if of.iter().any(|(is_closure, _)| !is_closure) => {
-                            of.len() == alike.len() && of[at].0
+                        (Some(of), Some(at)) if of.iter().any(|known| !known.is_closure) => {
+                            of.len() == alike.len() && of[at].is_closure
                         }
                         _ => true,
                     }
@@ -711,7 +731,8 @@ impl Project {
             }
             // What is left takes the delegate as a lock, which it may only with `--hold`.
             if edits.is_empty() && left > 0 && !self.choice.may_hold {
-                let lines: BTreeSet<usize> = known.values().flatten().filter_map(|(_, line)| *line).collect();
+                let lines: BTreeSet<usize> =
+                    known.values().flatten().filter_map(|known| known.line).collect();
                 let lines = lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 return Err(Error::Left { path: command.file.clone(), lines });
             }
@@ -726,12 +747,17 @@ impl Project {
 impl Change {
     /// The change as a patch, with paths from `directory` on.
     #[must_use]
-    pub fn diff(&self, directory: &Path) -> String {
+    pub fn diff(&self, directory: &Path) -> Vec<u8> {
         let path = self.path.strip_prefix(directory).unwrap_or(&self.path).display().to_string();
-        similar::TextDiff::from_lines(&self.before, &self.after)
+        // A character for each byte, whatever it is.
+        let characters = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect::<String>();
+        let header = |side: char| characters(format!("{side}/{path}").as_bytes());
+        let (before, after) = (characters(&self.before), characters(&self.after));
+        let lines = similar::TextDiff::from_lines(&before, &after)
             .unified_diff()
-            .header(&format!("a/{path}"), &format!("b/{path}"))
-            .to_string()
+            .header(&header('a'), &header('b'))
+            .to_string();
+        lines.chars().filter_map(|character| u8::try_from(character).ok()).collect()
     }
 }
 
@@ -772,15 +798,6 @@ fn is_at(places: &[(PathBuf, usize)], file: &Path, line: usize) -> bool {
 
 fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
-}
-
-/// The deepest directory that all files are in.
-fn common(commands: &[Command]) -> PathBuf {
-    let mut directories = commands.iter().filter_map(|command| command.file.parent());
-    let Some(first) = directories.next() else { return PathBuf::new() };
-    directories.fold(first.to_owned(), |root, directory| {
-        root.ancestors().find(|ancestor| directory.starts_with(ancestor)).unwrap_or(Path::new("/")).to_owned()
-    })
 }
 
 /// How converted files name the delegates' header.

@@ -181,6 +181,8 @@ pub enum Refusal {
     WaitsOnce,
     /// It waits for a condition, and the program cancels threads.
     Cancels,
+    /// Its file has too many different bytes that are no UTF-8.
+    Illegible,
     /// The compiler finds an error in the function, or outside of all of them.
     HasErrors,
     /// The mutex itself cannot be a delegate.
@@ -256,6 +258,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Leaves => f.write_str("leaves its block, or the function, with the lock held"),
+            Self::Illegible => f.write_str("its file is no UTF-8, and has many different bytes that are none (convert it by iconv)"),
             Self::TakenAgain => f.write_str("takes a lock that may be held already"),
             Self::Mixed => f.write_str("some of it is reached with and without the lock"),
             Self::EnteredElsewhere => f.write_str("a jump leads into it"),

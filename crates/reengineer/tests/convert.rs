@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use library::{headers, library};
-use lockwork_reengineer::{Choice, Project, Refusal};
+use lockwork_reengineer::{Choice, Error, Project, Refusal, Vocabulary};
 use program::Program;
 
 /// Everything, and what stays locks holds the delegate.
@@ -306,7 +306,7 @@ fn locks_and_places_can_be_chosen() {
     let choice = Choice { locks: vec!["&other".to_owned()], ..all() };
     let Some(project) = program.project(choice) else { return };
     let changes = project.converted(&mut |_, _, _| {}).expect("converted");
-    let text = &changes[0].after;
+    let text = String::from_utf8_lossy(&changes[0].after);
     assert!(text.contains("lockwork_delegate_run_or_abort((&other)"), "{text}");
     assert!(!text.contains("lockwork_delegate_run_or_abort((&lock)"), "{text}");
 }
@@ -369,7 +369,11 @@ fn sections_of_files_that_are_not_named_are_not_chosen() {
         changes
             .iter()
             .map(|change| {
-                format!("{} {}", name(&change.path), change.after.contains("lockwork_delegate_run"))
+                format!(
+                    "{} {}",
+                    name(&change.path),
+                    String::from_utf8_lossy(&change.after).contains("lockwork_delegate_run")
+                )
             })
             .collect()
     };
@@ -385,4 +389,119 @@ fn sections_of_files_that_are_not_named_are_not_chosen() {
     let project = program.project(Choice::default()).expect("there is libclang");
     assert_eq!(verdicts(&project), [None, None, None]);
     assert_eq!(changed(&project), ["other.c true", "program.c true"]);
+}
+
+/// What is no UTF-8 in a file stays as it is, byte by byte, in what moves and in what does not.
+#[test]
+fn bytes_that_are_no_text_are_kept() {
+    const PROGRAM: &[u8] = b"/* J. M\xfcller, \xc3\xbc */\n#include <pthread.h>\n#include <stdio.h>\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nstatic int counter;\n\
+        static void add(int by)\n{\n    int size;\n    pthread_mutex_lock(&lock);\n    /* \xe4 */\n\
+        \x20   char name[] = \"M\xfcller \xdf\";\n    size = sizeof(name);\n    counter += by + name[1];\n\
+        \x20   pthread_mutex_unlock(&lock);\n    printf(\"%d %d \xe4 %s\\n\", size, counter, name);\n}\n\
+        int main(void)\n{\n    add(3);\n    return 0;\n}\n";
+    let program = Program::new("");
+    std::fs::write(program.file(), PROGRAM).expect("written");
+    let Some(project) = program.project(Choice::default()) else { return };
+    let before = program.run();
+    assert_eq!(before.stdout, b"9 -1 \xe4 M\xfcller \xdf\n", "{before:?}");
+    let changes = project.converted(&mut |_, _, _| {}).expect("converted");
+    let [change] = changes.as_slice() else { panic!("{} files", changes.len()) };
+    assert_eq!(change.before, PROGRAM);
+    let strange = |bytes: &[u8]| {
+        let mut found: Vec<u8> = bytes.iter().copied().filter(|byte| !byte.is_ascii()).collect();
+        found.sort_unstable();
+        found
+    };
+    assert_eq!(strange(&change.after), strange(PROGRAM));
+    assert!(
+        change.after.iter().all(|byte| *byte >= b' ' || *byte == b'\n'),
+        "{:?}",
+        change.after.escape_ascii().to_string()
+    );
+    assert!(String::from_utf8_lossy(&change.after).contains("lockwork_delegate_run"));
+    let patch = change.diff(program.path());
+    let removed = b"\n-    char name[] = \"M\xfcller \xdf\";\n";
+    assert!(patch.windows(removed.len()).any(|part| part == removed), "{}", patch.escape_ascii());
+    program.write(&changes);
+    assert_eq!(program.run().stdout, before.stdout);
+}
+
+/// A file that cannot be kept byte by byte stays, and so do the mutexes that it takes; the others change.
+#[test]
+fn a_file_that_is_no_text_stays() {
+    let program = Program::new(
+        "#include <pthread.h>\npthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+         static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;\nint counter;\nvoid add(int by);\nvoid add(int by)\n{\n    pthread_mutex_lock(&lock);\n    counter += by;\n\
+         \x20   pthread_mutex_unlock(&lock);\n    pthread_mutex_lock(&own);\n    counter += by;\n\
+         \x20   pthread_mutex_unlock(&own);\n}\n",
+    );
+    let text = "*/\n#include <pthread.h>\nextern pthread_mutex_t lock;\nextern int counter;\nvoid add_too(int by);\n\
+        void add_too(int by)\n{\n    pthread_mutex_lock(&lock);\n    counter += by;\n    pthread_mutex_unlock(&lock);\n}\n";
+    let strange = [b"/* ".as_slice(), &(0x80..=0xff).rev().collect::<Vec<u8>>(), text.as_bytes()].concat();
+    std::fs::write(program.path().join("strange.c"), strange).expect("written");
+    let command = |file: &str| {
+        let arguments = ["cc", "-std=gnu11", "-c", file];
+        serde_json::json!({ "directory": program.path(), "file": file, "arguments": arguments })
+    };
+    let database = serde_json::json!([command("program.c"), command("strange.c")]).to_string();
+    std::fs::write(program.path().join("compile_commands.json"), database).expect("written");
+    let Some(project) = program.project(all()) else { return };
+    let verdicts: Vec<Option<String>> =
+        project.findings.iter().map(|found| found.refusal().map(ToString::to_string)).collect();
+    let [Some(shared), None, Some(strange)] = verdicts.as_slice() else { panic!("{verdicts:?}") };
+    assert!(shared.contains("strange.c is no UTF-8 (convert it by iconv)"), "{shared}");
+    assert!(strange.contains("convert it by iconv"), "{strange}");
+    let changes = project.converted(&mut |_, _, _| {}).expect("converted");
+    assert!(changes.iter().all(|change| change.path.ends_with("program.c")) && changes.len() == 1);
+}
+
+/// A mutex that a header beside the files declares; `place`: where the compilation database is.
+fn beside(place: &str) -> Option<(Vec<Option<String>>, Vec<String>)> {
+    let program = Program::new("");
+    std::fs::remove_file(program.path().join("compile_commands.json")).expect("removed");
+    for directory in ["src", "include", "build"] {
+        std::fs::create_dir(program.path().join(directory)).expect("made");
+    }
+    let write = |name: &str, text: &str| std::fs::write(program.path().join(name), text).expect("written");
+    write(
+        "include/queue.h",
+        "#include <pthread.h>\nstruct queue { pthread_mutex_t lock; int length; };\nvoid put(struct queue *queue);\n",
+    );
+    write(
+        "src/queue.c",
+        "#include \"queue.h\"\nvoid put(struct queue *queue)\n{\n    pthread_mutex_lock(&queue->lock);\n\
+         \x20   queue->length++;\n    pthread_mutex_unlock(&queue->lock);\n}\n",
+    );
+    let arguments = ["cc", "-std=gnu11", "-Iinclude", "-c", "src/queue.c"];
+    let database =
+        serde_json::json!([{ "directory": program.path(), "file": "src/queue.c", "arguments": arguments }]);
+    write(&format!("{place}/compile_commands.json"), &database.to_string());
+    let opened = Project::open(
+        &program.path().join(place),
+        Vocabulary::default(),
+        Choice::default(),
+        &mut |_, _, _| {},
+    );
+    let project = match opened {
+        Err(Error::NoLibclang { .. }) => return None,
+        other => other.expect("read"),
+    };
+    let verdicts = project.findings.iter().map(|found| found.refusal().map(ToString::to_string)).collect();
+    let changes = project.converted(&mut |_, _, _| {}).expect("converted");
+    let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    Some((verdicts, changes.iter().map(|change| name(&change.path)).collect()))
+}
+
+#[test]
+fn headers_beside_the_files_are_the_programs() {
+    for place in [".", "build"] {
+        let Some((verdicts, changes)) = beside(place) else { return };
+        assert_eq!(verdicts, [None], "{place}");
+        assert_eq!(changes, ["queue.h", "queue.c"], "{place}");
+    }
+    let Some((verdicts, changes)) = beside("src") else { return };
+    let [Some(reason)] = verdicts.as_slice() else { panic!("{verdicts:?}") };
+    assert!(reason.contains("queue.h is outside of ") && reason.contains("compilation database"), "{reason}");
+    assert!(changes.is_empty(), "{changes:?}");
 }

@@ -44,8 +44,8 @@ const PACKAGES: [Package; 7] = [
     package("unbound", "1.17.1", 131, 35, 10),
     package("libzstd", "1.5.4+dfsg2", 41, 23, 23),
     package("sqlite3", "3.40.1", 2, 0, 0),
-    package("fuse3", "3.14.0", 56, 44, 4),
-    package("db5.3", "5.3.28+dfsg2", 305, 152, 152),
+    package("fuse3", "3.14.0", 56, 43, 4),
+    package("db5.3", "5.3.28+dfsg2", 305, 149, 149),
 ];
 
 fn expected(name: &str) -> &'static Package {
@@ -247,7 +247,7 @@ fn memcached_is_converted_and_built() {
     assert!(closures * 100 >= least * 95, "{closures} of {all}");
     write(&changes);
     // A section that gives its lock up in between is one closure, which counts wherever it takes the lock.
-    let text: String = changes.iter().map(|change| change.after.as_str()).collect();
+    let text: String = changes.iter().map(|change| String::from_utf8_lossy(&change.after)).collect();
     let written = text.matches("\nstatic void *lockwork_").count();
     let whole =
         project.findings.iter().filter(|found| found.refusal().is_none() && !found.section.goes_on()).count();

@@ -135,7 +135,7 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     bar.0.finish_and_clear();
     if args.diff {
         let here = std::env::current_dir().unwrap_or_default();
-        terminal::print(&changes.iter().map(|change| change.diff(&here)).collect::<String>())?;
+        terminal::print_bytes(&changes.iter().flat_map(|change| change.diff(&here)).collect::<Vec<u8>>())?;
     } else {
         changes.iter().try_for_each(write)?;
         say!("lockwork: {} files written; {}", changes.len(), summary(&project));
@@ -148,7 +148,7 @@ fn write(change: &Change) -> Result<(), Failure> {
     let failed = |error| Failure::usage(format_args!("{}: {error}", change.path.display()));
     let directory = change.path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
-    file.write_all(change.after.as_bytes()).map_err(failed)?;
+    file.write_all(&change.after).map_err(failed)?;
     let permissions = std::fs::metadata(&change.path).map_err(failed)?.permissions();
     file.as_file().set_permissions(permissions).map_err(failed)?;
     file.persist(&change.path).map_err(|error| failed(error.error))?;

@@ -79,7 +79,8 @@ impl Program {
     /// Compiles the program without a warning, and runs it.
     pub(crate) fn run(&self) -> Output {
         let compiled = self.compile();
-        let text = std::fs::read_to_string(self.file()).expect("written");
+        let text = std::fs::read(self.file()).expect("written");
+        let text = String::from_utf8_lossy(&text);
         assert!(compiled.status.success(), "{}\n{text}", String::from_utf8_lossy(&compiled.stderr));
         self.start()
     }
