@@ -120,6 +120,13 @@ pub(crate) enum Fact {
         /// A macro's body or argument has it, so that the same text may be a size elsewhere, too.
         of_macro: bool,
     },
+    /// A size is asked for there by POSIX's own name of a type.
+    Size(Place),
+    /// Memory for a thing is allocated there, and no size is asked for in the call.
+    Unsized {
+        thing: Thing,
+        at: Place,
+    },
     /// This thing is a typedef.
     Typedef(Thing),
     /// A thing is initialised there.
@@ -198,6 +205,20 @@ fn whole(facts: &[Fact]) -> BTreeSet<Thing> {
     }
 }
 
+/// Whether memory whose size is not written where it is allocated may have the size of a type of POSIX's: by its own name a size is
+/// asked for elsewhere, or by no name at all, so that it is a plain number.
+fn keeps_a_size(facts: &[Fact]) -> bool {
+    let allocated: BTreeSet<&Place> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Type { at, .. } => Some(at),
+            _ => None,
+        })
+        .collect();
+    let is_elsewhere = |fact: &Fact| matches!(fact, Fact::Size(at) if !allocated.contains(at));
+    facts.iter().any(is_elsewhere) || !facts.iter().any(|fact| matches!(fact, Fact::Sized { .. }))
+}
+
 fn typedefs(facts: &[Fact]) -> BTreeSet<&Thing> {
     facts
         .iter()
@@ -227,6 +248,7 @@ impl Locks {
             .collect();
         let whole = if splits { BTreeSet::new() } else { whole(facts) };
         let typedefs = typedefs(facts);
+        let keeps_a_size = keeps_a_size(facts);
         let foreign_typedef = |at: &Place| format!("its typedef is not the program's ({})", describe(at));
         // Unknown origins of all kinds keep a class as it is; which, is known when all are joined.
         let mut reasons: Vec<(Thing, String)> = Vec::new();
@@ -269,7 +291,14 @@ impl Locks {
                 Fact::Typedef(typedef) if !whole.contains(typedef) => {
                     reasons.push((typedef.clone(), "it is a name of a mutex's type".to_owned()));
                 }
-                Fact::Typedef(_) | Fact::Sized { .. } => {}
+                Fact::Unsized { thing, at } if keeps_a_size => {
+                    let reason = format!(
+                        "the size of its memory is not written where that is allocated ({})",
+                        describe(at)
+                    );
+                    reasons.push((thing.clone(), reason));
+                }
+                Fact::Typedef(_) | Fact::Sized { .. } | Fact::Size(_) | Fact::Unsized { .. } => {}
                 Fact::Same(thing, Origin::Of(other)) => locks.join(thing, other),
                 Fact::Same(thing, Origin::Unknown) => {
                     reasons.push((thing.clone(), "its address comes from what is not understood".to_owned()));

@@ -843,10 +843,10 @@ impl<'a> Finder<'a> {
         if flow.taken_again.contains(&site) && self.applies(Rule::TakenAgain) {
             return Err(Refusal::TakenAgain);
         }
-        if flow.steps[site].node.in_argument && self.applies(Rule::OneMacro) {
+        let spot = self.spot(flow.steps[site].node).ok_or(Refusal::NoBlock)?;
+        if spot.statement.in_argument && self.applies(Rule::OneMacro) {
             return Err(Refusal::MacroArgument);
         }
-        let spot = self.spot(flow.steps[site].node).ok_or(Refusal::NoBlock)?;
         let region: BTreeSet<usize> = (0..flow.steps.len())
             .filter(|step| flow.before[*step].iter().any(|held| held.contains(&site)))
             .collect();
@@ -1970,6 +1970,11 @@ impl<'a> Finder<'a> {
                 _ => false,
             };
         }
+        let text = self.text.get(plan.slice.clone()).unwrap_or_default();
+        let names = ["__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"].into_iter();
+        found.extend(
+            names.filter(|name| text.contains(name)).map(|name| format!("`{name}` is the closure's name")),
+        );
         found.into_iter().collect()
     }
 }

@@ -212,8 +212,17 @@ fn converts_by_itself(
 
 #[test]
 fn each_mutex_is_converted_or_stays_by_itself() {
-    let converted = ["(&plain)", "(&ordinary)", "stripe", "(&box->lock)", "lock", "(&queue.lock)", "(&gate)"];
-    let Some(text) = converts_by_itself(LOCKS, 15, &converted, &[("(&first)", "(&second)")]) else { return };
+    let converted = [
+        "(&plain)",
+        "(&ordinary)",
+        "stripe",
+        "(&box->lock)",
+        "lock",
+        "(&queue.lock)",
+        "(&gate)",
+        "other.lock",
+    ];
+    let Some(text) = converts_by_itself(LOCKS, 19, &converted, &[("(&first)", "(&second)")]) else { return };
     for gone in ["pthread_cond_wait(&queue", "lockwork_delegate_acquire", "pthread_cond_wait(&opened"] {
         assert!(!text.contains(gone), "{gone} in\n{text}");
     }
@@ -504,4 +513,16 @@ fn headers_beside_the_files_are_the_programs() {
     let [Some(reason)] = verdicts.as_slice() else { panic!("{verdicts:?}") };
     assert!(reason.contains("queue.h is outside of ") && reason.contains("compilation database"), "{reason}");
     assert!(changes.is_empty(), "{changes:?}");
+}
+
+/// The name of the function is another in a closure, which is worth a warning.
+#[test]
+fn a_function_that_says_its_name_is_warned_of() {
+    const PROGRAM: &str = "#include <pthread.h>\n#include <stdio.h>\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+        void says(int loud)\n{\n    pthread_mutex_lock(&lock);\n    if (loud)\n        puts(__func__);\n\
+        \x20   pthread_mutex_unlock(&lock);\n}\n";
+    let Some(project) = Program::new(PROGRAM).project(Choice::default()) else { return };
+    assert!(project.findings[0].refusal().is_none());
+    assert_eq!(project.findings[0].section.warnings, ["`__func__` is the closure's name"]);
 }

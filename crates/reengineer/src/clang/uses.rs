@@ -33,6 +33,10 @@ fn posix(name: &str) -> Option<Use> {
 /// Functions that give memory.
 const ALLOCATORS: [&str; 6] = ["malloc", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign"];
 
+/// Functions that copy or move what their first arguments, so many, point to.
+const COPIERS: [(&str, usize); 5] =
+    [("realloc", 1), ("reallocarray", 1), ("memcpy", 2), ("memmove", 2), ("__builtin_memcpy", 2)];
+
 /// The facts of a file. `text` has the file's own text and those of the program's headers.
 pub(super) fn facts(
     root: CXCursor,
@@ -125,6 +129,16 @@ fn arguments(cursor: CXCursor) -> Vec<CXCursor> {
     (0..u32::try_from(count).unwrap_or(0)).map(|at| unsafe { clang_Cursor_getArgument(cursor, at) }).collect()
 }
 
+/// Whether something in an expression, itself included, is so.
+fn has(cursor: CXCursor, is_it: &dyn Fn(CXCursor) -> bool) -> bool {
+    is_it(cursor) || children(cursor).into_iter().any(|child| has(child, is_it))
+}
+
+/// Whether an expression is a `sizeof`.
+fn is_size(cursor: CXCursor) -> bool {
+    kind(cursor) == CXCursor_UnaryExpr
+}
+
 /// What is inside of parentheses and of conversions that are not spelt.
 fn bare(mut cursor: CXCursor) -> CXCursor {
     while matches!(kind(cursor), CXCursor_ParenExpr | CXCursor_UnexposedExpr) {
@@ -214,6 +228,10 @@ impl Walker<'_> {
         let origin = self.origin(cursor);
         if origin == Origin::Fresh {
             self.sizes(thing, cursor);
+            if has(cursor, &|inner| kind(inner) == CXCursor_CallExpr) && !has(cursor, &is_size) {
+                let at = self.place(cursor);
+                self.facts.push(Fact::Unsized { thing: thing.to_owned(), at });
+            }
         }
         self.facts.push(Fact::Same(thing.to_owned(), origin));
     }
@@ -416,7 +434,10 @@ impl Walker<'_> {
             let is_base = TYPES.contains(&spelt.as_str());
             let (by, at) = match self.alias(child, &at).filter(|_| is_base) {
                 Some(alias) => (at.to_string(), alias),
-                None if is_base => continue,
+                None if is_base => {
+                    self.facts.push(Fact::Size(at));
+                    continue;
+                }
                 None => (self.thing(of), at),
             };
             let expanded = self.located(Self::start(child), clang_getExpansionLocation as Locate);
@@ -432,6 +453,9 @@ impl Walker<'_> {
             self.escapes(cursor, "its address goes elsewhere");
         }
         let below = children(cursor);
+        if is_copy(cursor) {
+            self.copied(type_of(cursor), cursor, "it is copied with its structure");
+        }
         match kind(cursor) {
             CXCursor_FunctionDecl => return self.function(cursor, &below),
             CXCursor_VarDecl | CXCursor_FieldDecl | CXCursor_ParmDecl | CXCursor_TypedefDecl => {
@@ -477,6 +501,33 @@ impl Walker<'_> {
         // A label's, or one with attributes.
         for child in children(cursor) {
             self.visit_value(child);
+        }
+    }
+
+    /// Mutexes of a structure, or of an array of structures, that is copied or moved stay: a delegate must be where it was made.
+    fn copied(&mut self, of: CXType, cursor: CXCursor, how: &'static str) {
+        let record = element(of);
+        if record.kind != CXType_Record || sort(record).is_some() {
+            return;
+        }
+        // SAFETY: a type of a living unit.
+        let declaration = unsafe { clang_getTypeDeclaration(record) };
+        if Self::is_of_system(declaration) {
+            return;
+        }
+        for child in children(declaration) {
+            match kind(child) {
+                CXCursor_FieldDecl if is_object(element(type_of(child))) => {
+                    let origin = Origin::Of(self.thing(child));
+                    let at = self.place(cursor);
+                    self.facts.push(Fact::Escapes { origin, at, how });
+                }
+                // Those without a name are no fields of their own.
+                CXCursor_FieldDecl | CXCursor_StructDecl | CXCursor_UnionDecl => {
+                    self.copied(type_of(child), cursor, how);
+                }
+                _ => {}
+            }
         }
     }
 
@@ -740,6 +791,14 @@ impl Walker<'_> {
         let function = referenced(cursor);
         let all = arguments(cursor);
         let is_function = kind(function) == CXCursor_FunctionDecl;
+        let copied = COPIERS.iter().find(|(copier, _)| *copier == name).map_or(0, |(_, count)| *count);
+        for argument in all.iter().take(copied).map(|argument| bare(*argument)) {
+            let Some(to) = pointee(type_of(argument)) else { continue };
+            self.copied(to, cursor, "it is copied or moved with its structure");
+            if is_object(to) && copied == 1 {
+                self.escapes(argument, "it is moved");
+            }
+        }
         // What is called is looked at only where it is no plain name.
         if let Some(callee) = below.first().filter(|_| !is_function) {
             self.visit(*callee, false);
@@ -920,6 +979,19 @@ impl Walker<'_> {
         }
         is_local && uses == harmless
     }
+}
+
+/// Whether an expression is the value of a structure that was elsewhere. What only initialises one is new.
+fn is_copy(cursor: CXCursor) -> bool {
+    // SAFETY: a type of a living unit.
+    let canonical = unsafe { clang_getCanonicalType(type_of(cursor)) };
+    if canonical.kind != CXType_Record || !is_expression(cursor) {
+        return false;
+    }
+    // The conversion, which is not spelt, of something that has a place to its value. What a function returns is copied there.
+    let new =
+        [CXCursor_InitListExpr, CXCursor_CompoundLiteralExpr, CXCursor_CallExpr, CXCursor_UnexposedExpr];
+    kind(cursor) == CXCursor_UnexposedExpr && !new.contains(&kind(bare(cursor)))
 }
 
 /// The type of what a function returns.

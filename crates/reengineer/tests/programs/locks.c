@@ -381,6 +381,82 @@ static long only_tries(long by)
     return counter;
 }
 
+/* (&copy->lock) stays: it is copied with its structure */
+struct copied {
+    pthread_mutex_t lock;
+    long value;
+};
+
+static struct copied made(void)
+{
+    struct copied fresh;
+    pthread_mutex_init(&fresh.lock, NULL);
+    fresh.value = 1;
+    return fresh;
+}
+
+/* What only holds one is copied with it: (&assigned->inner.lock) stays: it is copied with its structure */
+struct held {
+    pthread_mutex_t lock;
+    long value;
+};
+struct assigned {
+    struct held inner;
+};
+
+/* (&grown->lock) stays: it is copied or moved with its structure */
+struct grown {
+    pthread_mutex_t lock;
+    long value;
+};
+
+/* A pointer to it is copied, not the mutex. */
+struct pointing {
+    pthread_mutex_t *lock;
+    long value;
+};
+
+/* (&sized[at]) stays: the size of its memory is not written where that is allocated */
+static pthread_mutex_t *sized;
+
+static long in_copies(long by)
+{
+    struct copied at = made(), *copy = &at;
+    pthread_mutex_lock(&copy->lock);
+    copy->value += by;
+    pthread_mutex_unlock(&copy->lock);
+    struct assigned before = { { PTHREAD_MUTEX_INITIALIZER, 2 } }, after, *assigned = &after;
+    after = before;
+    pthread_mutex_lock(&assigned->inner.lock);
+    assigned->inner.value += by;
+    pthread_mutex_unlock(&assigned->inner.lock);
+    struct grown *grown = malloc(sizeof *grown);
+    pthread_mutex_init(&grown->lock, NULL);
+    grown->value = 3;
+    grown = realloc(grown, 100 * sizeof *grown);
+    pthread_mutex_lock(&grown->lock);
+    grown->value += by;
+    pthread_mutex_unlock(&grown->lock);
+    static pthread_mutex_t pointed = PTHREAD_MUTEX_INITIALIZER;
+    struct pointing one = { &pointed, 4 }, other = one;
+    pthread_mutex_lock(other.lock);
+    counter += by;
+    pthread_mutex_unlock(other.lock);
+    size_t bytes = 2 * sizeof(pthread_mutex_t);
+    sized = malloc(bytes);
+    long sum = 0;
+    for (int at = 0; at < 2; at++) {
+        pthread_mutex_init(&sized[at], NULL);
+        pthread_mutex_lock(&sized[at]);
+        sum += by;
+        pthread_mutex_unlock(&sized[at]);
+    }
+    sum += copy->value + assigned->inner.value + grown->value + other.value;
+    free(grown);
+    free(sized);
+    return sum;
+}
+
 int main(void)
 {
     pthread_mutexattr_t attributes, usual;
@@ -406,6 +482,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", passes(&passed, by), alikes(&alike, by), pauses(by), pauses_by_macros(by));
         printf("%ld %ld\n", waits_a_while(by), beside_waits(by));
         printf("%ld %ld %ld\n", goes_by_ways(NULL, by), in_union(by), only_tries(by));
+        printf("%ld\n", in_copies(by));
     }
     pthread_t helper;
     pthread_create(&helper, NULL, helps, NULL);
