@@ -5,7 +5,10 @@ use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicI32,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use lockwork_config as config;
 use lockwork_platform::{Clock, sys};
@@ -24,21 +27,39 @@ use crate::terminal::say;
 /// While it is there, signals that would end this process are the program's: what it does then is recorded, too.
 struct Signals;
 
-/// The program.
+/// The program, once there is one.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
+/// A signal that came before; 0 = none.
+static EARLY: AtomicI32 = AtomicI32::new(0);
 
 impl Signals {
-    fn to(program: u32) -> Self {
-        PROGRAM.store(program.cast_signed(), Relaxed);
+    /// Listens. Before the program is started, since whoever sees it run may send one at once.
+    fn listen() -> Self {
+        PROGRAM.store(0, SeqCst);
+        EARLY.store(0, SeqCst);
+        let pass_on = pass_on as extern "C" fn(c_int) as usize;
         // A terminal sends Ctrl-C to the program, too.
-        // SAFETY: sets no handler.
-        unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
-        let handler = pass_on as extern "C" fn(c_int) as usize;
-        for signal in [libc::SIGTERM, libc::SIGHUP] {
-            // SAFETY: a handler that calls `kill` only, which is safe in signal handlers. Waiting for the program goes on.
-            unsafe { libc::signal(signal, handler) };
+        let nothing = nothing as extern "C" fn(c_int) as usize;
+        for (signal, handler) in [(libc::SIGINT, nothing), (libc::SIGTERM, pass_on), (libc::SIGHUP, pass_on)]
+        {
+            // SAFETY: a handler that calls `kill` at most, which is safe in signal handlers. Waiting for the program goes on.
+            let before = unsafe { libc::signal(signal, handler) };
+            if before == libc::SIG_IGN {
+                // As `nohup` wants it, of the program as well, which would get the default in place of a handler.
+                // SAFETY: sets no handler.
+                unsafe { libc::signal(signal, libc::SIG_IGN) };
+            }
         }
         Self
+    }
+
+    /// Tells of the program, which gets what has come for it.
+    fn to(&self, program: u32) {
+        PROGRAM.store(program.cast_signed(), SeqCst);
+        let early = EARLY.swap(0, SeqCst);
+        if early != 0 {
+            pass_on(early);
+        }
     }
 }
 
@@ -51,9 +72,20 @@ impl Drop for Signals {
     }
 }
 
+extern "C" fn nothing(_signal: c_int) {}
+
 extern "C" fn pass_on(signal: c_int) {
-    // SAFETY: no memory is involved, and the program has not been waited for: its id is its own.
-    unsafe { libc::kill(PROGRAM.load(Relaxed), signal) };
+    match PROGRAM.load(SeqCst) {
+        0 => {
+            EARLY.store(signal, SeqCst);
+            // It may have been started meanwhile, and its start have looked before.
+            if PROGRAM.load(SeqCst) != 0 && EARLY.swap(0, SeqCst) != 0 {
+                pass_on(signal);
+            }
+        }
+        // SAFETY: no memory is involved, and the program has not been waited for: its id is its own.
+        program => _ = unsafe { libc::kill(program, signal) },
+    }
 }
 
 /// What to record, and where.
@@ -139,11 +171,12 @@ pub(crate) fn run(request: &Request, command: &[OsString]) -> Result<Recorded, F
     let mut child = Command::new(&program);
     child.arg0(name).args(arguments);
     recording.dress(&mut child);
+    let signals = Signals::listen();
     let mut child = child.spawn().map_err(|error| {
         let why = describe(&error);
         Failure::with_status(NOT_EXECUTABLE, format!("`{}` cannot be executed: {why}", program.display()))
     })?;
-    let signals = Signals::to(child.id());
+    signals.to(child.id());
     let status = child.wait();
     drop(signals);
     let status =
