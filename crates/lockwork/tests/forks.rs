@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lockwork::delegates::{Attempt, Delegate as _, DynDelegate, Ffwd, Rcl, Section};
-use lockwork::{Delegated, servers};
+use lockwork::{Delegated, Operation, WaitFree, servers};
 
 unsafe extern "C" {
     fn fork() -> c_int;
@@ -313,4 +313,73 @@ fn a_thread_that_forks_while_it_waits_for_a_server_goes_on_in_the_child() {
         }
     }
     panic!("{children} handlers found their thread waiting");
+}
+
+static IS_HALF_WRITTEN: AtomicBool = AtomicBool::new(false);
+static STANDS_STILL: AtomicBool = AtomicBool::new(false);
+static HALVES: AtomicU64 = AtomicU64::new(0);
+
+/// A value that knows whether it has been written to the end.
+struct Whole(bool);
+
+impl Clone for Whole {
+    fn clone(&self) -> Self {
+        Self(self.0)
+    }
+
+    fn clone_from(&mut self, _: &Self) {
+        self.0 = false;
+        IS_HALF_WRITTEN.store(true, SeqCst);
+        while STANDS_STILL.load(SeqCst) {
+            thread::yield_now();
+        }
+        self.0 = true;
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        HALVES.fetch_add(u64::from(!self.0), SeqCst);
+    }
+}
+
+struct Nothing;
+
+impl Operation<Whole> for Nothing {
+    type Output = ();
+
+    fn apply(&self, _: &mut Whole) {}
+}
+
+/// A thread of the parent was writing a copy of a wait-free value: a child goes on without it, and does not drop that copy.
+#[test]
+fn a_child_drops_no_copy_that_is_half_written() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let value = Box::into_raw(Box::new(WaitFree::new(Whole(true))));
+    // SAFETY: freed below, and in the child.
+    let here = unsafe { &*value };
+    STANDS_STILL.store(true, SeqCst);
+    let child = thread::scope(|scope| {
+        // Its first copies are not written over others.
+        scope.spawn(|| (0..4).for_each(|_| here.apply(Nothing)));
+        let begun = Instant::now();
+        while !IS_HALF_WRITTEN.load(SeqCst) && begun.elapsed() < Duration::from_secs(30) {
+            thread::yield_now();
+        }
+        // SAFETY: the child does what a thread may do that has no others.
+        let child = unsafe { fork() };
+        if child == 0 {
+            STANDS_STILL.store(false, SeqCst);
+            (0..4).for_each(|_| here.apply(Nothing));
+            // SAFETY: made above; the threads that used it are not in this process.
+            drop(unsafe { Box::from_raw(value) });
+            exit(HALVES.load(SeqCst) == 0);
+        }
+        STANDS_STILL.store(false, SeqCst);
+        child
+    });
+    assert_eq!(end_of(child), Some(0));
+    assert!(IS_HALF_WRITTEN.load(SeqCst));
+    // SAFETY: made above, and the thread has ended.
+    drop(unsafe { Box::from_raw(value) });
 }

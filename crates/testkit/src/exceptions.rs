@@ -198,7 +198,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         source: "wait_free/universal.rs",
-        snippet: "Used(slot_at(self.published.fetch_add(1, AcqRel)))",
+        snippet: "let seen = self.published.fetch_add(1, AcqRel);",
         weaker: &[Acquire],
         reason: Threads(
             "a helper whose bit is in another group than that of the thread whose turn it misses, twice in a row: in one word it sees \

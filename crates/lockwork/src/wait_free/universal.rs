@@ -3,20 +3,22 @@
 //! Panagiota Fatourou and Nikolaos D. Kallimanis, "A highly-efficient wait-free universal construction", SPAA 2011, algorithm
 //! P-Sim. Deviations: a state is not changed while somebody may read it, where the paper's threads read states that others
 //! overwrite, and read again if they did, which values of any type do not stand; so users of a state are counted, and a thread
-//! has as many states as others look at, and two; any number of threads without registration; changes that fail.
+//! has as many states as others look at, and two; threads have numbers, `THREADS` times `GROUPS` of them, instead of registering;
+//! changes that fail, and those that unwind.
 //!
 //! # State
 //!
 //! | part        | meaning                                                                          | written by              |
 //! |-------------|----------------------------------------------------------------------------------|-------------------------|
-//! | `published` | the address of the slot of the state, and a count of those that acquired it      | whoever replaces it     |
+//! | `published` | the address of the slot of the state, and a count of those that use it by this   | those; its replacer     |
 //! | `announced` | a bit a thread, which its owner turns when it has a change to be applied         | each owner, its bit     |
 //! | `change`    | the slot of what the owner wants                                                 | the owner               |
 //! | a slot      | a state or a change, with a count of its users; one of many that a thread owns   | the owner, while unused |
 //!
 //! A slot is free while `users` is 0. Its owner takes it by moving that to `OWNED`, which stays until another state is published,
-//! or another change of the owner announced. Those that acquire the state by `published` are counted there, and leave by `users`:
-//! the thread that replaces the state brings the two together.
+//! or another change of the owner announced. Those that acquire the state by `published` are counted there. They take that back
+//! when they leave, so that however many come and unwind, the count is that of those who are there. The thread that replaces the
+//! state moves their count to `users`, by which they leave from then on.
 //!
 //! # Invariants
 //!
@@ -33,8 +35,9 @@
 //!   not come back meanwhile, and its address stands for it.
 //!
 //! Steps are bounded: a thread that looks for a free slot finds each other thread in one slot at most, as by `published` it gets
-//! to that of the present alone; and an exchange of `published` fails because of others that acquire the same state: each does so
-//! three times at most, since a change that is complete and a second look that fails need another state.
+//! to that of the present alone; and an exchange of `published` fails because of others that acquire the same state or leave it:
+//! each acquires it three times at most, since a change that is complete and a second look that fails need another state, and
+//! leaves it twice, since a change that is not complete needs another state, too. Copies that panic undo these bounds.
 //!
 //! # Ordering
 //!
@@ -44,16 +47,19 @@
 //! - E3: the addition to `published` (Release) → that of a thread which replaces a later state (Acquire), by the exchanges
 //!   between: the bit that was turned before. I3.
 //! - E4: a user's leaving, and the owner's (Release) → the owner's exchange that takes the slot (Acquire): what they read was there.
-//!   That exchange (Release) → an addition to `users` (Acquire): the state that was replaced before is not seen published any
-//!   more. I2.
+//!   One that leaves by `published` (Release) → the owner's next addition to `published` (Acquire), by the exchanges between: a
+//!   slot that is free was replaced before that. The exchange that takes the slot (Release) → an addition to `users` (Acquire): the state that was replaced
+//!   before is not seen published any more. I2.
 //! - E5: the exchange that makes a group known (Release) → its loads (Acquire): the group.
 
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
+use std::process;
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::thread;
 
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Platform};
 
@@ -125,16 +131,38 @@ const OWNED: usize = 1 << 32;
 /// The bits of `published` that count. The address is above them.
 const COUNT_BITS: u32 = 16;
 const COUNT: usize = (1 << COUNT_BITS) - 1;
+/// No more than this are counted, some thousands before the count would run into the address.
+const MOST: usize = COUNT - 0xfff;
 
 fn slot_at<'a, P: Platform, X>(word: usize) -> &'a Slot<P, X> {
     // SAFETY: made by `word_of`, of a slot that stays as long as the value, which the caller has borrowed.
     unsafe { &*ptr::with_exposed_provenance(word >> COUNT_BITS) }
 }
 
+/// The word of a slot that nobody has acquired.
 fn word_of<P: Platform, X>(slot: &Slot<P, X>) -> usize {
     let address = ptr::from_ref(slot).expose_provenance();
+    // Not with tags of memory in the upper bits (MTE, HWASan).
     assert_eq!(address >> (usize::BITS - COUNT_BITS), 0, "Linux gives programs lower addresses");
     address << COUNT_BITS
+}
+
+/// Makes of `published` what `next` makes of it, and returns what it was; unless it is not the word of `slot` any more, which the
+/// calling thread uses.
+fn exchange<P: Platform, X>(
+    published: &P::Usize,
+    slot: &Slot<P, X>,
+    next: impl Fn(usize) -> usize,
+) -> Option<usize> {
+    let mut seen = published.load(Relaxed); // ORDER: I5, and the exchange.
+    while ptr::eq(slot_at(seen), slot) {
+        // ORDER: E1, and E4 of a user that leaves.
+        match published.compare_exchange(seen, next(seen), Release, Relaxed) {
+            Ok(_) => return Some(seen),
+            Err(now) => seen = now,
+        }
+    }
+    None
 }
 
 /// A slot of the calling thread's, which nobody else uses.
@@ -177,26 +205,38 @@ impl<'a, P: Platform, X: 'static> Taken<'a, P, X> {
 
 impl<P: Platform, X> Drop for Taken<'_, P, X> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            // Its content may be half written: nothing is to be made of it.
+            // SAFETY: I1.
+            unsafe { *self.0.content.get() = None };
+        }
         self.0.give_up(0);
     }
 }
 
 /// A slot whose content the calling thread reads (I2).
-struct Used<'a, P: Platform, X>(&'a Slot<P, X>);
+struct Used<'a, P: Platform, X> {
+    slot: &'a Slot<P, X>,
+    /// Where the thread is counted, unless that is `users`.
+    published: Option<&'a P::Usize>,
+}
 
 impl<P: Platform, X> Used<'_, P, X> {
     fn content(&self) -> &X {
         // SAFETY: I2.
-        unsafe { self.0.access.get() };
+        unsafe { self.slot.access.get() };
         // SAFETY: I2.
-        let content = unsafe { &*self.0.content.get() };
+        let content = unsafe { &*self.slot.content.get() };
         content.as_ref().expect("written before it can be found")
     }
 }
 
 impl<P: Platform, X> Drop for Used<'_, P, X> {
     fn drop(&mut self) {
-        self.0.users.fetch_sub(1, Release); // ORDER: E4.
+        let take_back = |published| exchange(published, self.slot, |seen| seen - 1);
+        if self.published.and_then(take_back).is_none() {
+            self.slot.users.fetch_sub(1, Release); // ORDER: E4.
+        }
     }
 }
 
@@ -219,7 +259,7 @@ impl<P: Platform, X> Slot<P, X> {
     /// Counts the calling thread among the users: it may look at the content if it sees afterwards what I2 asks for.
     fn enter(&self) -> Used<'_, P, X> {
         self.users.fetch_add(1, Acquire); // ORDER: E4.
-        Used(self)
+        Used { slot: self, published: None }
     }
 }
 
@@ -260,19 +300,27 @@ impl<P: Platform, T: Clone + Send + Sync + 'static, C: Change<T>, const THREADS:
     ///
     /// # Panics
     ///
-    /// If the number is that of no thread of any group. If a copy of the value, or of what a change came to, panics.
-    pub fn apply(&self, thread: usize, change: C) -> Outcome<C::Output> {
+    /// If the number is that of no thread of any group. If a copy of the value, or of what a change came to, or the end of one
+    /// panics: the change is applied later, or never if it was not announced yet. If the end of an earlier change of the thread
+    /// does: this one is applied.
+    ///
+    /// # Safety
+    ///
+    /// Until it returns or unwinds, nobody applies another change for this number: no other thread, nor what the changes, the
+    /// values and the outcomes do when they are applied, copied or dropped.
+    pub unsafe fn apply(&self, thread: usize, change: C) -> Outcome<C::Output> {
         let group = self.group(thread / THREADS);
         let (place, bit) = (&group.places[thread % THREADS], 1_usize << (thread % THREADS));
-        // ORDER: the thread's own bit, and its own word.
-        let before = group.announced.load(Relaxed) & bit;
+        let bit_now = || group.announced.load(Relaxed) & bit; // ORDER: the thread's own bit.
+        // ORDER: the thread's own.
         if place.is_open.load(Relaxed) != 0 {
             // The thread unwound, or one with its number is lost in a parent process. What it wanted is done before what comes
             // next.
-            drop(self.settle(place, thread, before));
+            self.settle(place, thread, bit_now(), |_| ());
         }
         let mut slot = Taken::one_of(&place.changes);
-        *slot.content() = Some(change);
+        // What was there may do anything when it is dropped: that is when this call is through.
+        let _earlier = slot.content().replace(change);
         place.is_open.store(1, Relaxed); // ORDER: the thread's own.
         let last = place.change.load(Relaxed); // ORDER: as above.
         place.change.store(ptr::from_ref(slot.keep()).cast_mut(), Release); // ORDER: E2.
@@ -281,9 +329,11 @@ impl<P: Platform, T: Clone + Send + Sync + 'static, C: Change<T>, const THREADS:
             last.give_up(0); // What it has is applied.
         }
         // Adds the bit where it was 0, and else takes it away: that turns one bit, and carries into none.
+        let before = bit_now();
         let turn = if before == 0 { bit } else { bit.wrapping_neg() };
         group.announced.fetch_add(turn, Release); // ORDER: E2.
-        self.settle(place, thread, before ^ bit).expect("an outcome of what is applied")
+        let outcome = |state: &State<T, C::Output>| state.outcomes[thread].clone();
+        self.settle(place, thread, before ^ bit, outcome).expect("an outcome of what is applied")
     }
 
     /// Shows the value as it is at some instant during the call. What others do meanwhile happens to another copy.
@@ -303,7 +353,11 @@ impl<P: Platform, T: Clone + Send + Sync + 'static, C: Change<T>, const THREADS:
 
     /// The published state.
     fn acquire(&self) -> Used<'_, P, State<T, C::Output>> {
-        Used(slot_at(self.published.fetch_add(1, AcqRel))) // ORDER: Acquire is E1 and E3, Release is E3.
+        let seen = self.published.fetch_add(1, AcqRel); // ORDER: Acquire is E1, E3 and E4, Release is E3.
+        if seen & COUNT >= MOST {
+            process::abort(); // More threads than there can be: none could take back what the count did to the address.
+        }
+        Used { slot: slot_at(seen), published: Some(&self.published) }
     }
 
     /// The published state, unless it is replaced meanwhile.
@@ -319,12 +373,17 @@ impl<P: Platform, T: Clone + Send + Sync + 'static, C: Change<T>, const THREADS:
         ptr::eq(slot_at(self.published.load(Relaxed)), state) // ORDER: the caller's.
     }
 
-    /// Sees to it that the change of a thread is applied, which has turned its bit to `turned`; what it came to, if there ever
-    /// was one.
-    fn settle(&self, place: &Place<P, T, C>, thread: usize, turned: usize) -> Option<Outcome<C::Output>> {
+    /// Sees to it that the change of a thread is applied, which has turned its bit to `turned`, and returns what `outcome` takes
+    /// from a state in which it is.
+    fn settle<R>(
+        &self,
+        place: &Place<P, T, C>,
+        thread: usize,
+        turned: usize,
+        outcome: impl Fn(&State<T, C::Output>) -> R,
+    ) -> R {
         let is_applied =
             |state: &State<T, C::Output>| bits(state, thread / THREADS) & 1 << (thread % THREADS) == turned;
-        let outcome = |state: &State<T, C::Output>| state.outcomes.get(thread).cloned().flatten();
         let attempt = || {
             let state = self.acquire();
             if is_applied(state.content()) {
@@ -333,7 +392,7 @@ impl<P: Platform, T: Clone + Send + Sync + 'static, C: Change<T>, const THREADS:
             let mut next = Taken::one_of(&place.states);
             let content = self.fill(next.content(), &state)?;
             let came_to = outcome(content);
-            self.replace(state.0, next).then_some(came_to)
+            self.replace(state.slot, next).then_some(came_to)
         };
         let came_to = attempt().or_else(attempt).unwrap_or_else(|| {
             let state = self.acquire();
@@ -373,14 +432,14 @@ impl<P: Platform, T: Clone + Send + Sync + 'static, C: Change<T>, const THREADS:
                     if failed.contains(&thread) {
                         continue;
                     }
-                    let change = self.change_of(&group.places[index], state.0)?;
+                    let change = self.change_of(&group.places[index], state.slot)?;
                     let outcome = change.content().apply(&mut next.value);
                     let is_failed = outcome.is_err();
                     next.outcomes[thread] = Some(outcome);
                     if is_failed {
-                        // It may have left anything behind.
+                        // It may have left anything behind: nothing is to be made of that.
                         failed.push(thread);
-                        next.value.clone_from(&before.value);
+                        next.value = before.value.clone();
                         continue 'from_the_start;
                     }
                 }
@@ -404,19 +463,11 @@ impl<P: Platform, T: Clone + Send + Sync + 'static, C: Change<T>, const THREADS:
 
     /// Publishes `next` in place of `state`, which the calling thread uses, unless another one has been.
     fn replace(&self, state: &Slot<P, State<T, C::Output>>, next: Taken<'_, P, State<T, C::Output>>) -> bool {
-        let mut seen = self.published.load(Relaxed); // ORDER: I5, and the exchange.
-        while ptr::eq(slot_at(seen), state) {
-            // ORDER: E1.
-            match self.published.compare_exchange(seen, word_of(next.0), Release, Relaxed) {
-                Ok(_) => {
-                    next.keep();
-                    state.give_up(seen & COUNT);
-                    return true;
-                }
-                Err(now) => seen = now,
-            }
-        }
-        false
+        let word = word_of(next.0);
+        let Some(seen) = exchange(&self.published, state, |_| word) else { return false };
+        next.keep();
+        state.give_up(seen & COUNT);
+        true
     }
 
     /// The groups that have threads.
@@ -452,16 +503,22 @@ fn bits<T, R>(state: &State<T, R>, group: usize) -> usize {
     state.applied.get(group).copied().unwrap_or(0)
 }
 
-/// Frees slots.
+/// Frees slots, of which `whole` is one that is taken and written.
 ///
 /// # Safety
 ///
 /// Nobody has them but the caller.
-unsafe fn free_all<P: Platform, X: 'static>(slots: &P::Ptr<Slot<P, X>>) {
+unsafe fn free_all<P: Platform, X: 'static>(slots: &P::Ptr<Slot<P, X>>, whole: *const Slot<P, X>) {
     let mut next = slots.swap(ptr::null_mut(), Relaxed); // ORDER: the caller's exclusion.
     while !next.is_null() {
         // SAFETY: made by `Box::into_raw`, and the caller's contract.
-        next = unsafe { Box::from_raw(next) }.next;
+        let mut slot = unsafe { Box::from_raw(next) };
+        // ORDER: as above.
+        if slot.users.load(Relaxed) >= OWNED / 2 && !ptr::eq(&raw const *slot, whole) {
+            // The owner is lost in a parent process, maybe while it wrote.
+            mem::forget(slot.content.get_mut().take());
+        }
+        next = slot.next;
     }
 }
 
@@ -469,6 +526,8 @@ impl<P: Platform, T: 'static, C: Change<T>, const THREADS: usize, const GROUPS: 
     for Universal<P, T, C, THREADS, GROUPS>
 {
     fn drop(&mut self) {
+        let state = slot_at::<P, State<T, C::Output>>(self.published.load(Relaxed)); // ORDER: nobody else has it.
+        let state = ptr::from_ref(state);
         for group in &self.groups {
             let group = group.swap(ptr::null_mut(), Relaxed); // ORDER: nobody else has it.
             if group.is_null() {
@@ -478,9 +537,9 @@ impl<P: Platform, T: 'static, C: Change<T>, const THREADS: usize, const GROUPS: 
             let group = unsafe { Box::from_raw(group) };
             for place in &group.places {
                 // SAFETY: as above.
-                unsafe { free_all::<P, _>(&place.changes) };
+                unsafe { free_all::<P, _>(&place.changes, place.change.load(Relaxed)) }; // ORDER: as above.
                 // SAFETY: as above.
-                unsafe { free_all::<P, _>(&place.states) };
+                unsafe { free_all::<P, _>(&place.states, state) };
             }
         }
     }

@@ -43,13 +43,22 @@ fn check(history: &History, changes: usize) {
     });
 }
 
+/// Applies a change for the calling thread.
+fn apply<P: ModelPlatform, const THREADS: usize>(
+    total: &Total<P, THREADS>,
+    change: Addition,
+) -> Outcome<usize> {
+    // SAFETY: the number is the calling thread's, and changes, totals and answers apply nothing.
+    unsafe { total.apply(P::thread_id() as usize - 1, change) }
+}
+
 /// Adds `number`; returns what the total was before.
 fn add<P: ModelPlatform, const THREADS: usize>(
     total: &Total<P, THREADS>,
     history: &History,
     number: usize,
 ) -> usize {
-    let before = total.apply(P::thread_id() as usize - 1, Addition { number, fails: false });
+    let before = apply(total, Addition { number, fails: false });
     let before = before.expect("it does not fail");
     history.lock().expect("no panic while it is held").push((number, before));
     before
@@ -59,22 +68,26 @@ fn total<P: ModelPlatform, const THREADS: usize>() -> Arc<Total<P, THREADS>> {
     Arc::new(ManuallyDrop::new(Universal::new(0)))
 }
 
-/// Threads add `changes` numbers each.
-fn additions<P: ModelPlatform, const THREADS: usize>(threads: usize, changes: usize) -> Play {
+/// Threads add so many numbers each.
+fn additions<P: ModelPlatform, const THREADS: usize>(changes: &[usize]) -> Play {
     let (total, history) = (total::<P, THREADS>(), History::default());
-    let end = Arc::clone(&history);
-    let play = Play::new(move || check(&end, threads * changes));
-    (0..threads).fold(play, |play, thread| {
-        let (total, history) = (Arc::clone(&total), Arc::clone(&history));
-        play.with(move || {
-            let mut last = None;
-            for change in 0..changes {
-                let before = add(&total, &history, thread * changes + change + 1);
-                assert!(last < Some(before), "the thread's own changes are in its order");
-                last = Some(before);
-            }
+    let (end, sum) = (Arc::clone(&history), changes.iter().sum());
+    let play = Play::new(move || check(&end, sum));
+    changes
+        .iter()
+        .fold((play, 1), |(play, first), &changes| {
+            let (total, history) = (Arc::clone(&total), Arc::clone(&history));
+            let play = play.with(move || {
+                let mut last = None;
+                for number in first..first + changes {
+                    let before = add(&total, &history, number);
+                    assert!(last < Some(before), "the thread's own changes are in its order");
+                    last = Some(before);
+                }
+            });
+            (play, first + changes)
         })
-    })
+        .0
 }
 
 /// One thread adds numbers, and others read the total: each sees it grow.
@@ -111,7 +124,7 @@ fn failures<P: ModelPlatform>(adders: usize, failing: usize) -> Play {
         let total = Arc::clone(&total);
         play.with(move || {
             let number = 1_000 + thread;
-            let outcome = total.apply(P::thread_id() as usize - 1, Addition { number, fails: true });
+            let outcome = apply(&total, Addition { number, fails: true });
             assert_eq!(outcome, Err(number.to_string()));
         })
     })
@@ -122,15 +135,16 @@ fn failures<P: ModelPlatform>(adders: usize, failing: usize) -> Play {
 pub fn wait_free<P: ModelPlatform>(large: bool) -> Subject {
     let scenarios = if large {
         vec![
-            Scenario::new("crowd", 8, || additions::<P, 2>(8, 2)),
-            Scenario::new("rounds", 3, || additions::<P, 2>(3, 6)),
+            Scenario::new("crowd", 8, || additions::<P, 2>(&[2; 8])),
+            Scenario::new("rounds", 3, || additions::<P, 2>(&[6; 3])),
             Scenario::new("readings", 4, || readings::<P>(8, 3, 4)),
             Scenario::new("failures", 6, || failures::<P>(3, 3)),
         ]
     } else {
         vec![
-            Scenario::new("changes", 2, || additions::<P, 2>(2, 2)),
-            Scenario::new("changes-of-three", 3, || additions::<P, 2>(3, 1)),
+            Scenario::new("changes", 2, || additions::<P, 2>(&[2; 2])),
+            Scenario::new("changes-of-three", 3, || additions::<P, 2>(&[1; 3])),
+            Scenario::new("helped", 2, || additions::<P, 2>(&[3, 1])),
             Scenario::new("readings", 2, || readings::<P>(3, 1, 1)),
             Scenario::new("failures", 2, || failures::<P>(1, 1)),
         ]
