@@ -522,9 +522,11 @@ impl Walker<'_> {
                     let at = self.place(cursor);
                     self.facts.push(Fact::Escapes { origin, at, how });
                 }
-                // Those without a name are no fields of their own.
-                CXCursor_FieldDecl | CXCursor_StructDecl | CXCursor_UnionDecl => {
-                    self.copied(type_of(child), cursor, how);
+                CXCursor_FieldDecl => self.copied(type_of(child), cursor, how),
+                // Those without a name are no fields of their own. Others are declared there for pointers, perhaps to what is around.
+                // SAFETY: see `facts`.
+                _ if unsafe { clang_Cursor_isAnonymousRecordDecl(child) } != 0 => {
+                    self.copied(type_of(child), cursor, how)
                 }
                 _ => {}
             }

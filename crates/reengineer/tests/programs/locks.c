@@ -385,6 +385,11 @@ static long only_tries(long by)
 struct copied {
     pthread_mutex_t lock;
     long value;
+    /* It is declared here, and has one of these. */
+    struct beside *beside;
+};
+struct beside {
+    struct copied own;
 };
 
 static struct copied made(void)
@@ -392,6 +397,7 @@ static struct copied made(void)
     struct copied fresh;
     pthread_mutex_init(&fresh.lock, NULL);
     fresh.value = 1;
+    fresh.beside = NULL;
     return fresh;
 }
 
