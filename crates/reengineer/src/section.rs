@@ -1892,7 +1892,7 @@ impl<'a> Finder<'a> {
         let has_address = self.function.body.walk().any(|node| {
             matches!(&node.kind, Kind::Local(used) if used == variable) && self.needs_address(node)
         });
-        // Whoever else has a static variable may change it meanwhile.
+        // Other threads may change a static variable meanwhile.
         let is_fixed = self
             .function
             .locals

@@ -18,23 +18,29 @@ fn all() -> Choice {
 /// Sections of every kind: each function returns what it computed, and `main` prints it.
 const SECTIONS: &str = include_str!("programs/sections.c");
 
-#[test]
-fn a_converted_program_does_what_it_did() {
-    let program = Program::new(SECTIONS);
-    let Some(project) = program.project(all()) else { return };
+/// Converts the program and runs it before and after: it prints the same, and a second run by the same choice changes nothing. The
+/// converted text.
+fn does_what_it_did(program: &Program, project: &Project, choice: Choice) -> String {
     let before = program.run();
     assert!(before.status.success(), "{before:?}");
-    let changes = project.converted(&mut |_, _, _| {}).expect("converted");
-    program.write(&changes);
+    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
     let after = program.run();
     let text = std::fs::read_to_string(program.file()).expect("written");
     assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
     assert!(after.status.success(), "{after:?}\n{text}");
-    let again = program.project(all()).expect("there is libclang");
+    let again = program.project(choice).expect("there is libclang");
     assert!(
         again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
         "a second run changes nothing"
     );
+    text
+}
+
+#[test]
+fn a_converted_program_does_what_it_did() {
+    let program = Program::new(SECTIONS);
+    let Some(project) = program.project(all()) else { return };
+    does_what_it_did(&program, &project, all());
 }
 
 /// A program that its compiler holds to C90's order of declarations and statements.
@@ -102,18 +108,7 @@ fn what_a_section_declares_and_sets_is_there_after_it() {
     let program = Program::new(ESCAPES);
     let Some(project) = program.project(all()) else { return };
     refused_as_said(&project, ESCAPES);
-    let before = program.run();
-    assert!(before.status.success(), "{before:?}");
-    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
-    let after = program.run();
-    let text = std::fs::read_to_string(program.file()).expect("written");
-    assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
-    assert!(after.status.success(), "{after:?}\n{text}");
-    let again = program.project(all()).expect("there is libclang");
-    assert!(
-        again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
-        "a second run changes nothing"
-    );
+    does_what_it_did(&program, &project, all());
 }
 
 /// A program that may be compiled without its locks.
@@ -195,19 +190,7 @@ fn converts_by_itself(
             (verdict, expected) => assert_eq!(verdict.as_deref(), expected.copied(), "{name}"),
         }
     }
-    let before = program.run();
-    assert!(before.status.success(), "{before:?}");
-    program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
-    let after = program.run();
-    let text = std::fs::read_to_string(program.file()).expect("written");
-    assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
-    assert!(after.status.success(), "{after:?}\n{text}");
-    let again = program.project(Choice::default()).expect("there is libclang");
-    assert!(
-        again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
-        "a second run changes nothing"
-    );
-    Some(text)
+    Some(does_what_it_did(&program, &project, Choice::default()))
 }
 
 #[test]
