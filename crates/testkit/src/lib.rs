@@ -10,10 +10,12 @@
 //! - [`sources`]: the files that ask for orderings, and the models that prove each; [`exceptions`]: what none proves.
 //! - [`shelf`]: a reader-writer lock and what it guards.
 //! - [`conformance`]: what every lock must do, on the real machine.
+//! - [`watchdog`] and [`crash`]: which test hangs or crashes, and where.
 
 #![allow(clippy::missing_panics_doc, reason = "checks panic when they fail: that is what they are for")]
 
 pub mod conformance;
+pub mod crash;
 #[cfg(feature = "models")]
 pub mod engines;
 pub mod erased;

@@ -1,6 +1,8 @@
 //! The checkers themselves: locks that are wrong, each in one way, must be found out.
 
 use std::marker::PhantomData;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release};
@@ -9,6 +11,7 @@ use lockwork_locks::RawLock;
 use lockwork_locks::queue::mcs::Mcs;
 use lockwork_locks::wait::{SpinThenPark, Wait};
 use lockwork_platform::{AtomicCell, DataCell, FutexCell, Platform, PoolNode};
+use lockwork_testkit::crash::{report_crashes, running};
 use lockwork_testkit::engines::{loom, shuttle};
 use lockwork_testkit::erased::undropped;
 use lockwork_testkit::model::{Config, ModelPlatform, Play};
@@ -240,6 +243,30 @@ fn a_message_through_a_word_needs_both_its_halves() {
 fn every_thread_is_described() {
     let all = threads();
     assert!(all.lines().any(|line| line.contains(" R ")), "one thread runs, this one: {all}");
+}
+
+/// What a crash says of itself, whose test has not been named yet when it ends the program.
+#[test]
+fn a_crash_is_described() {
+    let program = std::env::current_exe().expect("this program");
+    let crashed = Command::new(program)
+        .args(["--exact", "it_crashes", "--ignored", "--nocapture"])
+        .output()
+        .expect("this program once more");
+    assert_eq!(crashed.status.signal(), Some(libc::SIGSEGV));
+    let said = String::from_utf8_lossy(&crashed.stderr);
+    assert!(said.contains("crash: signal 11, code 1, address 0x11\n"), "{said}");
+    assert!(said.contains("crash: while a test of two ran\n"), "{said}");
+}
+
+#[test]
+#[ignore = "crashes: for `a_crash_is_described`"]
+fn it_crashes() {
+    report_crashes();
+    running("a test of two", || {
+        // SAFETY: none: nothing is there.
+        unsafe { std::ptr::without_provenance::<u8>(0x11).read_volatile() }
+    });
 }
 
 /// Stacks of modelled threads, which are kept from one execution to the next.

@@ -14,6 +14,7 @@ use lockwork_locks::restrict::gcr::{ByNode, Gcr, Knobs};
 use lockwork_locks::wait::{Spin, SpinThenPark};
 use lockwork_platform::Native;
 use lockwork_testkit::conformance::{SUITE, Traits};
+use lockwork_testkit::crash::{report_crashes, running};
 use lockwork_testkit::erased::erased;
 
 /// GCR that restricts at the first contention, lets one thread compete, and promotes often.
@@ -30,8 +31,9 @@ const STRICT: Knobs = Knobs {
 fn trials(traits: Traits) -> impl Iterator<Item = Trial> {
     SUITE.iter().map(move |check| {
         let traits = traits.clone();
-        Trial::test(format!("{}::{}", traits.name, check.name), move || {
-            (check.run)(&traits);
+        let name = format!("{}::{}", traits.name, check.name);
+        Trial::test(name.clone(), move || {
+            running(&name, || (check.run)(&traits));
             Ok(())
         })
     })
@@ -65,6 +67,7 @@ fn of_biased<L: RawLock<Native> + 'static>(name: &str, spins: bool) -> Vec<Trial
 }
 
 fn main() {
+    report_crashes();
     let arguments = Arguments::from_args();
     let mut all: Vec<Trial> = mutexes().map(Traits::of_base).flat_map(trials).collect();
     all.extend(of_restricted::<Ttas<Native>>("ttas", true));

@@ -1,0 +1,100 @@
+//! Says where a test program crashed: the harness prints the test's name only when the test has ended.
+
+use std::ffi::c_void;
+use std::fmt::{self, Write};
+use std::ptr;
+use std::sync::Mutex;
+
+use libc::{
+    SA_ONSTACK, SA_RESTART, SA_SIGINFO, SIGBUS, SIGILL, SIGSEGV, c_int, sigaction, siginfo_t, ucontext_t,
+};
+
+const SIGNALS: [c_int; 3] = [SIGBUS, SIGILL, SIGSEGV];
+
+/// The tests that run.
+static RUNNING: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// From now on a crash of this process says on stderr which signal it was, at which instruction, with which registers, and in
+/// which of the tests that [`running`] was told of. Then it goes on as it would have.
+pub fn report_crashes() {
+    for signal in SIGNALS {
+        // SAFETY: zeroes are a valid `sigaction`.
+        let mut action: sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = report as *const () as usize;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+        // SAFETY: a valid action, whose handler has the signature that its flags ask for.
+        let rc = unsafe { sigaction(signal, &raw const action, ptr::null_mut()) };
+        assert_eq!(rc, 0, "a handler for signal {signal}");
+    }
+}
+
+/// Runs a test of this name.
+pub fn running<R>(name: &str, test: impl FnOnce() -> R) -> R {
+    /// Takes the name off the list, also after a panic.
+    struct Ended<'a>(&'a str);
+    impl Drop for Ended<'_> {
+        fn drop(&mut self) {
+            let mut running = RUNNING.lock().expect("no test panics there");
+            let place = running.iter().position(|name| name == self.0).expect("put there below");
+            running.swap_remove(place);
+        }
+    }
+    RUNNING.lock().expect("no test panics there").push(name.to_owned());
+    let _ended = Ended(name);
+    test()
+}
+
+/// Stderr, without a buffer, a lock or an allocation.
+struct Stderr;
+
+impl Write for Stderr {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // SAFETY: a valid slice.
+        let written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+        if usize::try_from(written) == Ok(text.len()) { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+extern "C" fn report(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's argument of a handler with SA_SIGINFO.
+    let info = unsafe { &*info };
+    // SAFETY: as above.
+    let context = unsafe { &*context.cast::<ucontext_t>() };
+    let _ = tell(signal, info, context);
+    // Done with: the instruction runs once more, and what happens then is what would have happened without us.
+    // SAFETY: the default action of a signal.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+fn tell(signal: c_int, info: &siginfo_t, context: &ucontext_t) -> fmt::Result {
+    // SAFETY: one of the signals that come with an address.
+    let address = unsafe { info.si_addr() };
+    writeln!(Stderr, "\ncrash: signal {signal}, code {}, address {address:p}", info.si_code)?;
+    let (pc, registers) = state(context);
+    writeln!(
+        Stderr,
+        "crash: at {pc:#x}, where `report_crashes` is at {:#x}",
+        report_crashes as *const () as usize
+    )?;
+    for (number, register) in registers.iter().enumerate() {
+        write!(Stderr, "{}{number}={register:#x}", if number % 6 == 0 { "\ncrash: " } else { " " })?;
+    }
+    writeln!(Stderr)?;
+    match RUNNING.try_lock() {
+        Ok(running) => running.iter().try_for_each(|name| writeln!(Stderr, "crash: while {name} ran")),
+        Err(_) => writeln!(Stderr, "crash: between two tests"),
+    }
+}
+
+/// The instruction's address, and the registers in the kernel's order.
+#[cfg(target_arch = "x86_64")]
+fn state(context: &ucontext_t) -> (u64, &[i64]) {
+    let registers = &context.uc_mcontext.gregs;
+    (registers[libc::REG_RIP as usize].cast_unsigned(), registers)
+}
+
+/// The instruction's address, and the registers: `x0` to `x30`.
+#[cfg(target_arch = "aarch64")]
+fn state(context: &ucontext_t) -> (u64, &[u64]) {
+    (context.uc_mcontext.pc, &context.uc_mcontext.regs)
+}
