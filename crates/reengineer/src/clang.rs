@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::locks::Fact;
 use crate::source::is_stand_in;
 use crate::tree::{Function, Gives, Kind, Local, Node, Shape, Unary, Variable};
-use crate::vocabulary::{Expansion, Vocabulary};
+use crate::vocabulary::{Expansion, Vocabulary, ends_the_thread};
 
 mod uses;
 
@@ -417,15 +417,73 @@ impl Reader<'_> {
         }
         let gives = gives(cursor, &below);
         let in_argument = !from_macro && is_in_argument(cursor);
-        let node = Node { kind, range, from_macro, in_argument, gives, children };
+        let never_returns = self.never_returns(cursor, &below);
+        let node = Node { kind, range, from_macro, in_argument, gives, never_returns, children };
         match self.vocabulary.checked(&node) {
             Some(call) => {
                 let call = call.clone();
-                let (kind, range) = (Kind::Transparent, node.range);
-                Node { kind, range, from_macro, in_argument, gives: Gives::Value, children: vec![call] }
+                let (kind, gives) = (Kind::Transparent, Gives::Value);
+                Node { kind, gives, children: vec![call], ..node }
             }
             None => node,
         }
+    }
+
+    /// Whether a cursor is a call that does not return: a declaration of the function says so, or its type, or the program's file of
+    /// words; or it is one of the system's functions that are known for it. The program may have another one of such a name.
+    fn never_returns(&self, cursor: CXCursor, below: &[CXCursor]) -> bool {
+        if kind(cursor) != CXCursor_CallExpr {
+            return false;
+        }
+        // SAFETY: see `spelling`.
+        let function = unsafe { clang_getCursorReferenced(cursor) };
+        if kind(function) != CXCursor_FunctionDecl {
+            // SAFETY: as above.
+            let callee = below.first().map(|callee| unsafe { clang_getCursorType(*callee) });
+            return callee.is_some_and(|callee| {
+                // SAFETY: a type of a living unit.
+                is_type_without_return(unsafe { clang_getPointeeType(canonical_type(callee)) })
+            });
+        }
+        // SAFETY: as above.
+        let location = unsafe { clang_getCursorLocation(function) };
+        let is_built_in = offset(location, clang_getFileLocation as Locate).0.is_null();
+        // SAFETY: as above.
+        let is_of_system = is_built_in || unsafe { clang_Location_isInSystemHeader(location) } != 0;
+        let name = spelling(cursor);
+        // SAFETY: as above.
+        let of = unsafe { clang_getCursorType(function) };
+        self.vocabulary.never_returns(&name)
+            || is_of_system && ends_the_thread(&name)
+            || is_type_without_return(of)
+            || self.is_declared_without_return(function)
+    }
+
+    /// Whether a declaration of a function has `_Noreturn`, or an attribute that means the same.
+    fn is_declared_without_return(&self, function: CXCursor) -> bool {
+        // SAFETY: see `spelling`.
+        let first = unsafe { clang_getCanonicalCursor(function) };
+        // SAFETY: as above.
+        let definition = unsafe { clang_getCursorDefinition(function) };
+        // SAFETY: it takes a number.
+        let is_attribute = |child: &CXCursor| unsafe { clang_isAttribute(kind(*child)) } != 0;
+        [function, first, definition]
+            .into_iter()
+            .filter(|of| kind(*of) == CXCursor_FunctionDecl)
+            .flat_map(children)
+            .filter(is_attribute)
+            .any(|of| matches!(self.first_token(of).as_str(), "_Noreturn" | "noreturn" | "__noreturn__"))
+    }
+
+    /// What a cursor begins with, as it is spelt, perhaps in the body of a macro: where it ends may be elsewhere.
+    fn first_token(&self, cursor: CXCursor) -> String {
+        // SAFETY: see `spelling`.
+        let extent = unsafe { clang_getCursorExtent(cursor) };
+        // SAFETY: an extent of libclang.
+        let start = unsafe { clang_getRangeStart(extent) };
+        // SAFETY: a location of libclang.
+        let range = unsafe { clang_getRange(start, start) };
+        self.tokens_of(range).into_iter().next().map(|(text, _)| text).unwrap_or_default()
     }
 
     fn kind(&self, cursor: CXCursor, below: &[CXCursor]) -> Kind {
@@ -468,6 +526,8 @@ impl Reader<'_> {
             CXCursor_TypeRef => Self::type_name(cursor),
             CXCursor_AsmStmt => Kind::Assembly,
             CXCursor_StmtExpr => Kind::StatementExpression,
+            CXCursor_ConditionalOperator if below.len() == 3 => Kind::Conditional,
+            CXCursor_UnaryExpr if self.is_size(cursor, below) => Kind::Size,
             CXCursor_NullStmt => Kind::Empty,
             _ => Kind::Other,
         }
@@ -496,9 +556,19 @@ impl Reader<'_> {
         parts.get(1).is_some_and(|tokens| *tokens == 0)
     }
 
+    /// Whether something is `sizeof` an expression: not of a type, and no other word for what a type has.
+    fn is_size(&self, cursor: CXCursor, below: &[CXCursor]) -> bool {
+        // SAFETY: it takes a number.
+        let is_expression = |child: &CXCursor| unsafe { clang_isExpression(kind(*child)) } != 0;
+        below.len() == 1 && below.iter().all(is_expression) && self.first_token(cursor) == "sizeof"
+    }
+
     fn tokens(&self, cursor: CXCursor) -> Vec<(String, usize)> {
         // SAFETY: see `spelling`.
-        let extent = unsafe { clang_getCursorExtent(cursor) };
+        self.tokens_of(unsafe { clang_getCursorExtent(cursor) })
+    }
+
+    fn tokens_of(&self, extent: CXSourceRange) -> Vec<(String, usize)> {
         let (mut tokens, mut count) = (ptr::null_mut(), 0);
         // SAFETY: libclang allocates the tokens.
         unsafe { clang_tokenize(self.unit, extent, &raw mut tokens, &raw mut count) };
@@ -618,10 +688,16 @@ fn lock_macro(expansion: Expansion, children: &[Node]) -> Node {
     named.sort_by_key(|node| (node.range.start, node.from_macro));
     named.dedup_by(|one, other| one.range.start == other.range.start && one.kind == other.kind);
     let Expansion { what, lock, range } = expansion;
-    let (from_macro, in_argument, gives) = (true, false, Gives::Value);
-    let kind = Kind::Text(lock);
-    let lock = Node { kind, range: range.clone(), from_macro, in_argument, gives, children: named };
-    Node { kind: Kind::Macro(what), range, from_macro, in_argument, gives, children: vec![lock] }
+    let node = |kind, children| Node {
+        kind,
+        range: range.clone(),
+        from_macro: true,
+        in_argument: false,
+        gives: Gives::Value,
+        never_returns: false,
+        children,
+    };
+    node(Kind::Macro(what), vec![node(Kind::Text(lock), named)])
 }
 
 /// The value of an expression that the compiler knows.
@@ -638,6 +714,20 @@ fn value(cursor: CXCursor) -> Option<i64> {
     // SAFETY: got above, and not used any more.
     unsafe { clang_EvalResult_dispose(value) };
     is_integer.then_some(number)
+}
+
+/// Whether the type of a function says that it does not return: libclang has no other way to ask than by its text, whose end may also
+/// be that of a function which is returned a pointer to.
+fn is_type_without_return(of: CXType) -> bool {
+    let of = canonical_type(of);
+    // SAFETY: a type of a living unit, as below.
+    let says_so =
+        |of| owned(unsafe { clang_getTypeSpelling(of) }).trim_end().ends_with("__attribute__((noreturn))");
+    // SAFETY: as above.
+    let result = unsafe { clang_getResultType(of) };
+    matches!(of.kind, CXType_FunctionProto | CXType_FunctionNoProto)
+        && says_so(of)
+        && !says_so(canonical_type(result))
 }
 
 fn canonical_type(of: CXType) -> CXType {

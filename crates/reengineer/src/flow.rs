@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ptr;
 
 use crate::tree::{Function, Kind, Node, value_of};
-use crate::vocabulary::{Action, Vocabulary, ends_the_thread};
+use crate::vocabulary::{Action, Vocabulary};
 
 /// A node by its identity.
 pub(crate) type Id = *const Node;
@@ -235,19 +235,12 @@ impl<'a> Builder<'a, '_> {
     /// Adds an expression, or a statement that is one.
     fn expression(&mut self, node: &'a Node, next: Vec<usize>) -> usize {
         let effect = if self.paused.contains(&id(node)) { Effect::None } else { self.effect(node) };
-        let ends = node.walk().any(|inner| matches!(&inner.kind, Kind::Call(name) if ends_the_thread(name)));
-        let is_plain = matches!(node.bare().kind, Kind::Call(_));
-        self.add(node, effect, if ends && is_plain { Vec::new() } else { next })
+        self.add(node, effect, if without_void(node).never_returns { Vec::new() } else { next })
     }
 
     /// What a statement does that is nothing but one lock call; one that has such a call somewhere inside is unclear.
     fn effect(&self, node: &Node) -> Effect {
-        let mut bare = node.bare();
-        if let (Kind::Cast(name), [.., inner]) = (&bare.kind, bare.children.as_slice())
-            && name == "void"
-        {
-            bare = inner.bare();
-        }
+        let bare = without_void(node);
         let Some((action, lock)) = self.vocabulary.of(bare) else { return self.effect_inside(node) };
         match (action, lock.expression()) {
             (Action::Lock, Some(lock)) => Effect::Lock(lock),
@@ -260,6 +253,15 @@ impl<'a> Builder<'a, '_> {
     fn effect_inside(&self, node: &Node) -> Effect {
         let has_call = node.walk().any(|inner| self.vocabulary.of(inner).is_some());
         if has_call { Effect::Unclear } else { Effect::None }
+    }
+}
+
+/// An expression without parentheses, conversions that are not spelt, and a conversion to `void`.
+pub(crate) fn without_void(node: &Node) -> &Node {
+    let bare = node.bare();
+    match (&bare.kind, bare.children.as_slice()) {
+        (Kind::Cast(name), [.., inner]) if name == "void" => inner.bare(),
+        _ => bare,
     }
 }
 

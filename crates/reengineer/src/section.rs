@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 
-use crate::flow::{Effect, Flow, Id, id};
+use crate::flow::{Effect, Flow, Id, Step, id, without_void};
 use crate::rule::Rule;
 use crate::tree::{Function, Gives, Kind, Node, Shape, Unary, Variable, is_assignment, value_of};
 use crate::vocabulary::{
@@ -189,6 +189,8 @@ pub enum Refusal {
     StaysMutex(String),
     /// The lock's result is used, or the call is no statement of its own.
     InsideExpression,
+    /// The lock is named by an expression that may have an effect, or that is not understood.
+    NamesLock,
     /// The statement that takes it is not in a block.
     NoBlock,
     /// What follows a release in its block goes back into the section.
@@ -285,9 +287,16 @@ impl fmt::Display for Refusal {
             ),
             Self::StaysMutex(reason) => write!(f, "the mutex stays one: {reason}"),
             Self::InsideExpression => f.write_str("a lock call is part of an expression"),
+            Self::NamesLock => f.write_str(
+                "the lock's name has a call in it, or something else that may not be the same at the release (put its address in a local \
+                 variable before the section: `pthread_mutex_t *m = …`)",
+            ),
             Self::NoBlock => f.write_str("the lock statement is not a statement of a block"),
             Self::TailReturns => {
-                f.write_str("what follows the unlock in its block goes back into the section")
+                f.write_str(
+                    "what follows the unlock in its block goes back into the section (end it by a `return` or `goto` of its own, before \
+                     the next `case` or label)",
+                )
             }
             Self::LockChanges(name) => {
                 write!(f, "`{name}`, which the lock's name contains, may change inside")
@@ -563,7 +572,7 @@ impl<'a> Finder<'a> {
             if lock.is_empty() && !self.takes(step.node) {
                 continue;
             }
-            let plan = if lock.is_empty() { Err(Refusal::InsideExpression) } else { self.plan(site, &lock) };
+            let plan = if lock.is_empty() { Err(self.unclear(step.node)) } else { self.plan(site, &lock) };
             let call = self.lock_calls(step.node).next();
             found.push((
                 step.node,
@@ -594,6 +603,14 @@ impl<'a> Finder<'a> {
         }
         found.sort_by_key(|section| section.offset);
         found
+    }
+
+    /// Why what a lock call does is not understood: it has a statement of its own, so that it is the lock's name, or it has not.
+    fn unclear(&self, node: &Node) -> Refusal {
+        match self.vocabulary.of(without_void(node)) {
+            Some((Action::Lock | Action::Unlock | Action::Wait, _)) => Refusal::NamesLock,
+            _ => Refusal::InsideExpression,
+        }
     }
 
     /// The calls that release a lock, or wait with one, that may not have been taken here.
@@ -864,7 +881,7 @@ impl<'a> Finder<'a> {
             return Err(Refusal::Leaves);
         }
         let guard = self.guard(spot.statement);
-        let exits = self.exits(site, lock, spot, &region, last, guard.as_ref())?;
+        let exits = self.exits(site, lock, spot, &region, last, guard.as_ref(), &is_inside)?;
         self.check_states(site, &region, &is_inside)?;
         self.check_edges(site, &exits, &is_inside)?;
         let statement = guard.as_ref().map_or_else(
@@ -884,7 +901,7 @@ impl<'a> Finder<'a> {
         }
         let elsewhere: HashSet<Id> = exits
             .iter()
-            .flat_map(|exit| &exit.nodes)
+            .flat_map(|exit| exit.nodes.iter().chain(&exit.dropped))
             .chain(pauses.iter().flat_map(|pause| &pause.between))
             .flat_map(|node| node.walk().map(id))
             .collect();
@@ -1225,6 +1242,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The releases of the section at `site`.
+    #[allow(clippy::too_many_arguments, reason = "they are what a plan knows by then")]
     fn exits(
         &self,
         site: usize,
@@ -1233,13 +1251,14 @@ impl<'a> Finder<'a> {
         region: &BTreeSet<usize>,
         last: usize,
         guard: Option<&Guard>,
+        is_inside: &dyn Fn(usize) -> bool,
     ) -> Result<Vec<Release<'a>>, Refusal> {
         let flow = self.flow;
         let mut found = Vec::new();
         for step in region {
             match &flow.steps[*step].effect {
                 Effect::Unlock(of) if of == lock => {}
-                Effect::Unclear => return Err(Refusal::InsideExpression),
+                Effect::Unclear => return Err(self.unclear(flow.steps[*step].node)),
                 _ => continue,
             }
             debug_assert!(flow.before[*step].iter().any(|held| held.contains(&site)));
@@ -1254,6 +1273,7 @@ impl<'a> Finder<'a> {
                 found.push(Release {
                     release: node,
                     nodes: Vec::new(),
+                    dropped: None,
                     range,
                     tail: end..end,
                     is_last: false,
@@ -1261,31 +1281,51 @@ impl<'a> Finder<'a> {
                 continue;
             };
             let Range { start, end: tail_start } = self.released_text(exit.statement, guard)?;
-            if id(exit.block) == id(spot.block) {
+            let behind = &exit.block.children[exit.number + 1..];
+            let before_label = tail_before_label(behind);
+            let is_own_block = id(exit.block) == id(spot.block);
+            if is_own_block && (before_label.is_none() || exit.number == spot.number + last) {
                 if exit.number != spot.number + last && self.applies(Rule::Mixed) {
                     return Err(Refusal::Mixed);
                 }
                 found.push(Release {
                     release: exit.statement,
                     nodes: Vec::new(),
+                    dropped: None,
                     range: start..tail_start,
                     tail: tail_start..tail_start,
                     is_last: true,
                 });
                 continue;
             }
-            let nodes: Vec<&Node> = exit.block.children[exit.number + 1..].iter().collect();
-            let end = nodes.last().map_or(tail_start, |node| self.end_of_block(exit.block, self.end(node)));
+            let mut nodes: Vec<&Node> = behind.iter().take(before_label.unwrap_or(behind.len())).collect();
+            let end = nodes.last().map_or(tail_start, |node| match before_label {
+                Some(_) => self.end(node),
+                None => self.end_of_block(exit.block, self.end(node)),
+            });
+            // A `break` that ends the section with the loop or switch around it goes on where the call site does.
+            let dropped = nodes.pop_if(|node| self.breaks_out(node, is_inside));
+            let tail_end = dropped.map_or(end, |node| node.range.start);
             found.push(Release {
                 release: exit.statement,
-                tail: tail_start..end,
+                tail: tail_start..tail_end,
                 nodes,
+                dropped,
                 range: start..end,
                 is_last: false,
             });
         }
         found.sort_by_key(|exit| exit.range.start);
         Ok(found)
+    }
+
+    /// Whether a node is a `break` of a loop or switch of the section that leaves the section.
+    fn breaks_out(&self, node: &Node, is_inside: &dyn Fn(usize) -> bool) -> bool {
+        let leaves =
+            |step: &Step<'_>| id(step.node) == id(node) && step.next.iter().all(|next| !is_inside(*next));
+        node.kind == Kind::Break
+            && self.binds_inside(node, &[], is_inside)
+            && self.flow.steps.iter().any(leaves)
     }
 
     /// Locks inside must nest, and each step must be reached with the lock or without it.
@@ -1349,7 +1389,8 @@ impl<'a> Finder<'a> {
             }
         }
         for exit in exits {
-            let tail: HashSet<Id> = exit.nodes.iter().flat_map(|node| node.walk().map(id)).collect();
+            let moved = || exit.nodes.iter().chain(&exit.dropped);
+            let tail: HashSet<Id> = moved().flat_map(|node| node.walk().map(id)).collect();
             let release: HashSet<Id> = exit.release.walk().map(id).collect();
             for step in &flow.steps {
                 let here = id(step.node);
@@ -1371,7 +1412,7 @@ impl<'a> Finder<'a> {
             }
             for node in exit.nodes.iter().flat_map(|node| node.walk()) {
                 if matches!(node.kind, Kind::Break | Kind::Continue)
-                    && self.binds_inside(node, exit, is_inside)
+                    && self.binds_inside(node, &exit.nodes, is_inside)
                     && no_returns
                 {
                     return Err(Refusal::TailReturns);
@@ -1382,8 +1423,8 @@ impl<'a> Finder<'a> {
     }
 
     /// Whether a `break` or `continue` in a tail belongs to a loop or a switch of the section.
-    fn binds_inside(&self, node: &Node, exit: &Release<'a>, is_inside: &dyn Fn(usize) -> bool) -> bool {
-        let own: HashSet<Id> = exit.nodes.iter().flat_map(|node| node.walk().map(id)).collect();
+    fn binds_inside(&self, node: &Node, tail: &[&Node], is_inside: &dyn Fn(usize) -> bool) -> bool {
+        let own: HashSet<Id> = tail.iter().flat_map(|node| node.walk().map(id)).collect();
         let mut at = node;
         while let Some((around, _)) = self.parent(at) {
             let is_loop = matches!(around.kind, Kind::While | Kind::Do | Kind::For { .. });
@@ -1536,6 +1577,22 @@ impl<'a> Finder<'a> {
         for variable in read {
             if held.iter().any(|other| writes(other, variable)) && self.applies(Rule::LockChanges) {
                 return Err(Refusal::LockChanges(variable.name.clone()));
+            }
+        }
+        // Of two locks it may mean the one or the other, by what the section may write.
+        let chooses = statement.walk().any(|node| node.kind == Kind::Conditional);
+        let names = statement.walk().filter_map(|node| match &node.kind {
+            Kind::Name(name) | Kind::ThreadLocal(name) if chooses => Some(name),
+            _ => None,
+        });
+        for name in names {
+            let is_it = |node: &Node| {
+                node.kind == Kind::Name(name.clone()) || node.kind == Kind::ThreadLocal(name.clone())
+            };
+            let writes =
+                |other: &&Node| other.kind != Kind::Unary(Unary::Address) && writes_part(other, &is_it);
+            if held.iter().any(writes) && self.applies(Rule::LockChanges) {
+                return Err(Refusal::LockChanges(name.clone()));
             }
         }
         Ok(())
@@ -1803,7 +1860,13 @@ impl<'a> Finder<'a> {
                     }
                 }
                 (
-                    Kind::Other | Kind::List | Kind::CompoundLiteral | Kind::Declaration(_) | Kind::Return,
+                    Kind::Other
+                    | Kind::Conditional
+                    | Kind::Size
+                    | Kind::List
+                    | Kind::CompoundLiteral
+                    | Kind::Declaration(_)
+                    | Kind::Return,
                     _,
                 ) => return is_kept,
                 (Kind::StatementExpression, _) => {}
@@ -2005,9 +2068,30 @@ struct Release<'a> {
     release: &'a Node,
     /// The tail's statements.
     nodes: Vec<&'a Node>,
+    /// A `break` behind them, which the call site does without.
+    dropped: Option<&'a Node>,
     range: Range<usize>,
     tail: Range<usize>,
     is_last: bool,
+}
+
+/// How many of the statements behind a release are run before a label or a `case` that nothing falls into: what is behind that is
+/// reached otherwise.
+fn tail_before_label(behind: &[Node]) -> Option<usize> {
+    let label = behind.iter().position(|node| matches!(node.kind, Kind::Label(_) | Kind::Case { .. }))?;
+    // What is declared there would be declared elsewhere.
+    let declares = behind[..label].iter().any(|node| node.kind == Kind::Declarations);
+    (!declares && behind[..label].last().is_some_and(ends_flow)).then_some(label)
+}
+
+/// Whether nothing that follows a statement is reached from it.
+fn ends_flow(node: &Node) -> bool {
+    match (&node.kind, node.children.as_slice()) {
+        (Kind::Return | Kind::Break | Kind::Continue | Kind::Goto(_), _) => true,
+        (Kind::Compound, [.., last]) => ends_flow(last),
+        (Kind::If, [_, one, other]) => ends_flow(one) && ends_flow(other),
+        _ => without_void(node).never_returns,
+    }
 }
 
 /// The preprocessor's lines in a text, without `#`.
@@ -2076,10 +2160,15 @@ fn names_another(node: &Node, variable: &Variable) -> bool {
 
 /// Whether an expression is a variable, or a part of its memory.
 fn is_part(node: &Node, variable: &Variable) -> bool {
-    match (&node.bare().kind, node.bare().children.first()) {
-        (Kind::Local(name), _) => name == variable,
-        (Kind::Member { is_arrow: false, .. } | Kind::Subscript, Some(of)) => is_part(of, variable),
-        _ => false,
+    is_part_of(node, &|node| matches!(&node.kind, Kind::Local(name) if name == variable))
+}
+
+/// Whether an expression is what is asked for, or a part of its memory.
+fn is_part_of(node: &Node, is_it: &dyn Fn(&Node) -> bool) -> bool {
+    let node = node.bare();
+    match (&node.kind, node.children.first()) {
+        (Kind::Member { is_arrow: false, .. } | Kind::Subscript, Some(of)) => is_part_of(of, is_it),
+        _ => is_it(node),
     }
 }
 
@@ -2092,10 +2181,15 @@ fn contexts(nodes: &[&Node]) -> HashSet<Id> {
 
 /// Whether a node writes a local variable, or passes its address on.
 fn writes(node: &Node, variable: &Variable) -> bool {
-    let is_it = |inner: &Node| is_part(inner, variable);
+    writes_part(node, &|node| matches!(&node.kind, Kind::Local(name) if name == variable))
+}
+
+/// The same of what is asked for.
+fn writes_part(node: &Node, is_it: &dyn Fn(&Node) -> bool) -> bool {
+    let is_part = |inner: &Node| is_part_of(inner, is_it);
     match (&node.kind, node.children.first()) {
-        (Kind::Binary(operator), Some(first)) => is_assignment(operator) && is_it(first),
-        (Kind::Unary(Unary::Address | Unary::Step), Some(first)) => is_it(first),
+        (Kind::Binary(operator), Some(first)) => is_assignment(operator) && is_part(first),
+        (Kind::Unary(Unary::Address | Unary::Step), Some(first)) => is_part(first),
         _ => false,
     }
 }

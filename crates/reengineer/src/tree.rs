@@ -84,6 +84,8 @@ pub(crate) struct Node {
     pub in_argument: bool,
     /// What it may do with an address.
     pub gives: Gives,
+    /// A call that does not return.
+    pub never_returns: bool,
     /// What it consists of, in the order of the text.
     pub children: Vec<Node>,
 }
@@ -177,6 +179,10 @@ pub(crate) enum Kind {
     Transparent,
     /// A conversion that is spelt.
     Cast(String),
+    /// `a ? b : c`
+    Conditional,
+    /// `sizeof` of an expression.
+    Size,
     /// Inline assembly.
     Assembly,
     /// `({ … })`
@@ -263,6 +269,8 @@ impl Node {
                 format!("({} {operator} {})", child(0)?, child(1)?)
             }
             Kind::Cast(type_name) => format!("(({type_name}){})", self.children.last()?.expression()?),
+            Kind::Conditional => format!("({} ? {} : {})", child(0)?, child(1)?, child(2)?),
+            Kind::Size => format!("sizeof({})", child(0)?),
             _ => return None,
         })
     }

@@ -55,6 +55,8 @@ pub(crate) struct Expansion {
 pub struct Vocabulary {
     words: Vec<Word>,
     patterns: Vec<Pattern>,
+    /// The program's functions that do not return.
+    without_return: Vec<String>,
     /// How many of them are POSIX's and Lockwork's; the rest are the program's wrappers.
     own: usize,
 }
@@ -87,7 +89,8 @@ impl Default for Vocabulary {
         ];
         let own = words.len();
         let word = |(name, action, argument): (&str, _, _)| Word { name: name.to_owned(), action, argument };
-        Self { words: words.into_iter().map(word).collect(), patterns: Vec::new(), own }
+        let words = words.into_iter().map(word).collect();
+        Self { words, patterns: Vec::new(), without_return: Vec::new(), own }
     }
 }
 
@@ -95,7 +98,7 @@ impl Vocabulary {
     /// Adds the wrappers that a file names: lines `lock NAME ARGUMENT` and `unlock NAME ARGUMENT`, the argument from 0, of functions
     /// and macros to which a mutex of POSIX's goes; `lock NAME EXPRESSION by CALL(…)` and `unlock NAME EXPRESSION`, with `$1` for the
     /// first argument, of macros that have other locks, whose sections the call is to run: it gets the closure and its argument behind
-    /// its own arguments.
+    /// its own arguments. `noreturn NAME` is of a function that does not return, where no declaration says so.
     ///
     /// # Errors
     ///
@@ -108,6 +111,10 @@ impl Vocabulary {
             let wrong = |reason| Error::Macros { path: path.to_owned(), line: number + 1, reason };
             let (action, name, argument) = match fields.as_slice() {
                 [] => continue,
+                ["noreturn", name] => {
+                    self.without_return.push((*name).to_owned());
+                    continue;
+                }
                 [word @ ("lock" | "unlock"), name, rest @ ..]
                     if rest.iter().any(|part| part.contains('$')) =>
                 {
@@ -130,6 +137,11 @@ impl Vocabulary {
             self.words.push(Word { name: (*name).to_owned(), action, argument });
         }
         Ok(())
+    }
+
+    /// Whether the program's file of words says of a function that it does not return.
+    pub(crate) fn never_returns(&self, name: &str) -> bool {
+        self.without_return.iter().any(|other| other == name)
     }
 
     /// What one of the program's own functions does to a lock, and by which argument.
@@ -167,7 +179,7 @@ impl Vocabulary {
                     self.of(node).is_some_and(|(_, lock)| lock.expression().is_some())
                 }
                 (Kind::Binary(sign), [to, _]) if is_assignment(sign) => sign == "=" && is_own(to),
-                (Kind::Call(name), _) => ends_the_thread(name),
+                (Kind::Call(_), _) => node.never_returns,
                 (Kind::Unary(Unary::Step) | Kind::Assembly, _) => false,
                 _ => true,
             };
@@ -305,7 +317,7 @@ pub(crate) fn waits_without_end(name: &str) -> bool {
     matches!(name, "pthread_cond_wait" | "lockwork_delegate_cond_wait_held" | "lockwork_any_wait")
 }
 
-/// Whether a function of this name does not return.
+/// Whether a function of the system of this name does not return.
 pub(crate) fn ends_the_thread(name: &str) -> bool {
     matches!(
         name,

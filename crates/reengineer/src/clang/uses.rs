@@ -1,5 +1,6 @@
 //! What a file does with mutexes and conditions: the facts by which [`crate::locks`] joins them into classes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 #[allow(clippy::wildcard_imports, reason = "its names all begin with clang_ or CX")]
@@ -44,7 +45,10 @@ pub(super) fn facts(
     vocabulary: &Vocabulary,
     text: &mut dyn FnMut(&Path) -> Option<String>,
 ) -> Vec<Fact> {
-    let mut walker = Walker { directory, vocabulary, text, facts: Vec::new(), function: None };
+    // SAFETY: the root of a living unit.
+    let unit = unsafe { clang_Cursor_getTranslationUnit(root) };
+    let (facts, initialised) = (Vec::new(), BTreeSet::new());
+    let mut walker = Walker { unit, directory, vocabulary, text, facts, initialised, function: None };
     for cursor in children(root) {
         // SAFETY: a cursor of a living unit, as all in this file.
         let location = unsafe { clang_getCursorLocation(cursor) };
@@ -158,10 +162,13 @@ fn value_of(cursor: CXCursor) -> CXCursor {
 }
 
 struct Walker<'a> {
+    unit: CXTranslationUnit,
     directory: &'a Path,
     vocabulary: &'a Vocabulary,
     text: &'a mut dyn FnMut(&Path) -> Option<String>,
     facts: Vec<Fact>,
+    /// Where the program's macros are used to initialise things that are known.
+    initialised: BTreeSet<Place>,
     /// The function around.
     function: Option<CXCursor>,
 }
@@ -406,9 +413,6 @@ impl Walker<'_> {
         if used == *at {
             return None;
         }
-        let word = |text: &str| -> String {
-            text.chars().take_while(|next| next.is_ascii_alphanumeric() || *next == '_').collect()
-        };
         let text = (self.text)(&at.file)?;
         let line = text.get(..at.offset)?.rfind('\n').map_or(0, |end| end + 1);
         let head =
@@ -653,6 +657,12 @@ impl Walker<'_> {
             Fact::Initialiser { thing: thing.to_owned(), at }
         } else if rest.starts_with('{') && is_zero(rest) {
             return;
+        } else if let Some(body) = self.initialiser(init) {
+            self.initialised.insert(at);
+            Fact::Initialiser { thing: thing.to_owned(), at: body }
+        } else if !rest.starts_with('{') && !rest.starts_with("PTHREAD_") {
+            let how = "its initialiser comes from a macro that is not understood (write PTHREAD_MUTEX_INITIALIZER there)";
+            Fact::Escapes { origin: Origin::Of(thing.to_owned()), at, how }
         } else {
             Fact::Escapes {
                 origin: Origin::Of(thing.to_owned()),
@@ -663,11 +673,98 @@ impl Walker<'_> {
         self.facts.push(fact);
     }
 
+    /// Where one of the program's macros has POSIX's initialiser, which this one comes from.
+    fn initialiser(&mut self, init: CXCursor) -> Option<Place> {
+        let name = INITIALISERS[sort(type_of(init))?];
+        // It is spelt in the body of POSIX's macro, and no other of its kind.
+        let spelt = self.located(Self::start(init), clang_getSpellingLocation as Locate)?;
+        let text = (self.text)(&spelt.file)?;
+        let (_, defined) = text.get(..spelt.offset)?.rsplit_once("define")?;
+        if word(defined.trim_start()) != name {
+            return None;
+        }
+        let used = self.place(init);
+        let mut macro_name = word((self.text)(&used.file)?.get(used.offset..)?).to_owned();
+        // Macros may stand for others; a chain of them has an end.
+        for _ in 0..8 {
+            let (at, body) = self.only_definition(&macro_name)?;
+            let is_whole =
+                |place: &usize| word(&body[*place..]) == name && !body[..*place].ends_with(is_of_word);
+            let named: Vec<usize> =
+                body.match_indices(name).map(|(place, _)| place).filter(is_whole).collect();
+            match named.as_slice() {
+                [place] => return Some(Place { offset: at.offset + place, file: at.file }),
+                [] => only_macro(&body)?.clone_into(&mut macro_name),
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// The text of a macro's body, and where that is, if the program's files that are read here define it once.
+    fn only_definition(&mut self, name: &str) -> Option<(Place, String)> {
+        let mut found = None;
+        for file in self.files() {
+            let Some(text) = (self.text)(&file) else { continue };
+            for (at, _) in text.match_indices("define") {
+                let behind = &text[at + "define".len()..];
+                let head = behind.trim_start_matches([' ', '\t']);
+                let is_directive = text[..at].trim_end_matches([' ', '\t']).ends_with('#');
+                if !is_directive || head.len() == behind.len() || word(head) != name {
+                    continue;
+                }
+                let mut offset = text.len() - head.len() + name.len();
+                if text[offset..].starts_with('(') {
+                    offset += text[offset..].find(')')? + 1;
+                }
+                let body = &text[offset..];
+                let end =
+                    body.match_indices('\n').map(|(end, _)| end).find(|end| !body[..*end].ends_with('\\'));
+                let body = body[..end.unwrap_or(body.len())].to_owned();
+                if found.replace((Place { file: file.clone(), offset }, body)).is_some() {
+                    return None;
+                }
+            }
+        }
+        found
+    }
+
+    /// The program's files that are read here.
+    fn files(&self) -> BTreeSet<PathBuf> {
+        let mut found: Vec<CXFile> = Vec::new();
+        // SAFETY: the vector outlives the call, and the visitor takes it for one.
+        unsafe { clang_getInclusions(self.unit, note_file, (&raw mut found).cast()) };
+        let is_of_program = |file: &CXFile| {
+            // SAFETY: a file of a living unit.
+            let begin = unsafe { clang_getLocationForOffset(self.unit, *file, 0) };
+            // SAFETY: a location of a living unit.
+            unsafe { clang_Location_isInSystemHeader(begin) == 0 }
+        };
+        let path = |file: CXFile| {
+            // SAFETY: a file of a living unit.
+            let path = self.directory.join(PathBuf::from(owned(unsafe { clang_getFileName(file) })));
+            path.canonicalize().unwrap_or(path)
+        };
+        found.into_iter().filter(is_of_program).map(path).collect()
+    }
+
     /// Initialisers of a structure's fields.
     fn list(&mut self, cursor: CXCursor, below: &[CXCursor]) {
         // SAFETY: a type of a living unit.
         let canonical = unsafe { clang_getCanonicalType(type_of(cursor)) };
-        if canonical.kind != CXType_Record || is_object(canonical) {
+        if is_object(canonical) {
+            let at = self.place(cursor);
+            // What a macro of the program's initialises here is not known.
+            if !self.initialised.contains(&at)
+                && let Some(body) = self.initialiser(cursor)
+            {
+                let (origin, how) =
+                    (Origin::Of(body.to_string()), "its initialiser's macro is used for another one, too");
+                self.facts.push(Fact::Escapes { origin, at, how });
+            }
+            return;
+        }
+        if canonical.kind != CXType_Record {
             return;
         }
         // SAFETY: as above.
@@ -981,6 +1078,39 @@ impl Walker<'_> {
         }
         is_local && uses == harmless
     }
+}
+
+extern "C" fn note_file(file: CXFile, _: *mut CXSourceLocation, _: u32, to: CXClientData) {
+    // SAFETY: `files` passes a vector.
+    unsafe { &mut *to.cast::<Vec<CXFile>>() }.push(file);
+}
+
+fn is_of_word(next: char) -> bool {
+    next.is_ascii_alphanumeric() || next == '_'
+}
+
+/// The word that a text begins with.
+fn word(text: &str) -> &str {
+    text.find(|next| !is_of_word(next)).map_or(text, |end| &text[..end])
+}
+
+/// The name of the macro that a macro's body consists of, with arguments or without.
+fn only_macro(body: &str) -> Option<&str> {
+    let name = word(body.trim());
+    let behind = body.trim()[name.len()..].trim();
+    let mut depth = 0_usize;
+    for (at, next) in behind.char_indices() {
+        match next {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1)?,
+            '"' | '\'' => return None,
+            _ => {}
+        }
+        if depth == 0 && at + 1 < behind.len() {
+            return None;
+        }
+    }
+    (!name.is_empty() && depth == 0 && (behind.is_empty() || behind.ends_with(')'))).then_some(name)
 }
 
 /// Whether an expression is the value of a structure that was elsewhere. What only initialises one is new.
