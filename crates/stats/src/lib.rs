@@ -23,6 +23,7 @@ mod describe;
 pub mod fairness;
 mod hypothesis;
 mod paired;
+pub mod printed;
 mod rank;
 mod tolerance;
 

@@ -1,5 +1,6 @@
 //! What is measured of a run: its wall-clock time, or a number in its output.
 
+use lockwork_stats::printed::leading;
 use regex::Regex;
 
 /// One figure taken from every run.
@@ -96,51 +97,15 @@ fn split_name(text: &str) -> (Option<&str>, &str) {
 
 /// The first number in `text`, scaled by a k, M, G or T that follows it, in `text` or just `after` it.
 fn number_in(text: &str, after: &str) -> Option<f64> {
-    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let mut begin = text.find(|c: char| c.is_ascii_digit())?;
     // A fraction without its zero, then a sign, belong to the number.
-    let mut begin = start;
-    if text[..begin].ends_with('.') {
-        begin -= 1;
-    }
-    let negative = text[..begin].ends_with('-');
-    let mut digits = String::new();
-    let mut end = begin;
-    let bytes = text.as_bytes();
-    while let Some(&byte) = bytes.get(end) {
-        let next_is_digit = bytes.get(end + 1).is_some_and(u8::is_ascii_digit);
-        match byte {
-            b'0'..=b'9' => digits.push(byte as char),
-            b'.' if !digits.contains('.') => digits.push('.'),
-            b'_' if next_is_digit && !digits.contains('.') => {}
-            b',' if next_is_digit && !digits.contains('.') => {
-                // Before groups of three it separates thousands, else it is what some languages write for the point.
-                let group = bytes[end + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-                if group != 3 || digits == "0" {
-                    digits.push('.');
-                }
-            }
-            b'e' | b'E' => {
-                end += push_exponent(&text[end..], &mut digits);
-                break;
-            }
-            _ => break,
+    for mark in ['.', '-'] {
+        if text[..begin].ends_with(mark) {
+            begin -= 1;
         }
-        end += 1;
     }
-    let value: f64 = digits.parse().ok()?;
-    let suffix = if end < text.len() { &text[end..] } else { after };
-    Some(if negative { -value } else { value } * scale(suffix))
-}
-
-/// Appends `e-3` and the like; returns how many bytes of `text` it was, 0 when `e` starts no exponent.
-fn push_exponent(text: &str, digits: &mut String) -> usize {
-    let sign = usize::from(text[1..].starts_with(['+', '-']));
-    let figures = text[1 + sign..].bytes().take_while(u8::is_ascii_digit).count();
-    if figures == 0 {
-        return 0;
-    }
-    digits.push_str(&text[..1 + sign + figures]);
-    1 + sign + figures
+    let (value, rest) = leading(&text[begin..])?;
+    Some(value * scale(if rest.is_empty() { after } else { rest }))
 }
 
 /// What a suffix multiplies by: `1.2M`, `1.2Mops`, `1.2 M`, `1.2 MiB`, but not `2 Threads`, nor `2Threads`.
@@ -213,6 +178,7 @@ mod tests {
             ("2 Mice", 2.0),
             ("7 ms", 7.0),
             ("4, 5", 4.0),
+            ("1.234,5 s", 1234.5),
             ("1,234,567 ops", 1_234_567.0),
             ("3,52 s", 3.52),
             ("0,125 s", 0.125),
@@ -222,6 +188,7 @@ mod tests {
             assert_eq!(number_in(text, ""), Some(expected), "{text}");
         }
         assert_eq!(value(r"([\d.]+)[kM]", "1.5M"), Some(1_500_000.0), "the suffix may follow the group");
+        assert_eq!(number_in("1.5,2.5", ""), None, "which of the two is not said");
     }
 
     #[test]
