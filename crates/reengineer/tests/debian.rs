@@ -52,7 +52,7 @@ fn expected(name: &str) -> &'static Package {
     PACKAGES.iter().find(|package| package.name == name).expect("a package")
 }
 
-/// How many of memcached's sections a prototype has converted: 95% of them is the least.
+/// Of memcached's 200 sections 95% of these have to become closures, whatever else changes.
 const MEMCACHED: usize = 169;
 
 /// A program that is ready to be analysed.
