@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::rule::Rule;
 use crate::source::Writable;
 use crate::vocabulary::Action;
 
@@ -136,6 +137,20 @@ pub(crate) enum Fact {
     },
     /// An address flows from the one to the other.
     Same(Thing, Origin),
+    /// A thing is a part of a structure that is reached without its name, as by a `void *`: others may be there in its place.
+    Veiled {
+        thing: Thing,
+        within: Within,
+        /// The thing that hides the structure's name.
+        way: Thing,
+    },
+    /// A value goes between things that hide what structure it points to.
+    SameWay(Thing, Thing),
+    /// A value goes to or comes from a function by this thing.
+    PassedBy {
+        function: String,
+        way: Thing,
+    },
     /// A use that is not understood.
     Escapes {
         origin: Origin,
@@ -151,6 +166,30 @@ pub(crate) enum Fact {
         thing: Thing,
         at: Place,
     },
+}
+
+/// Where a thing is in a structure.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Within {
+    /// Which type of POSIX's it is.
+    pub number: usize,
+    /// It is a pointer to one.
+    pub is_pointer: bool,
+    /// The bit that it begins at.
+    pub begin: i64,
+    /// The bit behind it, or behind the last of an array.
+    pub end: i64,
+    /// There are several, between the one and the other.
+    pub is_array: bool,
+}
+
+impl Within {
+    /// Whether the other may be the same.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        let meets = self.begin < other.end && other.begin < self.end;
+        (self.number, self.is_pointer) == (other.number, other.is_pointer)
+            && (self.begin == other.begin || meets && (self.is_array || other.is_array))
+    }
 }
 
 /// What becomes of the program's mutexes and conditions.
@@ -230,12 +269,11 @@ fn typedefs(facts: &[Fact]) -> BTreeSet<&Thing> {
 }
 
 impl Locks {
-    /// The classes by what all files say. Only `writable` files can be written. `splits`: other names of mutexes' types that are
-    /// used otherwise than to declare are as others, which a test must notice.
+    /// The classes by what all files say. Only `writable` files can be written. `keeps`: the rules that apply.
     pub(crate) fn of(
         facts: &[Fact],
         writable: &Writable,
-        splits: bool,
+        keeps: &dyn Fn(Rule) -> bool,
         describe: &dyn Fn(&Place) -> String,
     ) -> Self {
         let mut locks = Self::default();
@@ -246,7 +284,7 @@ impl Locks {
                 _ => None,
             })
             .collect();
-        let whole = if splits { BTreeSet::new() } else { whole(facts) };
+        let whole = if keeps(Rule::Whole) { whole(facts) } else { BTreeSet::new() };
         let typedefs = typedefs(facts);
         let keeps_a_size = keeps_a_size(facts);
         let foreign_typedef = |at: &Place| format!("its typedef is not the program's ({})", describe(at));
@@ -303,6 +341,7 @@ impl Locks {
                 Fact::Same(thing, Origin::Unknown) => {
                     reasons.push((thing.clone(), "its address comes from what is not understood".to_owned()));
                 }
+                Fact::Veiled { .. } | Fact::SameWay(..) | Fact::PassedBy { .. } => {}
                 Fact::Same(..) | Fact::Escapes { origin: Origin::Fresh | Origin::Unknown, .. } => {}
                 Fact::Escapes { origin: Origin::Of(thing), at, how } => {
                     reasons.push((thing.clone(), format!("{how} ({})", describe(at))));
@@ -316,6 +355,9 @@ impl Locks {
                     }
                 }
             }
+        }
+        if keeps(Rule::Veiled) {
+            locks.join_veiled(facts, &defined);
         }
         for call in &locks.calls.clone() {
             let Origin::Of(thing) = &call.of else { continue };
@@ -332,6 +374,41 @@ impl Locks {
             locks.keep(&thing, reason);
         }
         locks
+    }
+
+    /// Structures that go the same way without their names may be one another: what they have in the same place changes together.
+    fn join_veiled(&mut self, facts: &[Fact], defined: &BTreeSet<&String>) {
+        let mut ways = Self::default();
+        for fact in facts {
+            match fact {
+                Fact::SameWay(one, other) => ways.join(one, other),
+                // What is not the program's may do anything.
+                Fact::PassedBy { function, way } if !defined.contains(function) => {
+                    ways.join(way, crate::clang::ELSEWHERE);
+                }
+                Fact::Veiled { way, .. } => drop(ways.number(way)),
+                _ => {}
+            }
+        }
+        let mut veiled: BTreeMap<Option<usize>, BTreeSet<(&Within, &Thing)>> = BTreeMap::new();
+        for fact in facts {
+            if let Fact::Veiled { thing, within, way } = fact {
+                veiled.entry(ways.class(way)).or_default().insert((within, thing));
+            }
+        }
+        for of in veiled.values() {
+            for (number, (within, thing)) in of.iter().enumerate() {
+                let behind = of.iter().skip(number + 1);
+                // They are in the order of where they begin.
+                let may_meet = behind.take_while(|(other, _)| {
+                    (other.number, other.is_pointer) == (within.number, within.is_pointer)
+                        && other.begin < within.end
+                });
+                for (_, other) in may_meet.filter(|(other, _)| within.meets(other)) {
+                    self.join(thing, other);
+                }
+            }
+        }
     }
 
     fn number(&mut self, thing: &str) -> usize {

@@ -184,8 +184,8 @@ impl Project {
             project.read(command, &mut facts)?;
         }
         let facts: Vec<Fact> = facts.into_values().collect();
-        let splits = !project.keeps(Rule::Whole);
-        project.locks = Locks::of(&facts, &project.writable, splits, &|place| project.describe(place));
+        let keeps = |rule| project.keeps(rule);
+        project.locks = Locks::of(&facts, &project.writable, &keeps, &|place| project.describe(place));
         project.judge();
         let files = project.choice.files.clone();
         let is_wanted = |file: &Path| files.is_empty() || files.iter().any(|end| file.ends_with(end));

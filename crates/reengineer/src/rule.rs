@@ -71,6 +71,8 @@ pub enum Rule {
     Understood,
     /// Another name of a mutex's type that is used otherwise than to declare changes for all of its declarations.
     Whole,
+    /// Mutexes of structures that may become one another by way of a `void *` change together.
+    Veiled,
     /// A section that is not converted holds the delegate only if that was asked for.
     Holds,
 }
@@ -112,6 +114,7 @@ impl Rule {
         Self::Cancels,
         Self::Understood,
         Self::Whole,
+        Self::Veiled,
         Self::Holds,
     ];
 }

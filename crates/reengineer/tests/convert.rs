@@ -241,6 +241,18 @@ fn a_mutex_whose_type_has_another_name_is_converted_or_stays_by_itself() {
     }
 }
 
+/// Structures that become others by way of a `void *`.
+const VEILED: &str = include_str!("programs/veiled.c");
+
+#[test]
+fn structures_that_become_others_without_a_name_change_together() {
+    let converted = ["(&worker->lock)", "(&plain->lock)"];
+    let Some(text) = converts_by_itself(VEILED, 5, &converted, &[]) else { return };
+    for there in ["struct timer { pthread_mutex_t lock", "struct worker { lockwork_delegate_t lock"] {
+        assert!(text.contains(there), "no {there} in\n{text}");
+    }
+}
+
 #[test]
 fn what_tries_and_waits_with_the_lock_holds_the_delegate() {
     let program = Program::new(LOCKS);

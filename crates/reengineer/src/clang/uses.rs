@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clang_sys::*;
 
 use super::{Locate, children, kind, owned, spelling};
-use crate::locks::{Call, Fact, Origin, Place, Thing, Use};
+use crate::locks::{Call, Fact, Origin, Place, Thing, Use, Within};
 use crate::vocabulary::{Action, Vocabulary};
 
 /// The types whose things are followed.
@@ -38,6 +38,12 @@ const ALLOCATORS: [&str; 6] = ["malloc", "calloc", "realloc", "reallocarray", "a
 const COPIERS: [(&str, usize); 5] =
     [("realloc", 1), ("reallocarray", 1), ("memcpy", 2), ("memmove", 2), ("__builtin_memcpy", 2)];
 
+/// Functions that give what they get a pointer to to nobody.
+const BORROWERS: [&str; 7] = ["free", "memset", "memcmp", "bzero", "fwrite", "fread", "__builtin_memset"];
+
+/// Where what is not followed goes and comes from.
+pub(crate) const ELSEWHERE: &str = "elsewhere";
+
 /// The facts of a file. `text` has the file's own text and those of the program's headers.
 pub(super) fn facts(
     root: CXCursor,
@@ -48,7 +54,9 @@ pub(super) fn facts(
     // SAFETY: the root of a living unit.
     let unit = unsafe { clang_Cursor_getTranslationUnit(root) };
     let (facts, initialised) = (Vec::new(), BTreeSet::new());
-    let mut walker = Walker { unit, directory, vocabulary, text, facts, initialised, function: None };
+    let (followed, begun) = (BTreeSet::new(), Vec::new());
+    let mut walker =
+        Walker { unit, directory, vocabulary, text, facts, initialised, function: None, followed, begun };
     for cursor in children(root) {
         // SAFETY: a cursor of a living unit, as all in this file.
         let location = unsafe { clang_getCursorLocation(cursor) };
@@ -171,6 +179,10 @@ struct Walker<'a> {
     initialised: BTreeSet<Place>,
     /// The function around.
     function: Option<CXCursor>,
+    /// Conversions of structures to what hides them of which it is known where the value goes.
+    followed: BTreeSet<Thing>,
+    /// Functions as calls name them that begin a thread.
+    begun: Vec<CXCursor>,
 }
 
 impl Walker<'_> {
@@ -457,6 +469,7 @@ impl Walker<'_> {
             self.escapes(cursor, "its address goes elsewhere");
         }
         let below = children(cursor);
+        self.veiled(cursor, &below);
         if is_copy(cursor) {
             self.copied(type_of(cursor), cursor, "it is copied with its structure");
         }
@@ -487,6 +500,14 @@ impl Walker<'_> {
                 return;
             }
             _ if Self::is_assignment(cursor) && is_ours => self.assigned(&below),
+            _ if Self::is_assignment(cursor) => {
+                if let [to, from] = below.as_slice()
+                    && is_blank(type_of(*to))
+                {
+                    let way = self.way(*to).unwrap_or_else(|| ELSEWHERE.to_owned());
+                    self.goes(&way, *from);
+                }
+            }
             _ => {}
         }
         // What is not followed through an expression must not be taken for what stays there.
@@ -495,6 +516,253 @@ impl Walker<'_> {
         for child in below {
             self.visit(child, understood);
         }
+    }
+
+    /// A pointer to a structure that becomes one to something else, or the other way round: what it points to may be any other structure
+    /// that goes this way.
+    fn veiled(&mut self, cursor: CXCursor, below: &[CXCursor]) {
+        let (true, Some(inner)) =
+            (matches!(kind(cursor), CXCursor_UnexposedExpr | CXCursor_CStyleCastExpr), below.last().copied())
+        else {
+            return;
+        };
+        let (to, from) = (type_of(cursor), type_of(inner));
+        if !is_expression(inner) || sort(to).is_some() || sort(from).is_some() {
+            return;
+        }
+        // A function that is called as one with other parameters.
+        if let (Some(to), Some(from)) = (pointee(to), pointee(from))
+            && is_function(to)
+            && is_function(from)
+        {
+            // SAFETY: types of a living unit.
+            if unsafe { clang_equalTypes(to, from) } == 0 {
+                for record in passed(to).into_iter().chain(passed(from)).filter_map(record_below) {
+                    self.veil(record, ELSEWHERE);
+                }
+            }
+            return;
+        }
+        match (record_below(to), record_below(from)) {
+            (Some(to), Some(from)) => self.alike(to, from),
+            (Some(record), None) => {
+                if let Some(way) = self.way(inner) {
+                    self.veil(record, &way);
+                }
+            }
+            // Unless what is around has said where it goes, it may go anywhere.
+            (None, Some(record))
+                if !matches!(kind_of(to), CXType_Void | CXType_Bool)
+                    && !self.followed.contains(&self.conversion(cursor)) =>
+            {
+                self.veil(record, ELSEWHERE);
+            }
+            _ => {}
+        }
+    }
+
+    fn conversion(&self, cursor: CXCursor) -> Thing {
+        // Which of the expressions that begin there, whatever it was found by.
+        let which = cursor.data[1].addr();
+        let at = self.place(cursor);
+        format!("conversion {}:{}:{which}", at.file.display(), at.offset)
+    }
+
+    /// The mutexes and conditions of a structure that goes some way without its name.
+    fn veil(&mut self, record: CXType, way: &str) {
+        for (within, thing) in self.within(record, 0, 0) {
+            self.facts.push(Fact::Veiled { thing, within, way: way.to_owned() });
+        }
+    }
+
+    /// What an expression, whose type is not a structure's, has its value of; `None`: nothing that was anything before.
+    fn way(&mut self, cursor: CXCursor) -> Option<Thing> {
+        let below = children(cursor);
+        match kind(cursor) {
+            CXCursor_UnexposedExpr | CXCursor_CStyleCastExpr | CXCursor_ParenExpr => {
+                let Some(inner) = below.last().copied().filter(|inner| is_expression(*inner)) else {
+                    return Some(ELSEWHERE.to_owned());
+                };
+                let from = type_of(inner);
+                if below.len() == 1
+                    && let (Some(record), None) = (record_below(from), record_below(type_of(cursor)))
+                {
+                    let conversion = self.conversion(cursor);
+                    self.veil(record, &conversion);
+                    self.followed.insert(conversion.clone());
+                    return Some(conversion);
+                }
+                self.way(inner)
+            }
+            CXCursor_DeclRefExpr | CXCursor_MemberRefExpr => {
+                let of = referenced(cursor);
+                match kind(of) {
+                    CXCursor_FunctionDecl | CXCursor_EnumConstantDecl => None,
+                    CXCursor_VarDecl | CXCursor_ParmDecl | CXCursor_FieldDecl if !Self::is_of_system(of) => {
+                        // Numbers are not followed.
+                        if is_number(type_of(of)) { Some(ELSEWHERE.to_owned()) } else { Some(self.thing(of)) }
+                    }
+                    _ => Some(ELSEWHERE.to_owned()),
+                }
+            }
+            CXCursor_CallExpr => {
+                let (name, function) = (spelling(cursor), referenced(cursor));
+                let is_named = kind(function) == CXCursor_FunctionDecl;
+                if is_named && matches!(name.as_str(), "realloc" | "reallocarray") {
+                    return arguments(cursor).first().and_then(|moved| self.way(*moved));
+                }
+                if is_named && ALLOCATORS.contains(&name.as_str()) {
+                    return None;
+                }
+                if !is_named || Self::is_of_system(function) || is_number(result(function)) {
+                    return Some(ELSEWHERE.to_owned());
+                }
+                let way = format!("{}#r", name_of(function));
+                self.facts.push(Fact::PassedBy { function: name_of(function), way: way.clone() });
+                Some(way)
+            }
+            CXCursor_IntegerLiteral | CXCursor_CharacterLiteral | CXCursor_StringLiteral => None,
+            CXCursor_UnaryOperator => below.first().and_then(|of| self.way(*of)),
+            CXCursor_ArraySubscriptExpr
+            | CXCursor_BinaryOperator
+            | CXCursor_CompoundAssignOperator
+            | CXCursor_ConditionalOperator => {
+                let ways: Vec<Thing> = below
+                    .into_iter()
+                    .filter(|part| !is_number(type_of(*part)))
+                    .filter_map(|part| self.way(part))
+                    .collect();
+                for other in ways.iter().skip(1) {
+                    self.facts.push(Fact::SameWay(ways[0].clone(), other.clone()));
+                }
+                // What is made of numbers alone is not followed.
+                let is_of_numbers = is_number(type_of(cursor));
+                ways.into_iter().next().or_else(|| is_of_numbers.then(|| ELSEWHERE.to_owned()))
+            }
+            _ => Some(ELSEWHERE.to_owned()),
+        }
+    }
+
+    /// A value goes to a thing, or elsewhere, if its type hides what it is.
+    fn goes(&mut self, to: &str, value: CXCursor) {
+        if is_blank(type_of(value))
+            && let Some(way) = self.way(value)
+        {
+            self.facts.push(Fact::SameWay(to.to_owned(), way));
+        }
+    }
+
+    /// The values that a call passes on.
+    fn passes(&mut self, name: &str, function: CXCursor, all: &[CXCursor]) {
+        let is_named = kind(function) == CXCursor_FunctionDecl;
+        let is_program = is_named && !Self::is_of_system(function);
+        // What a thread is given is what its function gets.
+        let begun = all.get(2).map(|begun| {
+            let mut inner = bare(*begun);
+            if kind(inner) == CXCursor_UnaryOperator {
+                inner = children(inner).first().copied().map_or(inner, bare);
+            }
+            referenced(inner)
+        });
+        if let (true, [_, _, _, given]) = (name == "pthread_create" && !is_program, all)
+            && let Some(begun) = begun.filter(|begun| kind(*begun) == CXCursor_FunctionDecl)
+        {
+            let way = format!("{}#0", name_of(begun));
+            self.goes(&way, *given);
+            self.facts.push(Fact::PassedBy { function: name_of(begun), way });
+            self.begun.push(all[2]);
+            return;
+        }
+        if is_named && !is_program && BORROWERS.contains(&name) {
+            for argument in all {
+                self.way(*argument);
+            }
+            return;
+        }
+        let count = arguments(function).len();
+        for (number, argument) in all.iter().enumerate().filter(|(_, of)| is_blank(type_of(**of))) {
+            if is_program && number < count {
+                let way = format!("{}#{number}", name_of(function));
+                self.goes(&way, *argument);
+                self.facts.push(Fact::PassedBy { function: name_of(function), way });
+            } else {
+                self.goes(ELSEWHERE, *argument);
+            }
+        }
+    }
+
+    /// What a function that is called by its address gets and gives may be anything.
+    fn called_elsewhere(&mut self, function: CXCursor) {
+        for number in 0..arguments(function).len() {
+            let way = format!("{}#{number}", name_of(function));
+            self.facts.push(Fact::SameWay(way, ELSEWHERE.to_owned()));
+        }
+        self.facts.push(Fact::SameWay(format!("{}#r", name_of(function)), ELSEWHERE.to_owned()));
+    }
+
+    /// Those of two structures that are where the other has one are of one class.
+    fn alike(&mut self, one: CXType, other: CXType) {
+        // SAFETY: types of a living unit.
+        if unsafe { clang_equalTypes(one, other) } != 0 {
+            return;
+        }
+        let (of_one, of_other) = (self.within(one, 0, 0), self.within(other, 0, 0));
+        // A structure that has none may be cast to others again.
+        match (of_one.is_empty(), of_other.is_empty()) {
+            (true, true) => {}
+            (true, false) => self.veil(other, ELSEWHERE),
+            (false, true) => self.veil(one, ELSEWHERE),
+            (false, false) => {
+                for (within, thing) in &of_one {
+                    for (_, same) in of_other.iter().filter(|(there, _)| within.meets(there)) {
+                        self.facts.push(Fact::Same(thing.clone(), Origin::Of(same.clone())));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where in a structure there are mutexes and conditions, or pointers to them, and which. `spread`: how far the last of an
+    /// array of such structures is behind the first.
+    fn within(&self, record: CXType, begin: i64, spread: i64) -> Vec<(Within, Thing)> {
+        // SAFETY: a type of a living unit.
+        let declaration = unsafe { clang_getTypeDeclaration(record) };
+        if Self::is_of_system(declaration) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for field in children(declaration).into_iter().filter(|it| kind(*it) == CXCursor_FieldDecl) {
+            let of = type_of(field);
+            // SAFETY: a field of a living unit, as all here.
+            let at = unsafe { clang_Cursor_getOffsetOfField(field) };
+            // SAFETY: as above.
+            let size = unsafe { clang_Type_getSizeOf(of) }.saturating_mul(8).max(8);
+            if at < 0 {
+                continue;
+            }
+            let at = begin.saturating_add(at);
+            let inner = element(of);
+            if let Some(number) = sort(of) {
+                let is_pointer = !is_object(inner);
+                let end = at.saturating_add(size).saturating_add(spread);
+                let is_array = spread > 0 || is_array(of);
+                let within = Within { number, is_pointer, begin: at, end, is_array };
+                found.push((within, self.thing(field)));
+            } else if inner.kind == CXType_Record {
+                // SAFETY: as above.
+                let one = unsafe { clang_Type_getSizeOf(inner) }.saturating_mul(8);
+                found.extend(self.within(inner, at, spread.saturating_add(size.saturating_sub(one).max(0))));
+            }
+        }
+        // What has no name is a field in some versions of libclang, and its fields are those of what is around it, too.
+        for part in children(declaration) {
+            // SAFETY: as above.
+            if unsafe { clang_Cursor_isAnonymousRecordDecl(part) } != 0 {
+                // SAFETY: as above.
+                found.extend(self.within(unsafe { clang_getCursorType(part) }, begin, spread));
+            }
+        }
+        found
     }
 
     /// Visits the statement that a statement expression has its value of, which goes where nobody follows.
@@ -617,6 +885,9 @@ impl Walker<'_> {
                 let thing = self.thing(cursor);
                 self.initialised(&thing, init);
                 self.same(&thing, init);
+            } else if let Some(init) = init.filter(|init| is_blank(type_of(*init))) {
+                let thing = self.thing(cursor);
+                self.goes(&thing, init);
             }
         }
         if is_ours {
@@ -789,6 +1060,9 @@ impl Walker<'_> {
                 let thing = self.thing(field);
                 self.initialised(&thing, value);
                 self.same(&thing, value);
+            } else if is_blank(type_of(field)) {
+                let thing = self.thing(field);
+                self.goes(&thing, value);
             } else if sort(type_of(value)).is_some() {
                 self.escapes(value, "it initialises a field that is not clear");
             }
@@ -797,9 +1071,11 @@ impl Walker<'_> {
 
     fn returned(&mut self, below: &[CXCursor]) {
         let (Some(function), Some(value)) = (self.function, below.first()) else { return };
+        let thing = format!("{}#r", name_of(function));
         if sort(result(function)).is_some() {
-            let thing = format!("{}#r", name_of(function));
             self.same(&thing, *value);
+        } else {
+            self.goes(&thing, *value);
         }
     }
 
@@ -870,6 +1146,11 @@ impl Walker<'_> {
         if kind(of) != CXCursor_FunctionDecl {
             return;
         }
+        // SAFETY: cursors of a living unit.
+        let is_begun = |begun: &CXCursor| has(*begun, &|it| unsafe { clang_equalCursors(it, cursor) } != 0);
+        if !self.begun.iter().any(is_begun) {
+            self.called_elsewhere(of);
+        }
         let at = self.place(cursor);
         for parameter in arguments(of).into_iter().filter(|it| sort(type_of(*it)).is_some()) {
             let origin = Origin::Of(self.thing(parameter));
@@ -898,6 +1179,7 @@ impl Walker<'_> {
                 self.escapes(argument, "it is moved");
             }
         }
+        self.passes(&name, function, &all);
         // What is called is looked at only where it is no plain name.
         if let Some(callee) = below.first().filter(|_| !is_function) {
             self.visit(*callee, false);
@@ -1143,6 +1425,62 @@ fn element(of: CXType) -> CXType {
         at = unsafe { clang_getCanonicalType(inner) };
     }
     at
+}
+
+/// The structure that a pointer points to, or a pointer to such pointers, or an array of them.
+fn record_below(of: CXType) -> Option<CXType> {
+    let mut at = element(of);
+    let mut is_pointer = false;
+    while let Some(inner) = pointee(at) {
+        at = element(inner);
+        is_pointer = true;
+    }
+    (is_pointer && at.kind == CXType_Record).then_some(at)
+}
+
+/// Whether a type is a pointer, or one to pointers or an array of them, which does not say what structure there is.
+fn is_blank(of: CXType) -> bool {
+    let mut at = element(of);
+    let mut is_pointer = false;
+    while let Some(inner) = pointee(at) {
+        at = element(inner);
+        is_pointer = true;
+    }
+    is_pointer && at.kind != CXType_Record && !is_function(at)
+}
+
+fn is_array(of: CXType) -> bool {
+    matches!(kind_of(of), CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray)
+}
+
+fn is_function(of: CXType) -> bool {
+    matches!(of.kind, CXType_FunctionProto | CXType_FunctionNoProto)
+}
+
+/// Whether a type is neither a pointer nor an array or a structure, which may have such in them.
+fn is_number(of: CXType) -> bool {
+    let kind = kind_of(of);
+    let is_made = matches!(
+        kind,
+        CXType_Pointer | CXType_Record | CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray
+    );
+    !is_made && !is_function(of)
+}
+
+/// The types of what a function gets and gives.
+fn passed(of: CXType) -> Vec<CXType> {
+    // SAFETY: a type of a living unit, as below.
+    let count = u32::try_from(unsafe { clang_getNumArgTypes(of) }).unwrap_or(0);
+    // SAFETY: as above, and fewer than there are.
+    let parameters = (0..count).map(|at| unsafe { clang_getArgType(of, at) });
+    // SAFETY: as above.
+    parameters.chain([unsafe { clang_getResultType(of) }]).collect()
+}
+
+/// What sort of type it is, whatever its name.
+fn kind_of(of: CXType) -> CXTypeKind {
+    // SAFETY: a type of a living unit.
+    unsafe { clang_getCanonicalType(of) }.kind
 }
 
 /// What a pointer points to.

@@ -515,6 +515,28 @@ static long suffixes(int by)
     return counter;
 }
 
+struct base { pthread_mutex_t lock; long count; };
+struct derived { pthread_mutex_t lock; long count; };
+
+/* Veiled */
+static long veiled(void *given)
+{
+    struct base *base = given;
+    pthread_mutex_lock(&base->lock);
+    base->count += 2;
+    pthread_mutex_unlock(&base->lock);
+    return base->count;
+}
+
+static long derives(long by)
+{
+    static struct derived derived = { PTHREAD_MUTEX_INITIALIZER, 1 };
+    struct timespec now = { 0, 0 };
+    if (pthread_mutex_timedlock(&derived.lock, &now) == 0)
+        pthread_mutex_unlock(&derived.lock);
+    return veiled(&derived) + derived.count + by;
+}
+
 int main(void)
 {
     for (int number = 0; number < 16; number++)
@@ -534,6 +556,7 @@ int main(void)
         printf("%ld\n", by ? by : whole(by));
         printf("%ld %ld %ld %ld\n", checks(by), leaves_by_a_macro(by), begins_by_a_macro(by), pauses_by_a_macro(by));
         printf("%ld %ld %ld %ld %ld\n", fixed(by), loops(by), pauses(by), one_meaning(by), suffixes((int)by));
+        printf("%ld\n", derives(by));
     }
     return 0;
 }
