@@ -420,7 +420,9 @@ impl Reader<'_> {
         let gives = gives(cursor, &below);
         let in_argument = !from_macro && is_in_argument(cursor);
         let never_returns = self.never_returns(cursor, &below);
-        let node = Node { kind, range, from_macro, in_argument, gives, never_returns, children };
+        let has_no_effect = matches!(kind, Kind::Call(_)) && self.has_no_effect(cursor, CALLS_WITHOUT_EFFECT);
+        let node =
+            Node { kind, range, from_macro, in_argument, gives, never_returns, has_no_effect, children };
         match self.vocabulary.checked(&node) {
             Some(call) => {
                 let call = call.clone();
@@ -477,6 +479,97 @@ impl Reader<'_> {
             .any(|of| matches!(self.first_token(of).as_str(), "_Noreturn" | "noreturn" | "__noreturn__"))
     }
 
+    /// Whether a call of a function has no effect but its result, and depends on nothing but its arguments, what these point to, and
+    /// constants: its attributes say so, or its body does, and those of what it calls, `depth` of them within each other.
+    fn has_no_effect(&self, call: CXCursor, depth: usize) -> bool {
+        // SAFETY: see `spelling`.
+        let function = unsafe { clang_getCursorReferenced(call) };
+        if kind(function) != CXCursor_FunctionDecl || depth == 0 {
+            return false;
+        }
+        if children(function).into_iter().any(|child| kind(child) == CXCursor_ConstAttr) {
+            return true;
+        }
+        // SAFETY: as above.
+        let definition = unsafe { clang_getCursorDefinition(function) };
+        // Another one may take its place.
+        let is_weak = |of| {
+            // SAFETY: it takes a number.
+            let is_attribute = |child: &CXCursor| unsafe { clang_isAttribute(kind(*child)) } != 0;
+            let says_so =
+                |of| matches!(self.first_token(of).as_str(), "weak" | "__weak__" | "ifunc" | "alias");
+            children(of).into_iter().filter(is_attribute).any(says_so)
+        };
+        if kind(definition) != CXCursor_FunctionDecl || is_weak(function) || is_weak(definition) {
+            return false;
+        }
+        let is_body = |child: &CXCursor| kind(*child) == CXCursor_CompoundStmt;
+        children(definition).into_iter().find(is_body).is_some_and(|body| self.leaves_all(body, depth))
+    }
+
+    /// Whether nothing in a part of a function changes anything but the function's own variables, nor reads other variables than those,
+    /// and constants.
+    fn leaves_all(&self, cursor: CXCursor, depth: usize) -> bool {
+        let below = children(cursor);
+        // SAFETY: see `spelling`.
+        let own = unsafe { clang_getCursorType(cursor) };
+        // SAFETY: a type of a living unit.
+        if unsafe { clang_isVolatileQualifiedType(canonical_type(own)) } != 0 {
+            return false;
+        }
+        let writes_own = || below.first().is_some_and(|to| is_own_variable(*to));
+        let is_harmless = match kind(cursor) {
+            CXCursor_CallExpr => {
+                return self.has_no_effect(cursor, depth - 1)
+                    && below.iter().skip(1).all(|of| self.leaves_all(*of, depth));
+            }
+            // A size, of which nothing is evaluated.
+            CXCursor_UnaryExpr => return value(cursor).is_some(),
+            CXCursor_DeclRefExpr => is_own_variable(cursor) || is_constant(cursor),
+            CXCursor_VarDecl => {
+                // SAFETY: as above.
+                let storage = unsafe { clang_Cursor_getStorageClass(cursor) };
+                !matches!(storage, CX_SC_Static | CX_SC_Extern)
+            }
+            CXCursor_CompoundAssignOperator => writes_own(),
+            CXCursor_BinaryOperator => {
+                // SAFETY: as above.
+                let operator = unsafe { clang_getCursorBinaryOperatorKind(cursor) };
+                operator != CXBinaryOperator_Assign || writes_own()
+            }
+            CXCursor_UnaryOperator => match Self::unary(cursor) {
+                Kind::Unary(Unary::Step) => writes_own(),
+                Kind::Unary(_) => true,
+                _ => false,
+            },
+            CXCursor_CompoundStmt
+            | CXCursor_DeclStmt
+            | CXCursor_ReturnStmt
+            | CXCursor_IfStmt
+            | CXCursor_WhileStmt
+            | CXCursor_DoStmt
+            | CXCursor_ForStmt
+            | CXCursor_SwitchStmt
+            | CXCursor_CaseStmt
+            | CXCursor_DefaultStmt
+            | CXCursor_BreakStmt
+            | CXCursor_ContinueStmt
+            | CXCursor_NullStmt
+            | CXCursor_IntegerLiteral
+            | CXCursor_CharacterLiteral
+            | CXCursor_StringLiteral
+            | CXCursor_ParenExpr
+            | CXCursor_UnexposedExpr
+            | CXCursor_ArraySubscriptExpr
+            | CXCursor_MemberRefExpr
+            | CXCursor_ConditionalOperator
+            | CXCursor_CStyleCastExpr
+            | CXCursor_TypeRef => true,
+            _ => false,
+        };
+        is_harmless && below.into_iter().all(|child| self.leaves_all(child, depth))
+    }
+
     /// What a cursor begins with, as it is spelt, perhaps in the body of a macro: where it ends may be elsewhere.
     fn first_token(&self, cursor: CXCursor) -> String {
         // SAFETY: see `spelling`.
@@ -530,6 +623,8 @@ impl Reader<'_> {
             CXCursor_StmtExpr => Kind::StatementExpression,
             CXCursor_ConditionalOperator if below.len() == 3 => Kind::Conditional,
             CXCursor_UnaryExpr if self.is_size(cursor, below) => Kind::Size,
+            // Of a type of the language's, whose size is always the same.
+            CXCursor_UnaryExpr if below.is_empty() => Kind::Literal(literal(cursor)),
             CXCursor_NullStmt => Kind::Empty,
             _ => Kind::Other,
         }
@@ -697,6 +792,7 @@ fn lock_macro(expansion: Expansion, children: &[Node]) -> Node {
         in_argument: false,
         gives: Gives::Value,
         never_returns: false,
+        has_no_effect: false,
         children,
     };
     node(Kind::Macro(what), vec![node(Kind::Text(lock), named)])
@@ -716,6 +812,40 @@ fn value(cursor: CXCursor) -> Option<i64> {
     // SAFETY: got above, and not used any more.
     unsafe { clang_EvalResult_dispose(value) };
     is_integer.then_some(number)
+}
+
+/// How many calls within each other are looked into for an effect.
+const CALLS_WITHOUT_EFFECT: usize = 4;
+
+/// Whether an expression is a variable that the function around has of its own: no part of one, which may be elsewhere.
+fn is_own_variable(cursor: CXCursor) -> bool {
+    let mut cursor = cursor;
+    while let (CXCursor_ParenExpr | CXCursor_UnexposedExpr, [inner]) =
+        (kind(cursor), children(cursor).as_slice())
+    {
+        cursor = *inner;
+    }
+    // SAFETY: see `spelling`.
+    let of = unsafe { clang_getCursorReferenced(cursor) };
+    // SAFETY: as above.
+    let is_local = unsafe { clang_getCursorLinkage(of) } == CXLinkage_NoLinkage;
+    // SAFETY: as above.
+    let storage = unsafe { clang_Cursor_getStorageClass(of) };
+    kind(cursor) == CXCursor_DeclRefExpr
+        && matches!(kind(of), CXCursor_VarDecl | CXCursor_ParmDecl)
+        && is_local
+        && !matches!(storage, CX_SC_Static | CX_SC_Extern)
+}
+
+/// Whether a name stands for what never changes.
+fn is_constant(cursor: CXCursor) -> bool {
+    // SAFETY: see `spelling`.
+    let of = unsafe { clang_getCursorReferenced(cursor) };
+    // SAFETY: as above. What an array's elements are, its canonical type is.
+    let own = canonical_type(unsafe { clang_getCursorType(of) });
+    // SAFETY: a type of a living unit.
+    let is_const = unsafe { clang_isConstQualifiedType(own) } != 0;
+    kind(of) == CXCursor_EnumConstantDecl || kind(of) == CXCursor_VarDecl && is_const
 }
 
 /// Whether the type of a function says that it does not return: libclang has no other way to ask than by its text, whose end may also

@@ -14,7 +14,7 @@ use crate::rule::Rule;
 use crate::section::{Analysis, GivenUp, Meanwhile, Refusal, Rules, Section, analysis, outline};
 use crate::source::{self, Source, Writable, restored};
 use crate::tree::Function;
-use crate::vocabulary::{Action, Vocabulary};
+use crate::vocabulary::{Action, Vocabulary, leaves_its_caller};
 
 /// What to convert.
 #[derive(Clone, Debug, Default)]
@@ -356,6 +356,23 @@ impl Project {
         self.refuse(&refused);
     }
 
+    /// Refuses sections that call a function which may go on further up, or end its thread, or calls one that may.
+    fn refuse_callees_that_leave(&mut self) {
+        let leaves = self.with_callees(|outline| {
+            outline.callees.iter().filter(|callee| leaves_its_caller(callee)).cloned().collect()
+        });
+        let mut refused = BTreeMap::new();
+        for found in &self.findings {
+            let Ok(plan) = &found.section.plan else { continue };
+            let said = plan.calls.iter().find_map(|callee| {
+                let by = leaves.get(callee.as_str())?.first()?.clone();
+                Some(Refusal::CalleeLeaves { callee: callee.clone(), by })
+            });
+            refused.extend(said.map(|said| (found.key(), said)));
+        }
+        self.refuse(&refused);
+    }
+
     /// Refuses all sections of a function and its lock: conversion tells them apart by nothing else.
     fn refuse(&mut self, refused: &BTreeMap<(PathBuf, String, String), Refusal>) {
         for found in &mut self.findings {
@@ -432,6 +449,9 @@ impl Project {
         self.seen = self.seen();
         if self.keeps(Rule::CalleeReleases) {
             self.refuse_callees();
+        }
+        if self.keeps(Rule::CalleeLeaves) {
+            self.refuse_callees_that_leave();
         }
         if self.keeps(Rule::CalleeAsks) {
             self.refuse_callees_that_ask();

@@ -35,6 +35,8 @@ pub enum Rule {
     CalleeAsks,
     /// No function that is called inside gives the lock up.
     CalleeReleases,
+    /// Nor one that goes on further up, or ends its thread.
+    CalleeLeaves,
     /// There is no assembly and no computed goto.
     Opaque,
     /// Lock and release are two statements.
@@ -96,6 +98,7 @@ impl Rule {
         Self::AnyThread,
         Self::CalleeAsks,
         Self::CalleeReleases,
+        Self::CalleeLeaves,
         Self::Opaque,
         Self::OneMacro,
         Self::AsWritten,

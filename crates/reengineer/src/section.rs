@@ -210,6 +210,13 @@ pub enum Refusal {
     },
     /// It calls a function that releases its lock, or waits with it.
     CalleeReleases(String),
+    /// It calls a function that may never come back, but go on further up, or end its thread.
+    CalleeLeaves {
+        /// What the section calls.
+        callee: String,
+        /// By what it does so.
+        by: String,
+    },
     /// A macro inside takes or releases another lock, and stays one.
     KeepsMacro,
     /// Assembly, a computed goto, or jumps inside a statement expression.
@@ -288,8 +295,8 @@ impl fmt::Display for Refusal {
             Self::StaysMutex(reason) => write!(f, "the mutex stays one: {reason}"),
             Self::InsideExpression => f.write_str("a lock call is part of an expression"),
             Self::NamesLock => f.write_str(
-                "the lock's name has a call in it, or something else that may not be the same at the release (put its address in a local \
-                 variable before the section: `pthread_mutex_t *m = …`)",
+                "the lock's name has in it a call that may do more than compute, or something else that may not be the same at the \
+                 release (put its address in a local variable before the section: `pthread_mutex_t *m = …`)",
             ),
             Self::NoBlock => f.write_str("the lock statement is not a statement of a block"),
             Self::TailReturns => {
@@ -319,6 +326,9 @@ impl fmt::Display for Refusal {
             }
             Self::CalleeReleases(name) => {
                 write!(f, "calls {name}, which gives the lock up that it does not take itself")
+            }
+            Self::CalleeLeaves { callee, by } => {
+                write!(f, "calls {callee}, which may leave the section by {by}: in a closure that ends what runs it")
             }
             Self::KeepsMacro => {
                 f.write_str("a macro in it takes or releases another lock, and may return from the function")
@@ -914,6 +924,9 @@ impl<'a> Finder<'a> {
         self.check_whole(&slice, &parts)?;
         for exit in &exits {
             self.check_whole(&exit.tail, &exit.nodes)?;
+            if let Some(dropped) = exit.dropped {
+                self.check_whole(&(exit.tail.end..exit.range.end), &[dropped])?;
+            }
         }
         for pause in &pauses {
             let nodes: Vec<&Node> = pause.between.iter().chain(&pause.calls).copied().collect();
@@ -1573,52 +1586,52 @@ impl<'a> Finder<'a> {
         let mut read = Vec::new();
         self.read_for(statement, &mut read);
         let contexts = contexts(held);
-        let writes = |other: &&Node, variable| !contexts.contains(&id(other)) && writes(other, variable);
-        for variable in read {
-            if held.iter().any(|other| writes(other, variable)) && self.applies(Rule::LockChanges) {
-                return Err(Refusal::LockChanges(variable.name.clone()));
-            }
-        }
-        // Of two locks it may mean the one or the other, by what the section may write.
-        let chooses = statement.walk().any(|node| node.kind == Kind::Conditional);
-        let names = statement.walk().filter_map(|node| match &node.kind {
-            Kind::Name(name) | Kind::ThreadLocal(name) if chooses => Some(name),
-            _ => None,
-        });
-        for name in names {
-            let is_it = |node: &Node| {
-                node.kind == Kind::Name(name.clone()) || node.kind == Kind::ThreadLocal(name.clone())
+        // What else than members and elements it has in it may mean another lock by what the section writes, of the file's variables, too.
+        let chooses = statement.walk().any(|node| node.kind == Kind::Conditional || node.has_no_effect);
+        for node in read {
+            let (name, changes) = match &node.kind {
+                Kind::Local(variable) => {
+                    let writes = |other: &&Node| !contexts.contains(&id(other)) && writes(other, variable);
+                    (&variable.name, held.iter().any(writes))
+                }
+                Kind::Name(name) | Kind::ThreadLocal(name) if chooses => {
+                    let is_it = |of: &Node| of.kind == node.kind;
+                    let writes = |other: &&Node| {
+                        other.kind != Kind::Unary(Unary::Address) && writes_part(other, &is_it)
+                    };
+                    (name, held.iter().any(writes))
+                }
+                _ => continue,
             };
-            let writes =
-                |other: &&Node| other.kind != Kind::Unary(Unary::Address) && writes_part(other, &is_it);
-            if held.iter().any(writes) && self.applies(Rule::LockChanges) {
+            if changes && self.applies(Rule::LockChanges) {
                 return Err(Refusal::LockChanges(name.clone()));
             }
         }
         Ok(())
     }
 
-    /// The local variables whose values an expression depends on. The address of a variable, or of a part of it, does not depend on
-    /// what it has.
-    fn read_for<'n>(&self, node: &'n Node, read: &mut Vec<&'n Variable>) {
+    /// The variables whose values an expression depends on. The address of a variable, or of a part of it, does not depend on what it
+    /// has.
+    fn read_for<'n>(&self, node: &'n Node, read: &mut Vec<&'n Node>) {
         match (&node.kind, node.children.as_slice()) {
-            (Kind::Local(variable), _) => read.push(variable),
+            (Kind::Local(_) | Kind::Name(_) | Kind::ThreadLocal(_), _) => read.push(node),
             (Kind::Unary(Unary::Address), [of]) => self.read_for_place(of, read),
             _ => node.children.iter().for_each(|child| self.read_for(child, read)),
         }
     }
 
     /// The same for where an object is.
-    fn read_for_place<'n>(&self, node: &'n Node, read: &mut Vec<&'n Variable>) {
+    fn read_for_place<'n>(&self, node: &'n Node, read: &mut Vec<&'n Node>) {
         let is_array = |of: &Node| match &of.bare().kind {
             Kind::Local(variable) => {
                 self.function.locals.get(variable).is_some_and(|local| local.shape == Shape::Array)
             }
+            Kind::Name(name) => self.function.arrays.contains(name),
             _ => false,
         };
         let node = node.bare();
         match (&node.kind, node.children.as_slice()) {
-            (Kind::Local(_), _) => {}
+            (Kind::Local(_) | Kind::Name(_) | Kind::ThreadLocal(_), _) => {}
             (Kind::Member { is_arrow: false, .. }, [of]) => self.read_for_place(of, read),
             (Kind::Subscript, [of, number]) if is_array(of) => self.read_for(number, read),
             _ => self.read_for(node, read),

@@ -86,6 +86,8 @@ pub(crate) struct Node {
     pub gives: Gives,
     /// A call that does not return.
     pub never_returns: bool,
+    /// A call that has no effect but its result.
+    pub has_no_effect: bool,
     /// What it consists of, in the order of the text.
     pub children: Vec<Node>,
 }
@@ -269,6 +271,10 @@ impl Node {
                 format!("({} {operator} {})", child(0)?, child(1)?)
             }
             Kind::Cast(type_name) => format!("(({type_name}){})", self.children.last()?.expression()?),
+            Kind::Call(name) if self.has_no_effect => {
+                let given = self.children.iter().skip(1).map(Self::expression).collect::<Option<Vec<_>>>()?;
+                format!("{name}({})", given.join(", "))
+            }
             Kind::Conditional => format!("({} ? {} : {})", child(0)?, child(1)?, child(2)?),
             Kind::Size => format!("sizeof({})", child(0)?),
             _ => return None,

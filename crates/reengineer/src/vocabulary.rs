@@ -362,6 +362,20 @@ pub(crate) fn is_bound_to_its_caller(name: &str) -> bool {
     )
 }
 
+/// Whether a function of this name goes on in another frame than its caller's, or ends the thread.
+pub(crate) fn leaves_its_caller(name: &str) -> bool {
+    matches!(
+        name,
+        "longjmp"
+            | "_longjmp"
+            | "siglongjmp"
+            | "__builtin_longjmp"
+            | "pthread_exit"
+            | "setcontext"
+            | "swapcontext"
+    )
+}
+
 /// Whether a function of this name answers for the thread that calls it, or sets what belongs to that thread.
 pub(crate) fn means_the_thread(name: &str) -> bool {
     matches!(

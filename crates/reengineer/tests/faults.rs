@@ -39,7 +39,7 @@ fn a_rule_that_is_switched_off_is_missed() {
     assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout));
     let mut unnoticed = Vec::new();
     // These are noticed by programs of their own.
-    let apart = [Rule::Holds, Rule::Errors, Rule::Wrappers, Rule::Cancels];
+    let apart = [Rule::Holds, Rule::Errors, Rule::Wrappers, Rule::Cancels, Rule::CalleeLeaves];
     for rule in Rule::ALL.iter().filter(|rule| !apart.contains(rule)) {
         let (others, text) = outcome(Some(*rule), true).expect("there is libclang");
         let verdict_differs = others != verdicts;
@@ -113,6 +113,27 @@ fn waits_of_programs_that_cancel_threads_are_not_converted() {
     assert_eq!(verdict(Some(Rule::Cancels), PROGRAM), Some(vec![None]), "nothing else refuses it");
     let without = PROGRAM.replace("pthread_cancel", "pthread_detach");
     assert_eq!(verdict(None, &without), Some(vec![None]), "nothing is cancelled");
+}
+
+/// A function that jumps out of the section would jump out of what runs the closure.
+#[test]
+fn sections_that_a_callee_may_leave_are_not_converted() {
+    const PROGRAM: &str = "#include <pthread.h>\n#include <setjmp.h>\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nstatic int counter;\nstatic jmp_buf start;\n\
+        static void fail(void)\n{\n    longjmp(start, 1);\n}\n\
+        static int checked(int by)\n{\n    if (by < 0)\n        fail();\n    return by;\n}\n\
+        int next(int by)\n{\n    pthread_mutex_lock(&lock);\n    counter += checked(by);\n\
+        \x20   pthread_mutex_unlock(&lock);\n    return counter;\n}\n";
+    let verdict = |without, text: &str| {
+        let project = Program::new(text).project(Choice { without, ..Choice::default() })?;
+        Some(project.findings.iter().map(|found| found.refusal().cloned()).collect::<Vec<_>>())
+    };
+    let Some(verdicts) = verdict(None, PROGRAM) else { return };
+    let said = Refusal::CalleeLeaves { callee: "checked".to_owned(), by: "longjmp".to_owned() };
+    assert_eq!(verdicts, [Some(said)]);
+    assert_eq!(verdict(Some(Rule::CalleeLeaves), PROGRAM), Some(vec![None]), "nothing else refuses it");
+    let without = PROGRAM.replace("longjmp(start, 1)", "counter = 0");
+    assert_eq!(verdict(None, &without), Some(vec![None]), "nothing leaves");
 }
 
 /// A lock's name has the suffixes of its numbers, which are the types that the arithmetic is done in.

@@ -57,7 +57,7 @@ fn functions_that_never_return_can_be_named() {
     assert_eq!(verdict("noreturn fail # it ends the program\n"), Some(vec![None]));
 }
 
-/// What a call in a lock's name does is not known.
+/// A call in a lock's name that may have an effect would have it once in place of twice.
 #[test]
 fn a_lock_that_a_call_names_is_refused_with_the_mend() {
     const PROGRAM: &str = "#include <pthread.h>\nstatic pthread_mutex_t locks[4];\nstatic int counter, turn;\n\
@@ -72,6 +72,28 @@ fn a_lock_that_a_call_names_is_refused_with_the_mend() {
         Refusal::NamesLock.to_string().contains("put its address in a local variable"),
         "it says what helps"
     );
+    // Which computes, and which does not.
+    let verdict = |body: &str| {
+        let definition = format!("int next(int by);\nstatic int other(void)\n{{\n    {body}\n}}\n");
+        let program = Program::new(&PROGRAM.replace("int other(void);\n", &definition));
+        let project =
+            program.project(Choice { may_hold: true, ..Choice::default() }).expect("there is libclang");
+        of(&project, "next")
+    };
+    assert_eq!(verdict("return 3;"), [None]);
+    for body in [
+        "return counter;",
+        "return turn++;",
+        "static int last;\n    return last;",
+        "volatile int one = 1;\n    return one;",
+        "int *at = &turn;\n    *at += 1;\n    return 1;",
+        "int all[2] = { 1, 2 };\n    all[1] = 3;\n    return all[1];",
+        "return ({ turn = 1; 2; });",
+        "__asm__ volatile (\"\");\n    return 1;",
+        "return next(1);",
+    ] {
+        assert_eq!(verdict(body), [Some(Refusal::NamesLock)], "{body}");
+    }
     assert_eq!(of(&project, "choose"), [Some(Refusal::LockChanges("turn".to_owned()))]);
 }
 

@@ -64,7 +64,9 @@ static long returns(long by)
     for (;;) {
         if (by < 3) {
             pthread_mutex_unlock(&lock);
-            break;
+            if (by < -9)
+                break;
+            return by + 100;
         }
         by--;
         counter++;

@@ -273,13 +273,51 @@ static int named(int by)
     return counter;
 }
 
+/* And by functions that only compute. */
+static const unsigned char turns[4] = { 1, 0, 2, 2 };
+
+static unsigned int mixed(const char *text, unsigned int by)
+{
+    unsigned int value = by;
+    for (unsigned int at = 0; text[at] != 0; at++)
+        value = value * 31 + (unsigned char)text[at];
+    return value;
+}
+
+static inline unsigned int hash(const char *text, int by)
+{
+    return turns[mixed(text, (unsigned int)by) % sizeof(int)] % COUNT(many);
+}
+
+__attribute__((const)) unsigned int half(unsigned int by);
+unsigned int half(unsigned int by)
+{
+    return by / 2;
+}
+
+static int hashed(int by)
+{
+    const char *text = by > 2 ? "text" : "";
+    pthread_mutex_lock(&many[hash(text, by)]);
+    if (by == 3) {
+        pthread_mutex_unlock(&many[hash(text, by)]);
+        return -1;
+    }
+    counter += by;
+    pthread_mutex_unlock(&many[hash(text, by)]);
+    pthread_mutex_lock(&queues[half(by % 3)].mutex);
+    queues[half(by % 3)].length++;
+    pthread_mutex_unlock(&queues[half(by % 3)].mutex);
+    return counter;
+}
+
 int main(void)
 {
     for (int by = 0; by < 9; by++) {
         printf("%d %d %d %d\n", by_attribute(by), by_word(by), by_macro(by), own_name(by));
         printf("%d %d %d\n", by_order(by), by_list(by), by_pointer(by));
         printf("%d %d %d %d\n", in_a_case(by), in_all_cases(by), in_a_loop(by), with_errors_behind(by));
-        printf("%d %d\n", initialised(by), named(by));
+        printf("%d %d %d\n", initialised(by), named(by), hashed(by));
     }
     return by_attribute(91);
 }
