@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Runs all tests. Expects the packages of `scripts/setup.sh test`; `make test` sees to them.
 #
-#   scripts/test.sh [native|aarch64|miri|lint]...     (default: native aarch64)
+#   scripts/test.sh [all|native|aarch64|miri|lint]...     (default: all, which is native and aarch64)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly AARCH64=aarch64-unknown-linux-gnu
 readonly QEMU=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="${QEMU[*]}"
 
 # From nothing, as here, a build takes a third longer if it also notes down what the next one may reuse.
 export CARGO_INCREMENTAL=0
@@ -14,31 +16,75 @@ export CARGO_INCREMENTAL=0
 # What all parts print.
 readonly LOG=$PWD/target/test.log
 
+# Both, the emulated tests beside the native test kit, much of which sleeps.
+all() {
+    build_native
+    build_aarch64
+    local emulated status=0
+    (set -e; beside_the_kit; run_aarch64) >target/aarch64.log 2>&1 &
+    emulated=$!
+    run_native || status=1
+    touch target/native-ended
+    if ! wait "$emulated"; then
+        status=1
+        echo "test: aarch64 FAILED" >>target/aarch64.log
+    fi
+    cat target/aarch64.log
+    return $status
+}
+
+# Waits for the first program of the native test kit. Before it are tests of what is measured, which want the machine for themselves.
+beside_the_kit() {
+    rm -f target/native-ended
+    until grep -q '^     Running tests/apps/main.rs' "$LOG" || [[ -e target/native-ended ]]; do
+        kill -0 $$ || return # Somebody has ended this script.
+        sleep 1
+    done
+}
+
 # The workspace's tests: units, models, mutants, conformance, POSIX suite, applications, command.
 native() {
-    # Test harnesses unwind. Where programs abort, as `panic` in Cargo.toml says for the sake of liblockwork.so, all they share
-    # with tests is compiled twice.
-    export CARGO_PROFILE_DEV_PANIC=unwind
+    build_native
+    run_native
+}
+
+build_native() {
     # The libraries that programs of the tests run under. Optimising each as a whole keeps one CPU busy only.
     cargo build --release -p lockwork-preload -p lockwork-capi &
     local libraries=$!
-    cargo test --workspace --no-run
+    unwinding test --workspace --no-run
     wait "$libraries"
-    cargo test --workspace --no-fail-fast
 }
+
+run_native() { unwinding test --workspace --no-fail-fast; }
+
+# Test harnesses unwind. Where programs abort, as `panic` in Cargo.toml says for the sake of liblockwork.so, all they share with
+# tests is compiled twice.
+unwinding() { CARGO_PROFILE_DEV_PANIC=unwind cargo "$@"; }
 
 # The same lock code for a weakly ordered machine, as far as an emulator shows it, and the library under programs.
 aarch64() {
-    if ! rustup target list --installed | grep -qx "$AARCH64"; then
-        echo "SKIPPED: all of aarch64: no Rust target; run: rustup target add $AARCH64" >&2
-        return
-    fi
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="${QEMU[*]}"
+    build_aarch64
+    run_aarch64
+}
+
+has_aarch64() {
+    rustup target list --installed | grep -qx "$AARCH64" && return
+    echo "SKIPPED: all of aarch64: no Rust target; run: rustup target add $AARCH64" >&2
+    return 1
+}
+
+build_aarch64() {
+    has_aarch64 2>/dev/null || return 0
+    cargo test --target "$AARCH64" -p lockwork-testkit --no-default-features --test conformance --no-run
+    cargo build --target "$AARCH64" -p lockwork-preload
+}
+
+run_aarch64() {
+    has_aarch64 || return 0
     # The emulator allocates by GLib's slices, whose lock another of its threads may have at a fork: the child waits for it for ever.
     export G_SLICE=always-malloc
     cargo test --target "$AARCH64" -p lockwork-testkit --no-default-features --test conformance
-    cargo build --target "$AARCH64" -p lockwork-preload
     local program failed=0
     for program in mutex_kinds mutex_timed cond_timed rwlock_basic c11; do
         aarch64_posix "$program" || failed=1
@@ -132,7 +178,7 @@ summary() {
 mkdir -p target
 : >"$LOG"
 status=0
-for name in ${*:-native aarch64}; do
+for name in ${*:-all}; do
     # Not in a condition: there `set -e` would have no effect on what a part runs.
     set +e
     (set -e; "$name") 2>&1 | tee -a "$LOG"
