@@ -385,8 +385,40 @@ impl Reader<'_> {
     fn attributes(&self, cursor: CXCursor) -> Vec<String> {
         // SAFETY: it takes a number.
         let is_attribute = |child: &CXCursor| unsafe { clang_isAttribute(kind(*child)) } != 0;
-        let text = |child| self.tokens(child).into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(" ");
-        children(cursor).into_iter().filter(is_attribute).map(text).collect()
+        children(cursor).into_iter().filter(is_attribute).map(|child| self.attribute(child)).collect()
+    }
+
+    /// The text of an attribute: a name, and what is behind it in parentheses. What comes from a macro goes on, for libclang, to where the
+    /// macro is used; and what it has in parentheses may be the macro's parameter, so that only numbers count there.
+    fn attribute(&self, cursor: CXCursor) -> String {
+        // SAFETY: see `spelling`.
+        let extent = unsafe { clang_getCursorExtent(cursor) };
+        // SAFETY: an extent of libclang.
+        let start = unsafe { clang_getRangeStart(extent) };
+        let from_macro = offset(start, clang_getFileLocation as Locate)
+            != offset(start, clang_getSpellingLocation as Locate);
+        let mut words: Vec<String> = Vec::new();
+        let mut depth = 0_usize;
+        for (word, _) in self.tokens(cursor) {
+            let last = words.last().map_or("", String::as_str);
+            let goes_on =
+                depth > 0 || words.is_empty() || word == "::" || last == "::" || word == "(" && last != ")";
+            if !goes_on {
+                break;
+            }
+            match word.as_str() {
+                "(" => depth += 1,
+                ")" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            words.push(word);
+        }
+        let is_plain =
+            |word: &String| word.chars().all(|next| next.is_ascii_digit() || next == '(' || next == ')');
+        if from_macro && !words.iter().skip(1).all(is_plain) {
+            words.truncate(1);
+        }
+        words.join(" ")
     }
 
     /// The tree below a cursor.

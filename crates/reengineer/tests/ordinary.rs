@@ -121,3 +121,14 @@ fn initialisers_of_macros_change_for_all_or_for_none() {
         "not understood",
     );
 }
+
+/// What a macro makes of its argument is no attribute that could be written elsewhere.
+#[test]
+fn attributes_of_macros_with_arguments_are_refused() {
+    const PROGRAM: &str = "#include <pthread.h>\n#define ALIGNED(by) __attribute__((aligned(by)))\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nstatic int counter;\n\
+        int next(int by)\n{\n    pthread_mutex_lock(&lock);\n    int after ALIGNED(64) = counter += by;\n\
+        \x20   pthread_mutex_unlock(&lock);\n    return after;\n}\n";
+    let Some(project) = Program::new(PROGRAM).project(Choice::default()) else { return };
+    assert_eq!(of(&project, "next"), [Some(Refusal::Attributes("after".to_owned()))]);
+}

@@ -311,13 +311,26 @@ static int hashed(int by)
     return counter;
 }
 
+/* Attributes in macros. */
+#define ALIGNED __attribute__((aligned(64)))
+#define MAYBE_UNUSED __attribute__((__unused__))
+
+static int attributes(int by)
+{
+    pthread_mutex_lock(&lock);
+    int MAYBE_UNUSED before = counter;
+    int ALIGNED after = ++counter;
+    pthread_mutex_unlock(&lock);
+    return after + before * by + (int)((unsigned long)&after % 64);
+}
+
 int main(void)
 {
     for (int by = 0; by < 9; by++) {
         printf("%d %d %d %d\n", by_attribute(by), by_word(by), by_macro(by), own_name(by));
         printf("%d %d %d\n", by_order(by), by_list(by), by_pointer(by));
         printf("%d %d %d %d\n", in_a_case(by), in_all_cases(by), in_a_loop(by), with_errors_behind(by));
-        printf("%d %d %d\n", initialised(by), named(by), hashed(by));
+        printf("%d %d %d %d\n", initialised(by), named(by), hashed(by), attributes(by));
     }
     return by_attribute(91);
 }
