@@ -73,7 +73,7 @@ pack() {
             -v size="$(du -k -s --apparent-size "$root/usr" | cut -f 1)" '
             /^Architecture:/ { $0 = "Architecture: " architecture }
             /^Depends:/ { $0 = "Depends: " depends }
-            /^Description:/ { print "Priority: optional"; print "Homepage: https://github.com/lockwork/lockwork" }
+            /^Description:/ { print "Priority: optional" }
             { print }
             /^Package:/ { print "Source: lockwork"; print "Version: " version; print "Maintainer: " maintainer; print "Installed-Size: " size }
         ' >"$root/DEBIAN/control"
