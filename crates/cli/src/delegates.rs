@@ -6,7 +6,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint};
 use lockwork_locks::delegation::locked;
 use lockwork_locks::describe::Descriptor;
 use lockwork_locks::knobs::Knobs;
-use lockwork_locks::registry::{DelegateSpec, delegates};
+use lockwork_locks::registry::{DelegateSpec, Spec, delegates};
 use serde::Serialize;
 
 use crate::knobs::Knob;
@@ -21,8 +21,9 @@ pub(crate) struct Entry {
     algorithm: &'static str,
     family: String,
     fairness: String,
-    bytes: usize,
-    bytes_per_waiter: usize,
+    /// `None` for `locked(LOCK)`, which takes what the lock takes.
+    bytes: Option<usize>,
+    bytes_per_waiter: Option<usize>,
     /// Whether it can be acquired and released like a lock.
     guard: bool,
     /// Whether threads of its own run the sections.
@@ -34,15 +35,15 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    fn of(name: String, lock: &Descriptor) -> Self {
+    fn of(name: String, lock: &Descriptor, takes: Option<(usize, usize)>) -> Self {
         Self {
             name,
             kind: "delegate",
             algorithm: lock.name,
             family: lock.family.to_string(),
             fairness: lock.fairness().to_string(),
-            bytes: lock.bytes,
-            bytes_per_waiter: lock.bytes_per_waiter,
+            bytes: takes.map(|(bytes, _)| bytes),
+            bytes_per_waiter: takes.map(|(_, waiter)| waiter),
             guard: lock.capabilities.guard,
             server: lock.capabilities.server,
             timed: lock.timed.to_string(),
@@ -54,7 +55,10 @@ impl Entry {
 
     /// All delegates of the table; `locked(…)` is one for every mutex.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        delegates().map(|lock| Self::of(lock.name.to_owned(), lock.descriptor))
+        delegates().map(|lock| {
+            let descriptor = lock.descriptor;
+            Self::of(lock.name.to_owned(), descriptor, Some((descriptor.bytes, descriptor.bytes_per_waiter)))
+        })
     }
 }
 
@@ -81,12 +85,13 @@ impl Info {
     }
 
     fn new(name: String, lock: &'static Descriptor, spec: Option<&DelegateSpec>) -> Self {
-        let given = match spec {
-            Some(DelegateSpec::Of(_, knobs)) => *knobs,
-            _ => Knobs::NONE,
+        let (given, takes) = match spec {
+            Some(DelegateSpec::Of(_, knobs)) => (*knobs, Some((lock.bytes, lock.bytes_per_waiter))),
+            Some(DelegateSpec::Locked(inner)) => (Knobs::NONE, Some(taken_by(inner))),
+            None => (Knobs::NONE, None),
         };
         Self {
-            entry: Entry::of(name, lock),
+            entry: Entry::of(name, lock, takes),
             properties: lock.properties,
             deviations: lock.deviations,
             avoid: lock.avoid,
@@ -97,8 +102,10 @@ impl Info {
     /// As text, by a function that lays out a field.
     pub(crate) fn text(&self, paragraph: impl Fn(&str, &str) -> String) -> String {
         let entry = &self.entry;
-        let memory =
-            format!("{} bytes a delegate, {} more for each thread", entry.bytes, entry.bytes_per_waiter);
+        let memory = match (entry.bytes, entry.bytes_per_waiter) {
+            (Some(bytes), Some(waiter)) => format!("{bytes} bytes a delegate, {waiter} more for each thread"),
+            _ => "what the lock inside takes".to_owned(),
+        };
         let yes = |flag: bool| if flag { "yes" } else { "no" };
         let mut text = format!("{}: {}\n\n", entry.name, entry.summary);
         for (name, value) in [
@@ -126,25 +133,34 @@ impl Info {
     }
 }
 
+/// Bytes of a lock, and of each thread that waits for it.
+fn taken_by(lock: &Spec) -> (usize, usize) {
+    let (base, around) =
+        (lock.base.info().descriptor, lock.wrapper.as_ref().map(|wrapper| wrapper.id.descriptor()));
+    let waiter = around.map_or(0, |wrapper| wrapper.bytes_per_waiter).max(base.bytes_per_waiter);
+    (base.bytes + around.map_or(0, |wrapper| wrapper.bytes), waiter)
+}
+
 /// The section of the list.
 pub(crate) fn table() -> String {
     let mut table = terminal::wrapping_table();
     table.set_header(["delegate", "family", "fairness", "bytes", "+ thread", "held", "citation"]);
-    let mut row = |name: &str, lock: &Descriptor, bytes: &str| {
+    let mut row = |name: &str, lock: &Descriptor, bytes: &str, thread: &str| {
         table.add_row(vec![
             Cell::new(name).add_attribute(Attribute::Bold),
             Cell::new(lock.family),
             Cell::new(first_clause(&lock.fairness().to_string())),
             Cell::new(bytes),
-            Cell::new(lock.bytes_per_waiter),
+            Cell::new(thread),
             Cell::new(if lock.capabilities.guard { "yes" } else { "no" }),
             Cell::new(short_citation(lock.citation.text)),
         ]);
     };
     for lock in delegates() {
-        row(lock.name, lock.descriptor, &lock.descriptor.bytes.to_string());
+        let Descriptor { bytes, bytes_per_waiter, .. } = lock.descriptor;
+        row(lock.name, lock.descriptor, &bytes.to_string(), &bytes_per_waiter.to_string());
     }
-    row("locked(LOCK)", &locked::DESCRIPTOR, "as LOCK");
+    row("locked(LOCK)", &locked::DESCRIPTOR, "as LOCK", "as LOCK");
     if let Some(names) = table.column_mut(0) {
         names.set_constraint(ColumnConstraint::ContentWidth);
     }

@@ -47,6 +47,13 @@ struct Info {
     inner: Option<Box<Info>>,
 }
 
+impl Info {
+    /// Whether it is a wrapper by itself, of which only a spec says what is inside.
+    fn is_open(&self) -> bool {
+        registry::mutex_wrappers().any(|wrapper| wrapper.descriptor().name == self.entry.name)
+    }
+}
+
 /// Prints what is known.
 pub(crate) fn main(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let name = args.lock.trim();
@@ -135,8 +142,11 @@ fn text(info: &Info) -> String {
     let _ = writeln!(text, "{}: {}\n", entry.name, entry.summary);
     let yes = |flag: bool| if flag { "yes" } else { "no" };
     let waiting = entry.waiting.join(", ");
+    // A wrapper without a lock in it has no size of its own.
+    let (besides, or_inner) =
+        if info.is_open() { (" and those of the lock inside", ", or what that takes") } else { ("", "") };
     let memory = format!(
-        "{} bytes a lock, {} more for each waiter{}",
+        "{} bytes a lock{besides}, {} more for each waiter{or_inner}{}",
         entry.bytes,
         entry.bytes_per_waiter,
         if entry.holder_node { " and for the holder" } else { "" }

@@ -183,7 +183,9 @@ fn table(nodes: u8) -> Result<String, Failure> {
     Ok(format!(
         "{}\n\
          bytes, as measured: of an unused lock, after use on one NUMA node, on all of {nodes}; plus those of every waiter (and of\n\
-         the holder where marked *). Every lock can be tried. stp: spins, then parks.\n\
+         the holder where marked *). Every lock can be tried. stp: spins, then parks. restriction: lets few of the threads compete for\n\
+         the lock inside. long-term: waiters are passed over, but each is served in the end. that of its mode, as its mode: changes\n\
+         with what the lock finds.\n\
          `passthrough` is glibc's own lock behind the library. The default is `{}`. More: lockwork info LOCK\n\n\
          {}\n\
          Reader-writer locks go behind a mutex, as in `mcs-stp+{}`, or alone, which leaves mutexes to glibc. The default is `{}`.\n\n\

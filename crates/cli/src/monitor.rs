@@ -19,20 +19,22 @@ use crate::program::describe;
 Examples:
   sudo lockwork monitor                           until ^C or SIGTERM
   sudo lockwork monitor --watch                   as on kernels without uprobes
-  lockwork run --lock mcs-aware -- ./server       finds it by itself
-  LOCKWORK_MONITOR=0 lockwork run --lock mcs-aware -- ./server    does not look for it
-  LOCKWORK_CPU_CLOCKS=0 lockwork run --lock mcs-aware -- ./server    goes by it in any case
+  LOCKWORK_MONITOR=/run/lockwork/monitor.sock lockwork run --lock mcs-aware -- ./server
+                                                  under a filter of system calls, as in a container
+  LOCKWORK_CPU_CLOCKS=0 lockwork run --lock mcs-aware -- ./server    without a filter, too
+  LOCKWORK_MONITOR=0 lockwork run --lock mcs-aware -- ./server       does not look for it
 
 It is a program of its own: cargo build --release -p lockwork-monitor puts it beside this one.
 It needs root, a kernel that describes its types (BTF), and Linux 5.13; `lockwork doctor` says
-whether it can run. Programs need no privilege: those under a lock that waits by `aware` (see
-`lockwork list`) connect when they start. Their waiters then ask the kernel which of their own
-threads are on a CPU, by an instruction at which it calls a BPF program (uprobes): about a
-microsecond for the waiter, nothing for others. On kernels that refuse that, all context switches
-are watched while somebody waits, which costs each a tenth of a microsecond or two. The monitor
-is of use to programs under a filter of system calls, as in containers; others read the CPU clock
-of the thread they wait for, and do not connect. Without a monitor, or when it ends, waiters go
-by the load.")]
+whether it can run. Programs need no privilege. Those that go by it, which are under a lock that
+waits by `aware` (see `lockwork list`), connect when they start. Their waiters ask the kernel which
+of their own threads are on a CPU, by an instruction at which it calls a BPF program (uprobes):
+about a microsecond for the waiter, nothing for others. On kernels that refuse that, all context
+switches are watched while somebody waits, which costs each a tenth of a microsecond or two. The
+monitor is of use to programs under a filter of system calls, as in containers. These connect only
+if LOCKWORK_MONITOR names the socket, since the filter might end them for it; others read the CPU
+clock of the thread they wait for, and do not connect. Without a monitor, or when it ends, waiters
+go by the load.")]
 pub(crate) struct MonitorArgs {
     /// Where to listen; programs are told another place by LOCKWORK_MONITOR
     #[arg(long, value_name = "PATH", default_value = lockwork_platform::monitor::SOCKET, value_hint = ValueHint::FilePath)]

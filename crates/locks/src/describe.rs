@@ -181,7 +181,7 @@ impl fmt::Display for Order {
             Self::FifoAmongRunning => "FIFO among those that run",
             Self::LongTerm => "long-term",
             Self::BoundedBypass => "bounded bypass",
-            Self::BargingUntilHandoff => "barging, then hand-off",
+            Self::BargingUntilHandoff => "barging until a hand-off",
             Self::PhaseFair => "phase-fair",
             Self::OfMode => "that of its mode",
             Self::OfInner => "as the lock inside",
@@ -216,7 +216,7 @@ impl fmt::Display for Timed {
             Self::GivesUp(rest) => ("gives up", " ", rest),
             Self::Leaves(rest) => ("leaves", " ", rest),
             Self::Sleeps => ("sleeps until the deadline", "", ""),
-            Self::SpinsThenSleeps => ("spins, then sleeps until the deadline", "", ""),
+            Self::SpinsThenSleeps => ("spins and then sleeps until the deadline", "", ""),
             Self::OfMode(rest) => ("as its mode", ": ", rest),
             Self::OfInner(rest) => ("as the lock inside", "; ", rest),
         };

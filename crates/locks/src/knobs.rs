@@ -163,7 +163,8 @@ pub const SERVED: &[Knob] = &[
         high: 64,
         names: &[],
         default: "1",
-        meaning: "servers over which the delegates of this name and number are distributed by turns; each has a thread",
+        meaning: "servers over which the delegates of this name and number are distributed by turns; each has a thread, and there \
+                  are no more of them than CPUs",
         get: |knobs| knobs.servers,
         set: |knobs, value| knobs.servers = Some(value),
     },

@@ -177,11 +177,25 @@ fn the_table_of_the_readme() {
     check("README.md", &between_markers(&text, "locks", &family_table()));
 }
 
+/// What it takes of memory, as a sentence.
+fn memory(lock: &Descriptor) -> String {
+    let holder = if lock.holder_node { " and the holder" } else { "" };
+    match (lock.bytes, lock.bytes_per_waiter) {
+        // Wrappers, and the delegate that is a lock held around sections, are as large as what is inside.
+        (0, 0) => "what `L` takes".to_owned(),
+        (own, 0) if lock.largest_inner > 0 => format!("what `L` takes, and {own} bytes"),
+        (own, waiter) if lock.largest_inner > 0 => {
+            format!("what `L` takes, and {own} bytes; for a waiter {waiter}, or what it takes in `L`")
+        }
+        (own, 0) => format!("{own} bytes"),
+        (own, waiter) => format!("{own} bytes, and {waiter} for a waiter{holder}"),
+    }
+}
+
 /// All that is known of a lock, as a section of the book.
 fn section(text: &mut String, names: &str, lock: &Descriptor) {
     let _ = writeln!(text, "\n### {names}\n\n{}.\n", cell(lock.summary));
-    let (family, fairness, memory) =
-        (lock.family.to_string(), lock.fairness().to_string(), format!("{} bytes", bytes(lock)));
+    let (family, fairness, memory) = (lock.family.to_string(), lock.fairness().to_string(), memory(lock));
     let (timed, favours) = (lock.timed.to_string(), lock.rw().map(|facts| facts.favour.to_string()));
     for (name, value) in [
         ("Family", family.as_str()),
@@ -241,9 +255,46 @@ fn the_chapter_of_the_book() {
     check("book/src/locks.md", &text);
 }
 
+/// The entries of a bibliography: their keys and the text that follows each.
+fn publications(bibliography: &str) -> Vec<(&str, &str)> {
+    let entries = bibliography.split("\n@").skip(1);
+    entries.filter_map(|entry| entry.split_once('{')?.1.split_once(',')).collect()
+}
+
+/// A field of such an entry, `title = {…}`, without its braces.
+fn field(entry: &str, name: &str) -> String {
+    let start = entry
+        .match_indices(name)
+        .find_map(|(at, _)| entry[at + name.len()..].trim_start().strip_prefix("= {"))
+        .unwrap_or_default();
+    let mut depth = 1;
+    let inside = start.chars().take_while(|&c| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        depth > 0
+    });
+    inside.filter(|c| !matches!(c, '{' | '}' | '\\')).collect()
+}
+
+/// Letters and digits alone, in small letters: titles differ in case and in dashes.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+#[test]
+fn keys_of_the_bibliography_are_unique() {
+    let text = fs::read_to_string(root().join("REFERENCES.bib")).expect("REFERENCES.bib");
+    let mut keys: Vec<_> = publications(&text).into_iter().map(|(key, _)| key).collect();
+    assert!(keys.len() > 40, "{} entries", keys.len());
+    keys.sort_unstable();
+    for two in keys.windows(2) {
+        assert_ne!(two[0], two[1], "two publications have one key");
+    }
+}
+
 #[test]
 fn every_citation_is_in_the_bibliography() {
     let text = fs::read_to_string(root().join("REFERENCES.bib")).expect("REFERENCES.bib");
+    let publications = publications(&text);
     let all = mutexes()
         .chain(rwlocks())
         .chain(delegates())
@@ -251,6 +302,15 @@ fn every_citation_is_in_the_bibliography() {
         .chain(wrappers(true))
         .chain(wrappers(false));
     for lock in all {
-        assert!(text.contains(&format!("{{{},", lock.citation.key)), "{}: {}", lock.name, lock.citation.key);
+        let (key, cited) = (lock.citation.key, lock.citation.text);
+        let found = publications.iter().find(|(known, _)| *known == key);
+        let (_, entry) = found.unwrap_or_else(|| panic!("{}: no `{key}`", lock.name));
+        let title = plain(&field(entry, "title"));
+        assert!(!title.is_empty(), "`{key}` has no title");
+        // What is cited may leave out the second half of a title.
+        let named = cited.split_once(": ").map_or("", |(_, rest)| rest.split(". ").next().unwrap_or(rest));
+        let is_begun_by = |named: &str| !named.is_empty() && title.starts_with(named);
+        let same = plain(cited).contains(&title) || is_begun_by(&plain(named));
+        assert!(same, "{}: `{key}` is `{title}`, not `{cited}`", lock.name);
     }
 }

@@ -1,6 +1,6 @@
 //! How evenly threads got to do operations, as the papers measure it: natively, simulated, and in the workloads.
 
-/// The unfairness factor of the GCR paper (Dice and Kogan, EuroSys 2019, section 6.1): the share of the operations done
+/// The unfairness factor of the GCR paper (Dice and Kogan, Euro-Par 2019, section 6.1): the share of the operations done
 /// by the upper half of the threads. Of an odd number of threads the middle one counts half, so that equal counts
 /// give 0.5.
 #[must_use]

@@ -24,7 +24,7 @@ Examples:
 
 /// Measures a key-value map behind one POSIX lock.
 ///
-/// The microbenchmark of the GCR paper (Dice and Kogan, EuroSys 2019, section 6.1): threads look up,
+/// The microbenchmark of the GCR paper (Dice and Kogan, Euro-Par 2019, section 6.1): threads look up,
 /// insert and remove random keys of one AVL tree under one mutex, with some work of their own in between.
 /// With --hash the map is a hash table, with --rwlock its lock a reader-writer lock that look-ups share.
 /// Run it under `lockwork run` to try a lock on it. Exits with 1 when the lock let two threads in.

@@ -48,7 +48,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
     /// In place of the campaign's: so long may all runs take together, such as 90s, 30m or 8h. On this host those of earlier
-    /// sessions count, too; with --on slurm it is the time since this command began, and runs that have begun by then are
+    /// commands count, too; with --on slurm it is the time since this command began, and runs that have begun by then are
     /// still made
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     budget: Option<f64>,

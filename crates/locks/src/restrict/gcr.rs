@@ -1,6 +1,6 @@
 //! GCR: restricts how many threads compete for a lock, whatever the lock; the others sleep in a queue.
 //!
-//! Dave Dice and Alex Kogan, "Avoiding scalability collapse by restricting concurrency", EuroSys 2019, figures 2 to 5
+//! Dave Dice and Alex Kogan, "Avoiding scalability collapse by restricting concurrency", Euro-Par 2019, figures 2 to 5
 //! and section 4.4.
 //!
 //! Properties: a thread that finds more than `active` threads holding or awaiting the lock becomes passive;
@@ -82,8 +82,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         Proof { source: "restrict/passive.rs", by: &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)"] },
     ],
     citation: Citation {
-        key: "dice19",
-        text: "Dice, Kogan: Avoiding scalability collapse by restricting concurrency. EuroSys 2019",
+        key: "dice19gcr",
+        text: "Dice, Kogan: Avoiding scalability collapse by restricting concurrency. Euro-Par 2019",
     },
     summary: "lets a few threads compete for the lock it wraps and puts the others to sleep in a queue",
     properties: "Adds 8 bytes to a lock, and 128 bytes of state once it has been contended. Disabled, it costs a load \

@@ -77,7 +77,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         Proof::of("hierarchical/cna/queue.rs"),
         Proof { source: "wait/word.rs", by: &["cna-spin"] },
     ],
-    citation: Citation { key: "dice19", text: "Dice, Kogan: Compact NUMA-aware locks. EuroSys 2019" },
+    citation: Citation { key: "dice19cna", text: "Dice, Kogan: Compact NUMA-aware locks. EuroSys 2019" },
     summary: "an MCS queue whose releases put waiters of other NUMA nodes aside, in a second queue that travels with the lock",
     properties: "One word, however many NUMA nodes. The lock stays on a node while somebody there waits. The holder keeps \
                  a 64-byte node.",

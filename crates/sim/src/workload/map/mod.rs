@@ -1,6 +1,6 @@
 //! Key-value maps behind one lock: threads look up, insert and remove keys of a range at random.
 //!
-//! The GCR paper's micro-benchmark (Dice and Kogan, EuroSys 2019, section 6.1) with the paper's figures as defaults: an
+//! The GCR paper's micro-benchmark (Dice and Kogan, Euro-Par 2019, section 6.1) with the paper's figures as defaults: an
 //! AVL tree, 4096 keys of which about half are in the map at the start, 80% look-ups, the rest split evenly between
 //! insertions and removals. The hash table is the same with another structure. Under a reader-writer lock look-ups
 //! share it.
