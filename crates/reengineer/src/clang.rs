@@ -139,10 +139,24 @@ fn read(
 ) -> Unit {
     // SAFETY: the unit is alive.
     let root = unsafe { clang_getTranslationUnitCursor(unit) };
-    let reader = Reader { unit, text, vocabulary, read: Cell::default(), arrays: RefCell::default() };
+    let reader = Reader {
+        unit,
+        text,
+        vocabulary,
+        read: Cell::default(),
+        arrays: RefCell::default(),
+        made: RefCell::default(),
+    };
     let functions = children(root).into_iter().filter_map(|cursor| reader.function(cursor, true)).collect();
     // Macros that take locks are found by the text of a file, which is not a header's.
-    let of_header = Reader { unit, text: "", vocabulary, read: Cell::default(), arrays: RefCell::default() };
+    let of_header = Reader {
+        unit,
+        text: "",
+        vocabulary,
+        read: Cell::default(),
+        arrays: RefCell::default(),
+        made: RefCell::default(),
+    };
     let of_headers = if asked.is_some() {
         let all = children(root).into_iter();
         all.filter_map(|cursor| {
@@ -240,6 +254,8 @@ struct Reader<'a> {
     read: Cell<Progress>,
     /// The names of the file's variables, and those of members with a dot in front, that are arrays wherever the function has them.
     arrays: RefCell<HashMap<String, bool>>,
+    /// The strings and names that the function's macros have, and the text of the macro.
+    made: RefCell<Vec<(Range<usize>, String)>>,
 }
 
 /// How far a function has been read.
@@ -296,7 +312,15 @@ impl Reader<'_> {
         let is_elsewhere = self.read.get().is_elsewhere;
         let arrays = self.arrays.take().into_iter().filter(|(_, is_array)| *is_array).map(|(name, _)| name);
         let arrays = arrays.collect();
-        Some(Function { name: spelling(cursor), range, body, locals, is_elsewhere, arrays })
+        Some(Function {
+            name: spelling(cursor),
+            range,
+            body,
+            locals,
+            is_elsewhere,
+            arrays,
+            made: self.made.take(),
+        })
     }
 
     /// The text that a cursor comes from, and whether it begins in the body of a macro.
@@ -448,6 +472,17 @@ impl Reader<'_> {
             let canonical = unsafe { clang_getCanonicalType(own) };
             let is_array = matches!(canonical.kind, CXType_ConstantArray | CXType_IncompleteArray);
             *self.arrays.borrow_mut().entry(name).or_insert(true) &= is_array;
+        }
+        // What begins with a word that is in no file has been made of others.
+        // SAFETY: see `spelling`.
+        let extent = unsafe { clang_getCursorExtent(cursor) };
+        // SAFETY: an extent of libclang.
+        let start = unsafe { clang_getRangeStart(extent) };
+        let is_made = || offset(start, clang_getSpellingLocation as Locate).0.is_null();
+        let is_text = || self::kind(cursor) == CXCursor_StringLiteral;
+        let is_member = || self::kind(cursor) == CXCursor_MemberRefExpr;
+        if from_macro && (is_text() || is_member() || is_made()) {
+            self.made.borrow_mut().push((range.clone(), spelling(cursor)));
         }
         let gives = gives(cursor, &below);
         let in_argument = !from_macro && is_in_argument(cursor);

@@ -1,6 +1,6 @@
 //! The compilation database: how each file is compiled.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -33,13 +33,15 @@ struct Entry {
 pub(crate) struct Database {
     /// How the files are compiled.
     pub commands: Vec<Command>,
+    /// Other commands that compile some of these files otherwise.
+    pub others: Vec<Command>,
     /// Files that are not there any more, as those by which a build tries the compiler.
     pub gone: Vec<PathBuf>,
     /// The directory that it is in.
     pub directory: PathBuf,
 }
 
-/// Reads `compile_commands.json`, or the one in a directory. A file that is compiled twice (as libtool does) counts once.
+/// Reads `compile_commands.json`, or the one in a directory. A file that is compiled twice in the same way (as libtool does) counts once.
 ///
 /// # Errors
 ///
@@ -53,16 +55,18 @@ pub(crate) fn read(path: &Path) -> Result<Database, Error> {
     // Where it is, and not where a link to it is.
     let place = path.canonicalize().map_err(|source| Error::file(&path, source))?;
     let place = place.parent().unwrap_or(Path::new("/")).to_owned();
-    let mut seen = BTreeSet::new();
-    let (mut commands, mut gone) = (Vec::new(), Vec::new());
+    let mut seen: BTreeMap<PathBuf, BTreeSet<Vec<String>>> = BTreeMap::new();
+    let (mut commands, mut others, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for entry in entries {
         let directory = absolute(base, &entry.directory);
         let file = absolute(&directory, &entry.file);
-        if file.extension().is_none_or(|extension| extension != "c") || !seen.insert(file.clone()) {
+        if file.extension().is_none_or(|extension| extension != "c") {
             continue;
         }
         if !file.is_file() {
-            gone.push(file);
+            if seen.insert(file.clone(), BTreeSet::new()).is_none() {
+                gone.push(file);
+            }
             continue;
         }
         let arguments = if entry.arguments.is_empty() {
@@ -71,12 +75,21 @@ pub(crate) fn read(path: &Path) -> Result<Database, Error> {
         } else {
             entry.arguments
         };
-        commands.push(Command { arguments: meaningful(&arguments, &directory, &file), directory, file });
+        let arguments = meaningful(&arguments, &directory, &file);
+        // libtool says by a macro that code is for a shared library.
+        let mut compared = arguments.clone();
+        compared.retain(|argument| argument != "-DPIC");
+        let of_file = seen.entry(file.clone()).or_default();
+        let is_first = of_file.is_empty();
+        if of_file.insert(compared) {
+            let all = if is_first { &mut commands } else { &mut others };
+            all.push(Command { directory, file, arguments });
+        }
     }
     match (commands.is_empty(), gone.first()) {
         (true, None) => Err(wrong("it names no C file".to_owned())),
         (true, Some(file)) => Err(wrong(format!("none of its files is there, as {}", file.display()))),
-        (false, _) => Ok(Database { commands, gone, directory: place }),
+        (false, _) => Ok(Database { commands, others, gone, directory: place }),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::rule::Rule;
 use crate::section::{Analysis, GivenUp, Meanwhile, Refusal, Rules, Section, analysis, outline};
 use crate::source::{self, Source, Writable, restored};
 use crate::tree::Function;
-use crate::vocabulary::{Action, Vocabulary, leaves_its_caller};
+use crate::vocabulary::{Action, Vocabulary, leaves_its_caller, may_be_cancelled};
 
 /// What to convert.
 #[derive(Clone, Debug, Default)]
@@ -88,6 +88,8 @@ pub struct Project {
     pub findings: Vec<Finding>,
     /// What the compiler says of files that it finds errors in: their sections may be incomplete.
     pub errors: Vec<String>,
+    /// Files that several commands compile, with other macros: once for each command but the first.
+    pub again: Vec<PathBuf>,
     /// What the calls of the choice are, in their order.
     pub seen: Vec<Seen>,
     locks: Locks,
@@ -155,7 +157,7 @@ impl Project {
         progress: &mut dyn FnMut(usize, usize, &Path),
     ) -> Result<Self, Error> {
         clang::load()?;
-        let database::Database { mut commands, gone, directory } = database::read(database)?;
+        let database::Database { mut commands, others, gone, directory } = database::read(database)?;
         let files = commands.iter().map(|command| command.file.as_path());
         let root = source::root_of(files, &directory);
         let is_wanted =
@@ -170,6 +172,7 @@ impl Project {
             texts: BTreeMap::new(),
             findings: Vec::new(),
             errors: gone.iter().map(|file| format!("{}: no such file", file.display())).collect(),
+            again: Vec::new(),
             seen: Vec::new(),
             locks: Locks::default(),
             writable: Writable { root, illegible: BTreeSet::new() },
@@ -182,6 +185,9 @@ impl Project {
         for (number, command) in project.commands.clone().iter().enumerate() {
             progress(number, project.commands.len(), &command.file);
             project.read(command, &mut facts)?;
+            for other in others.iter().filter(|other| other.file == command.file) {
+                project.read_again(other, &mut facts)?;
+            }
         }
         let facts: Vec<Fact> = facts.into_values().collect();
         let keeps = |rule| project.keeps(rule);
@@ -262,6 +268,50 @@ impl Project {
                 self.findings.push(Finding { file: command.file.clone(), line, section, mutex: None });
             }
         }
+        Ok(())
+    }
+
+    /// Reads one file as another command compiles it. A section that comes out otherwise stays a lock; a call that only this command
+    /// compiles is one of its mutex, whose sections are not all known then.
+    fn read_again(&mut self, command: &Command, facts: &mut BTreeMap<String, Fact>) -> Result<(), Error> {
+        if !self.keeps(Rule::Commands) {
+            return Ok(());
+        }
+        let text = self.text(&command.file)?;
+        let vocabulary = self.vocabulary.clone();
+        let mut look = |path: &Path| self.text(path).ok();
+        let unit = parse(command, &text, &[], &vocabulary, Some(Asked { text: &mut look }))?;
+        facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
+        let mut refused = BTreeMap::new();
+        let is_broken = !unit.errors.is_empty();
+        for function in &unit.functions {
+            let Analysis { sections, given_up, calls, asks } =
+                analysis(function, &text, &self.vocabulary, self.rules());
+            let outline = self.outlines.entry(function.name.clone()).or_default();
+            outline.asks = outline.asks.take().or(asks);
+            outline.given_up.extend(given_up.into_iter().map(|call| (command.file.clone(), call)));
+            outline.callees.extend(calls.into_iter().map(|(callee, _)| callee));
+            let as_read = |section: &Section| {
+                let plan = section.plan.as_ref().ok().map(|plan| format!("{plan:?}"));
+                (section.lock.clone(), section.offset, section.continues, plan)
+            };
+            let of_function =
+                |found: &&Finding| found.file == command.file && found.section.function == function.name;
+            let before: BTreeSet<_> =
+                self.findings.iter().filter(of_function).map(|found| as_read(&found.section)).collect();
+            let after: BTreeSet<_> = sections.iter().map(as_read).collect();
+            let differ = before.symmetric_difference(&after).map(|(lock, ..)| lock.clone());
+            for lock in differ.collect::<BTreeSet<_>>() {
+                refused.insert((command.file.clone(), function.name.clone(), lock), Refusal::OtherCommand);
+            }
+        }
+        // What the compiler leaves out for an error might be anything.
+        if is_broken {
+            let of_file = self.findings.iter().filter(|found| found.file == command.file);
+            refused.extend(of_file.map(|found| (found.key(), Refusal::OtherCommand)).collect::<Vec<_>>());
+        }
+        self.refuse(&refused);
+        self.again.push(command.file.clone());
         Ok(())
     }
 
@@ -416,16 +466,39 @@ impl Project {
         self.refuse(&refused);
     }
 
-    /// Refuses sections that wait for conditions, where threads may be cancelled in that.
+    /// Refuses sections that wait for conditions, or may be cancelled otherwise, where threads are cancelled.
     fn refuse_waits(&mut self) {
         let mut refused = BTreeMap::new();
         for found in &self.findings {
             let Ok(plan) = &found.section.plan else { continue };
             if plan.pauses.iter().any(|pause| matches!(pause.meanwhile, Meanwhile::Waits(_))) {
                 refused.insert(found.key(), Refusal::Cancels);
+            } else if let Some(name) = plan.calls.iter().find(|name| may_be_cancelled(name)) {
+                refused.insert(found.key(), Refusal::MayBeCancelled(name.clone()));
             }
         }
         self.refuse(&refused);
+        // Deeper down such calls are often what only reports that something has failed.
+        let below = self.with_callees(|outline| {
+            outline.callees.iter().filter(|name| may_be_cancelled(name)).cloned().collect::<BTreeSet<_>>()
+        });
+        let said: Vec<(usize, String)> = (self.findings.iter().enumerate())
+            .filter_map(|(number, found)| {
+                let plan = found.section.plan.as_ref().ok()?;
+                plan.calls.iter().find_map(|callee| {
+                    let name = below.get(callee.as_str())?.first()?;
+                    Some((
+                        number,
+                        format!(
+                            "{callee} may call {name}, in which a thread may be cancelled, perhaps another than its own"
+                        ),
+                    ))
+                })
+            })
+            .collect();
+        for (number, warning) in said {
+            self.findings[number].section.warnings.push(warning);
+        }
     }
 
     /// The calls of lock functions that become parts of closures.

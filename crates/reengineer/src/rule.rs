@@ -45,6 +45,10 @@ pub enum Rule {
     AsWritten,
     /// A variable that a macro's body names can be copied.
     Copied,
+    /// No text is made of a variable's name that is put another in the place of.
+    Spelt,
+    /// All commands that compile the file make the same of it.
+    Commands,
     /// Types have names at the top of the file.
     NamedTypes,
     /// No array of variable size comes from around.
@@ -103,6 +107,8 @@ impl Rule {
         Self::OneMacro,
         Self::AsWritten,
         Self::Copied,
+        Self::Spelt,
+        Self::Commands,
         Self::NamedTypes,
         Self::VariableArrays,
         Self::Hoisted,

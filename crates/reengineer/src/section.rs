@@ -235,6 +235,12 @@ pub enum Refusal {
     FunctionInMacro,
     /// A macro's body names a local variable that cannot be copied.
     MacroNames(String),
+    /// A macro makes text or another name of a variable's name, and the variable cannot be copied.
+    MacroSpells(String),
+    /// Another command that compiles the file makes another section of it.
+    OtherCommand,
+    /// It calls this function, in which a thread may be cancelled, and the program cancels threads.
+    MayBeCancelled(String),
     /// The same text means this variable and another one.
     MeansTwo(String),
     /// A variable's type has no name at the top of the file.
@@ -351,6 +357,20 @@ impl fmt::Display for Refusal {
                  it (write that out)",
             ),
             Self::FunctionInMacro => f.write_str("its function begins in a macro"),
+            Self::MacroSpells(name) => write!(
+                f,
+                "a macro makes text, or another name, of `{name}`, which cannot be copied because something has its address (give the \
+                 macro a copy)"
+            ),
+            Self::OtherCommand => f.write_str(
+                "another command of the compilation database, with other macros, makes something else of it (leave one of the commands, or \
+                 write it alike for both)",
+            ),
+            Self::MayBeCancelled(name) => write!(
+                f,
+                "calls {name}, in which a thread may be cancelled, and the program calls pthread_cancel: a delegate may run it in another \
+                 thread than its own"
+            ),
             Self::MacroNames(name) => write!(f, "a macro's body names `{name}`, which cannot be copied"),
             Self::MeansTwo(name) => write!(
                 f,
@@ -1760,8 +1780,18 @@ impl<'a> Finder<'a> {
         }
         // A macro may take the name for something else as well, or for text.
         for variable in &in_arguments {
-            if let Some(capture) = found.get_mut(variable) {
-                capture.by_value |= self.can_be_copied(capture);
+            let Some(capture) = found.get_mut(variable) else { continue };
+            capture.by_value |= self.can_be_copied(capture);
+            let is_word = |next: char| next.is_alphanumeric() || next == '_';
+            let has_it = |text: &String| {
+                let mut words = text.split(|next| !is_word(next));
+                words.any(|word| word == variable.name || word.split('_').any(|part| part == variable.name))
+            };
+            let is_spelt = |(range, text): &(Range<usize>, String)| {
+                capture.uses.iter().any(|at| range.contains(at)) && has_it(text)
+            };
+            if !capture.by_value && self.function.made.iter().any(is_spelt) && self.applies(Rule::Spelt) {
+                return Err(Refusal::MacroSpells(variable.name.clone()));
             }
         }
         let mut names = BTreeSet::new();

@@ -20,6 +20,8 @@ pub(crate) struct Function {
     pub is_elsewhere: bool,
     /// The names of the file's variables that are arrays, and those of members with a dot in front.
     pub arrays: HashSet<String>,
+    /// Strings, members and names made of others that macros have, and the text of the macro.
+    pub made: Vec<(Range<usize>, String)>,
 }
 
 /// A variable of a function: its name and where it is declared. Two blocks may have variables of one name.

@@ -39,7 +39,8 @@ fn a_rule_that_is_switched_off_is_missed() {
     assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout));
     let mut unnoticed = Vec::new();
     // These are noticed by programs of their own.
-    let apart = [Rule::Holds, Rule::Errors, Rule::Wrappers, Rule::Cancels, Rule::CalleeLeaves];
+    let apart =
+        [Rule::Holds, Rule::Errors, Rule::Wrappers, Rule::Cancels, Rule::CalleeLeaves, Rule::Commands];
     for rule in Rule::ALL.iter().filter(|rule| !apart.contains(rule)) {
         let (others, text) = outcome(Some(*rule), true).expect("there is libclang");
         let verdict_differs = others != verdicts;
@@ -134,6 +135,95 @@ fn sections_that_a_callee_may_leave_are_not_converted() {
     assert_eq!(verdict(Some(Rule::CalleeLeaves), PROGRAM), Some(vec![None]), "nothing else refuses it");
     let without = PROGRAM.replace("longjmp(start, 1)", "counter = 0");
     assert_eq!(verdict(None, &without), Some(vec![None]), "nothing leaves");
+}
+
+/// A thread that is cancelled in a section may be another than the one whose section it is.
+#[test]
+fn sections_that_may_be_cancelled_are_not_converted() {
+    const PROGRAM: &str = "#include <pthread.h>\n#include <unistd.h>\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nstatic int counter;\n\
+        static void say(void)\n{\n    (void)!write(1, \"\", 0);\n}\n\
+        void naps(void)\n{\n    pthread_mutex_lock(&lock);\n    counter++;\n    usleep(1);\n    pthread_mutex_unlock(&lock);\n}\n\
+        void says(void)\n{\n    pthread_mutex_lock(&lock);\n    say();\n    pthread_mutex_unlock(&lock);\n}\n\
+        int end(pthread_t thread)\n{\n    return pthread_cancel(thread);\n}\n";
+    let verdict = |without, text: &str| {
+        let choice = Choice { without, may_hold: true, ..Choice::default() };
+        let project = Program::new(text).project(choice)?;
+        let section =
+            |found: &lockwork_reengineer::Finding| (found.refusal().cloned(), found.section.warnings.clone());
+        Some(project.findings.iter().map(section).collect::<Vec<_>>())
+    };
+    let Some(verdicts) = verdict(None, PROGRAM) else { return };
+    let [(naps, _), (None, said)] = verdicts.as_slice() else { panic!("{verdicts:?}") };
+    assert_eq!(*naps, Some(Refusal::MayBeCancelled("usleep".to_owned())));
+    assert!(said.iter().any(|said| said.starts_with("say may call write")), "{said:?}");
+    let unwarned = vec![(None, Vec::new()), (None, Vec::new())];
+    assert_eq!(verdict(Some(Rule::Cancels), PROGRAM), Some(unwarned.clone()), "nothing else refuses it");
+    assert_eq!(verdict(None, &PROGRAM.replace("pthread_cancel", "pthread_detach")), Some(unwarned));
+}
+
+/// A file that two commands compile otherwise: what differs stays, and calls that only the second compiles are calls all the same.
+#[test]
+fn what_another_command_makes_otherwise_is_not_converted() {
+    const PROGRAM: &str = "#include <pthread.h>\n#include <stdio.h>\n\
+        #if MODE == 2\n#define ADD(by) (counter += (by) * scale)\n#else\n#define ADD(by) (counter += (by))\n#endif\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+        static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;\nstatic pthread_mutex_t third = PTHREAD_MUTEX_INITIALIZER;\nstatic long counter;\n\
+        void both(long by, long scale);\nvoid both(long by, long scale)\n{\n    pthread_mutex_lock(&lock);\n    ADD(by);\n\
+        \x20   pthread_mutex_unlock(&lock);\n    (void)scale;\n}\n\
+        void alike(void);\nvoid alike(void)\n{\n    pthread_mutex_lock(&own);\n    counter++;\n    pthread_mutex_unlock(&own);\n}\n\
+        void taken(void);\nvoid taken(void)\n{\n    pthread_mutex_lock(&third);\n    counter++;\n    pthread_mutex_unlock(&third);\n}\n\
+        #if MODE == 2\nvoid takes(void);\nvoid takes(void)\n{\n    if (pthread_mutex_trylock(&third) == 0) {\n        counter += 2;\n\
+        \x20       pthread_mutex_unlock(&third);\n    }\n}\n#endif\n\
+        int main(void)\n{\n    both(2, 3);\n    alike();\n    taken();\n#if MODE == 2\n    takes();\n#endif\n\
+        \x20   printf(\"%ld\\n\", counter);\n    return 0;\n}\n";
+    let program = Program::new(PROGRAM);
+    let database = |modes: &[&str]| {
+        let command = |mode: &&str| {
+            let arguments = ["cc", "-std=gnu11", "-D_GNU_SOURCE", mode, "-c", "program.c"];
+            serde_json::json!({ "directory": program.path(), "file": "program.c", "arguments": arguments })
+        };
+        let all: Vec<_> = modes.iter().map(command).collect();
+        let text = serde_json::Value::from(all).to_string();
+        std::fs::write(program.path().join("compile_commands.json"), text).expect("written");
+    };
+    database(&["-DMODE=1", "-DMODE=2"]);
+    let verdicts = |project: &lockwork_reengineer::Project| -> Vec<Option<Refusal>> {
+        project.findings.iter().map(|found| found.refusal().cloned()).collect()
+    };
+    let Some(project) = program.project(Choice::default()) else { return };
+    assert_eq!(project.again.len(), 1);
+    let found = verdicts(&project);
+    let [Some(Refusal::OtherCommand), None, Some(Refusal::StaysMutex(reason))] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert!(reason.starts_with("pthread_mutex_trylock at program.c:"), "{reason}");
+    let held = program.project(Choice { may_hold: true, ..Choice::default() }).expect("there is libclang");
+    let run = |mode: &str| {
+        let text = std::fs::read_to_string(program.file()).expect("written");
+        Program::new(&format!("#define MODE {mode}\n{text}")).run()
+    };
+    let before = [run("1"), run("2")];
+    for project in [project, held] {
+        program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+        for (mode, before) in ["1", "2"].into_iter().zip(&before) {
+            let after = run(mode);
+            assert_eq!(
+                String::from_utf8_lossy(&after.stdout),
+                String::from_utf8_lossy(&before.stdout),
+                "{mode}"
+            );
+            assert!(after.status.success());
+        }
+        std::fs::write(program.file(), PROGRAM).expect("written");
+    }
+    let without = Choice { without: Some(Rule::Commands), ..Choice::default() };
+    let project = program.project(without).expect("there is libclang");
+    assert_eq!(verdicts(&project), [None, None, None], "nothing else refuses them");
+    database(&["-DMODE=1", "-DMODE=1"]);
+    let project = program.project(Choice::default()).expect("there is libclang");
+    assert!(project.again.is_empty());
+    assert_eq!(verdicts(&project), [None, None, None], "the same twice");
 }
 
 /// A lock's name has the suffixes of its numbers, which are the types that the arithmetic is done in.

@@ -110,6 +110,12 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     for error in project.errors.iter().take(5) {
         say!("lockwork: {error}");
     }
+    for file in &project.again {
+        say!(
+            "lockwork: {}: another command compiles it with other macros; what differs stays as it is",
+            file.display()
+        );
+    }
     if let Some((file, line)) = project.needless_exception() {
         return Err(Failure::usage(format!(
             "no section begins at {}:{line}, which --except names; --check lists where sections begin",

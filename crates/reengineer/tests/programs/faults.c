@@ -539,6 +539,29 @@ static long derives(long by)
     return veiled(&derived) + derived.count + by;
 }
 
+#define SHOW(value) printf("%s is %ld\n", #value, value)
+/* Spelt */
+static long spelt(long by)
+{
+    long sum = by, *alias = &sum;
+    pthread_mutex_lock(&lock);
+    *alias += 2;
+    SHOW(sum);
+    pthread_mutex_unlock(&lock);
+    return sum;
+}
+
+/* A copy has the name. */
+static long shown(long by)
+{
+    long sum = by;
+    pthread_mutex_lock(&lock);
+    sum += 2;
+    SHOW(sum);
+    pthread_mutex_unlock(&lock);
+    return sum;
+}
+
 int main(void)
 {
     for (int number = 0; number < 16; number++)
@@ -558,7 +581,7 @@ int main(void)
         printf("%ld\n", by ? by : whole(by));
         printf("%ld %ld %ld %ld\n", checks(by), leaves_by_a_macro(by), begins_by_a_macro(by), pauses_by_a_macro(by));
         printf("%ld %ld %ld %ld %ld\n", fixed(by), loops(by), pauses(by), one_meaning(by), suffixes((int)by));
-        printf("%ld\n", derives(by));
+        printf("%ld %ld %ld\n", derives(by), spelt(by), shown(by));
     }
     return 0;
 }
