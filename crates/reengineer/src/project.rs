@@ -291,17 +291,25 @@ impl Project {
             outline.asks = outline.asks.take().or(asks);
             outline.given_up.extend(given_up.into_iter().map(|call| (command.file.clone(), call)));
             outline.callees.extend(calls.into_iter().map(|(callee, _)| callee));
-            let as_read = |section: &Section| {
-                let plan = section.plan.as_ref().ok().map(|plan| format!("{plan:?}"));
-                (section.lock.clone(), section.offset, section.continues, plan)
-            };
             let of_function =
                 |found: &&Finding| found.file == command.file && found.section.function == function.name;
-            let before: BTreeSet<_> =
-                self.findings.iter().filter(of_function).map(|found| as_read(&found.section)).collect();
-            let after: BTreeSet<_> = sections.iter().map(as_read).collect();
-            let differ = before.symmetric_difference(&after).map(|(lock, ..)| lock.clone());
-            for lock in differ.collect::<BTreeSet<_>>() {
+            let before: Vec<&Section> =
+                self.findings.iter().filter(of_function).map(|found| &found.section).collect();
+            let is_at = |one: &Section, other: &Section| {
+                (&one.lock, one.offset, one.continues) == (&other.lock, other.offset, other.continues)
+            };
+            let serves = |one: &Section, other: &Section| match (&one.plan, &other.plan) {
+                (Ok(one), Ok(other)) => one.serves(other),
+                (Err(_), _) => true,
+                (Ok(_), Err(_)) => false,
+            };
+            let changed = before
+                .iter()
+                .filter(|one| !sections.iter().any(|other| is_at(one, other) && serves(one, other)));
+            let new = sections.iter().filter(|other| !before.iter().any(|one| is_at(one, other)));
+            let differ: BTreeSet<String> =
+                changed.copied().chain(new).map(|section| section.lock.clone()).collect();
+            for lock in differ {
                 refused.insert((command.file.clone(), function.name.clone(), lock), Refusal::OtherCommand);
             }
         }

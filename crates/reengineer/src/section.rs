@@ -80,6 +80,31 @@ pub(crate) struct Plan {
     pub carries_errno: bool,
 }
 
+impl Plan {
+    /// Whether what is made by this plan does for the same text what the other's would, where that has not more of it: an `assert`
+    /// falls away, and all that it names is still there.
+    pub(crate) fn serves(&self, other: &Self) -> bool {
+        let parts = |plan: &Self| {
+            format!(
+                "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+                plan.slice, plan.lock, plan.guard, plan.exits, plan.pauses, plan.covered, plan.by
+            )
+        };
+        let has = |of: &Capture| {
+            self.captures.iter().any(|own| {
+                let is_it = own.variable == of.variable
+                    && own.type_name == of.type_name
+                    && (own.is_register, own.is_const) == (of.is_register, of.is_const);
+                let is_named = own.by_value || !of.by_value && of.uses.is_subset(&own.uses);
+                is_it && is_named && format!("{:?}", own.hoisted) == format!("{:?}", of.hoisted)
+            })
+        };
+        parts(self) == parts(other)
+            && other.captures.iter().all(has)
+            && (self.carries_errno || !other.carries_errno)
+    }
+}
+
 /// A place where a section gives its lock up and goes on later: the closure returns, and is run again from there.
 #[derive(Clone, Debug)]
 pub(crate) struct Pause {

@@ -40,7 +40,7 @@ const fn package(
 
 const PACKAGES: [Package; 7] = [
     package("memcached", "1.6.18", 200, 164, 90),
-    package("redis", "7.0.15", 19, 9, 5),
+    package("redis", "7.0.15", 19, 8, 5),
     package("unbound", "1.17.1", 131, 35, 10),
     package("libzstd", "1.5.4+dfsg2", 41, 23, 23),
     package("sqlite3", "3.40.1", 2, 0, 0),
