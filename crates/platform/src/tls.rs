@@ -3,6 +3,7 @@
 
 use core::cell::Cell;
 use core::ffi::c_void;
+use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,15 +12,17 @@ use crate::slice::Slice;
 use crate::waiters::{self, Slot};
 use crate::{arch, monitor, observe, sys};
 
-/// One thread's words. Only its own thread touches them, hence plain cells.
+/// One thread's words, those that locks use in one cache line. Only its own thread touches them, hence plain cells.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct ThreadBlock {
     /// The thread's registry slot; null until it first waits.
     pub(crate) slot: Cell<*const Slot>,
-    /// Free nodes of this thread, linked.
+    /// The free node that is used first, if there is one; [`nodes::CLOSED`] until the exit handler is registered, and after it ran.
+    pub(crate) spare: Cell<*mut FreeNode>,
+    /// More free nodes of this thread, linked.
     pub(crate) nodes: Cell<*mut FreeNode>,
-    /// How many more free nodes the thread may keep; 0 until its exit handler is registered, and after it ran.
+    /// How many more of these the thread may keep; 0 until its exit handler is registered, and after it ran.
     pub(crate) room: Cell<u32>,
     /// The kernel's thread id; 0 until asked for.
     tid: Cell<u32>,
@@ -39,7 +42,7 @@ pub(crate) struct ThreadBlock {
     pub(crate) observer: Cell<*const ()>,
 }
 
-const _: () = assert!(size_of::<ThreadBlock>() == 64);
+const _: () = assert!(size_of::<ThreadBlock>() == 128 && offset_of!(ThreadBlock, observer) == 64);
 
 /// The thread has not registered its exit handler yet (the zero that TLS starts with).
 const FRESH: u8 = 0;
@@ -76,6 +79,7 @@ impl ThreadBlock {
         });
         self.phase.set(if kept { REGISTERED } else { DETACHED });
         self.room.set(if kept { nodes::KEEP } else { 0 });
+        self.spare.set(if kept { nodes::OPEN } else { nodes::CLOSED });
         kept
     }
 
@@ -89,6 +93,7 @@ impl ThreadBlock {
     }
 
     #[cold]
+    #[inline(never)]
     fn ask_tid(&self) -> u32 {
         let tid = sys::gettid();
         self.tid.set(tid);

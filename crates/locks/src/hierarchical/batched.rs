@@ -114,7 +114,7 @@ impl<P: Platform, S: Batch<P>> Batched<P, S> {
 
     #[inline(always)]
     fn acquire(&self, deadline: Option<Deadline>) -> Option<Node<P, S>> {
-        let directory = self.directory.peek_or_make();
+        let directory = self.directory.peek_bare_or_make();
         let node = P::alloc_node();
         if !directory.root().acquire_fast(node) {
             return self.acquire_slow(node, deadline);
@@ -152,7 +152,7 @@ unsafe impl<P: Platform, S: Batch<P>> RawLock<P> for Batched<P, S> {
     #[inline]
     fn try_lock(&self) -> Option<Self::Token> {
         loop {
-            let directory = self.directory.peek_or_make();
+            let directory = self.directory.peek_bare_or_make();
             if let Some(token) = directory.root().try_lock() {
                 if self.directory.owns(directory) {
                     return Some(token);
@@ -182,7 +182,7 @@ unsafe impl<P: Platform, S: Batch<P>> RawLock<P> for Batched<P, S> {
     #[inline(always)]
     unsafe fn unlock(&self, token: Self::Token) {
         // SAFETY: the caller's contract.
-        let directory = unsafe { self.directory.used() };
+        let directory = unsafe { self.directory.used_bare() };
         // SAFETY: the caller's contract: the token of the lock as a whole (I1).
         unsafe { directory.root().unlock(token) };
     }

@@ -255,6 +255,25 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
         unsafe { state.as_ref() }
     }
 
+    /// As [`Lazy::peek_or_make`], of a lock that keeps no knobs in its word.
+    #[inline(always)]
+    pub(crate) fn peek_bare_or_make(&self) -> &T {
+        self.right_or_made(self.peek_bare())
+    }
+
+    /// As [`Lazy::used`], of a lock that keeps no knobs in its word.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn used_bare(&self) -> &T {
+        let state = self.0.load(Relaxed);
+        debug_assert!(!state.is_null() && state.addr() & !STATE == 0, "a state in use is in its lock's word");
+        // SAFETY: the caller's contract, and I4.
+        unsafe { &*state }
+    }
+
     /// Whether the state, which was found in the lock's word, is the lock's. It stays so while somebody uses it.
     #[inline(always)]
     pub(crate) fn owns(&self, state: &T) -> bool {

@@ -22,7 +22,7 @@ global_asm!(
 #[inline(always)]
 pub(crate) fn thread_block() -> *mut ThreadBlock {
     let block: *mut ThreadBlock;
-    // SAFETY: reads the thread pointer and an offset that the dynamic linker wrote before any code of ours ran.
+    // SAFETY: as on x86_64.
     unsafe {
         asm!(
             "adrp {block}, :gottprel:__lockwork_thread_block_0_1",
@@ -31,7 +31,7 @@ pub(crate) fn thread_block() -> *mut ThreadBlock {
             "add {block}, {block}, {tp}",
             block = out(reg) block,
             tp = out(reg) _,
-            options(pure, readonly, nostack, preserves_flags),
+            options(pure, nomem, nostack, preserves_flags),
         );
     }
     block

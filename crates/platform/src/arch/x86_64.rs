@@ -24,13 +24,14 @@ global_asm!(
 #[inline(always)]
 pub(crate) fn thread_block() -> *mut ThreadBlock {
     let block: *mut ThreadBlock;
-    // SAFETY: reads the thread pointer and an offset that the dynamic linker wrote before any code of ours ran.
+    // SAFETY: reads the thread pointer and an offset that the dynamic linker wrote before any code of ours ran: nothing that changes,
+    // as `nomem` says, so that a function asks once.
     unsafe {
         asm!(
             "mov {block}, qword ptr [rip + __lockwork_thread_block_0_1@GOTTPOFF]",
             "add {block}, qword ptr fs:0",
             block = out(reg) block,
-            options(pure, readonly, nostack),
+            options(pure, nomem, nostack),
         );
     }
     block
