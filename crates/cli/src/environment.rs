@@ -21,6 +21,8 @@ pub(crate) fn check() -> Result<(), Failure> {
     topology()?;
     let text = get(&config::SPIN_NS)?;
     config::spin_ns(text.as_deref()).map_err(|error| Failure::usage(error.to_string()))?;
+    let text = get(&config::CPU_CLOCKS)?;
+    config::cpu_clocks(text.as_deref()).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(())
 }
 

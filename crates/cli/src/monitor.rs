@@ -111,9 +111,10 @@ pub(crate) fn tell_who_runs() {
 /// Has waiters of this process read CPU clocks, unless the user says otherwise; what came of it, `None` if the user does.
 pub(crate) fn allow_cpu_clocks() -> Option<Allowed> {
     match config::cpu_clocks(environment::get(&config::CPU_CLOCKS).ok().flatten().as_deref()) {
-        CpuClocks::IfUnfiltered => Some(cpu_time::allow()),
-        CpuClocks::Never => None,
-        CpuClocks::EvenFiltered => Some(cpu_time::allow_as_told()),
+        Ok(CpuClocks::IfUnfiltered) => Some(cpu_time::allow()),
+        // What it does not understand allows nothing; `lockwork run` and the library refuse it.
+        Ok(CpuClocks::Never) | Err(_) => None,
+        Ok(CpuClocks::EvenFiltered) => Some(cpu_time::allow_as_told()),
     }
 }
 

@@ -115,6 +115,8 @@ pub enum Report {
 pub fn verbose(value: Option<&str>, process: u32) -> Report {
     match text(value) {
         None | Some("0") => Report::Never,
+        // Also in a container's first process, whose id it is.
+        Some("1") => Report::IfUsed,
         Some(value) if value.parse() == Ok(process) => Report::Always,
         Some(_) => Report::IfUsed,
     }
@@ -131,13 +133,17 @@ pub enum CpuClocks {
     EvenFiltered,
 }
 
-/// [`CPU_CLOCKS`].
-#[must_use]
-pub fn cpu_clocks(value: Option<&str>) -> CpuClocks {
+/// [`CPU_CLOCKS`]. Nothing but `1` stands for the choice by which a filter of system calls may end the program.
+///
+/// # Errors
+///
+/// The value is neither.
+pub fn cpu_clocks(value: Option<&str>) -> Result<CpuClocks, Malformed<'_>> {
     match text(value) {
-        None => CpuClocks::IfUnfiltered,
-        Some("0") => CpuClocks::Never,
-        Some(_) => CpuClocks::EvenFiltered,
+        None => Ok(CpuClocks::IfUnfiltered),
+        Some("0") => Ok(CpuClocks::Never),
+        Some("1") => Ok(CpuClocks::EvenFiltered),
+        Some(value) => Err(Malformed { variable: &CPU_CLOCKS, value, expected: "choice: write 0 or 1" }),
     }
 }
 
@@ -200,7 +206,7 @@ mod tests {
         assert_eq!(spin_ns(Some("")), Ok(None));
         assert!(!switch(Some("")) && !switch(None));
         assert_eq!(verbose(Some(""), 1), Report::Never);
-        assert_eq!(cpu_clocks(Some("")), CpuClocks::IfUnfiltered);
+        assert_eq!(cpu_clocks(Some("")), Ok(CpuClocks::IfUnfiltered));
         assert_eq!(monitor(Some("")), Monitor::Usual);
     }
 
@@ -211,8 +217,12 @@ mod tests {
         assert_eq!(verbose(Some("1"), 4242), Report::IfUsed);
         assert_eq!(verbose(Some("4242"), 4242), Report::Always);
         assert_eq!(verbose(Some("0"), 0), Report::Never);
-        assert_eq!(cpu_clocks(Some("0")), CpuClocks::Never);
-        assert_eq!(cpu_clocks(Some("1")), CpuClocks::EvenFiltered);
+        assert_eq!(verbose(Some("1"), 1), Report::IfUsed, "the first process of a container");
+        assert_eq!(cpu_clocks(Some("0")), Ok(CpuClocks::Never));
+        assert_eq!(cpu_clocks(Some("1")), Ok(CpuClocks::EvenFiltered));
+        for unclear in ["off", "no", "false", "00", "2"] {
+            assert!(cpu_clocks(Some(unclear)).is_err(), "{unclear}");
+        }
         assert_eq!(monitor(Some("0")), Monitor::No);
         assert_eq!(monitor(Some("/a")), Monitor::At("/a"));
     }

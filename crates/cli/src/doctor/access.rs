@@ -142,7 +142,7 @@ fn cpu_clocks() -> Check {
         Some(Allowed::Coarse) => {
             Check::warn(name, "those of threads cannot be read, or stand still", fallback)
         }
-        None => Check::warn(name, "not read: LOCKWORK_CPU_CLOCKS is 0", fallback),
+        None => Check::warn(name, "not read: LOCKWORK_CPU_CLOCKS is not 1", fallback),
     }
 }
 

@@ -162,9 +162,10 @@ pub(crate) fn add(choice: Choice) -> Tags {
 fn allow_cpu_clocks() -> bool {
     let environment = Environment::of_process();
     let allowed = match config::cpu_clocks(environment.get(&config::CPU_CLOCKS)) {
-        CpuClocks::IfUnfiltered => cpu_time::allow(),
-        CpuClocks::Never => return false,
-        CpuClocks::EvenFiltered => cpu_time::allow_as_told(),
+        Ok(CpuClocks::IfUnfiltered) => cpu_time::allow(),
+        Ok(CpuClocks::Never) => return false,
+        Ok(CpuClocks::EvenFiltered) => cpu_time::allow_as_told(),
+        Err(error) => sys::refuse(format_args!("{error}")),
     };
     allowed == Allowed::Yes
 }
