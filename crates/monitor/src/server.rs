@@ -157,8 +157,20 @@ impl Server {
     fn serve_all(&mut self) {
         /// Connections taken in a row: clients that connect all the time must not keep the ends of others from being noticed.
         const MOST: usize = 64;
+        /// Between two attempts to take a connection that the system has nothing left for.
+        const SHORTAGE: Duration = Duration::from_millis(100);
         for _ in 0..MOST {
-            let Ok(stream) = self.socket.accept() else { return };
+            let stream = match self.socket.accept() {
+                Ok(stream) => stream,
+                Err(error) => {
+                    let passes = [io::ErrorKind::WouldBlock, io::ErrorKind::ConnectionAborted];
+                    if !passes.contains(&error.kind()) {
+                        // The system has no file or no memory for it. It stays in line, which would wake us at once for as long.
+                        thread::sleep(SHORTAGE);
+                    }
+                    return;
+                }
+            };
             // A client that is turned away finds its connection closed, and does without.
             let _ = self.serve(&stream);
         }
