@@ -140,7 +140,8 @@ impl<P: Platform> FlexGuard<P> {
             P::want_watch();
             return false;
         }
-        let Some(node) = self.queue.lock_with(wait) else { return false };
+        // While the one that polls is off its CPU, every release may wake a thread that lines up behind it and gives up again.
+        let Some(node) = self.queue.lock_with(&wait.for_now()) else { return false };
         let polls = || self.word.load(Relaxed) == UNLOCKED && self.acquire_fast(mark);
         let spun = spin_aware::<P>(|| self.holder(), wait.deadline, polls);
         // SAFETY: acquired above.
@@ -219,6 +220,8 @@ unsafe impl<P: Platform> RawLock<P> for FlexGuard<P> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use lockwork_platform::{Clock, Deadline};
 
     use super::*;
@@ -238,6 +241,32 @@ mod tests {
         unsafe { lock.unlock(()) };
         assert!(!lock.is_locked());
         assert!(!lock.queue.is_locked());
+    }
+
+    #[test]
+    fn who_comes_again_and_again_behind_one_that_does_not_run_leaves_one_node() {
+        let lock = FlexGuard::<Native>::unlocked();
+        let () = lock.lock();
+        // The one that polls the word: this thread, which sleeps in `join`.
+        let poller = lock.queue.lock();
+        let comes_again = || {
+            let wait = Wait::until(None);
+            (0..20).all(|_| !lock.spins(Native::tid(), &wait))
+        };
+        std::thread::scope(|scope| assert!(scope.spawn(comes_again).join().expect("it does not panic")));
+        let mut left = 0;
+        let mut last = poller;
+        // SAFETY: nodes stay until this thread, whose is the first, leaves.
+        while let Some(next) = ptr::NonNull::new(unsafe { last.as_ref() }.link().load(Acquire)) {
+            last = next;
+            left += 1;
+        }
+        assert_eq!(left, 1, "nodes behind the one that polls");
+        // SAFETY: locked above.
+        unsafe { lock.queue.unlock(poller) };
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        assert!(!lock.is_locked() && !lock.queue.is_locked());
     }
 
     #[test]

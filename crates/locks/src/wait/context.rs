@@ -6,7 +6,7 @@
 
 use core::num::NonZeroU32;
 
-use lockwork_platform::{Deadline, Platform};
+use lockwork_platform::{Clock, Deadline, Platform};
 
 use super::expired;
 
@@ -57,6 +57,15 @@ impl Wait {
     #[must_use]
     pub(crate) fn among(&self, others: u32) -> Self {
         Self { others, ..*self }
+    }
+
+    /// The same wait in a queue that the thread may leave for another reason than its deadline: with one that never comes where it
+    /// has none, so that it is known to give up, and, when it comes again, goes on in its old place instead of leaving a
+    /// node there each time.
+    #[must_use]
+    pub(crate) fn for_now(&self) -> Self {
+        const NEVER: Deadline = Deadline { clock: Clock::Monotonic, ns: u64::MAX };
+        Self { deadline: self.deadline.or(Some(NEVER)), ..*self }
     }
 
     /// A wait of no lock in particular.

@@ -26,7 +26,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{
-    AtomicCell, Clock, DataCell, Deadline, FutexCell, NODE_BYTES, Native, Platform, PoolNode, TimedOut,
+    AtomicCell, DataCell, Deadline, FutexCell, NODE_BYTES, Native, Platform, PoolNode, TimedOut,
 };
 
 use crate::api::RawLock;
@@ -240,9 +240,8 @@ impl<P: Platform> Spinners<P> {
     /// Spins, one thread at a time, not beyond the deadline and until `attempt` says whether it succeeded or is to be given
     /// up. Whether it succeeded.
     pub(crate) fn spin(&self, wait: &Wait, attempt: impl FnMut() -> Option<bool>) -> bool {
-        /// A thread that waits for the right to spin gives up, by its policy.
-        const NOT_FOR_EVER: Deadline = Deadline { clock: Clock::Monotonic, ns: u64::MAX };
-        let wait = Wait { deadline: wait.deadline.or(Some(NOT_FOR_EVER)), ..*wait };
+        // A thread that waits for the right to spin gives up, by its policy.
+        let wait = wait.for_now();
         let fresh = P::alloc_node();
         // One that gave up before goes on in its old place: while the spinner is preempted, others come and give up by the thousand.
         let lined_up =
