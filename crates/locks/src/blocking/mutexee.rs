@@ -188,6 +188,17 @@ impl<P: Platform> Mutexee<P> {
         true
     }
 
+    /// Takes back the release of a lock that was not locked, which POSIX leaves undefined. Until then it seems locked, to be counted
+    /// in and out of as always, since all counts are added and subtracted.
+    #[cold]
+    fn take_back(&self) {
+        let before = self.word.fetch_add(LOCKED, Relaxed).wrapping_add(LOCKED);
+        // As in a release: one that found it locked may sleep.
+        if before >= SLEEPER && before & SPINNERS == 0 {
+            Self::wake_one(&raw const self.word);
+        }
+    }
+
     /// Wakes one sleeper. The lock itself may be gone: its next owner could have released and freed it.
     #[cold]
     fn wake_one(word: *const P::Futex) {
@@ -223,6 +234,12 @@ unsafe impl<P: Platform> RawLock<P> for Mutexee<P> {
         let word = ptr::from_ref(&self.word);
         // ORDER: Release is E1.
         let before = self.word.fetch_sub(LOCKED, Release);
+        if before == LOCKED {
+            return;
+        }
+        if before & LOCKED == 0 {
+            return self.take_back();
+        }
         // I3.
         if before >= SLEEPER && before & SPINNERS == 0 {
             Self::wake_one(word);
@@ -264,6 +281,18 @@ mod tests {
         let () = lock.lock();
         assert!(lock.try_lock_until(Deadline { clock: Clock::Monotonic, ns: 0 }).is_none());
         assert_eq!(word(&lock), LOCKED);
+    }
+
+    #[test]
+    fn an_unlock_too_many_changes_nothing() {
+        let lock = Mutexee::unlocked();
+        // Also in the moment in which those that wait have yet to take the lock that was released.
+        for before in [0, SLEEPER, 2 * SPINNER, 3 * SLEEPER + SPINNERS] {
+            lock.word.store(before, Relaxed);
+            // SAFETY: not locked, but nobody else uses this lock.
+            unsafe { lock.unlock(()) };
+            assert_eq!(word(&lock), before);
+        }
     }
 
     #[test]

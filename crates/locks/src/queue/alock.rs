@@ -256,7 +256,7 @@ impl<P: Platform, const SLOTS: usize> Alock<P, SLOTS> {
             self.slots.store(slots, Release); // ORDER: E3.
             return false;
         }
-        self.serving.store(next, Release); // ORDER: E1.
+        self.serving.store(next, Release); // ORDER: E1, after E4.
         if let Some(slots) = NonNull::new(slots) {
             // SAFETY: I3: nobody else knows of it.
             unsafe { P::free_node(slots) };
@@ -286,14 +286,17 @@ unsafe impl<P: Platform, const SLOTS: usize> RawLock<P> for Alock<P, SLOTS> {
     unsafe fn unlock(&self, (): ()) {
         let next = self.serving.load(Relaxed).wrapping_add(1); // I2.
         let array = self.slots.load(Relaxed);
+        let waiters = self.next.load(Relaxed).wrapping_sub(next);
         // SAFETY: I3: null or the lock's array. ORDER: Relaxed: a holder has its initialisation (E3).
         let slots = match unsafe { array.as_ref() } {
             // With one waiter `serving` is as good as a slot.
-            None if self.next.load(Relaxed).wrapping_sub(next) <= 1 => {
+            None if waiters <= 1 => {
                 return self.serving.store(next, Release); // ORDER: E1.
             }
+            // Not locked, which POSIX leaves undefined: nobody has drawn the number that is served.
+            None if waiters == u32::MAX => return,
             None => self.install(),
-            Some(_) if self.next.load(Relaxed) == next && self.release_alone(array, next) => return,
+            Some(_) if waiters == 0 && self.release_alone(array, next) => return,
             Some(slots) => Some(slots),
         };
         match slots {
@@ -402,6 +405,18 @@ mod tests {
         crowd(&lock, 3);
         assert!(lock.slots().is_none());
         check(&lock);
+    }
+
+    #[test]
+    fn an_unlock_too_many_changes_nothing() {
+        let lock = Alock::<Native, 4>::unlocked();
+        for _ in 0..3 {
+            // SAFETY: not locked, but nobody else uses this lock.
+            unsafe { lock.unlock(()) };
+            assert!(lock.slots().is_none());
+            check(&lock);
+            crowd(&lock, 3);
+        }
     }
 
     #[test]

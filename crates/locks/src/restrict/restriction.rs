@@ -15,7 +15,7 @@ use crate::api::RawLock;
 use crate::competitive::backoff::Delay;
 use crate::knobs::Knobs;
 use crate::state::{Claimed, State, take_back, take_free};
-use crate::wait::{Wait, poll_within};
+use crate::wait::{Wait, expired, poll_within};
 
 /// Of `asleep`: a thread that is the first of its line, and sleeps until it may join.
 const A_TOP: u32 = 1;
@@ -29,6 +29,33 @@ const LOOK_EVERY: u32 = 4;
 const WATCHED: u32 = 8;
 /// Watched acquisitions that took too long, after so many of which a passive thread is admitted.
 const TOO_LONG: u32 = 16;
+
+/// Looks at a deadline now and then, for a thread that pauses.
+struct Watch {
+    deadline: Option<Deadline>,
+    /// Pauses before the next look.
+    left: u32,
+}
+
+impl Watch {
+    /// Pauses between two looks.
+    const INTERVAL: u32 = 1 << 10;
+
+    fn new(deadline: Option<Deadline>) -> Self {
+        Self { deadline, left: Self::INTERVAL }
+    }
+
+    /// Whether the deadline was seen to have passed, by a thread that has paused so often since it asked last.
+    fn is_over<P: Platform>(&mut self, paused: u32) -> bool {
+        let Some(deadline) = self.deadline else { return false };
+        if self.left > paused {
+            self.left -= paused;
+            return false;
+        }
+        self.left = Self::INTERVAL;
+        expired::<P>(deadline)
+    }
+}
 
 /// The part of the state that one kind of thread writes, on a cache line of its own.
 #[repr(align(64))]
@@ -179,7 +206,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     pub(super) fn become_active(&self, wait: &Wait) -> bool {
         let lines = &self.gate.0.lines;
         let line = S::own(lines);
-        if self.join_active(line) {
+        if self.join_active(line, wait.deadline) {
             return true;
         }
         let Some(top) = line.queue.lock_with(wait) else { return false };
@@ -204,16 +231,26 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     fn wait_for_room(&self, line: &Line<P>, deadline: Option<Deadline>) {
         let Settings { active, spin, .. } = self.settings();
         let has_room = || (self.active() <= active + 1).then_some(());
-        if poll_within::<P, _>(spin.saturating_add(1), has_room).is_none() {
-            self.sleep_at_top(line, JOINED_PARKED, deadline);
+        let mut watch = Watch::new(deadline);
+        let mut left = spin.saturating_add(1);
+        while left > 0 {
+            let now = left.min(Watch::INTERVAL);
+            if poll_within::<P, _>(now, has_room).is_some() {
+                return;
+            }
+            if watch.is_over::<P>(now) {
+                break;
+            }
+            left -= now;
         }
+        self.sleep_at_top(line, JOINED_PARKED, deadline);
     }
 
     /// Makes the calling thread active if few enough are, now or within about the time that sleeping would cost: most
-    /// collisions are with holders that run and are about to leave. It looks more and more rarely, up to a bound: every
+    /// collisions are with holders that run and are about to leave. Not beyond the deadline. It looks more and more rarely, up to a bound: every
     /// look takes from the holder the line that the holder is about to write, and there may be one looking on each
     /// other CPU. On a machine with few of them rare looks would but miss the moment at which there is room.
-    fn join_active(&self, line: &Line<P>) -> bool {
+    fn join_active(&self, line: &Line<P>, deadline: Option<Deadline>) -> bool {
         let Settings { active, spin, .. } = self.settings();
         let counts = &self.counts.0;
         let join = || {
@@ -229,12 +266,17 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
             joined.then_some(())
         };
         let mut delay = Delay::new::<P>(spin.min(LOOK_EVERY * (P::parallelism() as u32).saturating_sub(2)));
+        let mut watch = Watch::new(deadline);
         let mut left = spin;
         while join().is_none() {
             if left == 0 {
                 return false;
             }
-            left = left.saturating_sub(delay.pause::<P>());
+            let paused = delay.pause::<P>();
+            if watch.is_over::<P>(paused) {
+                return false;
+            }
+            left = left.saturating_sub(paused);
         }
         true
     }
@@ -302,6 +344,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         let Settings { check_max, spin, .. } = self.settings();
         let mut next_check = line.next_check.load(Relaxed);
         let mut until_check = 0;
+        let mut watch = Watch::new(deadline);
         let mut left = spin;
         while left > 0 {
             if take_approval(line) {
@@ -318,6 +361,9 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
                 until_check = next_check;
             }
             let paused = P::pause_within(left.min(until_check));
+            if watch.is_over::<P>(paused) {
+                break;
+            }
             until_check = until_check.saturating_sub(paused);
             left = left.saturating_sub(paused);
         }
@@ -469,13 +515,13 @@ pub(super) fn wake<P: Platform>(sleeper: Option<*const P::Futex>) {
 
 #[cfg(test)]
 mod tests {
-    use lockwork_platform::Native;
+    use lockwork_platform::{Cpu, Native};
 
     use super::*;
 
     /// A thread of this line becomes active, acquires the lock, for which it has waited since `begun`, and releases it.
     fn section<S: Passive<Native>>(state: &Restriction<Native, S>, line: &Line<Native>, begun: u64) {
-        assert!(state.join_active(line));
+        assert!(state.join_active(line, None));
         // SAFETY: nobody else has the lock that the state is of.
         unsafe { state.end_watching(begun) };
         // SAFETY: as above.
@@ -493,16 +539,37 @@ mod tests {
         let [preferred, other] = [0, 1].map(|node| lines.line(node).expect("memory"));
         let passive = preferred.queue.lock();
         assert!(state.may_go_on(other, TOP_PARKED));
-        assert!(state.join_active(other), "nobody is active");
-        assert!(!state.join_active(other), "one is");
+        assert!(state.join_active(other, None), "nobody is active");
+        assert!(!state.join_active(other, None), "one is");
         assert!(!state.may_go_on(other, TOP_PARKED));
         assert!(state.may_go_on(preferred, TOP_PARKED));
-        assert!(state.join_active(preferred));
+        assert!(state.join_active(preferred, None));
         // SAFETY: acquired above.
         unsafe { preferred.queue.unlock(passive) };
-        assert!(state.join_active(other), "nobody of the preferred node is passive");
+        assert!(state.join_active(other, None), "nobody of the preferred node is passive");
         // SAFETY: nobody uses the lines.
         unsafe { <ByNode as Passive<Native>>::dispose(lines) };
+    }
+
+    #[test]
+    fn who_spins_for_long_looks_at_the_deadline() {
+        let state: Restriction<Native> = PoolNode::new();
+        // Some tens of seconds.
+        state.configure(&Knobs {
+            active: Some(0),
+            join: Some(0),
+            spin: Some(0x4000_0000),
+            ..Knobs::default()
+        });
+        let line = &state.gate.0.lines;
+        assert!(state.join_active(line, None), "nobody is active");
+        let start = Native::now(Clock::Monotonic);
+        let soon = || Some(Deadline::after(Clock::Monotonic, Native::now(Clock::Monotonic), 1_000_000));
+        assert!(!state.become_active(&Wait::until(soon())));
+        assert!(!state.wait_at_top(line, soon()));
+        state.counts.0.ingress.fetch_add(3, Relaxed);
+        state.wait_for_room(line, soon());
+        assert!(Native::now(Clock::Monotonic).saturating_sub(start) < 5_000_000_000);
     }
 
     #[test]
