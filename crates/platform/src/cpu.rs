@@ -101,7 +101,7 @@ fn measure_spin_budget() -> u32 {
     for _ in 0..PAUSES {
         core::hint::spin_loop();
     }
-    let spent = (sys::now(Clock::Monotonic) - start).max(1);
+    let spent = sys::now(Clock::Monotonic).saturating_sub(start).max(1);
     let budget =
         (u64::from(PAUSES) * ROUND_TRIP_NS.load(Ordering::Relaxed) / spent).clamp(1, 1_000_000) as u32;
     SPIN_BUDGET.store(budget, Ordering::Relaxed);

@@ -192,7 +192,7 @@ fn patience_with_fork() -> impl FnMut() -> bool {
     move || {
         let now = sys::now(Clock::Monotonic);
         sys::sched_yield();
-        now - *since.get_or_insert(now) < NS
+        now.saturating_sub(*since.get_or_insert(now)) < NS
     }
 }
 
@@ -206,7 +206,7 @@ fn patience_with_releases() -> impl FnMut() -> bool {
     let mut since = None;
     move || {
         let now = sys::now(Clock::Monotonic);
-        let waited = now - *since.get_or_insert(now);
+        let waited = now.saturating_sub(*since.get_or_insert(now));
         if waited < YIELDING_NS {
             sys::sched_yield()
         } else {
