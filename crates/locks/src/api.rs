@@ -42,7 +42,8 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
     }
 
     /// Acquires if that is possible without waiting. Succeeds on a quiescent unlocked lock; may fail
-    /// while the lock is being released.
+    /// while the lock is being released, or while a thread that came for another lock, whose state has gone to this one meanwhile,
+    /// is about to find that out.
     #[must_use = "the token is needed to unlock"]
     fn try_lock(&self) -> Option<Self::Token>;
 

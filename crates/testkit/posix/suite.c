@@ -340,9 +340,13 @@ static int by_line(const void *a, const void *b) {
 int main(int argc, char **argv) {
     const struct suite_case *cases[MAX_CASES];
     size_t count = 0;
-    for (const struct suite_case *const *at = __start_suite_cases; at < __stop_suite_cases; at++)
-        if (count < MAX_CASES)
-            cases[count++] = *at;
+    for (const struct suite_case *const *at = __start_suite_cases; at < __stop_suite_cases; at++) {
+        if (count == MAX_CASES) {
+            fprintf(stderr, "more than %d cases\n", MAX_CASES);
+            return 2;
+        }
+        cases[count++] = *at;
+    }
     qsort(cases, count, sizeof cases[0], by_line);
 
     if (argc > 1 && strcmp(argv[1], "--list") != 0) {

@@ -3,11 +3,15 @@
 use std::ffi::c_void;
 use std::fmt::{self, Write};
 use std::ptr;
+use std::str;
 use std::sync::Mutex;
 
 use libc::{
-    SA_ONSTACK, SA_RESTART, SA_SIGINFO, SIGBUS, SIGILL, SIGSEGV, c_int, sigaction, siginfo_t, ucontext_t,
+    O_CLOEXEC, O_RDONLY, SA_ONSTACK, SA_RESTART, SA_SIGINFO, SIGBUS, SIGILL, SIGSEGV, c_int, sigaction,
+    siginfo_t, ucontext_t,
 };
+
+use crate::stderr::Stderr;
 
 const SIGNALS: [c_int; 3] = [SIGBUS, SIGILL, SIGSEGV];
 
@@ -44,17 +48,6 @@ pub fn running<R>(name: &str, test: impl FnOnce() -> R) -> R {
     test()
 }
 
-/// Stderr, without a buffer, a lock or an allocation.
-struct Stderr;
-
-impl Write for Stderr {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: a valid slice.
-        let written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
-        if usize::try_from(written) == Ok(text.len()) { Ok(()) } else { Err(fmt::Error) }
-    }
-}
-
 extern "C" fn report(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel's argument of a handler with SA_SIGINFO.
     let info = unsafe { &*info };
@@ -80,9 +73,68 @@ fn tell(signal: c_int, info: &siginfo_t, context: &ucontext_t) -> fmt::Result {
         write!(Stderr, "{}{number}={register:#x}", if number % 6 == 0 { "\ncrash: " } else { " " })?;
     }
     writeln!(Stderr)?;
+    // Whose the instruction is, and what is, or is not, at the address.
+    tell_mapping("the instruction", pc as usize)?;
+    tell_mapping("the address", address as usize)?;
     match RUNNING.try_lock() {
         Ok(running) => running.iter().try_for_each(|name| writeln!(Stderr, "crash: while {name} ran")),
         Err(_) => writeln!(Stderr, "crash: between two tests"),
+    }
+}
+
+/// Says which line of `/proc/self/maps` holds an address.
+fn tell_mapping(what: &str, address: usize) -> fmt::Result {
+    // SAFETY: a path that ends with 0.
+    let file = unsafe { libc::open(c"/proc/self/maps".as_ptr(), O_RDONLY | O_CLOEXEC) };
+    let mut line = Line { text: [0; _], length: 0 };
+    let mut chunk = [0; 256];
+    let mut holds = false;
+    loop {
+        // SAFETY: a valid place; of a file that could not be opened nothing is read.
+        let read = unsafe { libc::read(file, chunk.as_mut_ptr().cast(), chunk.len()) };
+        let Ok(read @ 1..) = usize::try_from(read) else { break };
+        for &byte in &chunk[..read] {
+            if byte != b'\n' {
+                line.push(byte);
+                continue;
+            }
+            if line.holds(address) {
+                holds = true;
+                writeln!(Stderr, "crash: {what} is in {}", line.text())?;
+            }
+            line.length = 0;
+        }
+    }
+    // SAFETY: ours, or none.
+    unsafe { libc::close(file) };
+    if holds { Ok(()) } else { writeln!(Stderr, "crash: {what} is in nothing that is mapped") }
+}
+
+/// The beginning of a line of `/proc/self/maps`: the end of a long path is left out.
+struct Line {
+    text: [u8; 192],
+    length: usize,
+}
+
+impl Line {
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.text.get_mut(self.length) {
+            *place = byte;
+            self.length += 1;
+        }
+    }
+
+    fn text(&self) -> &str {
+        // A path that is no text, or cut in the middle of a character.
+        str::from_utf8(&self.text[..self.length]).unwrap_or("a mapping whose path is not UTF-8")
+    }
+
+    /// Whether the address is in the range that the line begins with.
+    fn holds(&self, address: usize) -> bool {
+        let hex = |bytes: &[u8]| usize::from_str_radix(str::from_utf8(bytes).ok()?, 16).ok();
+        let mut ends = self.text[..self.length].split(|byte| matches!(byte, b'-' | b' ')).map(hex);
+        let (Some(Some(from)), Some(Some(to))) = (ends.next(), ends.next()) else { return false };
+        (from..to).contains(&address)
     }
 }
 

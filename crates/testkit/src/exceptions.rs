@@ -35,6 +35,17 @@ impl Exception {
 
 use Reason::{Elsewhere, Model, Threads};
 
+/// Snippets that stand on more lines of their source than one, and on how many: each of these lines has been looked at.
+pub const REPEATED: &[(&str, &str, usize)] = &[
+    ("state/claim.rs", "self.0.fetch_and(!CLOSING, Release);", 2),
+    ("platform/src/barrier.rs", "fence(SeqCst);", 3),
+    ("platform/src/cells.rs", "Self::fence(Ordering::SeqCst);", 2),
+    ("platform/src/slice.rs", "compiler_fence(Ordering::SeqCst);", 2),
+    ("sched/cpu_time.rs", "fence(SeqCst);", 2),
+    ("platform/src/states.rs", "self.hand.store(chunk, Release);", 2),
+    ("preload/src/serve/cancel.rs", "fence(SeqCst);", 2),
+];
+
 /// What delegates do in a child of `fork`.
 const IN_A_CHILD: Reason = Elsewhere(
     "only in a child of `fork`, which shuttle plays with every combiner, in one order of accesses: it is the same step of the protocol as \
@@ -173,9 +184,14 @@ pub const EXCEPTIONS: &[Exception] = &[
         weaker: &[],
         reason: Threads("as above: one that lines up while the array is being given back"),
     },
+    Exception::unmodelled(
+        "queue/alock.rs",
+        "None => self.serving.store(next, Release),",
+        Elsewhere("a release that gets no memory for the array does what one with one waiter does"),
+    ),
     Exception {
         source: "queue/alock.rs",
-        snippet: "self.serving.store(next, Release); // ORDER: E1.",
+        snippet: "self.serving.store(next, Release); // ORDER: E1, after E4.",
         weaker: &[Relaxed],
         reason: Threads("as above: the exchange before it releases, to whoever lines up behind it"),
     },

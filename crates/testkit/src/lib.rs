@@ -10,10 +10,12 @@
 //! - [`sources`]: the files that ask for orderings, and the models that prove each; [`exceptions`]: what none proves.
 //! - [`shelf`]: a reader-writer lock and what it guards.
 //! - [`conformance`]: what every lock must do, on the real machine.
+//! - [`child`]: a child of `fork` that ends.
 //! - [`watchdog`] and [`crash`]: which test hangs or crashes, and where.
 
 #![allow(clippy::missing_panics_doc, reason = "checks panic when they fail: that is what they are for")]
 
+pub mod child;
 pub mod conformance;
 pub mod crash;
 #[cfg(feature = "models")]
@@ -36,6 +38,7 @@ pub mod scenarios;
 pub mod shelf;
 #[cfg(feature = "models")]
 pub mod sources;
+mod stderr;
 pub mod watchdog;
 
 use lockwork_locks::describe::Waiting;

@@ -97,7 +97,10 @@ fn read(root: &Path, path: &Path) -> Option<Source> {
         }
         if asks(line) {
             // The arguments of a call may stand on lines of their own.
-            let is_within = |above: usize| !ends(lines[above]) || lines[above].ends_with(',');
+            // An arm of a `match` is a statement, too: another one may not be taken.
+            let is_within = |above: usize| {
+                !ends(lines[above]) || lines[above].ends_with(',') && !lines[above].contains("=>")
+            };
             let start = (index.saturating_sub(8)..index).rev().take_while(|&above| is_within(above)).last();
             let start = start.unwrap_or(index) as u32 + 1;
             found.insert(index as u32 + 1, Line { start, text: (*line).to_owned() });

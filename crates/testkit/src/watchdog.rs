@@ -1,9 +1,12 @@
 //! Ends a test that hangs, and says where its threads are.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+
+use crate::stderr::Stderr;
 
 /// Runs `f`. If it takes longer than `limit`, prints what every thread of the process is doing, then
 /// what `describe` says, and aborts the process.
@@ -12,7 +15,9 @@ pub fn watchdog<R>(limit: Duration, describe: impl Fn() -> String + Send, f: imp
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if wait.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("watchdog: not done after {limit:?}: {}\n{}", describe(), threads());
+                // Not to the harness, which would keep it for itself.
+                let words = format!("watchdog: not done after {limit:?}: {}\n{}\n", describe(), threads());
+                let _ = Stderr.write_str(&words);
                 std::process::abort();
             }
         });

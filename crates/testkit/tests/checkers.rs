@@ -6,6 +6,7 @@ use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release};
+use std::time::Duration;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::queue::mcs::Mcs;
@@ -17,7 +18,7 @@ use lockwork_testkit::erased::undropped;
 use lockwork_testkit::model::{Config, ModelPlatform, Play};
 use lockwork_testkit::mutation::failure;
 use lockwork_testkit::scenarios::{Stage, locks};
-use lockwork_testkit::watchdog::threads;
+use lockwork_testkit::watchdog::{threads, watchdog};
 
 /// What is wrong with a lock.
 trait Flaw: Send + Sync + 'static {
@@ -245,11 +246,37 @@ fn every_thread_is_described() {
     assert!(all.lines().any(|line| line.contains(" R ")), "one thread runs, this one: {all}");
 }
 
+/// The words of a watchdog are seen though the harness keeps what a test says, and the test never ends.
+#[test]
+fn a_watchdog_is_heard() {
+    let program = std::env::current_exe().expect("this program");
+    let hung = Command::new(program)
+        .args(["--exact", "it_hangs", "--ignored"])
+        .env_remove("RUST_TEST_NOCAPTURE")
+        .output()
+        .expect("this program once more");
+    assert_eq!(hung.status.signal(), Some(libc::SIGABRT));
+    let said = String::from_utf8_lossy(&hung.stderr);
+    assert!(said.contains("watchdog: not done after 50ms: a test of two\n  "), "{said}");
+}
+
+#[test]
+#[ignore = "hangs: for `a_watchdog_is_heard`"]
+fn it_hangs() {
+    watchdog(
+        Duration::from_millis(50),
+        || "a test of two".to_owned(),
+        || {
+            std::thread::sleep(Duration::from_secs(60));
+        },
+    );
+}
+
 /// What a crash says of itself, whose test has not been named yet when it ends the program.
 #[test]
 fn a_crash_is_described() {
     let program = std::env::current_exe().expect("this program");
-    let crashed = Command::new(program)
+    let crashed = Command::new(&program)
         .args(["--exact", "it_crashes", "--ignored", "--nocapture"])
         .output()
         .expect("this program once more");
@@ -257,6 +284,12 @@ fn a_crash_is_described() {
     let said = String::from_utf8_lossy(&crashed.stderr);
     assert!(said.contains("crash: signal 11, code 1, address 0x11\n"), "{said}");
     assert!(said.contains("crash: while a test of two ran\n"), "{said}");
+    assert!(said.contains("crash: the address is in nothing that is mapped\n"), "{said}");
+    let name = program.file_name().expect("its name").to_string_lossy();
+    let is_ours = |line: &str| {
+        line.starts_with("crash: the instruction is in ") && line.contains(" r-xp ") && line.contains(&*name)
+    };
+    assert!(said.lines().any(is_ours), "{said}");
 }
 
 #[test]

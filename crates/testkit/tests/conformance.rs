@@ -13,7 +13,7 @@ use lockwork_locks::registry::mutexes;
 use lockwork_locks::restrict::gcr::{ByNode, Gcr, Knobs};
 use lockwork_locks::wait::{Spin, SpinThenPark};
 use lockwork_platform::Native;
-use lockwork_testkit::conformance::{SUITE, Traits};
+use lockwork_testkit::conformance::{Check, Traits};
 use lockwork_testkit::crash::{report_crashes, running};
 use lockwork_testkit::erased::erased;
 
@@ -29,11 +29,11 @@ const STRICT: Knobs = Knobs {
 
 /// The suite for a lock.
 fn trials(traits: Traits) -> impl Iterator<Item = Trial> {
-    SUITE.iter().map(move |check| {
+    Check::of(&traits).into_iter().map(move |check| {
         let traits = traits.clone();
         let name = format!("{}::{}", traits.name, check.name);
         Trial::test(name.clone(), move || {
-            running(&name, || (check.run)(&traits));
+            running(&name, || check.run(&traits));
             Ok(())
         })
     })

@@ -1,5 +1,7 @@
 //! Every reader-writer lock under shuttle: three to five threads, random schedules.
 
+use std::time::Duration;
+
 use libtest_mimic::{Arguments, Trial};
 use lockwork_testkit::engines::shuttle::{Schedules, ShuttlePlatform, explore};
 use lockwork_testkit::model::Config;
@@ -9,6 +11,10 @@ use lockwork_testkit::rw_plays::{
     fork_reading_beside, play,
 };
 use lockwork_testkit::scenarios::expired;
+use lockwork_testkit::watchdog::watchdog;
+
+/// Far more than the plays of a lock need.
+const LIMIT: Duration = Duration::from_secs(1_800);
 
 /// Plays for random schedules.
 const CROWDS: &[&str] = &[
@@ -67,8 +73,9 @@ fn main() {
     let trials = RwSubject::all().flat_map(|subject| {
         let of = |nodes| {
             let config = Config { nodes, ..Config::default() };
-            Trial::test(format!("{subject}, {nodes} nodes"), move || {
-                check(subject, config);
+            let name = format!("{subject}, {nodes} nodes");
+            Trial::test(name.clone(), move || {
+                watchdog(LIMIT, || name.clone(), || check(subject, config));
                 Ok(())
             })
         };

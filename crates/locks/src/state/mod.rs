@@ -293,7 +293,8 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
     }
 
     /// Whether an attempt that failed in the state of the word has failed by the threads of the lock: the state is its own,
-    /// and nobody is about to take it back. Otherwise it is, perhaps, when this returns.
+    /// and nobody is about to take it back. Otherwise it is, perhaps, when this returns. (Or by a thread of the lock that had the
+    /// state before: that holds it until it has looked at the owner. It is not seen from here.)
     pub(crate) fn settle(&self) -> bool {
         let Some(state) = self.peek() else { return false };
         if self.has_settled(state) {

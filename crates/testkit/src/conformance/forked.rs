@@ -1,48 +1,14 @@
 //! `fork`: the child has the lock's memory, but not the threads that wait for it.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use lockwork_locks::registry::erased::ErasedLock;
 use lockwork_platform::{Native, waiters};
 
 use super::shop::{A_WHILE, PASSED};
 use super::{Shop, Traits};
-
-/// Runs `child` in a child process, which must not allocate; whether it returned true in time. As under the interposer the fork
-/// waits for threads that are taking a state back: those of other tests may be.
-fn in_a_child(child: impl FnOnce() -> bool) -> bool {
-    waiters::before_fork();
-    // SAFETY: the child uses locks and system calls only, then ends without running destructors.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        waiters::after_fork_in_child();
-        let code = i32::from(!child());
-        // SAFETY: ends the child.
-        unsafe { libc::_exit(code) };
-    }
-    let error = io::Error::last_os_error();
-    waiters::after_fork();
-    assert!(pid > 0, "fork: {error}");
-    let start = Instant::now();
-    let mut status = 0;
-    loop {
-        // SAFETY: `status` is a valid place for the result.
-        match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } {
-            0 if start.elapsed() < Duration::from_secs(120) => thread::sleep(Duration::from_millis(1)),
-            0 => {
-                // SAFETY: our own child, not yet waited for.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
-                // SAFETY: as above.
-                unsafe { libc::waitpid(pid, &raw mut status, 0) };
-                return false;
-            }
-            _ => return status == 0,
-        }
-    }
-}
+use crate::child::in_a_child;
 
 /// Uses a lock that only this thread knows.
 fn works(lock: &dyn ErasedLock<Native>) -> bool {

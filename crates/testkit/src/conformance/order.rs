@@ -10,10 +10,7 @@ use super::{Shop, Traits};
 /// Waiters that arrive one after another get the lock in that order, where the lock promises it.
 pub(super) fn arrivals_are_served_in_order(traits: &Traits) {
     const THREADS: usize = 6;
-    if !traits.fifo {
-        return;
-    }
-    let shop = Shop::new(traits);
+    let mut shop = Shop::new(traits);
     let served = Mutex::new(Vec::new());
     shop.watch(&traits.name, || {
         let token = shop.lock.lock();
@@ -36,11 +33,12 @@ pub(super) fn arrivals_are_served_in_order(traits: &Traits) {
         });
     });
     assert_eq!(*served.lock().expect("nobody panicked"), (0..THREADS).collect::<Vec<_>>());
+    shop.close(0);
 }
 
 /// A thread that locks once among threads that lock all the time is served.
 pub(super) fn nobody_starves(traits: &Traits) {
-    let shop = Shop::new(traits);
+    let mut shop = Shop::new(traits);
     let rounds = if traits.spins { 3 } else { 30 };
     let over = AtomicBool::new(false);
     let served = AtomicUsize::new(0);
@@ -61,4 +59,6 @@ pub(super) fn nobody_starves(traits: &Traits) {
         });
     });
     assert_eq!(served.into_inner(), rounds);
+    let sections = shop.sections();
+    shop.close(sections);
 }

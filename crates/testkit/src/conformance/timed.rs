@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use lockwork_platform::{Clock, Cpu, Deadline, Native};
+use lockwork_platform::{Clock, Cpu, Deadline, Native, Waiters};
 
 use super::shop::{A_WHILE, PASSED, in_ms};
 use super::{Shop, Traits};
@@ -71,40 +71,57 @@ pub(super) fn the_wall_clock_is_a_clock_too(traits: &Traits) {
 pub(super) fn those_behind_a_leaver_are_served(traits: &Traits) {
     const THREADS: usize = 7;
     for leaves in [|n: usize| n == 0, |n| n == 3, |n| n == THREADS - 1, |n| n % 2 == 0, |_| true] {
-        let mut shop = Shop::new(traits);
-        let stayers = (0..THREADS).filter(|n| !leaves(*n)).count();
-        shop.watch(&traits.name, || {
-            let token = shop.lock.lock();
-            thread::scope(|scope| {
-                let mut leavers = Vec::new();
-                for number in 0..THREADS {
-                    let shop = &shop;
-                    let waiter = scope.spawn(move || {
-                        shop.arriving.fetch_add(1, Relaxed);
-                        if leaves(number) {
-                            assert!(
-                                shop.lock.try_lock_until(in_ms(5)).is_none(),
-                                "the lock is held until then"
-                            );
-                        } else {
-                            shop.locked();
-                        }
-                    });
-                    while shop.arriving.load(Relaxed) != number + 1 {
-                        thread::yield_now();
-                    }
-                    if leaves(number) {
-                        leavers.push(waiter);
-                    }
-                }
-                for leaver in leavers {
-                    leaver.join().expect("a waiter that gives up");
-                }
-                shop.finish(Some(token));
-            });
-        });
-        shop.close(stayers as u64 + 1);
+        // On a busy machine the first may leave before the last has come.
+        let all_were_there =
+            [5, 50, 500, 5_000].iter().any(|&ms| line_up_and_leave(traits, THREADS, leaves, ms));
+        assert!(all_were_there, "{THREADS} threads never waited at once");
     }
+}
+
+/// Has threads wait, of which some leave after so many milliseconds. Whether all waited before any left.
+fn line_up_and_leave(traits: &Traits, threads: usize, leaves: fn(usize) -> bool, ms: u64) -> bool {
+    let mut shop = Shop::new(traits);
+    let stayers = (0..threads).filter(|n| !leaves(*n)).count();
+    let all_were_there = shop.watch(&traits.name, || {
+        let token = shop.lock.lock();
+        thread::scope(|scope| {
+            let mut leavers = Vec::new();
+            for number in 0..threads {
+                let shop = &shop;
+                let waiter = scope.spawn(move || {
+                    shop.arriving.fetch_add(1, Relaxed);
+                    if leaves(number) {
+                        assert!(shop.lock.try_lock_until(in_ms(ms)).is_none(), "the lock is held until then");
+                    } else {
+                        shop.locked();
+                    }
+                });
+                while shop.arriving.load(Relaxed) != number + 1 {
+                    thread::yield_now();
+                }
+                if leaves(number) {
+                    leavers.push(waiter);
+                }
+            }
+            let all_wait = || Native::waiters_of(shop.lock.address()) == threads;
+            let all_were_there = loop {
+                if all_wait() {
+                    break true;
+                }
+                if leavers.iter().any(|leaver| leaver.is_finished()) {
+                    break false;
+                }
+                thread::yield_now();
+            };
+            for leaver in leavers {
+                leaver.join().expect("a waiter that gives up");
+            }
+            shop.finish(Some(token));
+            all_were_there
+        })
+    });
+    shop.close(stayers as u64 + 1);
+    all_were_there
 }
 
 pub(super) fn deadlines_race_with_releases(traits: &Traits) {

@@ -391,7 +391,8 @@ pub fn configured<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
         .with(move || _ = second.locked())
 }
 
-/// A thread that sees the lock unlocked after its own section sees no half-done section of another.
+/// A thread asks whether the lock is locked while another comes and goes, and looks at nothing that has been given back. What it
+/// is told may be old, and is not checked.
 pub fn observed<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     let stage = Stage::<P>::new(lock);
     let (locker, observer) = (Arc::clone(&stage), Arc::clone(&stage));

@@ -121,7 +121,8 @@ fn contended<P: ModelPlatform>(make: impl Make<P>) -> Play {
     locks.play(&[2, 1], vec![come, come, |locks| locks.contend(1)])
 }
 
-/// A thread tries a free lock whose state is taken meanwhile: it does not fail.
+/// A thread tries a free lock whose state is taken meanwhile: it does not fail. (The taker's attempt on its own lock may, while
+/// the other has acquired in the state and not yet looked whose it is.)
 fn attempt<P: ModelPlatform>(make: impl Make<P>) -> Play {
     let locks = Locks::new(make, 2, 2);
     locks.contend(0);

@@ -53,26 +53,44 @@ pub(crate) fn readers_wait_behind_a_waiting_writer(subject: RwSubject) {
 }
 
 pub(crate) fn a_writer_that_gives_up_lets_the_readers_behind_it_in(subject: RwSubject) {
+    let mut patience_ns = 3_000_000;
+    let mut rounds_behind_it = 0;
     for _ in 0..50 {
         let shelf = Shelf::new(subject.make());
         assert!(shelf.lock.lock_shared(None));
-        thread::scope(|scope| {
+        let waited = thread::scope(|scope| {
             let gone = Arc::new(AtomicBool::new(false));
             let late = Arc::clone(&gone);
             let shelf = &shelf;
             scope.spawn(move || {
-                assert!(!shelf.lock.lock_exclusive(Some(soon(Clock::Monotonic, 3_000_000))));
+                assert!(!shelf.lock.lock_exclusive(Some(soon(Clock::Monotonic, patience_ns))));
                 late.store(true, Relaxed);
             });
-            while shelf.lock.try_lock_shared() && !gone.load(Relaxed) {
+            let waited = loop {
+                if !shelf.lock.try_lock_shared() {
+                    break true;
+                }
                 shelf.read();
+                if gone.load(Relaxed) {
+                    break false;
+                }
                 thread::yield_now();
-            }
+            };
             // We keep our first lock: only the writer's surrender can let this reader in.
             scope.spawn(move || shelf.lock_and_read());
+            waited
         });
+        if waited {
+            rounds_behind_it += 1;
+        } else {
+            // This thread did not run while the writer waited.
+            patience_ns = (2 * patience_ns).min(1_000_000_000);
+        }
         shelf.read();
+        assert_eq!(shelf.writes(), 0);
+        shelf.lock_and_write();
     }
+    assert!(rounds_behind_it > 0, "no reader was behind the writer");
 }
 
 /// Writers are promised the lock under their preference, however many readers come and go.

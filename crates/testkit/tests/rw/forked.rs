@@ -3,30 +3,16 @@
 use std::thread;
 use std::time::Duration;
 
-use lockwork_platform::{Clock, Deadline, waiters};
+use lockwork_platform::{Clock, Deadline};
+use lockwork_testkit::child::in_a_child;
 use lockwork_testkit::rw::RwSubject;
 use lockwork_testkit::shelf::Shelf;
 
 const FAR: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: u64::MAX });
 
-/// Runs `in_child`, which says whether all is well, in a child.
-fn fork(in_child: impl FnOnce() -> bool) {
-    // As under the interposer: the fork waits for threads that are taking a state back, and those of other tests may be.
-    waiters::before_fork();
-    // SAFETY: the child calls nothing but the lock and `_exit`.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        waiters::after_fork_in_child();
-        let fine = in_child();
-        // SAFETY: ends this process at once.
-        unsafe { libc::_exit(i32::from(!fine)) };
-    }
-    waiters::after_fork();
-    assert!(child >= 0, "fork failed");
-    let mut status = 0;
-    // SAFETY: our own child, and a writable status.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child: status {status:#x}");
+/// Runs `child`, which says whether all is well, in a child.
+fn fork(child: impl FnOnce() -> bool) {
+    assert!(in_a_child(child), "the child could not use the lock, or hung");
 }
 
 /// The child of a writer forgets the parent's waiters.

@@ -9,9 +9,10 @@ use lockwork_locks::describe::Family;
 use lockwork_locks::knobs::Knobs;
 use lockwork_locks::registry::{Entry, mutexes};
 use lockwork_platform::{Native, Placement, Waiters, topology};
-use lockwork_testkit::conformance::{SUITE, Traits};
+use lockwork_testkit::conformance::{Check, LIMIT as TIME, Traits};
 use lockwork_testkit::erased::Held;
 use lockwork_testkit::is_typical;
+use lockwork_testkit::watchdog::watchdog;
 
 /// The pass limit: small, so that few threads reach it.
 const LIMIT: u32 = 1;
@@ -119,7 +120,7 @@ fn nodes_take_turns() {
         let any_order = NO_TURNS.iter().any(|(name, _)| *name == lock.descriptor.name);
         for elsewhere in [false, true] {
             let order = || {
-                let order = order_of_nodes(&traits, elsewhere);
+                let order = watchdog(TIME, || lock.name.to_owned(), || order_of_nodes(&traits, elsewhere));
                 assert_eq!(order.len(), topology.cpus(), "{}", lock.name);
                 if any_order { None } else { flaw(&order) }
             };
@@ -138,8 +139,8 @@ fn nodes_take_turns() {
 fn conformance() {
     for lock in hierarchical() {
         let traits = limited(lock);
-        for check in SUITE {
-            (check.run)(&traits);
+        for check in Check::of(&traits) {
+            check.run(&traits);
         }
     }
 }
