@@ -96,6 +96,13 @@ fn what_is_known_of_a_lock() {
     for lock in ["mcs-stp", "gcr(ticket, active=3)", "passthrough", "pthread"] {
         insta::assert_snapshot!(format!("info_{lock}"), transcript(&["info", lock]));
     }
+    for (name, memory) in [
+        ("gcr", "8 bytes a lock and those of the lock inside, 64 more"),
+        ("locked(mcs-stp)", "8 bytes a delegate, 64 more"),
+        ("locked", "what the lock inside takes"),
+    ] {
+        assert!(transcript(&["info", name]).contains(memory), "{name} takes {memory}");
+    }
     assert!(
         transcript(&["info", "mcs"]).contains("mcs-spin, mcs-stp"),
         "an algorithm is known by its name, too"
