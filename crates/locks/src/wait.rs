@@ -97,6 +97,25 @@ pub(crate) fn pauses_before_sleep<P: Platform>() -> u32 {
     if P::strict_spin() { u32::MAX } else { P::spin_budget() }
 }
 
+/// A thread that wants to sleep on a word which changes so often that every sleep ends at once. After some of these it offers its
+/// CPU to the others each time: those that change the word may need it.
+#[derive(Debug, Default)]
+pub(crate) struct Awake {
+    ends: u32,
+}
+
+impl Awake {
+    /// A sleep has ended, and what it was for has not come.
+    pub(crate) fn again<P: Platform>(&mut self) {
+        const SOME: u32 = 4;
+        if self.ends < SOME {
+            self.ends += 1;
+        } else {
+            P::yield_now();
+        }
+    }
+}
+
 /// Whether the deadline has passed.
 #[must_use]
 pub fn expired<P: Platform>(deadline: Deadline) -> bool {

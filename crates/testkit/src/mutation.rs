@@ -11,7 +11,7 @@ use std::sync::{Once, OnceLock};
 use std::thread;
 
 use crate::engines::loom::Bounds;
-use crate::exceptions::{EXCEPTIONS, Exception};
+use crate::exceptions::{EXCEPTIONS, Exception, REPEATED};
 use crate::exploration::{run, run_within};
 use crate::model::sites::{Site, record, weakened};
 use crate::scenarios::{Scenario, Subject};
@@ -205,8 +205,14 @@ fn judge(mutant: Mutant, witnesses: &[&Witness]) -> Verdict {
     Verdict::Survived
 }
 
+/// What an exception is for, as a key.
+fn name_of(weaker: Option<Ordering>) -> String {
+    weaker.map_or_else(|| "not passed".to_owned(), |weaker| format!("{weaker:?}"))
+}
+
 /// Judges a source: every ordering in it is passed by a witness, and each weaker one is caught by a witness, unless the list of
-/// [exceptions](EXCEPTIONS) says why not. An exception that is not needed is an error, too.
+/// [exceptions](EXCEPTIONS) says why not. An exception that is not needed is an error, too, and so is one that stands
+/// on more lines than it is meant for.
 ///
 /// # Errors
 ///
@@ -215,16 +221,21 @@ pub fn judge_source(source: &Source, witnesses: &[&Witness]) -> Result<(), Strin
     let path = source.path.as_str();
     let exceptions: Vec<&Exception> =
         EXCEPTIONS.iter().filter(|exception| path.ends_with(exception.source)).collect();
+    // Of those that are used: which one, and for which weaker ordering, if a model passes its line.
     let (mut wrong, mut used) = (Vec::new(), BTreeSet::new());
-    let mut excused = |line: &str, weaker: &[Ordering]| {
-        let is_it = |exception: &&&Exception| {
+    let mut excused = |line: &str, weaker: Option<Ordering>| {
+        let is_it = |exception: &&Exception| {
             line.contains(exception.snippet)
                 && match weaker {
-                    [] => exception.weaker.is_empty(),
-                    _ => weaker.iter().all(|weaker| exception.weaker.contains(weaker)),
+                    None => exception.weaker.is_empty(),
+                    Some(weaker) => exception.weaker.contains(&weaker),
                 }
         };
-        exceptions.iter().find(is_it).map(|exception| used.insert(exception.snippet)).is_some()
+        let found = exceptions.iter().position(is_it);
+        found.is_some_and(|index| {
+            used.insert((index, name_of(weaker)));
+            true
+        })
     };
     let root = workspace();
     let text = std::fs::read_to_string(root.join(path)).expect("the source");
@@ -233,7 +244,7 @@ pub fn judge_source(source: &Source, witnesses: &[&Witness]) -> Result<(), Strin
         if std::env::var_os("LOCKWORK_MUTANTS").is_some() {
             println!("{mutant:?} `{line}`: {verdict:?}");
         }
-        if matches!(verdict, Verdict::Survived) && !excused(line, &[mutant.weaker()]) {
+        if matches!(verdict, Verdict::Survived) && !excused(line, Some(mutant.weaker())) {
             wrong.push(format!("not caught: {mutant:?} `{line}`"));
         }
     }
@@ -241,14 +252,26 @@ pub fn judge_source(source: &Source, witnesses: &[&Witness]) -> Result<(), Strin
         witnesses.iter().flat_map(|witness| witness.sites_in(path)).map(|site| site.line).collect();
     for (number, line) in &source.lines {
         let is_passed = sites.range(line.start..=*number).next().is_some();
-        if !is_passed && !excused(&line.text, &[]) {
+        if !is_passed && !excused(&line.text, None) {
             wrong.push(format!("not passed by a model: {path}:{number} `{}`", line.text));
         }
     }
-    let stale = exceptions.iter().filter(|exception| !used.contains(exception.snippet));
-    wrong.extend(stale.map(|exception| {
-        format!("an exception that is not needed: `{}` ({:?})", exception.snippet, exception.reason)
-    }));
+    for (index, Exception { snippet, weaker, reason, .. }) in exceptions.iter().enumerate() {
+        let all: Vec<Option<Ordering>> =
+            if weaker.is_empty() { vec![None] } else { weaker.iter().copied().map(Some).collect() };
+        for weaker in all.into_iter().map(name_of).filter(|weaker| !used.contains(&(index, weaker.clone()))) {
+            wrong.push(format!("an exception that is not needed: `{snippet}` -> {weaker} ({reason:?})"));
+        }
+        let lines = text
+            .lines()
+            .zip(1..)
+            .filter(|(line, number)| source.lines.contains_key(number) && line.contains(snippet));
+        let expected = REPEATED.iter().find(|(of, what, _)| path.ends_with(of) && what == snippet);
+        let (found, expected) = (lines.count(), expected.map_or(1, |(_, _, lines)| *lines));
+        if found != expected {
+            wrong.push(format!("an exception for {expected} lines that is on {found}: `{snippet}`"));
+        }
+    }
     if !wrong.is_empty() && witnesses.is_empty() {
         wrong.push(format!(
             "no model proves the orderings of {path}: name one among the `proofs` of a descriptor, or write one, or say in \

@@ -77,7 +77,7 @@ use lockwork_platform::{AtomicCell, AtomicInt, Clock, Deadline, Platform};
 use crate::api::RawRwLock;
 use crate::competitive::poll_steadily;
 use crate::describe::{Citation, Descriptor, Family, Favour, Order, Proof, Timed};
-use crate::wait::{WAITING_ON_RWLOCK, Wait};
+use crate::wait::{Patience, WAITING_ON_RWLOCK, Wait};
 
 /// What is known of it; what depends on the lock inside is that lock's.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -328,6 +328,7 @@ impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> Bravo<P, L, LEARNS> {
     #[inline(never)]
     fn claim(&self) -> Left {
         // I1: while this reader has not left, there is one to be found; others may be faster at the one that we find.
+        let mut patience = Patience::new::<P>();
         loop {
             let mut seen = self.unnoted.load(Relaxed);
             while seen != 0 {
@@ -342,7 +343,7 @@ impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> Bravo<P, L, LEARNS> {
                     return left;
                 }
             }
-            P::pause();
+            patience.pause::<P>();
         }
     }
 
@@ -528,6 +529,10 @@ unsafe impl<P: Platform, L: RawRwLock<P>, const LEARNS: bool> RawRwLock<P> for B
     }
 
     fn try_lock_exclusive(&self) -> bool {
+        // A look first: while a writer finds out that it is beside readers, it would keep out others that try to read.
+        if !self.is_off() && !self.none_is_visible(&mut 0) {
+            return false;
+        }
         // As in `lock_exclusive`.
         Wait::run::<P, _>(self.address(), None, |_| {
             if !self.lock.try_lock_exclusive() {

@@ -56,7 +56,7 @@ use super::phases::{self, Phases, READER};
 use crate::api::RawRwLock;
 use crate::competitive::poll_steadily;
 use crate::describe::{Descriptor, Family, Favour, Order, Proof, Timed};
-use crate::wait::{WAITING_ON_RWLOCK, Wait};
+use crate::wait::{Patience, WAITING_ON_RWLOCK, Wait};
 
 /// What is known of it.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -218,6 +218,7 @@ unsafe impl<P: Platform> RawRwLock<P> for PfT<P> {
     }
 
     fn lock_shared_again(&self, deadline: Option<Deadline>) -> bool {
+        let mut patience = Patience::new::<P>();
         loop {
             // A reader must not draw where it might find a writer present, which waits for it.
             if self.try_lock_shared() {
@@ -227,7 +228,7 @@ unsafe impl<P: Platform> RawRwLock<P> for PfT<P> {
                 Ok(()) => return true,
                 // Then the caller is no reader.
                 Err(Obstacle::Writer) => return self.lock_shared(deadline),
-                Err(Obstacle::Nobody) => {}
+                Err(Obstacle::Nobody) => _ = patience.pause::<P>(),
             }
         }
     }

@@ -49,6 +49,11 @@ const CHECKS: &[Check] = &[
     ),
     ("readers_share", sharing::readers_share, always),
     ("attempts", sharing::attempts, always),
+    (
+        "attempts_to_write_do_not_hinder_attempts_to_read",
+        sharing::attempts_to_write_do_not_hinder_attempts_to_read,
+        always,
+    ),
     ("zero_is_unlocked", sharing::zero_is_unlocked, always),
     ("disposal", sharing::disposal, always),
     ("a_lock_that_ends_held_locks_no_other", sharing::a_lock_that_ends_held_locks_no_other, always),

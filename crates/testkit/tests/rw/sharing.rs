@@ -1,6 +1,7 @@
 //! Which holders share a lock.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use lockwork_locks::rw::{Preference, ReadRefused, RwState};
@@ -60,6 +61,36 @@ pub(crate) fn attempts(subject: RwSubject) {
     assert!(lock.try_lock_shared());
     // SAFETY: the reader.
     unsafe { lock.unlock_shared() };
+}
+
+/// While a thread reads, no attempt to write succeeds, and so none makes an attempt to read fail.
+pub(crate) fn attempts_to_write_do_not_hinder_attempts_to_read(subject: RwSubject) {
+    const ROUNDS: usize = 20_000;
+    let shelf = Shelf::new(subject.make());
+    // A bias comes with readers.
+    (0..2).for_each(|_| shelf.lock_and_read());
+    assert!(shelf.lock.lock_shared(None));
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                assert!(!shelf.lock.try_lock_exclusive(), "beside a reader");
+            }
+        });
+        let failed = (0..ROUNDS)
+            .filter(|_| {
+                let reads = shelf.lock.try_lock_shared();
+                if reads {
+                    shelf.read();
+                }
+                !reads
+            })
+            .count();
+        over.store(true, Relaxed);
+        assert_eq!(failed, 0, "of {ROUNDS} attempts, beside readers only");
+    });
+    shelf.read();
+    shelf.lock_and_write();
 }
 
 pub(crate) fn zero_is_unlocked(subject: RwSubject) {

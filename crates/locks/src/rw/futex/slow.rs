@@ -10,7 +10,7 @@ use super::{
     is_free,
 };
 use crate::rw::{Preference, ReadRefused};
-use crate::wait::{WAITING_ON_RWLOCK, Wait, expired, poll_within};
+use crate::wait::{Awake, WAITING_ON_RWLOCK, Wait, expired, poll_within};
 
 impl<P: Platform> RwState<P> {
     /// Polls for a short while, as long as `hopeless` holds and nobody sleeps: a thread that comes
@@ -105,6 +105,7 @@ impl<P: Platform> RwState<P> {
     fn wait_exclusive(&self, preference: Preference, deadline: Option<Deadline>) -> bool {
         let mut is_late = false;
         let mut watches = false;
+        let mut awake = Awake::default();
         loop {
             // ORDER: Relaxed: the CAS that sets our bit shows whether the state is still the same, and E3 does the rest.
             let turn = self.turn.load(Relaxed);
@@ -137,7 +138,9 @@ impl<P: Platform> RwState<P> {
                     // A state that changes all the time ends every sleep at once.
                     is_late =
                         self.state.wait(watched, deadline).is_err() || deadline.is_some_and(expired::<P>);
-                    self.spin(|state| !is_free(state));
+                    if !is_free(self.spin(|state| !is_free(state))) {
+                        awake.again::<P>();
+                    }
                 }
             } else if seen & WAKING != 0 {
                 // I4. ORDER: Relaxed: publishes nothing.

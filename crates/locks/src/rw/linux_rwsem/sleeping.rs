@@ -10,7 +10,7 @@ use super::{
     is_held, is_read, is_shared,
 };
 use crate::blocking::linux::sleepers::{append, next, unlink};
-use crate::wait::{GRANTED, PARKED, WAITING, Wait, expired, poll_within};
+use crate::wait::{Awake, GRANTED, PARKED, WAITING, Wait, expired, poll_within};
 
 impl<P: Platform> LinuxRwsem<P> {
     #[cold]
@@ -67,7 +67,7 @@ impl<P: Platform> LinuxRwsem<P> {
         let readers = u64::from(seen / READER).min(30);
         let now = P::now(Clock::Monotonic);
         // 10 us, and half of one for each reader.
-        (now - *since.get_or_insert(now) >= (20 + readers) * 500).then_some(false)
+        (now.saturating_sub(*since.get_or_insert(now)) >= (20 + readers) * 500).then_some(false)
     }
 
     /// Sleeps behind `end`, with the guard set, which it clears. Whether the lock was acquired before the deadline.
@@ -110,6 +110,7 @@ impl<P: Platform> LinuxRwsem<P> {
 
     /// Sleeps until it is told to try, or may as well, or is granted the lock. Returns what it was.
     fn sleep_on(&self, sleeper: &Sleeper<P>, deadline: Option<Deadline>) -> Result<u32, TimedOut> {
+        let mut awake = Awake::default();
         loop {
             // ORDER: Acquire is E3.
             match sleeper.word.load(Acquire) {
@@ -123,6 +124,9 @@ impl<P: Platform> LinuxRwsem<P> {
                     // A count that changes all the time ends every sleep at once.
                     if deadline.is_some_and(expired::<P>) && sleeper.word.load(Relaxed) == WATCHING {
                         return Err(TimedOut);
+                    }
+                    if is_held(self.count.load(Relaxed)) {
+                        awake.again::<P>();
                     }
                 }
                 said => return Ok(said),
