@@ -452,7 +452,9 @@ impl Reader<'_> {
         if kind(cursor) == CXCursor_VarDecl {
             self.note_local(cursor, locals);
         }
-        let children: Vec<Node> = below.iter().map(|child| self.node(*child, locals)).collect();
+        // A function that is declared in another one has the parameters that a header has given it, which are not in this text.
+        let read = if kind(cursor) == CXCursor_FunctionDecl { &[][..] } else { &below[..] };
+        let children: Vec<Node> = read.iter().map(|child| self.node(*child, locals)).collect();
         if from_macro
             && let Some(expansion) = self.vocabulary.expansion(self.text, range.start)
             && range.end <= expansion.range.end
@@ -480,8 +482,19 @@ impl Reader<'_> {
         let start = unsafe { clang_getRangeStart(extent) };
         let is_made = || offset(start, clang_getSpellingLocation as Locate).0.is_null();
         let is_text = || self::kind(cursor) == CXCursor_StringLiteral;
-        let is_member = || self::kind(cursor) == CXCursor_MemberRefExpr;
-        if from_macro && (is_text() || is_member() || is_made()) {
+        // A member's name is where its cursor is.
+        let is_member = || {
+            // SAFETY: see `spelling`.
+            let location = unsafe { clang_getCursorLocation(cursor) };
+            self::kind(cursor) == CXCursor_MemberRefExpr
+                && offset(location, clang_getSpellingLocation as Locate).0.is_null()
+        };
+        // What an assertion that fails says of itself may be worded otherwise.
+        let is_asserted = || {
+            let word = self.text.get(range.start..).and_then(|text| text.strip_prefix("assert"));
+            word.is_some_and(|rest| rest.trim_start().starts_with('('))
+        };
+        if from_macro && (is_text() || is_member() || is_made()) && !is_asserted() {
             self.made.borrow_mut().push((range.clone(), spelling(cursor)));
         }
         let gives = gives(cursor, &below);

@@ -999,9 +999,12 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Behind the last `#include` before the first use that is in no `#if` but a header's guard; else the beginning.
+/// Behind the last `#include` before the first use that is in no `#if` but a header's guard; else the beginning, or where the guard
+/// begins.
 fn place_of_include(text: &str) -> usize {
-    let (mut at, mut depth, mut place, mut guard) = (0, 0_usize, 0, 0);
+    let (mut at, mut depth, mut place) = (0, 0_usize, 0);
+    // The macro that a header's guard, which is its first directive, asks for and then defines.
+    let (mut asked, mut is_first, mut guard) = (None, true, 0);
     let use_of = |word: &str| text.find(word).unwrap_or(text.len());
     let first_use = use_of("lockwork_").min(use_of("LOCKWORK_"));
     let mut in_comment = false;
@@ -1015,21 +1018,31 @@ fn place_of_include(text: &str) -> usize {
             }
         }
         let code = if was_in_comment { "" } else { line };
-        let word = code.trim_start().strip_prefix('#').map(str::trim_start).unwrap_or_default();
+        let mut words = code.trim_start().strip_prefix('#').unwrap_or_default().split_whitespace();
+        let (word, of) = (words.next().unwrap_or_default(), words.next());
         let end = at + line.len();
         if end > first_use {
             break;
         }
-        if word.starts_with("ifndef") && depth == 0 && place == 0 && guard == 0 {
-            guard = 1;
-            depth = 1;
+        let (asked_before, was_first) = (asked.take(), is_first);
+        is_first &= word.is_empty();
+        if word.is_empty() {
+            asked = asked_before;
         } else if word.starts_with("if") {
+            asked = of.filter(|_| was_first && word == "ifndef");
             depth += 1;
-        } else if word.starts_with("endif") {
+        } else if word == "endif" {
             depth = depth.saturating_sub(1);
-        } else if depth <= guard
+            if depth < guard {
+                // It was no header's.
+                (guard, place) = (0, end);
+            }
+        } else if word == "define" && of.is_some() && of == asked_before {
+            guard = 1;
+            place = end;
+        } else if depth == guard
             && (word.starts_with("include")
-                || word.starts_with("define") && (guard == 1 && place == 0 || word.contains("_SOURCE")))
+                || word == "define" && of.is_some_and(|name| name.contains("_SOURCE")))
         {
             place = end;
         }
@@ -1056,5 +1069,11 @@ mod tests {
             "#define A_H"
         );
         assert_eq!(line_before(&format!("{use_of}#include <late.h>\n")), "");
+        let defined = format!("#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n{use_of}");
+        assert_eq!(line_before(&defined), "#endif");
+        let no_guard = format!("#ifdef X\n#include <a.h>\n#endif\n#ifndef Y\n#define Y 3\n#endif\n{use_of}");
+        assert_eq!(line_before(&no_guard), "");
+        assert_eq!(line_before(&format!("#ifndef Y\n#include <y.h>\n#endif\n{use_of}")), "");
+        assert_eq!(line_before(&format!("#define _GNU_SOURCE\n{no_guard}")), "#define _GNU_SOURCE");
     }
 }

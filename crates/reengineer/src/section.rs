@@ -800,7 +800,7 @@ impl<'a> Finder<'a> {
                 found.iter().any(|(node, section)| id(node) == id(it.calls[1]) && section.plan.is_err())
             })
             .collect();
-        let mut plans = Vec::new();
+        let (mut plans, mut reasons) = (Vec::new(), Vec::new());
         // The pauses of other locks stay what they are: another lock that is held over one is not held for the whole of its section.
         for lock in breaks.iter().map(|it| &it.lock).collect::<BTreeSet<_>>() {
             let is_hidden = |it: &&Break<'a>| it.lock == *lock || !self.applies(Rule::Pauses);
@@ -814,11 +814,19 @@ impl<'a> Finder<'a> {
                     id(flow.steps[*step].node) == id(node)
                         && matches!(flow.steps[*step].effect, Effect::Lock(_))
                 };
-                if let Some(site) = (0..flow.steps.len()).find(is_site)
-                    && let Ok(plan) = finder.plan(site, &section.lock)
-                {
-                    plans.push((section.offset, plan));
+                match (0..flow.steps.len()).find(is_site).map(|site| finder.plan(site, &section.lock)) {
+                    Some(Ok(plan)) => plans.push((section.offset, plan)),
+                    Some(Err(reason)) => reasons.push((section.offset, reason)),
+                    None => {}
                 }
+            }
+        }
+        // That the lock is given up in the midst is no reason any more.
+        for (_, section) in found.iter_mut() {
+            if let (Err(Refusal::Mixed), Some((_, reason))) =
+                (&section.plan, reasons.iter().find(|(offset, _)| *offset == section.offset))
+            {
+                section.plan = Err(reason.clone());
             }
         }
         for (offset, plan) in plans {

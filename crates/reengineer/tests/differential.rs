@@ -2,6 +2,7 @@
 
 mod program;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use lockwork_reengineer::Choice;
@@ -19,7 +20,21 @@ struct Generator {
     labels: usize,
     /// The lock of the section that is written.
     lock: &'static str,
+    /// How many of what is rare there are.
+    rare: BTreeMap<&'static str, usize>,
 }
+
+/// What is written now and then, all of it at least once.
+const RARE: [&str; 8] = [
+    "text of a name",
+    "literal in a block",
+    "literal that is kept",
+    "array that is kept",
+    "name that hides a global",
+    "errno",
+    "condition by an index",
+    "lock over a pause",
+];
 
 /// Mutexes whose types are named in all ways; the last one stays a mutex.
 const LOCKS: [&str; 6] = ["lock", "lock", "typed", "named", "box.lock", "seen"];
@@ -39,8 +54,23 @@ impl Generator {
     }
 
     fn value(&mut self) -> String {
-        let names =
-            ["a", "b", "c", "shared", "many[1]", "pair.x", "pointer->y", "*(&b)", "BOTH(a, c)", "LOCAL_B"];
+        // What cannot be converted, as a macro that names b, is in the minority.
+        let names = [
+            "a",
+            "a",
+            "b",
+            "c",
+            "c",
+            "shared",
+            "shared",
+            "many[1]",
+            "pair.x",
+            "pointer->y",
+            "*(&b)",
+            "BOTH(a, c)",
+            "BOTH(a, shared)",
+            "LOCAL_B",
+        ];
         let one = names[self.random.usize(..names.len())];
         match self.random.u8(..4) {
             0 => format!("({one} + {})", self.random.u8(..9)),
@@ -66,7 +96,7 @@ impl Generator {
 
     fn statement(&mut self, place: Place) {
         let inner = Place { levels: place.levels.saturating_sub(1), ..place };
-        let kind = self.random.u8(..if place.levels == 0 { 5 } else { 18 });
+        let kind = self.random.u8(..if place.levels == 0 { 5 } else { 20 });
         let (value, target) = (self.value(), self.target());
         match kind {
             0 | 1 => self.line(&format!("{target} = {value} & 0xffff;")),
@@ -150,6 +180,19 @@ impl Generator {
                 self.line(&format!("    if ({name} < {times}) goto {label};"));
                 self.line("}");
             }
+            18 => {
+                // Of b the address is taken, so that it cannot be copied.
+                let name = ["a", "a", "a", "b", "c", "c", "c", "c"][self.random.usize(..8)];
+                self.line(&format!("NOTE({name});"));
+                self.count("text of a name");
+            }
+            19 => {
+                self.line("{");
+                self.line(&format!("    const long *const literal = (const long[]){{ {value}, b }};"));
+                self.line("    shared ^= literal[1] & 511;");
+                self.line("}");
+                self.count("literal in a block");
+            }
             9 if place.in_loop || place.in_switch => self.leave(place, "break;"),
             10 if place.in_loop => self.leave(place, "continue;"),
             11 if place.levels > 0 => self.leave(place, "return a ^ b;"),
@@ -171,7 +214,7 @@ impl Generator {
             return;
         }
         if place.held && !keeps {
-            if self.random.u8(..6) == 0 {
+            if self.random.u8(..12) == 0 {
                 self.line(&format!("    GIVE_RETURN(&{});", self.lock));
             } else {
                 self.line(&format!("    pthread_mutex_unlock(&{});", self.lock));
@@ -184,16 +227,84 @@ impl Generator {
         self.line("}");
     }
 
+    fn count(&mut self, what: &'static str) {
+        *self.rare.entry(what).or_default() += 1;
+    }
+
+    /// A section, in a block of its own, with something that tells apart before and behind it.
+    fn rare_section(&mut self, place: Place) {
+        let inside = Place { held: true, in_loop: false, in_switch: false, levels: place.levels.min(1) };
+        let (lock, value) = (LOCKS[self.random.usize(..5)], self.value());
+        self.lock = lock;
+        let shapes = &RARE[2..];
+        // By turns, so that none is missing.
+        let what =
+            shapes[shapes.iter().filter_map(|shape| self.rare.get(shape)).sum::<usize>() % shapes.len()];
+        self.count(what);
+        self.line("{");
+        self.depth += 1;
+        if what.ends_with("is kept") {
+            self.line("const long *kept;");
+        }
+        self.line(&format!("pthread_mutex_lock(&{lock});"));
+        self.depth -= 1;
+        self.block(inside, 2);
+        self.depth += 1;
+        let mut after = "shared += 2;";
+        match what {
+            "literal that is kept" => {
+                self.line(&format!("kept = (long[]){{ {value}, 3 }};"));
+                after = "shared ^= kept[0] & 7;";
+            }
+            "array that is kept" => {
+                self.line(&format!("long row[2] = {{ {value}, 1 }};"));
+                self.line("kept = row;");
+                after = "shared ^= kept[0] & 7;";
+            }
+            "name that hides a global" => {
+                self.line(&format!("if (({value} & 3) == 1) {{"));
+                self.line(&format!("    pthread_mutex_unlock(&{lock});"));
+                self.line("    return hidden ^ a;");
+                self.line("}");
+                self.line("long hidden = b & 63;");
+                after = "shared ^= hidden;";
+            }
+            "errno" => {
+                self.line(&format!("errno = {value} & 31;"));
+                after = "shared ^= errno;";
+            }
+            "condition by an index" => {
+                self.line("while (a > 1L << 60)");
+                self.line(&format!("    pthread_cond_wait(&turns[shared & 1], &{lock});"));
+            }
+            _ => {
+                self.line("pthread_mutex_lock(&over);");
+                self.line(&format!("pthread_mutex_unlock(&{lock});"));
+                self.line("shared ^= 9;");
+                self.line(&format!("pthread_mutex_lock(&{lock});"));
+                self.line(&format!("shared += {value} & 3;"));
+                self.line("pthread_mutex_unlock(&over);");
+            }
+        }
+        self.line(&format!("pthread_mutex_unlock(&{lock});"));
+        self.line(after);
+        self.depth -= 1;
+        self.line("}");
+    }
+
     fn section(&mut self, place: Place) {
         if place.held {
             self.line("shared ^= 5;");
             return;
         }
+        if self.random.u8(..8) == 0 {
+            return self.rare_section(place);
+        }
         let lock = LOCKS[self.random.usize(..LOCKS.len())];
-        let (take, give) = match self.random.u8(..12) {
-            0..4 => ("TAKE", "GIVE"),
-            4 => ("COUNT_TAKE", "GIVE"),
-            5 => ("TAKE", "COUNT_GIVE"),
+        let (take, give) = match self.random.u8(..30) {
+            0..10 => ("TAKE", "GIVE"),
+            10 => ("COUNT_TAKE", "GIVE"),
+            11 => ("TAKE", "COUNT_GIVE"),
             _ => ("pthread_mutex_lock", "pthread_mutex_unlock"),
         };
         self.lock = lock;
@@ -235,6 +346,7 @@ impl Generator {
 }
 
 const HEAD: &str = "\
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -247,6 +359,7 @@ const HEAD: &str = "\
 #define BOTH(x, y) ((x) + (y))
 #define LOCAL_B (b + 1)
 #define ALIGNED __attribute__((aligned(16)))
+#define NOTE(it) shared ^= (long)sizeof #it + ((it) & 15)
 
 struct pair { long x, y; };
 typedef pthread_mutex_t lock_type;
@@ -258,11 +371,14 @@ static LOCK_TYPE named = PTHREAD_MUTEX_INITIALIZER;
 static struct { long before; inner_type lock; } box = { 1, PTHREAD_MUTEX_INITIALIZER };
 static lock_type seen = PTHREAD_MUTEX_INITIALIZER;
 static void *const shown = &seen;
-static long shared;
+static pthread_mutex_t over = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turns[2] = { PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER };
+static long shared, hidden = 77;
 
 ";
 
-fn generated(seed: u64, functions: usize) -> String {
+/// A program, and how many of each of [`RARE`] are in it.
+fn generated(seed: u64, functions: usize) -> (String, BTreeMap<&'static str, usize>) {
     let mut generator = Generator {
         random: fastrand::Rng::with_seed(seed),
         text: HEAD.to_owned(),
@@ -270,6 +386,7 @@ fn generated(seed: u64, functions: usize) -> String {
         names: 0,
         labels: 0,
         lock: LOCKS[0],
+        rare: BTreeMap::new(),
     };
     for number in 0..functions {
         generator.function(number);
@@ -283,7 +400,7 @@ fn generated(seed: u64, functions: usize) -> String {
     }
     generator.line("    return shown == 0;");
     generator.line("}");
-    generator.text
+    (generator.text, generator.rare)
 }
 
 #[test]
@@ -292,7 +409,11 @@ fn generated_functions_do_what_they_did() {
         std::env::var("LOCKWORK_DEEPER").ok().and_then(|times| times.parse().ok()).unwrap_or(1).max(1);
     for round in 0..deeper {
         let seed = 7 + round as u64;
-        let program = Program::new(&generated(seed, FUNCTIONS));
+        let (text, rare) = generated(seed, FUNCTIONS);
+        for what in RARE {
+            assert!(rare.contains_key(what), "seed {seed}: no {what}");
+        }
+        let program = Program::new(&text);
         let Some(project) = program.project(Choice { may_hold: true, ..Choice::default() }) else { return };
         let converted = project.findings.iter().filter(|found| found.refusal().is_none()).count();
         assert!(project.findings.len() > FUNCTIONS, "{}", project.findings.len());
@@ -317,6 +438,7 @@ fn generated_functions_do_what_they_did() {
         assert!(after.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&after.stderr));
         assert_eq!(differs, None, "seed {seed}");
         assert_eq!(after.stdout.len(), before.stdout.len());
+        eprintln!("{rare:?}");
         eprintln!("seed {seed}: {converted} of {} sections converted", project.findings.len());
     }
 }

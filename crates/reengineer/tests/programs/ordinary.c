@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -324,6 +325,27 @@ static int attributes(int by)
     return after + before * by + (int)((unsigned long)&after % 64);
 }
 
+/* A function of the system's that is declared once more, as in C of before 1989: a header has its parameters. */
+static int declares(int by)
+{
+    { long labs(); by = (int)labs(by - 4L); }
+    pthread_mutex_lock(&lock);
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* An assertion names what has an address, and has its text. */
+static int asserts(int by)
+{
+    int own = by, *kept = &own;
+    pthread_mutex_lock(&lock);
+    assert(own == by && *kept < 100);
+    *kept += counter;
+    pthread_mutex_unlock(&lock);
+    return own;
+}
+
 int main(void)
 {
     for (int by = 0; by < 9; by++) {
@@ -331,6 +353,7 @@ int main(void)
         printf("%d %d %d\n", by_order(by), by_list(by), by_pointer(by));
         printf("%d %d %d %d\n", in_a_case(by), in_all_cases(by), in_a_loop(by), with_errors_behind(by));
         printf("%d %d %d %d\n", initialised(by), named(by), hashed(by), attributes(by));
+        printf("%d %d\n", declares(by), asserts(by));
     }
     return by_attribute(91);
 }
