@@ -1091,7 +1091,10 @@ impl<'a> Finder<'a> {
     /// A text that is moved must be that of these nodes, and nothing else may begin or end in it.
     fn check_whole(&self, range: &Range<usize>, nodes: &[&Node]) -> Result<(), Refusal> {
         self.text_of(range.clone())?;
-        let is_in = |node: &Node| range.start <= node.range.start && node.range.end <= range.end;
+        // An empty statement may have gone with what is before it, as behind the block of `{ pthread_mutex_unlock(&lock); };`.
+        let is_in = |node: &Node| {
+            node.kind == Kind::Empty || range.start <= node.range.start && node.range.end <= range.end
+        };
         let is_whole = self.crossing(range, nodes).is_none() && nodes.iter().all(|node| is_in(node));
         if is_whole || !self.applies(Rule::AsWritten) { Ok(()) } else { Err(Refusal::NotAsWritten) }
     }

@@ -335,6 +335,20 @@ static int declares(int by)
     return counter;
 }
 
+/* Blocks with an empty statement behind them, as macros make them. */
+static int with_empty_statements(int by)
+{
+    {pthread_mutex_lock(&lock);};
+    if (by > 4) {
+        int before = counter;
+        {pthread_mutex_unlock(&lock);};
+        return before;
+    }
+    counter += by;
+    {pthread_mutex_unlock(&lock);};
+    return counter;
+}
+
 /* An assertion names what has an address, and has its text. */
 static int asserts(int by)
 {
@@ -353,7 +367,7 @@ int main(void)
         printf("%d %d %d\n", by_order(by), by_list(by), by_pointer(by));
         printf("%d %d %d %d\n", in_a_case(by), in_all_cases(by), in_a_loop(by), with_errors_behind(by));
         printf("%d %d %d %d\n", initialised(by), named(by), hashed(by), attributes(by));
-        printf("%d %d\n", declares(by), asserts(by));
+        printf("%d %d %d\n", declares(by), asserts(by), with_empty_statements(by));
     }
     return by_attribute(91);
 }
