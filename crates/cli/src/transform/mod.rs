@@ -2,6 +2,7 @@
 
 mod chosen;
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -110,10 +111,15 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     for error in project.errors.iter().take(5) {
         say!("lockwork: {error}");
     }
-    for file in &project.again {
+    let again: BTreeSet<&PathBuf> = project.again.iter().collect();
+    if let Some(first) = again.first() {
+        let others = match again.len() - 1 {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
         say!(
-            "lockwork: {}: another command compiles it with other macros; what differs stays as it is",
-            file.display()
+            "lockwork: {}{others}: compiled by several commands, with other macros; what differs stays as it is",
+            first.display()
         );
     }
     if let Some((file, line)) = project.needless_exception() {
