@@ -210,6 +210,20 @@ fn children(cursor: CXCursor) -> Vec<CXCursor> {
     found
 }
 
+/// The attributes of a declaration.
+fn attributes_of(cursor: CXCursor) -> impl Iterator<Item = CXCursor> {
+    // SAFETY: it takes a number.
+    children(cursor).into_iter().filter(|child| unsafe { clang_isAttribute(kind(*child)) } != 0)
+}
+
+/// Where a cursor's text begins.
+fn start_of(cursor: CXCursor) -> CXSourceLocation {
+    // SAFETY: see `spelling`.
+    let extent = unsafe { clang_getCursorExtent(cursor) };
+    // SAFETY: an extent of libclang.
+    unsafe { clang_getRangeStart(extent) }
+}
+
 /// The text of a string of libclang, which is freed.
 fn owned(string: CXString) -> String {
     // SAFETY: a string of libclang.
@@ -407,18 +421,13 @@ impl Reader<'_> {
 
     /// The texts of a declaration's attributes.
     fn attributes(&self, cursor: CXCursor) -> Vec<String> {
-        // SAFETY: it takes a number.
-        let is_attribute = |child: &CXCursor| unsafe { clang_isAttribute(kind(*child)) } != 0;
-        children(cursor).into_iter().filter(is_attribute).map(|child| self.attribute(child)).collect()
+        attributes_of(cursor).map(|child| self.attribute(child)).collect()
     }
 
     /// The text of an attribute: a name, and what is behind it in parentheses. What comes from a macro goes on, for libclang, to where the
     /// macro is used; and what it has in parentheses may be the macro's parameter, so that only numbers count there.
     fn attribute(&self, cursor: CXCursor) -> String {
-        // SAFETY: see `spelling`.
-        let extent = unsafe { clang_getCursorExtent(cursor) };
-        // SAFETY: an extent of libclang.
-        let start = unsafe { clang_getRangeStart(extent) };
+        let start = start_of(cursor);
         let from_macro = offset(start, clang_getFileLocation as Locate)
             != offset(start, clang_getSpellingLocation as Locate);
         let mut words: Vec<String> = Vec::new();
@@ -476,11 +485,7 @@ impl Reader<'_> {
             *self.arrays.borrow_mut().entry(name).or_insert(true) &= is_array;
         }
         // What begins with a word that is in no file has been made of others.
-        // SAFETY: see `spelling`.
-        let extent = unsafe { clang_getCursorExtent(cursor) };
-        // SAFETY: an extent of libclang.
-        let start = unsafe { clang_getRangeStart(extent) };
-        let is_made = || offset(start, clang_getSpellingLocation as Locate).0.is_null();
+        let is_made = || offset(start_of(cursor), clang_getSpellingLocation as Locate).0.is_null();
         let is_text = || self::kind(cursor) == CXCursor_StringLiteral;
         // A member's name is where its cursor is.
         let is_member = || {
@@ -549,13 +554,10 @@ impl Reader<'_> {
         let first = unsafe { clang_getCanonicalCursor(function) };
         // SAFETY: as above.
         let definition = unsafe { clang_getCursorDefinition(function) };
-        // SAFETY: it takes a number.
-        let is_attribute = |child: &CXCursor| unsafe { clang_isAttribute(kind(*child)) } != 0;
         [function, first, definition]
             .into_iter()
             .filter(|of| kind(*of) == CXCursor_FunctionDecl)
-            .flat_map(children)
-            .filter(is_attribute)
+            .flat_map(attributes_of)
             .any(|of| matches!(self.first_token(of).as_str(), "_Noreturn" | "noreturn" | "__noreturn__"))
     }
 
@@ -574,11 +576,9 @@ impl Reader<'_> {
         let definition = unsafe { clang_getCursorDefinition(function) };
         // Another one may take its place.
         let is_weak = |of| {
-            // SAFETY: it takes a number.
-            let is_attribute = |child: &CXCursor| unsafe { clang_isAttribute(kind(*child)) } != 0;
             let says_so =
                 |of| matches!(self.first_token(of).as_str(), "weak" | "__weak__" | "ifunc" | "alias");
-            children(of).into_iter().filter(is_attribute).any(says_so)
+            attributes_of(of).any(says_so)
         };
         if kind(definition) != CXCursor_FunctionDecl || is_weak(function) || is_weak(definition) {
             return false;
@@ -652,10 +652,7 @@ impl Reader<'_> {
 
     /// What a cursor begins with, as it is spelt, perhaps in the body of a macro: where it ends may be elsewhere.
     fn first_token(&self, cursor: CXCursor) -> String {
-        // SAFETY: see `spelling`.
-        let extent = unsafe { clang_getCursorExtent(cursor) };
-        // SAFETY: an extent of libclang.
-        let start = unsafe { clang_getRangeStart(extent) };
+        let start = start_of(cursor);
         // SAFETY: a location of libclang.
         let range = unsafe { clang_getRange(start, start) };
         self.tokens_of(range).into_iter().next().map(|(text, _)| text).unwrap_or_default()
@@ -949,10 +946,7 @@ fn canonical_type(of: CXType) -> CXType {
 
 /// Whether what is written in the file is an argument of a macro.
 fn is_in_argument(cursor: CXCursor) -> bool {
-    // SAFETY: see `spelling`.
-    let extent = unsafe { clang_getCursorExtent(cursor) };
-    // SAFETY: an extent of libclang.
-    let start = unsafe { clang_getRangeStart(extent) };
+    let start = start_of(cursor);
     offset(start, clang_getFileLocation as Locate) != offset(start, clang_getExpansionLocation as Locate)
 }
 

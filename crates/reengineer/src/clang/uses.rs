@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[allow(clippy::wildcard_imports, reason = "its names all begin with clang_ or CX")]
 use clang_sys::*;
 
-use super::{Locate, children, kind, owned, spelling};
+use super::{Locate, attributes_of, children, kind, owned, spelling, start_of};
 use crate::locks::{Call, Fact, Origin, Place, Thing, Use, Within};
 use crate::vocabulary::{Action, Vocabulary};
 
@@ -197,22 +197,15 @@ impl Walker<'_> {
         Some(Place { file: path.canonicalize().unwrap_or(path), offset })
     }
 
-    fn start(cursor: CXCursor) -> CXSourceLocation {
-        // SAFETY: see `facts`.
-        let extent = unsafe { clang_getCursorExtent(cursor) };
-        // SAFETY: an extent of a living unit.
-        unsafe { clang_getRangeStart(extent) }
-    }
-
     /// Where a cursor begins in the text: of a macro, its expansion.
     fn place(&self, cursor: CXCursor) -> Place {
         let nowhere = || Place { file: PathBuf::new(), offset: 0 };
-        self.located(Self::start(cursor), clang_getFileLocation as Locate).unwrap_or_else(nowhere)
+        self.located(start_of(cursor), clang_getFileLocation as Locate).unwrap_or_else(nowhere)
     }
 
     /// Where `name` is spelt that a cursor begins with: in the text, or in the body of a macro.
     fn token(&mut self, cursor: CXCursor, name: &str) -> Option<Place> {
-        let start = Self::start(cursor);
+        let start = start_of(cursor);
         [clang_getSpellingLocation as Locate, clang_getFileLocation as Locate].into_iter().find_map(
             |locate| {
                 let place = self.located(start, locate)?;
@@ -456,7 +449,7 @@ impl Walker<'_> {
                 }
                 None => (self.thing(of), at),
             };
-            let expanded = self.located(Self::start(child), clang_getExpansionLocation as Locate);
+            let expanded = self.located(start_of(child), clang_getExpansionLocation as Locate);
             let of_macro = expanded.as_ref() != Some(&at);
             self.facts.push(Fact::Sized { by, at, of_macro });
         }
@@ -892,11 +885,8 @@ impl Walker<'_> {
         }
         if is_ours {
             let thing = self.thing(cursor);
-            for attribute in below {
-                let cleans =
-                    ["cleanup", "__cleanup__"].iter().any(|name| self.token(*attribute, name).is_some());
-                // SAFETY: it takes a number.
-                if unsafe { clang_isAttribute(kind(*attribute)) } != 0 && cleans {
+            for attribute in attributes_of(cursor) {
+                if ["cleanup", "__cleanup__"].iter().any(|name| self.token(attribute, name).is_some()) {
                     let at = self.place(cursor);
                     let (origin, how) = (Origin::Of(thing.clone()), "a cleanup gets it");
                     self.facts.push(Fact::Escapes { origin, at, how });
@@ -948,7 +938,7 @@ impl Walker<'_> {
     fn initialiser(&mut self, init: CXCursor) -> Option<Place> {
         let name = INITIALISERS[sort(type_of(init))?];
         // It is spelt in the body of POSIX's macro, and no other of its kind.
-        let spelt = self.located(Self::start(init), clang_getSpellingLocation as Locate)?;
+        let spelt = self.located(start_of(init), clang_getSpellingLocation as Locate)?;
         let text = (self.text)(&spelt.file)?;
         let (_, defined) = text.get(..spelt.offset)?.rsplit_once("define")?;
         if word(defined.trim_start()) != name {
