@@ -103,6 +103,11 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
     unsafe fn dispose(&self) {}
 }
 
+/// On cache lines of its own: what some threads write, apart from what others do.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Apart<T>(pub(crate) T);
+
 /// What the waiters of a lock that stands for itself are known by.
 #[inline(always)]
 pub(crate) fn address<L: ?Sized>(lock: &L) -> usize {

@@ -44,9 +44,20 @@ pub const REPEATED: &[(&str, &str, usize)] = &[
     ("sched/cpu_time.rs", "fence(SeqCst);", 2),
     ("platform/src/states.rs", "self.hand.store(chunk, Release);", 2),
     ("preload/src/serve/cancel.rs", "fence(SeqCst);", 2),
+    ("delegation/served/service.rs", "let unanswered = self.unanswered.load(Acquire); // ORDER: E3.", 2),
 ];
 
 /// What delegates do in a child of `fork`.
+/// Of the numbers of requests at a server.
+const TAKEN_BACK: &str = "an owner that takes its request back runs the section and makes another request while the thread that looked at \
+     the first one looks again: more steps than loom explores";
+
+/// Of what a servicing thread says of itself.
+const LEFT: &str = "a thread that looks at a request and leaves it, since its delegate is held; the holder; and one that takes over, or an \
+     owner that takes its request back";
+const FENCE_BEFORE: &str = "the light barrier before is a fence in a model, which releases as well; the native one is the compiler's only";
+const TOGETHER: &str = "two requests that are answered together, and a thread that takes over, or an owner that takes its request back";
+
 const IN_A_CHILD: Reason = Elsewhere(
     "only in a child of `fork`, which shuttle plays with every combiner, in one order of accesses: it is the same step of the protocol as \
      elsewhere in the algorithm, with the same ordering, by a thread that has combined",
@@ -136,7 +147,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     ),
     Exception {
         source: "hierarchical/directory.rs",
-        snippet: "match self.0.compare_exchange(seen, seen + 1, Acquire, Relaxed) {",
+        snippet: "seen > 0 && self.0.compare_exchange(seen, seen + 1, Acquire, Relaxed).is_ok()",
         weaker: &[Relaxed],
         reason: Threads(
             "the first user of a part, another that joins it there, and a third that takes the state back meanwhile, with a lock of \
@@ -145,8 +156,8 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         source: "hierarchical/directory.rs",
-        snippet: "if self.0.compare_exchange(0, 1, Release, Relaxed).is_ok() {",
-        weaker: &[Relaxed],
+        snippet: "self.0.fetch_add(1, AcqRel) > 0",
+        weaker: &[Acquire, Release],
         reason: Threads("as above"),
     },
     Exception {
@@ -254,11 +265,51 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         source: "delegation/lines.rs",
-        snippet: "self.word.fetch_sub(TAKEN - REQUESTED, Release);",
-        weaker: &[],
-        reason: Threads(
-            "a server that finds the delegate held puts the request back, and another server takes it, or its owner after some time",
-        ),
+        snippet: "self.number.store(number, Release); // ORDER: E2 of `served`.",
+        weaker: &[Relaxed],
+        reason: Threads(TAKEN_BACK),
+    },
+    Exception {
+        source: "delegation/lines.rs",
+        snippet: "let number = self.number.load(Acquire); // ORDER: E2 of `served`.",
+        weaker: &[Relaxed],
+        reason: Threads(TAKEN_BACK),
+    },
+    Exception {
+        source: "delegation/served/service.rs",
+        snippet: "let at = self.at.load(Acquire); // ORDER: E3.",
+        weaker: &[Relaxed],
+        reason: Threads(LEFT),
+    },
+    Exception {
+        source: "delegation/served/service.rs",
+        snippet: "self.at.store(place(line, RUNS), Release); // ORDER: E3.",
+        weaker: &[Relaxed],
+        reason: Model(FENCE_BEFORE),
+    },
+    Exception {
+        source: "delegation/served/service.rs",
+        snippet: "self.at.store(place(line, HAS_RUN), Release); // ORDER: E3.",
+        weaker: &[Relaxed],
+        reason: Model(FENCE_BEFORE),
+    },
+    Exception {
+        source: "delegation/served/service.rs",
+        snippet: "self.unanswered.store(0, Release); // ORDER: E3.",
+        weaker: &[Relaxed],
+        reason: Threads(TOGETHER),
+    },
+    Exception {
+        source: "delegation/served/service.rs",
+        snippet: "let unanswered = self.unanswered.load(Acquire); // ORDER: E3.",
+        weaker: &[Relaxed],
+        reason: Threads(TOGETHER),
+    },
+    Exception {
+        source: "delegation/served/service.rs",
+        snippet: "let number = runs.number.load(Acquire); // ORDER: E2.",
+        weaker: &[Relaxed],
+        reason: Threads(TAKEN_BACK),
     },
     Exception {
         source: "delegation/posts.rs",

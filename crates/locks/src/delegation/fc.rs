@@ -123,7 +123,7 @@ impl<P: Platform> Fc<P> {
             return unsafe { self.run_alone(section) };
         };
         // SAFETY: the calling thread's, which waits below.
-        unsafe { line.request(section, 0) };
+        unsafe { line.request(section) };
         let is_busy = || self.busy.load(Relaxed) != 0;
         let begin = || self.begin().then_some(());
         let outcome = Wait::run::<P, _>(known_by(self), None, |_| self.parked.wait(line, 0, is_busy, begin));

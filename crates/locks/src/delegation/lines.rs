@@ -11,48 +11,51 @@
 //!           └─next→ root → …
 //! ```
 //!
-//! | word, without `PARKED` | meaning                                   | who moves it there                      |
-//! |------------------------|-------------------------------------------|-----------------------------------------|
-//! | `IDLE`                 | no request, or the section has run        | the executor; the owner that takes back |
-//! | `REQUESTED`            | a section waits to be run                 | the owner; a server that puts it back   |
-//! | `TAKEN`                | a server is about to run it, or does      | the server                              |
-//! | `LEFT_OVER`            | in a child: of a thread that is gone      | an executor that has found its request  |
+//! | word        | meaning                              | who moves it there                      |
+//! |-------------|--------------------------------------|-----------------------------------------|
+//! | `IDLE`      | no request, or the section has run   | the executor; the owner that takes back |
+//! | `REQUESTED` | a section waits to be run, or runs   | the owner                               |
+//! | `LEFT_OVER` | in a child: of a thread that is gone | an executor that has found its request  |
 //!
-//! `PARKED` is added by the owner while it sleeps or is about to, and taken away by whoever wakes it, or by the owner.
+//! A request at a server has a `number`, which is odd while its owner wants it back, and is `taken` if a thread that has lost its turn
+//! runs it.
+//!
+//! `asleep` is 1 while the owner sleeps, there, or is about to; it, or whoever wakes it, writes 0. An executor does not touch the line
+//! before it answers, and answers by a plain store: a request takes one transfer of the line, the answer another, and while
+//! that is on its way the executor goes on.
 //!
 //! # Invariants
 //!
-//! - L1: the owner writes `section` and `target` while the word is `IDLE`; others read them between `REQUESTED` and `IDLE`, and a
-//!   server takes the section away when it begins to run it.
-//! - L2: a request is run by the one thread that moved it to `TAKEN`, or by a thread that excludes all other executors.
+//! - L1: the owner writes `section` and `target` while the word is `IDLE`; others read them between `REQUESTED` and `IDLE`.
+//! - L2: a request is run by a thread that excludes all other executors: of the lines, or, for a server, of its requests (V2 of
+//!   [`served`](super::served)).
 //! - L3: pages and roots are added and never removed before [`Lines::dispose`].
-//! - L4: after the swap to `IDLE` the executor touches nothing of the request; a wake needs the word's address only.
+//! - L4: after the word is `IDLE` the executor touches nothing of the request; a wake needs the word's address only.
 //! - L7: in a child after `fork`, a request of a thread that is gone is not run. No thread that has that number in the child uses
 //!   the line: it would change a request that an executor is looking at.
+//! - L8: an owner that sleeps has stored `asleep`, and looked at the word after a heavy barrier; an executor that has answered looks at
+//!   `asleep` after a light one, and wakes it.
 //!
 //! # Ordering
 //!
-//! - L-E1: the store of `REQUESTED` (Release) → the executor's load (Acquire): the request, and what the owner did before. The
-//!   owner's and the servers' changes of the word in between are read-modify-writes.
-//! - L-E2: the swap to `IDLE` (Release) → the owner's load (Acquire): what the section did.
+//! - L-E1: the store of `REQUESTED` (Release) → the executor's load (Acquire): the request, and what the owner did before.
+//! - L-E2: the store of `IDLE` (Release) → the owner's load (Acquire): what the section did.
 //! - L-E3: the compare-and-swap that publishes a page or a root (Release) → the loads of others (Acquire): its lines.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use lockwork_platform::{AtomicCell, AtomicInt, DataCell, Deadline, FutexCell, Platform, PoolNode};
+use lockwork_platform::{AtomicCell, AtomicInt, DataCell, FutexCell, Platform, PoolNode};
 
 use super::{Generation, Section};
 use crate::wait::{Patience, pauses_before_sleep};
 
-const IDLE: u32 = 0;
-const REQUESTED: u32 = 1;
-const TAKEN: u32 = 2;
-const PARKED: u32 = 4;
-const LEFT_OVER: u32 = 8;
+pub(super) const IDLE: u32 = 0;
+pub(super) const REQUESTED: u32 = 1;
+const LEFT_OVER: u32 = 2;
 
 /// Lines of a page.
-const LINES: usize = 8;
+pub(super) const LINES: usize = 8;
 /// Sleepers that an executor wakes at once.
 const SLEEPERS: usize = 32;
 /// Pages of a root.
@@ -64,13 +67,18 @@ pub(super) type Own = [u64; 3];
 /// One thread's line at one delegate or server.
 #[repr(C, align(64))]
 pub(super) struct Line<P: Platform> {
-    word: P::Futex,
-    /// What a server is to know of the request besides: the address of the delegate that it is for.
-    target: P::Data<usize>,
+    pub(super) word: P::Futex,
+    /// 1 while the owner sleeps here, or is about to.
+    pub(super) asleep: P::Futex,
+    /// At a server: twice the number of the request, not 0; one more while the owner wants it back. The owner's.
+    pub(super) number: P::U32,
+    /// At a server: the number of a request that a thread has in its hands which has lost its turn. That of an earlier request says
+    /// nothing. Written by the thread that has the turn, and by the owner.
+    pub(super) taken: P::U32,
     section: P::Data<Option<Section>>,
     /// Of the request.
     generation: Generation<P>,
-    /// Accessed by the owner only. Natively a thread's number is passed on by a Release and an Acquire.
+    /// Accessed by the owner only; at a server, what [`Line::request_for`] and [`Line::serves`] say. Natively a thread's number is passed on by a Release and an Acquire.
     pub(super) own: P::Data<Own>,
 }
 
@@ -78,14 +86,6 @@ impl<P: Platform> core::fmt::Debug for Line<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Line").field("word", &self.word.load(Relaxed)).finish_non_exhaustive()
     }
-}
-
-/// What ended a sleep.
-struct Woken {
-    /// The deadline has not passed.
-    in_time: bool,
-    /// Another thread took `PARKED` away.
-    by_another: bool,
 }
 
 /// What ended a wait in which the requester may also become the executor.
@@ -103,7 +103,9 @@ impl<P: Platform> Line<P> {
     fn new() -> Self {
         Self {
             word: P::Futex::new(IDLE),
-            target: P::Data::new(0),
+            asleep: P::Futex::new(0),
+            number: P::U32::new(0),
+            taken: P::U32::new(0),
             section: P::Data::new(None),
             generation: Generation::this(),
             own: P::Data::new([0; 3]),
@@ -116,13 +118,29 @@ impl<P: Platform> Line<P> {
     ///
     /// The line is the calling thread's, which waits for the request before it leaves another one.
     #[inline(always)]
-    pub(super) unsafe fn request(&self, section: Section, target: usize) {
+    pub(super) unsafe fn request(&self, section: Section) {
         // SAFETY: L1.
         unsafe { self.section.set(Some(section)) };
-        // SAFETY: L1.
-        unsafe { self.target.set(target) };
         self.generation.note();
         self.word.store(REQUESTED, Release); // ORDER: L-E1.
+    }
+
+    /// Leaves a request with a server, for the delegate that is `target` to it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Line::request`].
+    #[inline(always)]
+    pub(super) unsafe fn request_for(&self, section: Section, target: usize) {
+        // SAFETY: L1, and the caller does not serve.
+        unsafe { self.own.set([target as u64, 0, 0]) };
+        if self.taken.load(Relaxed) != 0 {
+            self.taken.store(0, Relaxed); // ORDER: a mark of an earlier request, which says nothing.
+        }
+        let number = (self.number.load(Relaxed) | 1).wrapping_add(1).max(2);
+        self.number.store(number, Release); // ORDER: E2 of `served`.
+        // SAFETY: the caller's contract.
+        unsafe { self.request(section) };
     }
 
     /// Whether a thread of a parent has left a request here, and its number to the calling thread (L7). For the owner, who has
@@ -130,6 +148,21 @@ impl<P: Platform> Line<P> {
     #[inline(always)]
     pub(super) fn is_left_over(&self) -> bool {
         P::generation() != 0 && self.word.load(Relaxed) != IDLE
+    }
+
+    /// By the owner, a thread that serves from now on, or ceases to: what a signal handler requests meanwhile would wait for this very
+    /// thread.
+    pub(super) fn serves(&self, serves: bool) {
+        // SAFETY: the owner's.
+        unsafe { self.own.set([0, u64::from(serves), 0]) };
+    }
+
+    /// Whether the owner serves. For the owner.
+    #[inline(always)]
+    pub(super) fn is_of_server(&self) -> bool {
+        // SAFETY: the owner's.
+        let own = unsafe { self.own.get() };
+        own[1] != 0
     }
 
     /// Whether the request is that of a thread that this process does not have (L7).
@@ -140,8 +173,15 @@ impl<P: Platform> Line<P> {
 
     /// Whether there is a request. By an executor.
     #[inline(always)]
-    fn is_requested(&self) -> bool {
-        self.word.load(Acquire) & !PARKED == REQUESTED // ORDER: L-E1.
+    pub(super) fn is_requested(&self) -> bool {
+        self.word.load(Acquire) == REQUESTED // ORDER: L-E1.
+    }
+
+    /// At a server: whether there is a request that its owner does not want back, and that nobody who has lost the turn has in its hands.
+    #[inline(always)]
+    pub(super) fn is_open(&self) -> bool {
+        let number = self.number.load(Acquire); // ORDER: E2 of `served`.
+        self.is_requested() && number & 1 == 0 && self.taken.load(Relaxed) != number
     }
 
     /// Runs the section.
@@ -158,93 +198,32 @@ impl<P: Platform> Line<P> {
         }
     }
 
-    /// Runs the section, and remembers in a child of `fork` that it has been begun.
-    ///
-    /// # Safety
-    ///
-    /// The caller has taken the request, and no section of its delegate runs.
-    #[inline(always)]
-    pub(super) unsafe fn run_taken(&self) {
-        // SAFETY: L1: taken.
-        if let Some(section) = unsafe { self.section.get() } {
-            // SAFETY: as above.
-            unsafe { self.section.set(None) };
-            // SAFETY: the caller's contract; the requester waits.
-            unsafe { section.run() };
-        }
-    }
-
     /// The delegate that the request is for.
     ///
     /// # Safety
     ///
-    /// The caller has taken the request.
+    /// There is a request, which no other thread answers meanwhile.
     #[inline(always)]
     pub(super) unsafe fn target(&self) -> usize {
         // SAFETY: L1.
-        unsafe { self.target.get() }
+        let own = unsafe { self.own.get() };
+        own[0] as usize
     }
 
-    /// Tells the owner that its section has run. Nothing of the request may be touched afterwards (L4).
+    /// Tells the owner that its section has run. Nothing of the request may be touched afterwards (L4). Whether the owner sleeps.
     #[inline(always)]
-    pub(super) fn finish(&self) {
-        if let Some(word) = self.answer() {
-            // SAFETY: L4; lines outlive all requests (L3).
-            unsafe { FutexCell::wake(word, 1) };
-        }
+    pub(super) fn answer(&self) -> bool {
+        self.word.store(IDLE, Release); // ORDER: L-E2.
+        P::light_barrier(); // ORDER: L8.
+        self.asleep.load(Relaxed) != 0
     }
 
-    /// The same for an owner that is awake; the word that it sleeps at, if it does.
-    #[inline(always)]
-    fn answer(&self) -> Option<*const P::Futex> {
-        let word = ptr::from_ref(&self.word);
-        // ORDER: L-E2.
-        (self.word.swap(IDLE, Release) & PARKED != 0).then_some(word)
-    }
-
-    /// Takes a request, so that no other server runs it.
-    #[inline(always)]
-    pub(super) fn take(&self) -> bool {
-        let mut seen = self.word.load(Relaxed);
-        // The owner may begin or end to sleep in between, which takes no request away: a server that looked for the last time
-        // before it sleeps would leave it.
-        while seen & !PARKED == REQUESTED {
-            // ORDER: L-E1.
-            match self.word.compare_exchange(seen, seen + (TAKEN - REQUESTED), Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(other) => seen = other,
-            }
-        }
-        false
-    }
-
-    /// Puts a request back that has been taken and not run.
-    pub(super) fn put_back(&self) {
-        self.word.fetch_sub(TAKEN - REQUESTED, Release); // ORDER: L-E1: what this server read comes before another's run.
-    }
-
-    /// In a child after `fork`, by its one thread: there is no request.
-    pub(super) fn forget(&self) {
-        self.word.store(IDLE, Relaxed); // ORDER: one thread.
-    }
-
-    /// In a child that its owner has forked, in a signal handler while it waited: what becomes of the request that a server had
-    /// taken, which is gone. `runs` says of the delegate it is for whether a section runs there: it may be this one, of which the
-    /// rest is lost, and the owner waits for ever, as for a mutex that a thread of the parent held. Otherwise the request is
-    /// open, or has been served.
-    ///
-    /// # Safety
-    ///
-    /// There is no other thread.
-    pub(super) unsafe fn give_back(&self, runs: impl FnOnce(usize) -> bool) {
-        let word = self.word.load(Relaxed); // ORDER: one thread, as all that follows.
-        // SAFETY: one thread.
-        if word & !PARKED != TAKEN || runs(unsafe { self.target.get() }) {
-            return;
-        }
-        // SAFETY: as above.
-        let has_begun = unsafe { self.section.get() }.is_none();
-        self.word.store(if has_begun { IDLE } else { word - (TAKEN - REQUESTED) }, Relaxed);
+    /// Wakes the owner. It may be awake.
+    #[cold]
+    pub(super) fn wake(&self) {
+        self.asleep.store(0, Relaxed);
+        // SAFETY: L3.
+        unsafe { FutexCell::wake(&raw const self.asleep, 1) };
     }
 
     /// Takes the owner's own request back, by an owner that excludes all other executors. `false`: the section has run.
@@ -262,56 +241,6 @@ impl<P: Platform> Line<P> {
     pub(super) fn is_done(&self) -> bool {
         self.word.load(Acquire) == IDLE // ORDER: L-E2.
     }
-
-    /// Whether nobody has begun to run the request. For the owner.
-    fn is_open(&self) -> bool {
-        self.word.load(Relaxed) & !PARKED == REQUESTED
-    }
-
-    /// Sleeps, unless the section has run or `is_needless` says so after the line says that the owner sleeps.
-    fn sleep(&self, is_needless: impl FnOnce() -> bool, deadline: Option<Deadline>) -> Woken {
-        // ORDER: the owner reads what the section did by `is_done`.
-        let seen = self.word.fetch_or(PARKED, Relaxed) | PARKED;
-        let mut in_time = true;
-        if seen != IDLE | PARKED && !is_needless() {
-            in_time = self.word.wait(seen, deadline).is_ok();
-        }
-        // ORDER: as above. `IDLE` may have been there before this thread added `PARKED` to it.
-        let by_another = self.word.fetch_and(!PARKED, Relaxed) & PARKED == 0;
-        Woken { in_time, by_another }
-    }
-
-    /// Waits until a server has run the section. After every `interval` nanoseconds asleep with nobody having begun to run it,
-    /// `looks_lost` is called; if it says so, the request is taken back. `false`: it was, and the section has not run.
-    pub(super) fn wait_for_server(&self, interval: u64, mut looks_lost: impl FnMut() -> bool) -> bool {
-        let mut left = pauses_before_sleep::<P>();
-        let mut patience = Patience::brief::<P>();
-        while !self.is_done() {
-            if left > 0 {
-                left = left.saturating_sub(patience.pause_within::<P>(left));
-                continue;
-            }
-            let clock = lockwork_platform::Clock::Monotonic;
-            let deadline = Deadline::after(clock, P::now(clock), interval);
-            if !self.sleep(|| false, Some(deadline)).in_time
-                && self.is_open()
-                && looks_lost()
-                && self.withdraw()
-            {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Takes a request back, unless a server has taken it. For the owner.
-    pub(super) fn withdraw(&self) -> bool {
-        let is_ours = self.take();
-        if is_ours {
-            self.word.store(IDLE, Relaxed); // ORDER: read by this thread next.
-        }
-        is_ours
-    }
 }
 
 /// Threads that wait at lines for a section, or for what excludes executors (`is_busy`, `begin`): flat combining's lock, SANL's.
@@ -319,8 +248,8 @@ impl<P: Platform> Line<P> {
 /// - L5: while a request is parked and nothing excludes executors, some thread is awake that will begin or wake one: a
 ///   thread that parks looks at `is_busy` after it has said so (and a barrier); one that ends to execute looks for parked
 ///   requests after it has (and a barrier). See [`Parked::nominate`].
-/// - L6: the word counts the lines that say `PARKED`, each from before it does; whoever takes that away counts it off. So
-///   threads that have been woken, and wait for a CPU, are not looked for.
+/// - L6: the word counts the lines that say that their owners are asleep, each from before it does; whoever takes that away counts
+///   it off. So threads that have been woken, and wait for a CPU, are not looked for.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct Parked<P: Platform>(P::U32);
@@ -346,24 +275,28 @@ impl<P: Platform> Parked<P> {
         }
         // SAFETY: the caller's contract.
         unsafe { line.run() };
-        if let Some(word) = line.answer() {
-            self.counts_off();
-            sleepers.add(word);
+        if line.answer() && self.wakes(line) {
+            sleepers.add(&raw const line.asleep);
         }
         true
+    }
+
+    /// Takes away that the owner of a line is asleep, and counts it off. `false`: somebody else did.
+    #[cold]
+    fn wakes(&self, line: &Line<P>) -> bool {
+        // ORDER: who sleeps looks at the word when it is awake.
+        let is_asleep = line.asleep.swap(0, Relaxed) != 0;
+        if is_asleep {
+            self.0.fetch_sub(1, Relaxed); // ORDER: a hint that is too high does no harm.
+        }
+        is_asleep
     }
 
     /// Marks the line of a ghost (L7), which nobody else changes.
     #[cold]
     fn leave_over(&self, line: &Line<P>) {
-        if line.word.swap(LEFT_OVER, Relaxed) & PARKED != 0 {
-            self.counts_off();
-        }
-    }
-
-    #[cold]
-    fn counts_off(&self) {
-        self.0.fetch_sub(1, Relaxed); // ORDER: a hint that is too high does no harm.
+        line.word.store(LEFT_OVER, Relaxed);
+        self.wakes(line);
     }
 
     /// Waits for the request of `line`, or to execute: tries to `begin` after `patience` pauses, and again whenever it is woken
@@ -398,14 +331,13 @@ impl<P: Platform> Parked<P> {
                 patience = patience.saturating_sub(paused);
                 continue;
             }
-            self.0.fetch_add(1, Relaxed); // ORDER: the barrier of `is_needless`.
-            let is_needless = || {
-                P::heavy_barrier(); // ORDER: L5.
-                !is_busy()
-            };
-            if !line.sleep(is_needless, None).by_another {
-                self.counts_off();
+            self.0.fetch_add(1, Relaxed);
+            line.asleep.store(1, Relaxed);
+            P::heavy_barrier(); // ORDER: L5, L8.
+            if !line.is_done() && is_busy() {
+                let _ = line.asleep.wait(1, None);
             }
+            self.wakes(line);
         }
     }
 
@@ -422,22 +354,19 @@ impl<P: Platform> Parked<P> {
     fn wake_one(&self, lines: &Lines<P>) {
         let mut is_woken = false;
         lines.each(|line| {
-            let parked = REQUESTED | PARKED;
             // ORDER: the request stays where it is; L5's barriers order the rest.
-            let is_parked = !is_woken && line.word.load(Relaxed) == parked;
+            let is_parked =
+                !is_woken && line.asleep.load(Relaxed) != 0 && line.word.load(Relaxed) == REQUESTED;
             if is_parked && line.is_of_a_ghost(lines) {
                 // An executor may find it at the same time.
-                if line.word.compare_exchange(parked, LEFT_OVER, Relaxed, Relaxed).is_ok() {
-                    self.counts_off();
+                if line.word.compare_exchange(REQUESTED, LEFT_OVER, Relaxed, Relaxed).is_ok() {
+                    self.wakes(line);
                 }
                 return;
             }
-            // ORDER: as above.
-            if is_parked && line.word.compare_exchange(parked, REQUESTED, Relaxed, Relaxed).is_ok() {
-                self.counts_off();
-                let address = ptr::from_ref(&line.word);
+            if is_parked && self.wakes(line) {
                 // SAFETY: L3.
-                unsafe { FutexCell::wake(address, 1) };
+                unsafe { FutexCell::wake(&raw const line.asleep, 1) };
                 is_woken = true;
             }
         });

@@ -35,6 +35,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::{AtomicCell, Clock, Platform};
 
 pub use self::served::{Measures, Seat, Server};
+pub(crate) use crate::api::Apart;
 use crate::api::{Held, RawLock, Token};
 use crate::knobs::Knobs;
 use crate::wait::{WAITING_ON_DELEGATE, Wait, endless};
@@ -270,11 +271,6 @@ impl Stint {
         true
     }
 }
-
-/// On cache lines of its own: what some threads write, apart from what others read.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub(crate) struct Apart<T>(pub(crate) T);
 
 /// In which process a request was left, so that a child of `fork` does not run sections of threads that it has not: what those
 /// point to is on stacks that may have gone to other threads. The first process writes and reads nothing here.

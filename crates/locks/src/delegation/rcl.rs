@@ -7,7 +7,8 @@
 //! are found by the numbers of threads and are as many as threads, instead of 256 Ki; a section inside a section runs in place.
 //!
 //! Properties: no order among requesters, but each scan serves everybody; 128 bytes a delegate, and 64 for each thread at each
-//! server. A requester's request and answer are one line transfer each; no atomic operation of the requester in between.
+//! server. A requester's request and answer are one line transfer each. Neither side uses an atomic operation, as long as all
+//! sections of a delegate are run by one servicing thread.
 
 use super::served::Served;
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
@@ -26,7 +27,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     timed: Timed::GivesUp("while its section has not begun"),
     knobs: knobs::SERVED,
     proofs: &[
-        Proof { source: "delegation/served.rs", by: &["rcl", "ffwd"] },
+        Proof { source: "delegation/served/mod.rs", by: &["rcl", "ffwd"] },
+        Proof { source: "delegation/served/service.rs", by: &["rcl", "ffwd"] },
         Proof { source: "delegation/lines.rs", by: &["rcl", "ffwd"] },
     ],
     citation: Citation {

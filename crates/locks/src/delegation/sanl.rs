@@ -352,7 +352,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
                 return Outcome::Begun(token);
             }
             // SAFETY: the calling thread's, which waits.
-            unsafe { line.request(section, 0) };
+            unsafe { line.request(section) };
             self.wait(line)
         });
         match outcome {

@@ -39,6 +39,21 @@ struct Sum<P: ModelPlatform> {
     executors: Mutex<Vec<u32>>,
     /// The thread that is left, once a section has forked.
     survivor: AtomicU32,
+    /// What has been requested, as long as this is: a section that is run too late, as by a delegate with a weakened ordering, is to
+    /// be found, and not to end the process.
+    requested: Mutex<Vec<usize>>,
+}
+
+impl<P: ModelPlatform> Drop for Sum<P> {
+    fn drop(&mut self) {
+        let requested = self.requested.get_mut().map(std::mem::take).unwrap_or_default();
+        for addition in requested {
+            // SAFETY: given away by `request`; all threads have ended.
+            drop(unsafe {
+                Box::from_raw(std::ptr::with_exposed_provenance_mut::<Addition<'_, P>>(addition))
+            });
+        }
+    }
 }
 
 impl<P: ModelPlatform> fmt::Debug for Sum<P> {
@@ -73,6 +88,7 @@ impl<P: ModelPlatform> Sum<P> {
             history: Mutex::new(Vec::new()),
             executors: Mutex::new(Vec::new()),
             survivor: AtomicU32::new(0),
+            requested: Mutex::default(),
         });
         P::adopt(&*sum.delegate);
         sum
@@ -85,8 +101,12 @@ impl<P: ModelPlatform> Sum<P> {
 
     fn request(&self, addition: Addition<'_, P>) {
         let number = addition.number;
+        let place = Box::into_raw(Box::new(addition));
+        self.requested.lock().expect("no panic while it is held").push(place.expose_provenance());
+        // SAFETY: alive as long as the sum is.
+        let addition = unsafe { &*place };
         // SAFETY: `run` is called once with an addition that outlives the request, and does not unwind but to fail the play.
-        let section = unsafe { Section::new(run::<P>, (&raw const addition).cast_mut().cast()) };
+        let section = unsafe { Section::new(run::<P>, place.cast()) };
         // SAFETY: the addition is alive until this returns.
         unsafe { self.delegate.execute(section) };
         // SAFETY: the section has run, and nobody else looks at the answer.
@@ -254,6 +274,7 @@ fn served<P: ModelPlatform, const FFWD: bool>(
             for section in 0..sections {
                 sum.add(thread * sections + section + 1);
             }
+            assert!(early || !is_fair || P::now(Clock::Monotonic) == 0, "it has slept until a deadline");
             if left.fetch_sub(1, Relaxed) == if early { threads } else { 1 } {
                 server.stop();
             }
@@ -278,6 +299,37 @@ fn stopped<P: ModelPlatform, const FFWD: bool>(requesters: usize) -> Play {
     play.with(move || server.stop()).with(move || server.serve(server.turn()))
 }
 
+/// A server stops and starts while threads request: the new servicing thread takes the place of one that looks at requests, or runs one, and
+/// requesters take theirs back. The last to have done its part stops the server.
+fn restarted<P: ModelPlatform, const FFWD: bool>(threads: usize, sections: usize) -> Play {
+    let (server, sum) = open_server::<P, FFWD>();
+    let end = Arc::clone(&sum);
+    let left = Arc::new(AtomicUsize::new(threads + 1));
+    let stops_last = |left: &AtomicUsize| {
+        if left.fetch_sub(1, Relaxed) == 1 {
+            server.stop();
+        }
+    };
+    let mut play = Play::new(move || end.check(threads * sections));
+    for thread in 0..threads {
+        let (sum, left) = (Arc::clone(&sum), Arc::clone(&left));
+        play = play.with(move || {
+            for section in 0..sections {
+                sum.add(thread * sections + section + 1);
+            }
+            stops_last(&left);
+        });
+    }
+    let first = server.turn();
+    play.with(move || server.serve(first)).with(move || {
+        server.stop();
+        server.open();
+        let second = server.turn();
+        stops_last(&left);
+        server.serve(second);
+    })
+}
+
 fn served_scenarios<P: ModelPlatform, const FFWD: bool>(large: bool) -> Vec<Scenario> {
     let play = |threads, sections, early| move || served::<P, FFWD>(threads, sections, early, !large);
     let all = if large {
@@ -285,6 +337,7 @@ fn served_scenarios<P: ModelPlatform, const FFWD: bool>(large: bool) -> Vec<Scen
             Scenario::new("crowd", 7, play(6, 2, false)),
             Scenario::new("rounds", 4, play(3, 4, false)),
             Scenario::new("stopped", 5, play(4, 2, true)),
+            Scenario::new("restarted", 5, || restarted::<P, FFWD>(3, 2)),
         ]
     } else {
         vec![
@@ -292,7 +345,10 @@ fn served_scenarios<P: ModelPlatform, const FFWD: bool>(large: bool) -> Vec<Scen
             Scenario::new("one-twice", 2, play(1, 2, false)).within(1),
             Scenario::new("two", 3, play(2, 1, false)).within(0),
             Scenario::new("stopped", 3, play(2, 1, true)).within(0),
-            Scenario::new("stops-meanwhile", 3, || stopped::<P, FFWD>(1)).within(1),
+            Scenario::new("stops-meanwhile", 3, || stopped::<P, FFWD>(1)).within(2),
+            Scenario::new("restarted", 3, || restarted::<P, FFWD>(1, 1)).within(1),
+            Scenario::new("restarted-twice", 3, || restarted::<P, FFWD>(1, 2)).within(0),
+            Scenario::new("restarted-two", 4, || restarted::<P, FFWD>(2, 1)).within(0),
         ]
     };
     // Its lines.
