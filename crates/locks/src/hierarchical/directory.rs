@@ -26,7 +26,7 @@
 //!   initialisation of what it points to.
 //! - E2: the subtraction in [`Users::leave`] (Release) → the one that is the last (Acquire), which leaves the claim: what the users
 //!   did (E1 of `claim`).
-//! - E3: the CAS of the first user of a part (Release) → that of another that finds it there (Acquire): that the state is in use.
+//! - E3: the addition of the first user of a part (Release) → that of another that finds it there (Acquire): that the state is in use.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -47,31 +47,20 @@ const FAR: usize = 7;
 pub struct Users<'a, P: Platform>(pub(crate) &'a P::Usize);
 
 impl<P: Platform> Users<'_, P> {
-    /// Adds the calling thread, if there are others.
+    /// Adds the calling thread, if there are others, unless some come or go at the same time. One attempt: those of many that come at
+    /// once would fail over and over, and each time move the line. By way of the directory they need but one addition each.
     #[inline(always)]
     fn join(&self) -> bool {
-        let mut seen = self.0.load(Relaxed);
-        while seen > 0 {
-            // ORDER: Acquire is E3. A read-modify-write goes on with what the first one released.
-            match self.0.compare_exchange(seen, seen + 1, Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
+        // The line is to come but once.
+        P::prefetch_write(ptr::from_ref(self.0));
+        let seen = self.0.load(Relaxed);
+        // ORDER: Acquire is E3. A read-modify-write goes on with what the first one released.
+        seen > 0 && self.0.compare_exchange(seen, seen + 1, Acquire, Relaxed).is_ok()
     }
 
     /// Adds the calling thread, which uses the directory. Returns whether there are others.
     fn add(&self) -> bool {
-        loop {
-            // ORDER: Release is E3.
-            if self.join() {
-                return true;
-            }
-            if self.0.compare_exchange(0, 1, Release, Relaxed).is_ok() {
-                return false;
-            }
-        }
+        self.0.fetch_add(1, AcqRel) > 0 // ORDER: E3, both ways.
     }
 
     /// Adds something that keeps the state as a user does, by a user.

@@ -18,8 +18,8 @@
 //!
 //! Whether waiters spin or sleep is decided as in CST: by the load of this process, each for itself.
 //!
-//! Properties: 16 bytes a lock; once somebody has waited 64 more, 64 for each node that has waited, and another 64 for each 7
-//! nodes beyond the first; one node of 64 bytes for each waiter, none for the holder. All but the 16 go to other locks when
+//! Properties: 16 bytes a lock; once somebody has waited 192 more, 128 for each node that has waited, and another 64 for each 7
+//! nodes beyond the first 6; one node of 64 bytes for each waiter, none for the holder. All but the 16 go to other locks when
 //! nobody waits. Newcomers overtake; waiters are FIFO within a node as CST's are, and leaders among each other. No leader is
 //! overtaken for longer than it is patient, unless it sleeps: then until it has been woken. `try_lock` looks at the word only.
 //!
@@ -63,8 +63,8 @@ use lockwork_platform::{
     AtomicCell, AtomicInt, DataCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode, PooledState,
 };
 
-use self::regime::{Regime, Way};
-use crate::api::{RawLock, address};
+use self::regime::{NO_PERIOD, Period, Regime, Way};
+use crate::api::{Apart, RawLock, address};
 use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
 use crate::hierarchical::cst::leaders::Leaders;
 use crate::hierarchical::cst::line::{Line, OWNED, Waiter, held};
@@ -109,7 +109,7 @@ const SLEEPER: u32 = 4;
 const RESERVED: u32 = 8;
 
 /// Nodes whose states are found without a detour.
-const NEAR: usize = 1;
+const NEAR: usize = 6;
 
 /// How the queue of leaders is held.
 const LEADING: usize = 1;
@@ -133,21 +133,28 @@ impl<P: Platform> Copy for Serving<P> {}
 // SAFETY: node states are shared between threads; the lock orders the accesses.
 unsafe impl<P: Platform> Send for Serving<P> {}
 
-/// What all nodes share.
+/// What all nodes share: a cache line that all who come read, one that leaders write, and one that the first and the last of a
+/// node's waiters write.
 #[repr(C, align(64))]
 pub struct Shared<P: Platform> {
+    nodes: Children<P, NodeState<P>, NEAR>,
+    regime: Regime<P>,
+    of_leaders: Apart<OfLeaders<P>>,
+    claim: Apart<Claimed<P>>,
+}
+
+/// What belongs to the queue of leaders, and to the holder.
+struct OfLeaders<P: Platform> {
     /// Of the queue of leaders.
     tail: P::Ptr<Waiter<P>>,
     /// Of the queue of leaders.
     first: P::Ptr<Waiter<P>>,
     serving: P::Data<Serving<P>>,
-    nodes: Children<P, NodeState<P>, NEAR>,
-    claim: Claimed<P>,
-    regime: Regime<P>,
+    period: P::Data<Period>,
 }
 
 const _: () = {
-    assert!(size_of::<Shared<Native>>() == NODE_BYTES);
+    assert!(size_of::<Shared<Native>>() == 3 * NODE_BYTES);
     assert!(size_of::<Auto<Native>>() == DESCRIPTOR.bytes);
 };
 
@@ -160,12 +167,15 @@ impl<P: Platform> core::fmt::Debug for Shared<P> {
 impl<P: Platform> PoolNode<P> for Shared<P> {
     fn new() -> Self {
         Self {
-            tail: P::Ptr::new(ptr::null_mut()),
-            first: P::Ptr::new(ptr::null_mut()),
-            serving: P::Data::new(Serving(ptr::null_mut())),
             nodes: Children::new(),
-            claim: Claimed::new(),
             regime: Regime::new(),
+            of_leaders: Apart(OfLeaders {
+                tail: P::Ptr::new(ptr::null_mut()),
+                first: P::Ptr::new(ptr::null_mut()),
+                serving: P::Data::new(Serving(ptr::null_mut())),
+                period: P::Data::new(NO_PERIOD),
+            }),
+            claim: Apart(Claimed::new()),
         }
     }
 }
@@ -187,11 +197,13 @@ impl<P: Platform> PooledState<P> for Shared<P> {
 
 impl<P: Platform> State<P> for Shared<P> {
     fn claim(&self) -> &Claimed<P> {
-        &self.claim
+        &self.claim.0
     }
 
     fn prepare(&self) {
         self.regime.restart();
+        // SAFETY: the state is nobody's, or its lock is about to get it: nobody else looks.
+        unsafe { self.of_leaders.0.period.set(NO_PERIOD) };
     }
 }
 
@@ -215,21 +227,22 @@ impl<P: Platform> Whole<P> for Shared<P> {
 
 impl<P: Platform> Shared<P> {
     fn leaders(&self) -> Leaders<'_, P> {
-        let line = Line { tail: &self.tail, first: &self.first };
-        Leaders { line, address: address(self), claim: &self.claim }
+        let OfLeaders { tail, first, .. } = &self.of_leaders.0;
+        Leaders { line: Line { tail, first }, address: address(self), claim: &self.claim.0 }
     }
 
     /// Comes first among the leaders. Whether that was before the deadline.
     fn come_first(&self, state: &NodeState<P>, wait: &Wait) -> bool {
-        self.tail.load(Relaxed).is_null()
+        let tail = &self.of_leaders.0.tail;
+        tail.load(Relaxed).is_null()
             // ORDER: Acquire is E1 of CST.
-            && self.tail.compare_exchange(ptr::null_mut(), held::<P>(LEADING), Acquire, Relaxed).is_ok()
+            && tail.compare_exchange(ptr::null_mut(), held::<P>(LEADING), Acquire, Relaxed).is_ok()
             || self.leaders().line_up(state, LEADING, wait)
     }
 
     /// Takes a thread of that node off the users of the state.
     fn leave(&self, state: &NodeState<P>) {
-        state.users().leave(&self.claim);
+        state.users().leave(&self.claim.0);
     }
 }
 
@@ -281,7 +294,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             Some(Acquired::Both) => return true,
             Some(Acquired::Node) if self.lead(shared, state, wait) => {
                 // SAFETY: I1: held, for all that follows.
-                unsafe { shared.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
+                unsafe { shared.of_leaders.0.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
                 // SAFETY: as above.
                 unsafe { state.begin(self.state.pass_limit()) };
                 // SAFETY: as above.
@@ -309,7 +322,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // SAFETY: the caller's contract.
         let releases = unsafe { self.releases.get() };
         // SAFETY: as above.
-        unsafe { shared.regime.take_stock(releases, self.state.wake()) };
+        unsafe { shared.regime.take_stock(&shared.of_leaders.0.period, releases, self.state.wake()) };
     }
 
     /// Acquires the word, for the holder of the lock of the node `state`. Whether that was before the deadline.
@@ -426,7 +439,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             // SAFETY: I8: the holder is a user of the state.
             let shared = unsafe { self.state.used() };
             // SAFETY: I1: held by the caller.
-            let Serving(serving) = unsafe { shared.serving.get() };
+            let Serving(serving) = unsafe { shared.of_leaders.0.serving.get() };
             // SAFETY: I1: it is the caller's, who uses it (I8).
             let state = unsafe { &*serving };
             // SAFETY: as above.
@@ -484,7 +497,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // SAFETY: as above.
         unsafe { self.count_turn(state, u32::from(!in_turn)) };
         // SAFETY: as above.
-        unsafe { shared.serving.set(Serving(ptr::null_mut())) };
+        unsafe { shared.of_leaders.0.serving.set(Serving(ptr::null_mut())) };
         // I6: a fork is to find all of it or nothing.
         let chosen = P::in_steps(|| {
             // From the next step on there may be no lock any more. The state is there until we leave it.
@@ -511,7 +524,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         if unsafe { state.may_pass() } {
             return true;
         }
-        if shared.tail.load(Relaxed) != held::<P>(LEADING) {
+        if shared.of_leaders.0.tail.load(Relaxed) != held::<P>(LEADING) {
             return false;
         }
         // Where no other node waits the next turn begins.
@@ -597,7 +610,7 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
         let own = self.state.own();
         let serving = match own {
             // SAFETY: the caller's contract, for all that follows.
-            Some(shared) if seen & BY_NODE != 0 => unsafe { shared.serving.get() }.0,
+            Some(shared) if seen & BY_NODE != 0 => unsafe { shared.of_leaders.0.serving.get() }.0,
             _ => ptr::null_mut(),
         };
         if let Some(shared) = own {
@@ -607,12 +620,12 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
                 unsafe { state.clear(holds) };
                 state.users().forget(usize::from(holds)); // I8.
             });
-            shared.first.store(ptr::null_mut(), Relaxed);
+            shared.of_leaders.0.first.store(ptr::null_mut(), Relaxed);
             let leads = if serving.is_null() { ptr::null_mut() } else { held::<P>(LEADING) };
-            shared.tail.store(leads, Relaxed);
+            shared.of_leaders.0.tail.store(leads, Relaxed);
             // SAFETY: as above.
-            unsafe { shared.serving.set(Serving(serving)) };
-            shared.claim.forget(usize::from(!serving.is_null()));
+            unsafe { shared.of_leaders.0.serving.set(Serving(serving)) };
+            shared.claim.0.forget(usize::from(!serving.is_null()));
         }
         let by_node = if serving.is_null() { 0 } else { BY_NODE };
         self.word.store(if seen & LOCKED == 0 { UNLOCKED } else { LOCKED | by_node }, Relaxed);

@@ -90,7 +90,7 @@ impl Plan {
 
 /// The period that has begun. The holder's.
 #[derive(Clone, Copy, Debug)]
-struct Period {
+pub(super) struct Period {
     /// When, in ns, modulo 2^32.
     since: u32,
     /// Releases until then, modulo 2^32.
@@ -99,13 +99,13 @@ struct Period {
     rate: u32,
 }
 
-const NO_PERIOD: Period = Period { since: 0, releases: 0, rate: 0 };
+/// None yet.
+pub(super) const NO_PERIOD: Period = Period { since: 0, releases: 0, rate: 0 };
 
 /// See the module.
 pub(super) struct Regime<P: Platform> {
     /// The [`Plan`]. The holder writes it; others take it as a hint.
     plan: P::U32,
-    period: P::Data<Period>,
 }
 
 impl<P: Platform> core::fmt::Debug for Regime<P> {
@@ -116,14 +116,12 @@ impl<P: Platform> core::fmt::Debug for Regime<P> {
 
 impl<P: Platform> Regime<P> {
     pub(super) fn new() -> Self {
-        Self { plan: P::U32::new(FIRST.pack()), period: P::Data::new(NO_PERIOD) }
+        Self { plan: P::U32::new(FIRST.pack()) }
     }
 
     /// Begins anew, for another lock.
     pub(super) fn restart(&self) {
         self.plan.store(FIRST.pack(), Relaxed);
-        // SAFETY: the state is nobody's, or its lock is about to get it: nobody else looks.
-        unsafe { self.period.set(NO_PERIOD) };
     }
 
     /// The way that is gone now.
@@ -131,19 +129,20 @@ impl<P: Platform> Regime<P> {
         Plan::unpack(self.plan.load(Relaxed)).now
     }
 
-    /// Looks at the clock, and goes another way if it is time to. `releases`: how many there have been, modulo 2^32.
+    /// Looks at the clock, and goes another way if it is time to. `begun` is the period that has begun; `releases`: how many there have
+    /// been, modulo 2^32.
     ///
     /// # Safety
     ///
     /// The caller holds the lock.
-    pub(super) unsafe fn take_stock(&self, releases: u32, pin: Option<u32>) {
+    pub(super) unsafe fn take_stock(&self, begun: &P::Data<Period>, releases: u32, pin: Option<u32>) {
         if let Some(pin) = pin {
             let way = Way::of(pin - 1);
             return self.go(Plan { now: way, best: way, ..FIRST });
         }
         let plan = Plan::unpack(self.plan.load(Relaxed));
         // SAFETY: the caller's contract, here and below.
-        let period = unsafe { self.period.get() };
+        let period = unsafe { begun.get() };
         let now = P::now(Clock::Monotonic) as u32;
         let spent = now.wrapping_sub(period.since);
         if spent < plan.duration() {
@@ -153,13 +152,13 @@ impl<P: Platform> Regime<P> {
         // A lock that nobody has waited for in between says nothing.
         if spent / 4 > plan.duration() && !plan.is_trial() {
             // SAFETY: as above.
-            return unsafe { self.period.set(begins) };
+            return unsafe { begun.set(begins) };
         }
         let rate = (u64::from(releases.wrapping_sub(period.releases)) << 20) / u64::from(spent);
         let (plan, rate) = plan.after(rate.min(u64::from(u32::MAX)) as u32, period.rate, P::nodes());
         self.go(plan);
         // SAFETY: as above.
-        unsafe { self.period.set(Period { rate, ..begins }) };
+        unsafe { begun.set(Period { rate, ..begins }) };
     }
 
     /// Goes the next way.

@@ -75,11 +75,12 @@ impl<P: Platform> Waiter<P> {
     /// Gives the waiter what it waits for, as `what`, if it is awake, or asleep and aged.
     pub(super) fn offer(&self, what: u32) -> Offer {
         let address = ptr::from_ref(&self.word);
-        let rounds = self.rounds.load(Relaxed);
-        // ORDER: Release is E4.
+        // Nothing is read before: the line would have to come twice, to be read and to be written. ORDER: Release is E4.
         let Err(seen) = self.word.compare_exchange(WAITING, what, Release, Relaxed) else {
             return Offer::Taken;
         };
+        // I3: it is there until we have dealt with it.
+        let rounds = self.rounds.load(Relaxed);
         // ORDER: E6.
         if wait::claim::<P>(&self.word, seen, PARKED) {
             return Offer::Abandoned;

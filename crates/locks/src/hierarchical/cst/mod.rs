@@ -32,8 +32,8 @@
 //! its turn, if need be asleep. So a waiter is passed over twice at most, each time by 1024 hand-overs for each sleeper (with
 //! `wake`, each batch of sleepers) before it.
 //!
-//! Properties: 16 bytes a lock; once somebody has waited 64 more, 64 for each node that has waited, and another 64 for each 7
-//! nodes beyond the first 3; one node of 64 bytes for each waiter, none for the holder. FIFO between nodes, and among
+//! Properties: 16 bytes a lock; once somebody has waited 192 more, 128 for each node that has waited, and another 64 for each 7
+//! nodes beyond the first 7; one node of 64 bytes for each waiter, none for the holder. FIFO between nodes, and among
 //! those of a node that are awake. Waiting: spin, then park. `try_lock` looks at the lock's own word, and never waits.
 //!
 //! # State
@@ -111,7 +111,7 @@ use self::line::{Line, OWNED, Waiter, held};
 use self::node::{Acquired, Attention, Chosen, NodeState};
 use super::directory::{Children, Users, Whole, enter_part_or_wait};
 use super::part::{LocalLock, Part};
-use crate::api::{RawLock, address};
+use crate::api::{Apart, RawLock, address};
 use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
 use crate::knobs::{self, Knobs};
 use crate::state::{Claimed, Lazy, State, take_back, take_free};
@@ -155,7 +155,7 @@ const BY_NODE: usize = 2;
 const WAKE: u32 = 1;
 
 /// Nodes whose states are found without a detour.
-const NEAR: usize = 3;
+const NEAR: usize = 7;
 
 /// The node by way of which the lock is held, or null, as data of the holder.
 struct Serving<P: Platform>(*mut NodeState<P>);
@@ -171,34 +171,44 @@ impl<P: Platform> Copy for Serving<P> {}
 // SAFETY: node states are shared between threads; the lock orders the accesses.
 unsafe impl<P: Platform> Send for Serving<P> {}
 
-/// What all nodes share. After the first wait it is written only when the lock goes to another node.
+/// What all nodes share: a cache line that all who come read, one that is written when the lock goes to another node, and one
+/// that the first and the last of a node's waiters write.
 #[repr(C, align(64))]
 pub struct Shared<P: Platform> {
+    nodes: Children<P, NodeState<P>, NEAR>,
+    of_leaders: Apart<OfLeaders<P>>,
+    claim: Apart<Claimed<P>>,
+}
+
+/// What belongs to the first of the leaders.
+struct OfLeaders<P: Platform> {
     /// Of the global queue.
     first: P::Ptr<Waiter<P>>,
     serving: P::Data<Serving<P>>,
-    nodes: Children<P, NodeState<P>, NEAR>,
-    claim: Claimed<P>,
 }
 
 const _: () = {
-    assert!(size_of::<Shared<Native>>() == NODE_BYTES);
+    assert!(size_of::<Shared<Native>>() == 3 * NODE_BYTES);
     assert!(size_of::<Cst<Native>>() == DESCRIPTOR.bytes);
 };
 
 impl<P: Platform> core::fmt::Debug for Shared<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Shared").field("first", &self.first.load(Relaxed)).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("first", &self.of_leaders.0.first.load(Relaxed))
+            .finish_non_exhaustive()
     }
 }
 
 impl<P: Platform> PoolNode<P> for Shared<P> {
     fn new() -> Self {
         Self {
-            first: P::Ptr::new(ptr::null_mut()),
-            serving: P::Data::new(Serving(ptr::null_mut())),
             nodes: Children::new(),
-            claim: Claimed::new(),
+            of_leaders: Apart(OfLeaders {
+                first: P::Ptr::new(ptr::null_mut()),
+                serving: P::Data::new(Serving(ptr::null_mut())),
+            }),
+            claim: Apart(Claimed::new()),
         }
     }
 }
@@ -220,7 +230,7 @@ impl<P: Platform> PooledState<P> for Shared<P> {
 
 impl<P: Platform> State<P> for Shared<P> {
     fn claim(&self) -> &Claimed<P> {
-        &self.claim
+        &self.claim.0
     }
 }
 
@@ -245,7 +255,7 @@ impl<P: Platform> Whole<P> for Shared<P> {
 impl<P: Platform> Shared<P> {
     /// Takes a thread of that node off the users of the state.
     fn leave(&self, state: &NodeState<P>) {
-        state.users().leave(&self.claim);
+        state.users().leave(&self.claim.0);
     }
 }
 
@@ -273,8 +283,8 @@ impl Cst<Native> {
 
 impl<P: Platform, const TURN: u32> Cst<P, TURN> {
     fn leaders<'a>(&'a self, shared: &'a Shared<P>) -> Leaders<'a, P> {
-        let line = Line { tail: &self.tail, first: &shared.first };
-        Leaders { line, address: address(shared), claim: &shared.claim }
+        let line = Line { tail: &self.tail, first: &shared.of_leaders.0.first };
+        Leaders { line, address: address(shared), claim: &shared.claim.0 }
     }
 
     /// Takes the lock, in way `way`, if it is free.
@@ -316,7 +326,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
             Some(Acquired::Both) => return true,
             Some(Acquired::Node) if self.acquire_globally(shared, state, wait) => {
                 // SAFETY: I1: held.
-                unsafe { shared.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
+                unsafe { shared.of_leaders.0.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
                 // SAFETY: acquired above.
                 unsafe { state.begin(self.state.pass_limit()) };
                 return true;
@@ -357,7 +367,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
             }
         }
         // SAFETY: I1.
-        unsafe { shared.serving.set(Serving(ptr::null_mut())) };
+        unsafe { shared.of_leaders.0.serving.set(Serving(ptr::null_mut())) };
         // SAFETY: as above. From here on the node's lock is not ours.
         let chosen = unsafe { state.let_go(chosen, attention) };
         self.leaders(shared).release(BY_NODE);
@@ -403,10 +413,10 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
     unsafe fn pass_on(&self, shared: &Shared<P>, state: &NodeState<P>) -> bool {
         let serving = ptr::from_ref(state).cast_mut();
         // SAFETY: I1: held, for all that follows.
-        unsafe { shared.serving.set(Serving(ptr::null_mut())) };
+        unsafe { shared.of_leaders.0.serving.set(Serving(ptr::null_mut())) };
         if !self.leaders(shared).hand_on(BY_NODE) {
             // SAFETY: as above.
-            unsafe { shared.serving.set(Serving(serving)) };
+            unsafe { shared.of_leaders.0.serving.set(Serving(serving)) };
             return false;
         }
         // I1: the node's lock is still the caller's, and the state there until it leaves (I8).
@@ -428,7 +438,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         // SAFETY: I8: somebody waits, or the caller holds the lock by way of a node.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
-        let Serving(serving) = unsafe { shared.serving.get() };
+        let Serving(serving) = unsafe { shared.of_leaders.0.serving.get() };
         // SAFETY: I8.
         match unsafe { serving.as_ref() } {
             // SAFETY: I1.
@@ -487,7 +497,7 @@ unsafe impl<P: Platform, const TURN: u32> RawLock<P> for Cst<P, TURN> {
         let own = self.state.own();
         let serving = match own {
             // SAFETY: the caller's contract, for all that follows.
-            Some(shared) if locked => unsafe { shared.serving.get() }.0,
+            Some(shared) if locked => unsafe { shared.of_leaders.0.serving.get() }.0,
             _ => ptr::null_mut(),
         };
         if let Some(shared) = own {
@@ -497,10 +507,10 @@ unsafe impl<P: Platform, const TURN: u32> RawLock<P> for Cst<P, TURN> {
                 unsafe { state.clear(holds) };
                 state.users().forget(usize::from(holds)); // I8.
             });
-            shared.first.store(ptr::null_mut(), Relaxed);
+            shared.of_leaders.0.first.store(ptr::null_mut(), Relaxed);
             // SAFETY: as above.
-            unsafe { shared.serving.set(Serving(serving)) };
-            shared.claim.forget(usize::from(!serving.is_null()));
+            unsafe { shared.of_leaders.0.serving.set(Serving(serving)) };
+            shared.claim.0.forget(usize::from(!serving.is_null()));
         }
         if locked {
             self.tail.store(held::<P>(if serving.is_null() { DIRECTLY } else { BY_NODE }), Relaxed);
@@ -531,7 +541,7 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         // SAFETY: I8: somebody waits, or has it by way of a node.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
-        let Serving(serving) = unsafe { shared.serving.get() };
+        let Serving(serving) = unsafe { shared.of_leaders.0.serving.get() };
         // SAFETY: I8. I1.
         let passed = unsafe { serving.as_ref() }.is_some_and(|state| unsafe { self.pass(shared, state) });
         if passed { Ok(()) } else { Err(()) }
@@ -545,7 +555,7 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         // SAFETY: I8: as in `hand_over`, for all that follows.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1.
-        let Serving(serving) = unsafe { shared.serving.get() };
+        let Serving(serving) = unsafe { shared.of_leaders.0.serving.get() };
         // SAFETY: I8.
         let passed = match unsafe { serving.as_ref() } {
             None => self.leaders(shared).hand_on(DIRECTLY),

@@ -37,28 +37,34 @@ impl<P: Platform> Copy for Last<P> {}
 // SAFETY: waiters are shared between threads; whose data it is orders the accesses.
 unsafe impl<P: Platform> Send for Last<P> {}
 
-/// The state of a NUMA node.
+/// The state of a NUMA node: a cache line that those who come and go write, and one that goes from holder to holder.
 #[repr(C, align(64))]
 pub(crate) struct NodeState<P: Platform> {
     /// Of the waiting list.
     tail: P::Ptr<Waiter<P>>,
-    /// Of the waiting list.
-    first: P::Ptr<Waiter<P>>,
-    /// The last of the parking list, which is a ring: its `next` is the one that has slept longest. The holder's.
-    parked: P::Data<Last<P>>,
-    /// Hand-overs that are left until the other nodes get their turn. The holder's.
-    passes: P::Data<u32>,
-    /// When the node's turn began, in ns; or [`UNKNOWN`], or [`OVER`]. The holder's.
-    begun: P::Data<u64>,
-    /// Hand-overs since sleepers were chosen because that was due, up to where it is due. The holder's.
-    passed_over: P::Data<u32>,
-    /// Those who were told to line up again, and have not done so yet.
-    woken: P::U32,
     /// I8.
     users: P::Usize,
+    /// Those who were told to line up again, and have not done so yet.
+    woken: P::U32,
+    of_holder: OfHolder<P>,
 }
 
-const _: () = assert!(size_of::<NodeState<Native>>() == NODE_BYTES);
+/// What belongs to the holder of a node's lock (I4).
+#[repr(C, align(64))]
+struct OfHolder<P: Platform> {
+    /// Of the waiting list; written by a waiter where nobody waits.
+    first: P::Ptr<Waiter<P>>,
+    /// The last of the parking list, which is a ring: its `next` is the one that has slept longest.
+    parked: P::Data<Last<P>>,
+    /// Hand-overs that are left until the other nodes get their turn.
+    passes: P::Data<u32>,
+    /// When the node's turn began, in ns; or [`UNKNOWN`], or [`OVER`].
+    begun: P::Data<u64>,
+    /// Hand-overs since sleepers were chosen because that was due, up to where it is due.
+    passed_over: P::Data<u32>,
+}
+
+const _: () = assert!(size_of::<NodeState<Native>>() == 2 * NODE_BYTES);
 
 impl<P: Platform> core::fmt::Debug for NodeState<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -70,13 +76,15 @@ impl<P: Platform> PoolNode<P> for NodeState<P> {
     fn new() -> Self {
         Self {
             tail: P::Ptr::new(ptr::null_mut()),
-            first: P::Ptr::new(ptr::null_mut()),
-            parked: P::Data::new(Last(ptr::null_mut())),
-            passes: P::Data::new(0),
-            begun: P::Data::new(UNKNOWN),
-            passed_over: P::Data::new(0),
-            woken: P::U32::new(0),
             users: P::Usize::new(0),
+            woken: P::U32::new(0),
+            of_holder: OfHolder {
+                first: P::Ptr::new(ptr::null_mut()),
+                parked: P::Data::new(Last(ptr::null_mut())),
+                passes: P::Data::new(0),
+                begun: P::Data::new(UNKNOWN),
+                passed_over: P::Data::new(0),
+            },
         }
     }
 }
@@ -150,7 +158,7 @@ impl<P: Platform> Chosen<P> {
 
 impl<P: Platform> NodeState<P> {
     fn line(&self) -> Line<'_, P> {
-        Line { tail: &self.tail, first: &self.first }
+        Line { tail: &self.tail, first: &self.of_holder.first }
     }
 
     /// The count of threads that use it.
@@ -259,7 +267,7 @@ impl<P: Platform> NodeState<P> {
     /// The caller holds the node's lock, and has taken `node` out of the waiting list.
     unsafe fn park(&self, node: NonNull<Waiter<P>>) {
         // SAFETY: I4, for all that follows.
-        let last = unsafe { self.parked.get() }.0;
+        let last = unsafe { self.of_holder.parked.get() }.0;
         // SAFETY: as above.
         let next = match unsafe { last.as_ref() } {
             None => node.as_ptr(),
@@ -268,7 +276,7 @@ impl<P: Platform> NodeState<P> {
         // SAFETY: as above.
         unsafe { node.as_ref() }.next.store(next, Relaxed);
         // SAFETY: as above.
-        unsafe { self.parked.set(Last(node.as_ptr())) };
+        unsafe { self.of_holder.parked.set(Last(node.as_ptr())) };
     }
 
     /// Takes the one that has slept longest off the parking list.
@@ -278,13 +286,13 @@ impl<P: Platform> NodeState<P> {
     /// The caller holds the node's lock.
     unsafe fn unpark(&self) -> Option<NonNull<Waiter<P>>> {
         // SAFETY: I4, for all that follows.
-        let last = NonNull::new(unsafe { self.parked.get() }.0)?;
+        let last = NonNull::new(unsafe { self.of_holder.parked.get() }.0)?;
         // SAFETY: as above.
         let next = &unsafe { last.as_ref() }.next;
         let node = NonNull::new(next.load(Relaxed))?;
         if node == last {
             // SAFETY: as above.
-            unsafe { self.parked.set(Last(ptr::null_mut())) };
+            unsafe { self.of_holder.parked.set(Last(ptr::null_mut())) };
         } else {
             // SAFETY: as above.
             next.store(unsafe { node.as_ref() }.next.load(Relaxed), Relaxed);
@@ -329,18 +337,18 @@ impl<P: Platform> NodeState<P> {
     /// The caller holds the node's lock.
     pub(crate) unsafe fn attend(&self, attention: Attention) -> Chosen<P> {
         // SAFETY: I4, for all that follows.
-        if unsafe { self.parked.get() }.0.is_null() {
+        if unsafe { self.of_holder.parked.get() }.0.is_null() {
             return Chosen::nobody();
         }
         // SAFETY: as above.
-        let passed_over = unsafe { self.passed_over.get() } + 1;
+        let passed_over = unsafe { self.of_holder.passed_over.get() } + 1;
         let is_due = passed_over >= attention.turn;
         // SAFETY: the caller's contract.
         let chosen = if is_due { unsafe { self.choose(attention.most) } } else { Chosen::nobody() };
         // Nobody is chosen while those chosen before are on their way: then it stays due.
         let passed_over = if !chosen.is_empty() { 0 } else { passed_over.min(attention.turn) };
         // SAFETY: as above.
-        unsafe { self.passed_over.set(passed_over) };
+        unsafe { self.of_holder.passed_over.set(passed_over) };
         chosen
     }
 
@@ -374,9 +382,9 @@ impl<P: Platform> NodeState<P> {
     /// The caller holds the node's lock.
     pub(crate) unsafe fn begin(&self, passes: u32) {
         // SAFETY: I4, here and below.
-        unsafe { self.passes.set(passes) };
+        unsafe { self.of_holder.passes.set(passes) };
         // SAFETY: as above.
-        unsafe { self.begun.set(UNKNOWN) };
+        unsafe { self.of_holder.begun.set(UNKNOWN) };
     }
 
     /// Whether one more hand-over is left in the node's turn; it is, then, for this one.
@@ -386,13 +394,13 @@ impl<P: Platform> NodeState<P> {
     /// The caller holds the node's lock.
     pub(crate) unsafe fn may_pass(&self) -> bool {
         // SAFETY: I4, here and below.
-        let passes = unsafe { self.passes.get() };
+        let passes = unsafe { self.of_holder.passes.get() };
         // SAFETY: the caller's contract.
         if passes == 0 || unsafe { self.has_lasted(passes) } {
             return false;
         }
         // SAFETY: as above.
-        unsafe { self.passes.set(passes - 1) };
+        unsafe { self.of_holder.passes.set(passes - 1) };
         true
     }
 
@@ -404,7 +412,7 @@ impl<P: Platform> NodeState<P> {
     /// The caller holds the node's lock.
     unsafe fn has_lasted(&self, passes: u32) -> bool {
         // SAFETY: I4, here and below.
-        let begun = unsafe { self.begun.get() };
+        let begun = unsafe { self.of_holder.begun.get() };
         if begun == OVER || !passes.is_multiple_of(LOOK_EVERY) || P::nodes() == 1 {
             return begun == OVER;
         }
@@ -413,7 +421,7 @@ impl<P: Platform> NodeState<P> {
         let is_over = begun != UNKNOWN && now.saturating_sub(begun) > share;
         if begun == UNKNOWN || is_over {
             // SAFETY: as above.
-            unsafe { self.begun.set(if is_over { OVER } else { now }) };
+            unsafe { self.of_holder.begun.set(if is_over { OVER } else { now }) };
         }
         is_over
     }
@@ -425,7 +433,7 @@ impl<P: Platform> NodeState<P> {
     /// The caller holds the node's lock.
     pub(crate) unsafe fn passes_left(&self) -> u32 {
         // SAFETY: I4.
-        unsafe { self.passes.get() }
+        unsafe { self.of_holder.passes.get() }
     }
 
     /// Drops all waiters, who are ghosts, after `fork`. The lock is as `holds` says.
@@ -435,9 +443,9 @@ impl<P: Platform> NodeState<P> {
     /// Nobody else runs.
     pub(crate) unsafe fn clear(&self, holds: bool) {
         self.tail.store(if holds { held::<P>(HELD) } else { ptr::null_mut() }, Relaxed);
-        self.first.store(ptr::null_mut(), Relaxed);
+        self.of_holder.first.store(ptr::null_mut(), Relaxed);
         // SAFETY: the caller's contract.
-        unsafe { self.parked.set(Last(ptr::null_mut())) };
+        unsafe { self.of_holder.parked.set(Last(ptr::null_mut())) };
         self.woken.store(0, Relaxed);
     }
 }
