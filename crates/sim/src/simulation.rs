@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use crate::engine::fiber::{Seat, State};
 use crate::engine::stats::{Counts, Transfers};
 use crate::engine::trace::{Name, Step};
-use crate::engine::{End, Engine, ProcessId, suspend, with};
+use crate::engine::{CoreId, End, Engine, ProcessId, suspend, with};
 use crate::machine::Machine;
 
 /// How to run.
@@ -230,6 +230,33 @@ pub fn note(what: &str) {
 #[must_use]
 pub(crate) fn thread() -> u32 {
     with(|engine| engine.my_id())
+}
+
+/// In a simulated thread: the core that it runs on. Costs nothing.
+#[must_use]
+pub(crate) fn core() -> CoreId {
+    with(|engine| engine.my_core())
+}
+
+/// What has been moved and done up to some time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traffic {
+    /// Lines that came from another core or from memory.
+    pub(crate) misses: u64,
+    /// Those of them that came to some cores.
+    pub(crate) theirs: u64,
+    /// Read-modify-writes.
+    pub(crate) atomics: u64,
+}
+
+/// In a simulated thread: what all threads have moved and done so far, and of that what has come to these cores. Costs nothing.
+#[must_use]
+pub(crate) fn traffic(cores: &[CoreId]) -> Traffic {
+    with(|engine| Traffic {
+        misses: engine.directory.counts.total(),
+        theirs: cores.iter().map(|core| engine.directory.misses_of(*core)).sum(),
+        atomics: engine.counts.atomics,
+    })
 }
 
 /// In a simulated thread: when it had a CPU. Costs nothing.

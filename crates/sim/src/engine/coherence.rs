@@ -95,6 +95,8 @@ pub(crate) struct Directory {
     /// The least that requests take on their way.
     shortest: Shortest,
     pub(crate) counts: Transfers,
+    /// Lines that came to each core from others, or from memory.
+    misses: Vec<u64>,
     /// For an arbitration by chance.
     random: Random,
 }
@@ -121,6 +123,7 @@ impl Directory {
             node_of: (0..machine.cores()).map(|core| machine.node_of(core) as u8).collect(),
             lost: Vec::new(),
             counts: Transfers::default(),
+            misses: vec![0; machine.cores()],
             random,
             machine: machine.clone(),
         }
@@ -275,11 +278,17 @@ impl Directory {
         }
     }
 
+    /// Lines that have come to this core from others, or from memory.
+    pub(crate) fn misses_of(&self, core: CoreId) -> u64 {
+        self.misses[usize::from(core)]
+    }
+
     /// Begins to serve a request.
     fn serve(&mut self, id: RequestId) -> Move {
         let Request { core, line: number, access, .. } = self.requests[id as usize];
         let (cost, distance) = self.cost(core, number, access);
         self.counts.count(distance);
+        self.misses[usize::from(core)] += u64::from(distance != Distance::Same);
         self.lost.clear();
         let line = &mut self.lines[number as usize];
         line.busy = true;

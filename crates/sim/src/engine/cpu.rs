@@ -82,6 +82,11 @@ impl Engine {
         core * each..(core + 1) * each
     }
 
+    /// The core that runs the calling thread.
+    pub(crate) fn my_core(&mut self) -> CoreId {
+        self.my_cpu().core
+    }
+
     /// The CPU that runs the calling thread.
     #[inline]
     fn my_cpu(&mut self) -> &mut Cpu {
@@ -253,6 +258,7 @@ impl Engine {
         self.note_step(me, |engine| format!("changes {} by an atomic operation", engine.name_of(line)));
         let time = self.me().clock;
         self.wrote(core, line, time);
+        self.counts.atomics += 1;
         self.worked(self.machine.core.atomic);
         Some(())
     }

@@ -22,6 +22,7 @@ use std::ptr::{self, NonNull};
 
 use lockwork_platform::{Cpu as _, Native};
 
+pub(crate) use self::coherence::CoreId;
 use self::coherence::outlook::Outlook;
 use self::coherence::{BETWEEN_SERVICES, Directory, Move, RequestId};
 use self::cpu::Cpu;

@@ -41,6 +41,8 @@ pub struct Counts {
     pub operations: u64,
     /// Events of the simulation.
     pub events: u64,
+    /// Read-modify-writes.
+    pub atomics: u64,
     /// Cycles spent polling.
     pub spun: u64,
     /// Switches from one thread to another on a CPU.

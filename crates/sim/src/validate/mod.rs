@@ -31,16 +31,16 @@ pub struct Claim {
 
 #[derive(Debug, Clone)]
 enum Test {
-    /// A figure of one point, to be met within this factor.
-    Figure { point: Point, figure: Figure, value: f64, within: f64 },
+    /// A figure of one point, to be met within this factor, or to within so much.
+    Figure { point: Point, figure: Figure, value: f64, within: f64, slack: f64 },
     /// The figure of one point is at least so many times that of another.
     AtLeast { factor: f64, figure: Figure, more: Point, less: Point },
     /// It is at most so many times that of another.
     AtMost { factor: f64, figure: Figure, this: Point, that: Point },
     /// It is so many times that of another, to be met within this factor.
     Ratio { value: f64, within: f64, figure: Figure, this: Point, that: Point },
-    /// It is greater than that of another by so much, to be met within this factor.
-    Difference { value: f64, within: f64, figure: Figure, this: Point, that: Point },
+    /// It is greater than that of another by so much, to be met within this factor, or to within so much.
+    Difference { value: f64, within: f64, slack: f64, figure: Figure, this: Point, that: Point },
     /// A lock takes at least and at most so many times less memory than another.
     Memory { memory: Memory, least: f64, most: f64 },
     /// Out of reach, for this reason.
@@ -121,12 +121,14 @@ impl Claim {
             let that = of(that, figure);
             of(this, figure).iter().zip(that).map(|(this, that)| this / that.max(f64::MIN_POSITIVE)).collect()
         };
-        let near = |value: f64, within: f64| (value / within, value * within);
+        let near = |value: f64, within: f64, slack: f64| {
+            ((value / within).min(value - slack), (value * within).max(value + slack))
+        };
         // The figures, their unit, what is published if it is one number, and the bounds between which ours agrees.
         let (mut values, unit, published, (least, most)) = match &self.test {
-            Test::Figure { point, figure, value, within } => {
-                let unit = format!(" {}", figure.unit());
-                (of(point, *figure), unit, Some(*value), near(*value, *within))
+            Test::Figure { point, figure, value, within, slack } => {
+                let unit = unit_of(*figure);
+                (of(point, *figure), unit, Some(*value), near(*value, *within, *slack))
             }
             Test::AtLeast { factor, figure, more, less } => {
                 (by_seed(more, less, *figure), "x".to_owned(), None, (*factor, f64::INFINITY))
@@ -135,13 +137,13 @@ impl Claim {
                 (by_seed(this, that, *figure), "x".to_owned(), None, (0.0, *factor))
             }
             Test::Ratio { value, within, figure, this, that } => {
-                (by_seed(this, that, *figure), "x".to_owned(), Some(*value), near(*value, *within))
+                (by_seed(this, that, *figure), "x".to_owned(), Some(*value), near(*value, *within, 0.0))
             }
-            Test::Difference { value, within, figure, this, that } => {
+            Test::Difference { value, within, slack, figure, this, that } => {
                 let that = of(that, *figure);
                 let differences =
                     of(this, *figure).iter().zip(that).map(|(this, that)| this - that).collect();
-                (differences, format!(" {}", figure.unit()), Some(*value), near(*value, *within))
+                (differences, unit_of(*figure), Some(*value), near(*value, *within, *slack))
             }
             Test::Memory { memory, least, most } => return self.weigh(*memory, (*least, *most)),
             Test::NotModelled(reason) => {
@@ -154,7 +156,10 @@ impl Claim {
         };
         let median = values[values.len() / 2];
         let ours = match published {
-            Some(published) => format!("{}{unit} ({:.2}x)", number(median), median / published),
+            Some(published) if published != 0.0 => {
+                format!("{}{unit} ({:.2}x)", number(median), median / published)
+            }
+            Some(_) => format!("{}{unit}", number(median)),
             None => format!("{}{unit}", number(median)),
         };
         let band = format!("{} to {}", number(*lowest), number(*highest));
@@ -177,6 +182,9 @@ impl Claim {
     /// When a figure agrees.
     fn rule(&self) -> String {
         match &self.test {
+            Test::Figure { within, slack, .. } | Test::Difference { within, slack, .. } if *slack > 0.0 => {
+                format!("within {within}x, or {slack}")
+            }
             Test::Figure { within, .. } | Test::Ratio { within, .. } | Test::Difference { within, .. } => {
                 format!("within {within}x")
             }
@@ -188,6 +196,14 @@ impl Claim {
             Test::Memory { least, .. } => format!("at least {}x", number(*least)),
             Test::NotModelled(_) => String::new(),
         }
+    }
+}
+
+/// The unit of a figure, as it stands behind one.
+fn unit_of(figure: Figure) -> String {
+    match figure.unit() {
+        "" => String::new(),
+        unit => format!(" {unit}"),
     }
 }
 
@@ -204,7 +220,7 @@ fn number(value: f64) -> String {
 mod tests {
     use super::memory::Than;
     use super::*;
-    use crate::workload::{Frame, Micro};
+    use crate::workload::{Frame, Micro, PerSection};
 
     #[test]
     fn every_claim_names_machines_and_locks_that_exist() {
@@ -230,14 +246,31 @@ mod tests {
         let (slow, fast) = (point("tas"), point("mcs-spin"));
         let of = |throughput| {
             let (section, first_section) = (900.0, 100.0);
-            vec![Measured { throughput, section, first_section, hand_off: 0.0, unfairness: 0.5 }; 3]
+            let each = PerSection { misses: 0.2, ..PerSection::default() };
+            vec![Measured { throughput, section, first_section, hand_off: 0.0, unfairness: 0.5, each }; 3]
         };
         let runs = HashMap::from([(&slow, of(10.0)), (&fast, of(40.0))]);
         let verdict = |test| claim(test).judge(&runs).verdict;
-        let figure =
-            |value| Test::Figure { point: point("tas"), figure: Figure::Section, value, within: 1.5 };
+        let figure = |value| Test::Figure {
+            point: point("tas"),
+            figure: Figure::Section,
+            value,
+            within: 1.5,
+            slack: 0.0,
+        };
         assert_eq!(verdict(figure(1000.0)), Verdict::Agrees);
         assert_eq!(verdict(figure(500.0)), Verdict::Differs);
+        let misses = |slack| Test::Figure {
+            point: point("tas"),
+            figure: Figure::Misses,
+            value: 0.0,
+            within: 1.5,
+            slack,
+        };
+        assert_eq!(verdict(misses(0.1)), Verdict::Differs);
+        assert_eq!(verdict(misses(0.25)), Verdict::Agrees);
+        assert_eq!(claim(misses(0.25)).judge(&runs).ours, "0.20");
+        assert_eq!(claim(misses(0.25)).judge(&runs).rule, "within 1.5x, or 0.25");
         let throughput = Figure::Throughput;
         let at_least =
             |factor| Test::AtLeast { factor, figure: throughput, more: fast.clone(), less: slow.clone() };

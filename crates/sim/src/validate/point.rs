@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::{self, Machine};
 use crate::simulation::Options;
-use crate::workload::{Frame, Map, Micro, Mix, Protection, RunResult, Workload};
+use crate::workload::{Frame, Map, Micro, Mix, PerSection, Protection, RunResult, Workload};
 
 /// Something to simulate.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,30 +58,42 @@ pub(super) enum Figure {
     HandOff,
     /// The share of the sections done by the upper half of the threads.
     Unfairness,
+    /// Lines that came from another core or from memory, for a section.
+    Misses,
+    /// Those of them that came to the servers of delegates.
+    ServerMisses,
+    /// Read-modify-writes for a section.
+    Atomics,
 }
 
 /// What a run of a point gave.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(from = "[u64; 5]", into = "[u64; 5]")]
+#[serde(from = "[u64; 8]", into = "[u64; 8]")]
 pub struct Measured {
     pub(super) throughput: f64,
     pub(super) section: f64,
     pub(super) first_section: f64,
     pub(super) hand_off: f64,
     pub(super) unfairness: f64,
+    pub(super) each: PerSection,
 }
 
 /// As bits, since text would neither keep every figure nor know what is no number.
-impl From<Measured> for [u64; 5] {
+impl From<Measured> for [u64; 8] {
     fn from(run: Measured) -> Self {
-        [run.throughput, run.section, run.first_section, run.hand_off, run.unfairness].map(f64::to_bits)
+        let PerSection { misses, server_misses, atomics } = run.each;
+        let Measured { throughput, section, first_section, hand_off, unfairness, .. } = run;
+        [throughput, section, first_section, hand_off, unfairness, misses, server_misses, atomics]
+            .map(f64::to_bits)
     }
 }
 
-impl From<[u64; 5]> for Measured {
-    fn from(bits: [u64; 5]) -> Self {
-        let [throughput, section, first_section, hand_off, unfairness] = bits.map(f64::from_bits);
-        Self { throughput, section, first_section, hand_off, unfairness }
+impl From<[u64; 8]> for Measured {
+    fn from(bits: [u64; 8]) -> Self {
+        let [throughput, section, first_section, hand_off, unfairness, misses, server_misses, atomics] =
+            bits.map(f64::from_bits);
+        let each = PerSection { misses, server_misses, atomics };
+        Self { throughput, section, first_section, hand_off, unfairness, each }
     }
 }
 
@@ -137,6 +149,7 @@ impl Measured {
             first_section: spent as f64 / sections.max(1) as f64,
             hand_off: result.hand_off,
             unfairness: lockwork_stats::fairness::unfairness_factor(&result.by_thread),
+            each: result.each,
         }
     }
 
@@ -147,6 +160,9 @@ impl Measured {
             Figure::FirstSection => self.first_section,
             Figure::HandOff => self.hand_off,
             Figure::Unfairness => self.unfairness,
+            Figure::Misses => self.each.misses,
+            Figure::ServerMisses => self.each.server_misses,
+            Figure::Atomics => self.each.atomics,
         }
     }
 }
@@ -156,7 +172,7 @@ impl Figure {
         match self {
             Self::Throughput => "/s",
             Self::Section | Self::FirstSection | Self::HandOff => "cycles",
-            Self::Unfairness => "",
+            Self::Unfairness | Self::Misses | Self::ServerMisses | Self::Atomics => "",
         }
     }
 }

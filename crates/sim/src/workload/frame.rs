@@ -145,7 +145,12 @@ pub(super) fn run<L: Load>(
             }
             // On CPUs of their own, behind those of all clients, where there are so many.
             let first = threads + number * protection.servers();
-            for (place, body) in shared.servers.threads().enumerate() {
+            for (place, serve) in shared.servers.threads().enumerate() {
+                let observed = Rc::clone(&observed);
+                let body = move || {
+                    observed.borrow_mut().serves();
+                    serve();
+                };
                 run.spawn_in(process, first + place, frame.pinned, body);
             }
             (shared, load)

@@ -21,7 +21,7 @@ pub use locks::{Protection, SimLock, build};
 pub use map::{Map, Structure};
 pub use micro::Micro;
 pub use mix::Mix;
-pub use observed::RunResult;
+pub use observed::{PerSection, RunResult};
 pub use queue::Queue;
 pub use sections::{Kind, Quantity, Sections};
 pub use usage::LockUse;

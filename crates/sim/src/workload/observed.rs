@@ -2,10 +2,11 @@
 
 use super::lock_time::{LockTime, Watched};
 use super::usage::{LockUse, Recorder};
+use crate::engine::CoreId;
 use crate::engine::End;
 use crate::engine::stats::{Counts, Transfers};
 use crate::engine::trace::Step;
-use crate::simulation::{Outcome, begin_trace, end_trace, note, now, seat, thread};
+use crate::simulation::{Outcome, Traffic, begin_trace, core, end_trace, note, now, seat, thread, traffic};
 
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +23,8 @@ pub struct RunResult {
     pub section: f64,
     /// The same for those that ended, at most, for this share of them: 0.5, 0.99, 1.
     pub percentiles: [u64; 3],
+    /// What a section took, on average.
+    pub each: PerSection,
     /// Attempts that failed, within the window.
     pub failures: u64,
     /// Cycles from before a release that leaves the lock free to after the next acquisition, by another thread, on average.
@@ -49,6 +52,29 @@ pub struct RunResult {
     pub uses: Vec<LockUse>,
 }
 
+/// What all threads together did for a section, on average over the window. Zeros if fewer than two sections ended there.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PerSection {
+    /// Lines that came from another core or from memory.
+    pub misses: f64,
+    /// Those of them that came to the servers of delegates.
+    pub server_misses: f64,
+    /// Read-modify-writes.
+    pub atomics: f64,
+}
+
+impl PerSection {
+    /// Between two moments, of which so many sections lie.
+    fn between(from: Traffic, to: Traffic, sections: u64) -> Self {
+        let each = |from: u64, to: u64| (to - from) as f64 / sections.max(1) as f64;
+        Self {
+            misses: each(from.misses, to.misses),
+            server_misses: each(from.theirs, to.theirs),
+            atomics: each(from.atomics, to.atomics),
+        }
+    }
+}
+
 impl RunResult {
     /// Sections that ended inside the window, for each of so many processes.
     #[must_use]
@@ -73,6 +99,10 @@ pub(super) struct Observed {
     /// Sum and number.
     hand_offs: (u64, u64),
     failures: u64,
+    /// The cores of the servers of delegates.
+    servers: Vec<CoreId>,
+    /// At the end of the first section that ended in the window, and of the last so far.
+    traffic: Option<[Traffic; 2]>,
     /// Whether a hand-off is to be looked at.
     explain: bool,
     /// The locks, looked at for where their time goes.
@@ -201,6 +231,11 @@ impl Observed {
         }
     }
 
+    /// The calling thread serves, on the core where it is.
+    pub(super) fn serves(&mut self) {
+        self.servers.push(core());
+    }
+
     /// A thread is about to hand a section over.
     pub(super) fn hands_over(&mut self, me: usize, lock: usize) {
         self.is_handed_over = true;
@@ -266,6 +301,8 @@ impl Observed {
         if (self.window.0..self.window.1).contains(&end) {
             self.by_thread[me] += 1;
             self.times.push(end - start);
+            let now = traffic(&self.servers);
+            self.traffic.get_or_insert([now, now])[1] = now;
         }
     }
 
@@ -313,6 +350,10 @@ impl Observed {
             hand_off: self.hand_offs.0 as f64 / self.hand_offs.1.max(1) as f64,
             by_thread: self.by_thread,
             spent_by_thread: self.spent,
+            each: self
+                .traffic
+                .map(|[from, to]| PerSection::between(from, to, sections - 1))
+                .unwrap_or_default(),
             failures: self.failures,
             damage,
             starving,

@@ -77,7 +77,33 @@ fn cycles(claim: String, source: &'static str, value: f64, point: Point) -> Clai
         claim,
         source,
         published,
-        test: Test::Figure { point, figure: Figure::Section, value, within: WITHIN },
+        test: Test::Figure { point, figure: Figure::Section, value, within: WITHIN, slack: 0.0 },
+    }
+}
+
+/// How near a small number of misses or atomic operations must be met, where a factor says little.
+const SLACK: f64 = 0.5;
+
+/// What threads do for a section: a published number of misses or atomic operations.
+fn times_a_section(claim: String, source: &'static str, figure: Figure, value: f64, point: Point) -> Claim {
+    let published = format!("{value} a section");
+    Claim {
+        claim,
+        source,
+        published,
+        test: Test::Figure { point, figure, value, within: WITHIN, slack: SLACK },
+    }
+}
+
+/// How many more misses a section of one point takes than one of another.
+fn more_misses(claim: String, source: &'static str, value: f64, this: Point, that: Point) -> Claim {
+    let published = format!("{value} more");
+    let figure = Figure::Misses;
+    Claim {
+        claim,
+        source,
+        published,
+        test: Test::Difference { value, within: WITHIN, slack: SLACK, figure, this, that },
     }
 }
 
