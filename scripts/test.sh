@@ -16,12 +16,12 @@ export CARGO_INCREMENTAL=0
 # What all parts print.
 readonly LOG=$PWD/target/test.log
 
-# Both, the emulated tests beside the native test kit, much of which sleeps.
+# Both, the emulated tests beside those native ones that wait for others, or sleep.
 all() {
     build_native
     build_aarch64
     local emulated status=0
-    (set -e; beside_the_kit; run_aarch64) >target/aarch64.log 2>&1 &
+    (set -e; when_all_is_measured; run_aarch64) >target/aarch64.log 2>&1 &
     emulated=$!
     run_native || status=1
     touch target/native-ended
@@ -33,10 +33,11 @@ all() {
     return $status
 }
 
-# Waits for the first program of the native test kit. Before it are tests of what is measured, which want the machine for themselves.
-beside_the_kit() {
+# Waits for the tests of `transform`, with which the second half begins. Before it are tests of what is measured, which want the
+# machine for themselves.
+when_all_is_measured() {
     rm -f target/native-ended
-    until grep -q '^     Running tests/apps/main.rs' "$LOG" || [[ -e target/native-ended ]]; do
+    until grep -q '^     Running tests/convert.rs' "$LOG" || [[ -e target/native-ended ]]; do
         kill -0 $$ || return # Somebody has ended this script.
         sleep 1
     done
