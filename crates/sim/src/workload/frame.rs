@@ -202,6 +202,10 @@ fn come_to_rest<L>(
     }
 }
 
+/// Cycles that the first thread has to give values to servers, and those for each.
+const SET_UP: u64 = 10_000;
+const SET_UP_EACH: u64 = 2_000;
+
 /// A simulated thread of a workload.
 pub(super) struct Thread {
     /// Its number in its process.
@@ -222,6 +226,9 @@ impl Thread {
         if self.me == 0 {
             let Shared { guards, servers, protection, .. } = &*self.shared;
             guards.iter().enumerate().for_each(|(turn, guard)| guard.configure(protection, servers, turn));
+        } else if self.shared.protection.servers() > 0 {
+            // A value has its server before others use it.
+            delay(SET_UP + SET_UP_EACH * self.shared.guards.len() as u64);
         }
         delay(self.random.below(load.stagger()));
         while !self.is_stopping() {
