@@ -47,7 +47,6 @@ pub const REPEATED: &[(&str, &str, usize)] = &[
     ("delegation/served/service.rs", "let unanswered = self.unanswered.load(Acquire); // ORDER: E3.", 2),
 ];
 
-/// What delegates do in a child of `fork`.
 /// Of the numbers of requests at a server.
 const TAKEN_BACK: &str = "an owner that takes its request back runs the section and makes another request while the thread that looked at \
      the first one looks again: more steps than loom explores";
@@ -58,6 +57,7 @@ const LEFT: &str = "a thread that looks at a request and leaves it, since its de
 const FENCE_BEFORE: &str = "the light barrier before is a fence in a model, which releases as well; the native one is the compiler's only";
 const TOGETHER: &str = "two requests that are answered together, and a thread that takes over, or an owner that takes its request back";
 
+/// What delegates do in a child of `fork`.
 const IN_A_CHILD: Reason = Elsewhere(
     "only in a child of `fork`, which shuttle plays with every combiner, in one order of accesses: it is the same step of the protocol as \
      elsewhere in the algorithm, with the same ordering, by a thread that has combined",
@@ -306,10 +306,12 @@ pub const EXCEPTIONS: &[Exception] = &[
         reason: Threads(TOGETHER),
     },
     Exception {
-        source: "delegation/served/service.rs",
-        snippet: "let number = runs.number.load(Acquire); // ORDER: E2.",
+        source: "delegation/lines.rs",
+        snippet: "self.number.load(Acquire) & !1 // ORDER: E2 of `served`.",
         weaker: &[Relaxed],
-        reason: Threads(TAKEN_BACK),
+        reason: Threads(
+            "an owner that is answered and requests again while a thread that takes over reads its number: more steps than loom explores",
+        ),
     },
     Exception {
         source: "delegation/posts.rs",

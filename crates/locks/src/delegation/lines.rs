@@ -50,8 +50,8 @@ use lockwork_platform::{AtomicCell, AtomicInt, DataCell, FutexCell, Platform, Po
 use super::{Generation, Section};
 use crate::wait::{Patience, pauses_before_sleep};
 
-pub(super) const IDLE: u32 = 0;
-pub(super) const REQUESTED: u32 = 1;
+const IDLE: u32 = 0;
+const REQUESTED: u32 = 1;
 const LEFT_OVER: u32 = 2;
 
 /// Lines of a page.
@@ -67,18 +67,19 @@ pub(super) type Own = [u64; 3];
 /// One thread's line at one delegate or server.
 #[repr(C, align(64))]
 pub(super) struct Line<P: Platform> {
-    pub(super) word: P::Futex,
+    word: P::Futex,
     /// 1 while the owner sleeps here, or is about to.
     pub(super) asleep: P::Futex,
     /// At a server: twice the number of the request, not 0; one more while the owner wants it back. The owner's.
-    pub(super) number: P::U32,
+    number: P::U32,
     /// At a server: the number of a request that a thread has in its hands which has lost its turn. That of an earlier request says
     /// nothing. Written by the thread that has the turn, and by the owner.
     pub(super) taken: P::U32,
     section: P::Data<Option<Section>>,
     /// Of the request.
     generation: Generation<P>,
-    /// Accessed by the owner only; at a server, what [`Line::request_for`] and [`Line::serves`] say. Natively a thread's number is passed on by a Release and an Acquire.
+    /// Accessed by the owner only, but for what [`Line::request_for`] leaves there for a server. Natively a thread's number is passed
+    /// on by a Release and an Acquire.
     pub(super) own: P::Data<Own>,
 }
 
@@ -141,6 +142,27 @@ impl<P: Platform> Line<P> {
         self.number.store(number, Release); // ORDER: E2 of `served`.
         // SAFETY: the caller's contract.
         unsafe { self.request(section) };
+    }
+
+    /// The number of the request, whether or not its owner wants it back.
+    #[inline(always)]
+    pub(super) fn number(&self) -> u32 {
+        self.number.load(Relaxed) & !1
+    }
+
+    /// The same, by a thread that neither looks at the line nor owns it.
+    pub(super) fn number_of_another(&self) -> u32 {
+        self.number.load(Acquire) & !1 // ORDER: E2 of `served`.
+    }
+
+    /// By the owner: whether it wants its request back.
+    pub(super) fn wants_back(&self, wants: bool) {
+        self.number.store(self.number() | u32::from(wants), Relaxed); // ORDER: a barrier, or nobody looks at it.
+    }
+
+    /// There is no request any more. By the owner whose request nobody looks at, or by the one thread of a child.
+    pub(super) fn forget(&self) {
+        self.word.store(IDLE, Relaxed); // ORDER: E2 of `served`, with the next request.
     }
 
     /// Whether a thread of a parent has left a request here, and its number to the calling thread (L7). For the owner, who has

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use lockwork_platform::Platform;
 
-use super::{Attempt, Delegate, Section, acquire_inside, lock_inside, release_held, unlock_inside};
+use super::{Attempt, Delegate, Section, acquire_inside, release_held, run_inside, try_run_inside};
 use crate::api::{Held, RawLock};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Timed};
 use crate::knobs::Knobs;
@@ -52,22 +52,13 @@ unsafe impl<P: Platform, L: RawLock<P>> Delegate<P> for Locked<P, L> {
     }
 
     unsafe fn execute(&self, section: Section) {
-        let token = lock_inside(&self.lock);
-        let generation = P::generation();
-        // SAFETY: with the lock held no other section runs, and the caller waits for this one.
-        unsafe { section.run() };
-        // SAFETY: the token of the acquisition above.
-        unsafe { unlock_inside(&self.lock, token, generation) };
+        // SAFETY: the caller's contract.
+        unsafe { run_inside::<P, _>(&self.lock, section) };
     }
 
     unsafe fn try_execute(&self, section: Section) -> bool {
-        let Some(token) = self.lock.try_lock() else { return false };
-        let generation = P::generation();
-        // SAFETY: as in `execute`.
-        unsafe { section.run() };
-        // SAFETY: the token of the acquisition above.
-        unsafe { unlock_inside(&self.lock, token, generation) };
-        true
+        // SAFETY: the caller's contract.
+        unsafe { try_run_inside::<P, _>(&self.lock, section) }
     }
 
     fn acquire(&self) -> Option<Held> {

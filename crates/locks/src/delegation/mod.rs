@@ -35,7 +35,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::{AtomicCell, Clock, Platform};
 
 pub use self::served::{Measures, Seat, Server};
-pub(crate) use crate::api::Apart;
 use crate::api::{Held, RawLock, Token};
 use crate::knobs::Knobs;
 use crate::wait::{WAITING_ON_DELEGATE, Wait, endless};
@@ -334,6 +333,48 @@ pub(crate) unsafe fn unlock_inside<P: Platform, L: RawLock<P>>(lock: &L, token: 
     }
     // SAFETY: the caller's contract.
     unsafe { lock.unlock(token) };
+}
+
+/// Runs sections, by `run`, with a lock held that a delegate is made of, and releases it, also where one of them has forked.
+///
+/// # Safety
+///
+/// As for [`unlock_inside`].
+#[inline(always)]
+pub(crate) unsafe fn run_holding<P: Platform, L: RawLock<P>>(lock: &L, token: L::Token, run: impl FnOnce()) {
+    let generation = P::generation();
+    run();
+    // SAFETY: the caller's contract.
+    unsafe { unlock_inside(lock, token, generation) };
+}
+
+/// Runs `section` in this thread, under a lock that a delegate is made of.
+///
+/// # Safety
+///
+/// As for [`Delegate::execute`], of a delegate whose sections all run under this lock.
+#[inline(always)]
+pub(crate) unsafe fn run_inside<P: Platform, L: RawLock<P>>(lock: &L, section: Section) {
+    let token = lock_inside(lock);
+    // SAFETY: with the lock held no other section runs, and the caller waits for this one.
+    let run = || unsafe { section.run() };
+    // SAFETY: acquired above.
+    unsafe { run_holding(lock, token, run) };
+}
+
+/// As [`run_inside`], if the lock is free. `false`: it is not.
+///
+/// # Safety
+///
+/// As there.
+#[inline(always)]
+pub(crate) unsafe fn try_run_inside<P: Platform, L: RawLock<P>>(lock: &L, section: Section) -> bool {
+    let Some(token) = lock.try_lock() else { return false };
+    // SAFETY: as in `run_inside`.
+    let run = || unsafe { section.run() };
+    // SAFETY: acquired above.
+    unsafe { run_holding(lock, token, run) };
+    true
 }
 
 #[cold]

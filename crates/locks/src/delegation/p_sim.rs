@@ -51,7 +51,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, AtomicInt, DataCell, FutexCell, Platform, PoolNode};
 
 use super::lines::found_or_made;
-use super::{Apart, Delegate, Section, known_by};
+use super::{Delegate, Section, known_by};
+use crate::api::Apart;
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::wait::{Patience, Wait, pauses_before_sleep};
 

@@ -44,7 +44,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Platform};
 
 use super::lines::{Line, Lines, Outcome, Own, Parked, Sleepers};
-use super::{Attempt, Delegate, Section, acquire_inside, known_by, lock_inside, release_held, unlock_inside};
+use super::{
+    Attempt, Delegate, Section, acquire_inside, known_by, lock_inside, release_held, run_inside,
+    try_run_inside, unlock_inside,
+};
 use crate::api::{Held, RawLock};
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::hierarchical::cst::Cst;
@@ -326,12 +329,8 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
 
     #[inline(always)]
     unsafe fn run_in_place(&self, section: Section) {
-        let token = lock_inside(&self.lock);
-        let generation = P::generation();
-        // SAFETY: I1.
-        unsafe { section.run() };
-        // SAFETY: acquired above.
-        unsafe { unlock_inside(&self.lock, token, generation) };
+        // SAFETY: I1, and the caller's contract.
+        unsafe { run_inside::<P, _>(&self.lock, section) };
     }
 
     /// The paper's algorithm 3.
@@ -497,13 +496,8 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
     }
 
     unsafe fn try_execute(&self, section: Section) -> bool {
-        let Some(token) = self.lock.try_lock() else { return false };
-        let generation = P::generation();
-        // SAFETY: I1.
-        unsafe { section.run() };
-        // SAFETY: acquired above.
-        unsafe { unlock_inside(&self.lock, token, generation) };
-        true
+        // SAFETY: the caller's contract.
+        unsafe { try_run_inside::<P, _>(&self.lock, section) }
     }
 
     fn acquire(&self) -> Option<Held> {

@@ -11,7 +11,7 @@ use lockwork_platform::{
 
 use super::knobs::Settings;
 use super::passive::{APPROVED, ByNode, JOINED_PARKED, Line, NONE, Passive, TOP_PARKED, Together};
-use crate::api::RawLock;
+use crate::api::{Apart, RawLock};
 use crate::competitive::backoff::Delay;
 use crate::knobs::Knobs;
 use crate::state::{Claimed, State, take_back, take_free};
@@ -57,10 +57,6 @@ impl Watch {
     }
 }
 
-/// The part of the state that one kind of thread writes, on a cache line of its own.
-#[repr(align(64))]
-struct Padded<T>(T);
-
 /// Read at every acquisition, written rarely: when a thread becomes passive, and when the first passive thread sleeps,
 /// looks or joins.
 struct Gate<P: Platform, S: Passive<P>> {
@@ -92,8 +88,8 @@ struct Counts<P: Platform> {
 /// What a lock gets once it has been contended.
 #[repr(C)]
 pub struct Restriction<P: Platform, S: Passive<P> = Together> {
-    gate: Padded<Gate<P, S>>,
-    counts: Padded<Counts<P>>,
+    gate: Apart<Gate<P, S>>,
+    counts: Apart<Counts<P>>,
 }
 
 impl<P: Platform, S: Passive<P>> core::fmt::Debug for Restriction<P, S> {
@@ -108,13 +104,13 @@ impl<P: Platform, S: Passive<P>> core::fmt::Debug for Restriction<P, S> {
 impl<P: Platform, S: Passive<P>> PoolNode<P> for Restriction<P, S> {
     fn new() -> Self {
         Self {
-            gate: Padded(Gate {
+            gate: Apart(Gate {
                 settings: P::Data::new(Settings::UNSET),
                 enabled: P::U32::new(0),
                 asleep: P::U32::new(0),
                 lines: S::lines(),
             }),
-            counts: Padded(Counts {
+            counts: Apart(Counts {
                 ingress: P::U32::new(0),
                 egress: P::U32::new(0),
                 acquisitions: P::Data::new(0),

@@ -139,11 +139,12 @@ unsafe impl<P: Platform> Send for Serving<P> {}
 pub struct Shared<P: Platform> {
     nodes: Children<P, NodeState<P>, NEAR>,
     regime: Regime<P>,
-    of_leaders: Apart<OfLeaders<P>>,
+    of_leaders: OfLeaders<P>,
     claim: Apart<Claimed<P>>,
 }
 
 /// What belongs to the queue of leaders, and to the holder.
+#[repr(C, align(64))]
 struct OfLeaders<P: Platform> {
     /// Of the queue of leaders.
     tail: P::Ptr<Waiter<P>>,
@@ -169,12 +170,12 @@ impl<P: Platform> PoolNode<P> for Shared<P> {
         Self {
             nodes: Children::new(),
             regime: Regime::new(),
-            of_leaders: Apart(OfLeaders {
+            of_leaders: OfLeaders {
                 tail: P::Ptr::new(ptr::null_mut()),
                 first: P::Ptr::new(ptr::null_mut()),
                 serving: P::Data::new(Serving(ptr::null_mut())),
                 period: P::Data::new(NO_PERIOD),
-            }),
+            },
             claim: Apart(Claimed::new()),
         }
     }
@@ -203,7 +204,7 @@ impl<P: Platform> State<P> for Shared<P> {
     fn prepare(&self) {
         self.regime.restart();
         // SAFETY: the state is nobody's, or its lock is about to get it: nobody else looks.
-        unsafe { self.of_leaders.0.period.set(NO_PERIOD) };
+        unsafe { self.of_leaders.period.set(NO_PERIOD) };
     }
 }
 
@@ -227,13 +228,13 @@ impl<P: Platform> Whole<P> for Shared<P> {
 
 impl<P: Platform> Shared<P> {
     fn leaders(&self) -> Leaders<'_, P> {
-        let OfLeaders { tail, first, .. } = &self.of_leaders.0;
+        let OfLeaders { tail, first, .. } = &self.of_leaders;
         Leaders { line: Line { tail, first }, address: address(self), claim: &self.claim.0 }
     }
 
     /// Comes first among the leaders. Whether that was before the deadline.
     fn come_first(&self, state: &NodeState<P>, wait: &Wait) -> bool {
-        let tail = &self.of_leaders.0.tail;
+        let tail = &self.of_leaders.tail;
         tail.load(Relaxed).is_null()
             // ORDER: Acquire is E1 of CST.
             && tail.compare_exchange(ptr::null_mut(), held::<P>(LEADING), Acquire, Relaxed).is_ok()
@@ -294,7 +295,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             Some(Acquired::Both) => return true,
             Some(Acquired::Node) if self.lead(shared, state, wait) => {
                 // SAFETY: I1: held, for all that follows.
-                unsafe { shared.of_leaders.0.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
+                unsafe { shared.of_leaders.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
                 // SAFETY: as above.
                 unsafe { state.begin(self.state.pass_limit()) };
                 // SAFETY: as above.
@@ -322,7 +323,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // SAFETY: the caller's contract.
         let releases = unsafe { self.releases.get() };
         // SAFETY: as above.
-        unsafe { shared.regime.take_stock(&shared.of_leaders.0.period, releases, self.state.wake()) };
+        unsafe { shared.regime.take_stock(&shared.of_leaders.period, releases, self.state.wake()) };
     }
 
     /// Acquires the word, for the holder of the lock of the node `state`. Whether that was before the deadline.
@@ -439,7 +440,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             // SAFETY: I8: the holder is a user of the state.
             let shared = unsafe { self.state.used() };
             // SAFETY: I1: held by the caller.
-            let Serving(serving) = unsafe { shared.of_leaders.0.serving.get() };
+            let Serving(serving) = unsafe { shared.of_leaders.serving.get() };
             // SAFETY: I1: it is the caller's, who uses it (I8).
             let state = unsafe { &*serving };
             // SAFETY: as above.
@@ -497,7 +498,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // SAFETY: as above.
         unsafe { self.count_turn(state, u32::from(!in_turn)) };
         // SAFETY: as above.
-        unsafe { shared.of_leaders.0.serving.set(Serving(ptr::null_mut())) };
+        unsafe { shared.of_leaders.serving.set(Serving(ptr::null_mut())) };
         // I6: a fork is to find all of it or nothing.
         let chosen = P::in_steps(|| {
             // From the next step on there may be no lock any more. The state is there until we leave it.
@@ -524,7 +525,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         if unsafe { state.may_pass() } {
             return true;
         }
-        if shared.of_leaders.0.tail.load(Relaxed) != held::<P>(LEADING) {
+        if shared.of_leaders.tail.load(Relaxed) != held::<P>(LEADING) {
             return false;
         }
         // Where no other node waits the next turn begins.
@@ -610,7 +611,7 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
         let own = self.state.own();
         let serving = match own {
             // SAFETY: the caller's contract, for all that follows.
-            Some(shared) if seen & BY_NODE != 0 => unsafe { shared.of_leaders.0.serving.get() }.0,
+            Some(shared) if seen & BY_NODE != 0 => unsafe { shared.of_leaders.serving.get() }.0,
             _ => ptr::null_mut(),
         };
         if let Some(shared) = own {
@@ -620,11 +621,11 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
                 unsafe { state.clear(holds) };
                 state.users().forget(usize::from(holds)); // I8.
             });
-            shared.of_leaders.0.first.store(ptr::null_mut(), Relaxed);
+            shared.of_leaders.first.store(ptr::null_mut(), Relaxed);
             let leads = if serving.is_null() { ptr::null_mut() } else { held::<P>(LEADING) };
-            shared.of_leaders.0.tail.store(leads, Relaxed);
+            shared.of_leaders.tail.store(leads, Relaxed);
             // SAFETY: as above.
-            unsafe { shared.of_leaders.0.serving.set(Serving(serving)) };
+            unsafe { shared.of_leaders.serving.set(Serving(serving)) };
             shared.claim.0.forget(usize::from(!serving.is_null()));
         }
         let by_node = if serving.is_null() { 0 } else { BY_NODE };

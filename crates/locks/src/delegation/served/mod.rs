@@ -66,10 +66,10 @@ use lockwork_platform::{AtomicCell, AtomicInt, Clock, Deadline, FutexCell, Platf
 pub use self::measures::Measures;
 use self::service::Service;
 pub use self::value::{Seat, Served};
-use super::lines::{IDLE, LINES, Line, Lines};
+use super::lines::{LINES, Line, Lines};
 use super::pace::Pace;
-use super::{Apart, known_by, unlock_inside};
-use crate::api::RawLock;
+use super::{known_by, run_holding};
+use crate::api::{Apart, RawLock};
 use crate::biased::Biased;
 use crate::blocking::futex::FutexLock;
 use crate::wait::{Patience, pauses_before_sleep};
@@ -244,7 +244,6 @@ impl<P: Platform> Server<P> {
         let service = unsafe { self.service.swap(ptr::null_mut(), Relaxed).as_ref() };
         let own = P::thread_id();
         self.lines.each_numbered(|number, line| {
-            let number_of_request = line.number.load(Relaxed) & !1;
             let runs = || {
                 // SAFETY: the request of this very thread, which is not answered.
                 let target = unsafe { line.target() };
@@ -252,14 +251,14 @@ impl<P: Platform> Server<P> {
                 unsafe { Self::lock(target) }.is_locked()
             };
             let had_run = service.and_then(|service| service.had_run(line));
-            let has_begun = had_run.is_some() || line.taken.load(Relaxed) == number_of_request;
+            let has_begun = had_run.is_some() || line.taken.load(Relaxed) == line.number();
             // A section that nobody is inside any more has run.
             if number != own || line.is_done() || had_run == Some(true) || has_begun && !runs() {
-                line.word.store(IDLE, Relaxed);
+                line.forget();
                 return;
             }
-            line.number.store(number_of_request, Relaxed);
-            line.taken.store(if has_begun { number_of_request } else { 0 }, Relaxed);
+            line.wants_back(false);
+            line.taken.store(if has_begun { line.number() } else { 0 }, Relaxed);
         });
         if let Some(service) = service {
             service.is_gone();
@@ -290,12 +289,11 @@ impl<P: Platform> Server<P> {
         if self.begins(service, turn) {
             self.attend(service, turn);
         }
-        self.gate.lock_for(known_by(self)); // V5.
-        if self.service.load(Relaxed) == node.as_ptr() {
-            self.service.store(ptr::null_mut(), Relaxed); // ORDER: the gate.
-        }
-        // SAFETY: locked above.
-        unsafe { self.gate.unlock(()) };
+        self.through_gate(|| {
+            if self.service.load(Relaxed) == node.as_ptr() {
+                self.service.store(ptr::null_mut(), Relaxed); // ORDER: the gate.
+            }
+        });
         // SAFETY: nobody finds it any more, and who did held the gate.
         unsafe { P::free_node(node) };
         if let Some(line) = line {
@@ -303,23 +301,31 @@ impl<P: Platform> Server<P> {
         }
     }
 
-    /// Takes the place of the thread before, as long as this one has the turn.
-    fn begins(&self, service: &Service<P>, turn: u32) -> bool {
-        self.gate.lock_for(known_by(self)); // V5.
-        let has_turn = || self.turn.load(Relaxed) == turn;
-        P::heavy_barrier(); // ORDER: V1.
-        // SAFETY: null, or of a thread that cannot free it before it holds the gate.
-        let begins = match unsafe { self.service.load(Relaxed).as_ref() } {
-            Some(before) => before.is_relieved(has_turn),
-            None => has_turn(),
-        };
-        if begins {
-            self.service.store(ptr::from_ref(service).cast_mut(), Relaxed); // ORDER: the gate.
-            self.begun.store(turn, Relaxed);
-        }
+    /// Does something to turns or requests that one thread does at a time (V5).
+    fn through_gate<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.gate.lock_for(known_by(self));
+        let result = f();
         // SAFETY: locked above.
         unsafe { self.gate.unlock(()) };
-        begins
+        result
+    }
+
+    /// Takes the place of the thread before, as long as this one has the turn.
+    fn begins(&self, service: &Service<P>, turn: u32) -> bool {
+        let has_turn = || self.turn.load(Relaxed) == turn;
+        self.through_gate(|| {
+            P::heavy_barrier(); // ORDER: V1.
+            // SAFETY: null, or of a thread that cannot free it before it holds the gate.
+            let begins = match unsafe { self.service.load(Relaxed).as_ref() } {
+                Some(before) => before.is_relieved(has_turn),
+                None => has_turn(),
+            };
+            if begins {
+                self.service.store(ptr::from_ref(service).cast_mut(), Relaxed); // ORDER: the gate.
+                self.begun.store(turn, Relaxed);
+            }
+            begins
+        })
     }
 
     fn attend(&self, service: &Service<P>, turn: u32) {
@@ -492,11 +498,10 @@ impl<P: Platform> Server<P> {
         }
         let Some(token) = lock.try_lock() else { return false };
         service.runs(line);
-        let generation = P::generation();
         // SAFETY: I1.
-        unsafe { line.run() };
+        let run = || unsafe { line.run() };
         // SAFETY: acquired above.
-        unsafe { unlock_inside::<P, _>(lock, token, generation) };
+        unsafe { run_holding(lock, token, run) };
         self.count(SERVED, 1);
         true
     }
@@ -526,29 +531,21 @@ impl<P: Platform> Server<P> {
     /// Takes the request at the calling thread's `line` back, unless its section has run or is run (V4).
     #[cold]
     fn withdraws(&self, line: &Line<P>) -> bool {
-        self.gate.lock_for(known_by(self)); // V5.
-        let is_back = self.is_withdrawn(line);
-        // SAFETY: locked above.
-        unsafe { self.gate.unlock(()) };
-        is_back
-    }
-
-    /// The same, by the holder of the gate.
-    fn is_withdrawn(&self, line: &Line<P>) -> bool {
-        let number = line.number.load(Relaxed);
-        if line.is_done() || line.taken.load(Relaxed) == number {
-            return false;
-        }
-        line.number.store(number | 1, Relaxed);
-        P::heavy_barrier(); // ORDER: V4.
-        // SAFETY: null, or of a thread that cannot free it before it holds the gate.
-        let service = unsafe { self.service.load(Relaxed).as_ref() };
-        if service.is_some_and(|service| service.has_begun(line)) || line.is_done() {
-            line.number.store(number, Relaxed); // ORDER: nobody looks at it.
-            return false;
-        }
-        line.word.store(IDLE, Relaxed); // ORDER: E2, with the next request.
-        true
+        self.through_gate(|| {
+            if line.is_done() || line.taken.load(Relaxed) == line.number() {
+                return false;
+            }
+            line.wants_back(true);
+            P::heavy_barrier(); // ORDER: V4.
+            // SAFETY: null, or of a thread that cannot free it before it holds the gate.
+            let service = unsafe { self.service.load(Relaxed).as_ref() };
+            if service.is_some_and(|service| service.has_begun(line)) || line.is_done() {
+                line.wants_back(false);
+                return false;
+            }
+            line.forget();
+            true
+        })
     }
 
     /// Whether a request will be run although the thread that has the turn does not go on (I4). `is_held`: its delegate's lock is

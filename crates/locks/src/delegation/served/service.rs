@@ -66,8 +66,8 @@ fn line_of(at: usize) -> usize {
 /// What `at` says of a line and its request.
 #[inline(always)]
 fn place<P: Platform>(line: &Line<P>, what: usize) -> usize {
-    let number = line.number.load(Relaxed) / 2; // Odd or even.
-    ptr::from_ref(line).expose_provenance() | (number as usize) << NUMBER_SHIFT | what
+    let number = (line.number() / 2) as usize;
+    ptr::from_ref(line).expose_provenance() | number << NUMBER_SHIFT | what
 }
 
 /// By the servicing thread.
@@ -102,7 +102,7 @@ impl<P: Platform> Service<P> {
     /// Will answer one of these lines, which has been run, together with others.
     #[inline(always)]
     pub(super) fn answers_later(&self, lines: &[Line<P>; LINES], index: usize) {
-        self.numbers[index].store(lines[index].number.load(Relaxed), Relaxed); // ORDER: E3, by what follows.
+        self.numbers[index].store(lines[index].number(), Relaxed); // ORDER: E3, by what follows.
         self.page.store(lines.as_ptr().expose_provenance(), Relaxed); // ORDER: as above.
         self.unanswered.store(self.unanswered.load(Relaxed) | 1 << index, Release); // ORDER: E3.
     }
@@ -149,7 +149,7 @@ impl<P: Platform> Service<P> {
         // SAFETY: L3; a line, by `runs`.
         let line = |address| unsafe { &*ptr::with_exposed_provenance::<Line<P>>(address) };
         let runs = line(line_of(at));
-        let number = runs.number.load(Acquire); // ORDER: E2.
+        let number = runs.number_of_another();
         let unanswered = self.unanswered.load(Acquire); // ORDER: E3.
         let (page, numbers) =
             (self.page.load(Relaxed), self.numbers.each_ref().map(|number| number.load(Relaxed)));
@@ -157,11 +157,11 @@ impl<P: Platform> Service<P> {
             return false;
         }
         // If the thread has gone on since, these are numbers of requests that have been answered, which say nothing.
-        runs.taken.store(number & !1, Relaxed); // ORDER: the gate, for the next that has the turn.
-        for (index, number) in
-            numbers.into_iter().enumerate().filter(|(index, _)| page != 0 && unanswered & 1 << index != 0)
-        {
-            line(page + index * size_of::<Line<P>>()).taken.store(number & !1, Relaxed); // ORDER: as above.
+        runs.taken.store(number, Relaxed); // ORDER: the gate, for the next that has the turn.
+        // There is a page where there is something unanswered (E3); models with a weaker order would come to the line at 0.
+        let is_unanswered = |index: usize| page != 0 && unanswered & 1 << index != 0;
+        for (index, number) in numbers.into_iter().enumerate().filter(|(index, _)| is_unanswered(*index)) {
+            line(page + index * size_of::<Line<P>>()).taken.store(number, Relaxed); // ORDER: as above.
         }
         true
     }
@@ -185,9 +185,7 @@ impl<P: Platform> Service<P> {
         let unanswered = self.unanswered.load(Acquire); // ORDER: E3.
         let offset = ptr::from_ref(line).addr().wrapping_sub(self.page.load(Relaxed));
         let index = offset / size_of::<Line<P>>();
-        index < LINES
-            && unanswered & 1 << index != 0
-            && self.numbers[index].load(Relaxed) | 1 == line.number.load(Relaxed) | 1
+        index < LINES && unanswered & 1 << index != 0 && self.numbers[index].load(Relaxed) == line.number()
     }
 
     /// In a child after `fork`, of a thread that is gone: what it had done with the request at `line`. `None`: nothing. Whether it had

@@ -131,11 +131,11 @@ fn a_child_keeps_the_request_of_the_thread_that_forked() {
     let (lock, run) = (Lock::new(), Word::new(0));
     let own = Native::thread_id();
     let line = |number| server.lines.of(number).expect("a number");
-    for is_wanted_back in [0, 1] {
+    for is_wanted_back in [false, true] {
         server.open();
         leave(line(own), &lock, &run);
         leave(line(own + 1), &lock, &run);
-        line(own).number.fetch_or(is_wanted_back, Relaxed);
+        line(own).wants_back(is_wanted_back);
         // SAFETY: nobody else uses the server, as if there were no other thread.
         unsafe { server.after_fork() };
         assert!(line(own + 1).is_done());

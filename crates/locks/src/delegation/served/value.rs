@@ -7,10 +7,10 @@ use lockwork_platform::{AtomicCell, Platform};
 
 use super::super::lines::Line;
 use super::super::{
-    Apart, Attempt, Delegate, Section, acquire_inside, known_by, lock_inside, release_held, unlock_inside,
+    Attempt, Delegate, Section, acquire_inside, known_by, release_held, run_inside, try_run_inside,
 };
 use super::{Lock, Manner, SERVED, Server};
-use crate::api::{Held, RawLock};
+use crate::api::{Apart, Held, RawLock};
 use crate::knobs::Knobs;
 use crate::wait::Wait;
 
@@ -67,12 +67,8 @@ impl<P: Platform, const FFWD: bool> Served<P, FFWD> {
     const MANNER: Manner = if FFWD { Manner::Ffwd } else { Manner::Rcl };
 
     unsafe fn run_in_place(&self, section: Section) {
-        let token = lock_inside::<P, _>(&self.lock);
-        let generation = P::generation();
-        // SAFETY: I1.
-        unsafe { section.run() };
-        // SAFETY: acquired above.
-        unsafe { unlock_inside::<P, _>(&self.lock, token, generation) };
+        // SAFETY: I1, and the caller's contract.
+        unsafe { run_inside::<P, _>(&self.lock, section) };
     }
 
     fn server(&self) -> Option<&'static Server<P>> {
@@ -144,13 +140,8 @@ unsafe impl<P: Platform, const FFWD: bool> Delegate<P> for Served<P, FFWD> {
     }
 
     unsafe fn try_execute(&self, section: Section) -> bool {
-        let Some(token) = self.lock.try_lock() else { return false };
-        let generation = P::generation();
-        // SAFETY: I1.
-        unsafe { section.run() };
-        // SAFETY: acquired above.
-        unsafe { unlock_inside::<P, _>(&self.lock, token, generation) };
-        true
+        // SAFETY: I1, and the caller's contract.
+        unsafe { try_run_inside::<P, _>(&self.lock, section) }
     }
 
     unsafe fn execute_nested(&self, section: Section) {

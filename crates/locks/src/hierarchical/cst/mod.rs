@@ -176,11 +176,12 @@ unsafe impl<P: Platform> Send for Serving<P> {}
 #[repr(C, align(64))]
 pub struct Shared<P: Platform> {
     nodes: Children<P, NodeState<P>, NEAR>,
-    of_leaders: Apart<OfLeaders<P>>,
+    of_leaders: OfLeaders<P>,
     claim: Apart<Claimed<P>>,
 }
 
 /// What belongs to the first of the leaders.
+#[repr(C, align(64))]
 struct OfLeaders<P: Platform> {
     /// Of the global queue.
     first: P::Ptr<Waiter<P>>,
@@ -194,9 +195,7 @@ const _: () = {
 
 impl<P: Platform> core::fmt::Debug for Shared<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Shared")
-            .field("first", &self.of_leaders.0.first.load(Relaxed))
-            .finish_non_exhaustive()
+        f.debug_struct("Shared").field("first", &self.of_leaders.first.load(Relaxed)).finish_non_exhaustive()
     }
 }
 
@@ -204,10 +203,10 @@ impl<P: Platform> PoolNode<P> for Shared<P> {
     fn new() -> Self {
         Self {
             nodes: Children::new(),
-            of_leaders: Apart(OfLeaders {
+            of_leaders: OfLeaders {
                 first: P::Ptr::new(ptr::null_mut()),
                 serving: P::Data::new(Serving(ptr::null_mut())),
-            }),
+            },
             claim: Apart(Claimed::new()),
         }
     }
@@ -283,7 +282,7 @@ impl Cst<Native> {
 
 impl<P: Platform, const TURN: u32> Cst<P, TURN> {
     fn leaders<'a>(&'a self, shared: &'a Shared<P>) -> Leaders<'a, P> {
-        let line = Line { tail: &self.tail, first: &shared.of_leaders.0.first };
+        let line = Line { tail: &self.tail, first: &shared.of_leaders.first };
         Leaders { line, address: address(shared), claim: &shared.claim.0 }
     }
 
@@ -326,7 +325,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
             Some(Acquired::Both) => return true,
             Some(Acquired::Node) if self.acquire_globally(shared, state, wait) => {
                 // SAFETY: I1: held.
-                unsafe { shared.of_leaders.0.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
+                unsafe { shared.of_leaders.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
                 // SAFETY: acquired above.
                 unsafe { state.begin(self.state.pass_limit()) };
                 return true;
@@ -367,7 +366,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
             }
         }
         // SAFETY: I1.
-        unsafe { shared.of_leaders.0.serving.set(Serving(ptr::null_mut())) };
+        unsafe { shared.of_leaders.serving.set(Serving(ptr::null_mut())) };
         // SAFETY: as above. From here on the node's lock is not ours.
         let chosen = unsafe { state.let_go(chosen, attention) };
         self.leaders(shared).release(BY_NODE);
@@ -413,10 +412,10 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
     unsafe fn pass_on(&self, shared: &Shared<P>, state: &NodeState<P>) -> bool {
         let serving = ptr::from_ref(state).cast_mut();
         // SAFETY: I1: held, for all that follows.
-        unsafe { shared.of_leaders.0.serving.set(Serving(ptr::null_mut())) };
+        unsafe { shared.of_leaders.serving.set(Serving(ptr::null_mut())) };
         if !self.leaders(shared).hand_on(BY_NODE) {
             // SAFETY: as above.
-            unsafe { shared.of_leaders.0.serving.set(Serving(serving)) };
+            unsafe { shared.of_leaders.serving.set(Serving(serving)) };
             return false;
         }
         // I1: the node's lock is still the caller's, and the state there until it leaves (I8).
@@ -438,7 +437,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         // SAFETY: I8: somebody waits, or the caller holds the lock by way of a node.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
-        let Serving(serving) = unsafe { shared.of_leaders.0.serving.get() };
+        let Serving(serving) = unsafe { shared.of_leaders.serving.get() };
         // SAFETY: I8.
         match unsafe { serving.as_ref() } {
             // SAFETY: I1.
@@ -497,7 +496,7 @@ unsafe impl<P: Platform, const TURN: u32> RawLock<P> for Cst<P, TURN> {
         let own = self.state.own();
         let serving = match own {
             // SAFETY: the caller's contract, for all that follows.
-            Some(shared) if locked => unsafe { shared.of_leaders.0.serving.get() }.0,
+            Some(shared) if locked => unsafe { shared.of_leaders.serving.get() }.0,
             _ => ptr::null_mut(),
         };
         if let Some(shared) = own {
@@ -507,9 +506,9 @@ unsafe impl<P: Platform, const TURN: u32> RawLock<P> for Cst<P, TURN> {
                 unsafe { state.clear(holds) };
                 state.users().forget(usize::from(holds)); // I8.
             });
-            shared.of_leaders.0.first.store(ptr::null_mut(), Relaxed);
+            shared.of_leaders.first.store(ptr::null_mut(), Relaxed);
             // SAFETY: as above.
-            unsafe { shared.of_leaders.0.serving.set(Serving(serving)) };
+            unsafe { shared.of_leaders.serving.set(Serving(serving)) };
             shared.claim.0.forget(usize::from(!serving.is_null()));
         }
         if locked {
@@ -541,7 +540,7 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         // SAFETY: I8: somebody waits, or has it by way of a node.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
-        let Serving(serving) = unsafe { shared.of_leaders.0.serving.get() };
+        let Serving(serving) = unsafe { shared.of_leaders.serving.get() };
         // SAFETY: I8. I1.
         let passed = unsafe { serving.as_ref() }.is_some_and(|state| unsafe { self.pass(shared, state) });
         if passed { Ok(()) } else { Err(()) }
@@ -555,7 +554,7 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         // SAFETY: I8: as in `hand_over`, for all that follows.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1.
-        let Serving(serving) = unsafe { shared.of_leaders.0.serving.get() };
+        let Serving(serving) = unsafe { shared.of_leaders.serving.get() };
         // SAFETY: I8.
         let passed = match unsafe { serving.as_ref() } {
             None => self.leaders(shared).hand_on(DIRECTLY),
