@@ -20,8 +20,6 @@ use crate::vocabulary::{Expansion, Vocabulary, ends_the_thread};
 
 mod uses;
 
-pub(crate) use uses::ELSEWHERE;
-
 /// Loads libclang for this thread.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 
 mod call;
 mod clang;
+mod classes;
 mod database;
 mod edit;
 mod error;
@@ -19,6 +20,7 @@ mod section;
 mod source;
 mod tree;
 mod vocabulary;
+mod ways;
 
 pub use call::{Frame, Seen};
 pub use error::Error;

@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::classes::Classes;
 use crate::rule::Rule;
 use crate::source::Writable;
 use crate::vocabulary::Action;
+use crate::ways::{self, Layout};
 
 /// A byte of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,15 +139,22 @@ pub(crate) enum Fact {
     },
     /// An address flows from the one to the other.
     Same(Thing, Origin),
-    /// A thing is a part of a structure that is reached without its name, as by a `void *`: others may be there in its place.
+    /// A pointer to a structure goes this way without the structure's name, as by a `void *`: others may be there in its place.
     Veiled {
-        thing: Thing,
-        within: Within,
-        /// The thing that hides the structure's name.
+        structure: Thing,
         way: Thing,
     },
-    /// A value goes between things that hide what structure it points to.
-    SameWay(Thing, Thing),
+    /// What a structure has.
+    Layout {
+        structure: Thing,
+        layout: Layout,
+    },
+    /// A value goes between things that hide what structure it points to. The rule that says so.
+    SameWay {
+        one: Thing,
+        other: Thing,
+        by: Rule,
+    },
     /// A value goes to or comes from a function by this thing.
     PassedBy {
         function: String,
@@ -168,36 +177,10 @@ pub(crate) enum Fact {
     },
 }
 
-/// Where a thing is in a structure.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Within {
-    /// Which type of POSIX's it is.
-    pub number: usize,
-    /// It is a pointer to one.
-    pub is_pointer: bool,
-    /// The bit that it begins at.
-    pub begin: i64,
-    /// The bit behind it, or behind the last of an array.
-    pub end: i64,
-    /// There are several, between the one and the other.
-    pub is_array: bool,
-}
-
-impl Within {
-    /// Whether the other may be the same.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
-        let meets = self.begin < other.end && other.begin < self.end;
-        (self.number, self.is_pointer) == (other.number, other.is_pointer)
-            && (self.begin == other.begin || meets && (self.is_array || other.is_array))
-    }
-}
-
 /// What becomes of the program's mutexes and conditions.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
-    numbers: BTreeMap<Thing, usize>,
-    /// The number of a thing that is of the same class; itself for one of them.
-    same: Vec<usize>,
+    classes: Classes,
     /// Why a class stays as it is, by its root.
     kept: BTreeMap<usize, String>,
     calls: Vec<Call>,
@@ -341,7 +324,7 @@ impl Locks {
                 Fact::Same(thing, Origin::Unknown) => {
                     reasons.push((thing.clone(), "its address comes from what is not understood".to_owned()));
                 }
-                Fact::Veiled { .. } | Fact::SameWay(..) | Fact::PassedBy { .. } => {}
+                Fact::Veiled { .. } | Fact::Layout { .. } | Fact::SameWay { .. } | Fact::PassedBy { .. } => {}
                 Fact::Same(..) | Fact::Escapes { origin: Origin::Fresh | Origin::Unknown, .. } => {}
                 Fact::Escapes { origin: Origin::Of(thing), at, how } => {
                     reasons.push((thing.clone(), format!("{how} ({})", describe(at))));
@@ -357,11 +340,13 @@ impl Locks {
             }
         }
         if keeps(Rule::Veiled) {
-            locks.join_veiled(facts, &defined);
+            for (one, other) in ways::alike(facts, keeps) {
+                locks.join(&one, &other);
+            }
         }
         for call in &locks.calls.clone() {
             let Origin::Of(thing) = &call.of else { continue };
-            locks.number(thing);
+            locks.classes.number(thing);
             let is_written = call.does != Use::Wait && !call.is_wrapper;
             if call.does == Use::Foreign {
                 let reason = format!("delegates have no {} ({})", call.name, describe(&call.at));
@@ -376,68 +361,13 @@ impl Locks {
         locks
     }
 
-    /// Structures that go the same way without their names may be one another: what they have in the same place changes together.
-    fn join_veiled(&mut self, facts: &[Fact], defined: &BTreeSet<&String>) {
-        let mut ways = Self::default();
-        for fact in facts {
-            match fact {
-                Fact::SameWay(one, other) => ways.join(one, other),
-                // What is not the program's may do anything.
-                Fact::PassedBy { function, way } if !defined.contains(function) => {
-                    ways.join(way, crate::clang::ELSEWHERE);
-                }
-                Fact::Veiled { way, .. } => drop(ways.number(way)),
-                _ => {}
-            }
-        }
-        let mut veiled: BTreeMap<Option<usize>, BTreeSet<(&Within, &Thing)>> = BTreeMap::new();
-        for fact in facts {
-            if let Fact::Veiled { thing, within, way } = fact {
-                veiled.entry(ways.class(way)).or_default().insert((within, thing));
-            }
-        }
-        for of in veiled.values() {
-            for (number, (within, thing)) in of.iter().enumerate() {
-                let behind = of.iter().skip(number + 1);
-                // They are in the order of where they begin.
-                let may_meet = behind.take_while(|(other, _)| {
-                    (other.number, other.is_pointer) == (within.number, within.is_pointer)
-                        && other.begin < within.end
-                });
-                for (_, other) in may_meet.filter(|(other, _)| within.meets(other)) {
-                    self.join(thing, other);
-                }
-            }
-        }
-    }
-
-    fn number(&mut self, thing: &str) -> usize {
-        if let Some(number) = self.numbers.get(thing) {
-            return *number;
-        }
-        let number = self.same.len();
-        self.same.push(number);
-        self.numbers.insert(thing.to_owned(), number);
-        number
-    }
-
-    fn root(&self, mut number: usize) -> usize {
-        while self.same[number] != number {
-            number = self.same[number];
-        }
-        number
-    }
-
     fn join(&mut self, one: &str, other: &str) {
-        let one = self.number(one);
-        let other = self.number(other);
-        let (one, other) = (self.root(one), self.root(other));
-        self.same[one.max(other)] = one.min(other);
+        self.classes.join(one, other);
     }
 
     /// The class of a thing.
     pub(crate) fn class(&self, thing: &str) -> Option<usize> {
-        self.numbers.get(thing).map(|number| self.root(*number))
+        self.classes.class(thing)
     }
 
     fn class_of(&self, origin: &Origin) -> Option<usize> {
@@ -448,8 +378,8 @@ impl Locks {
     }
 
     fn keep(&mut self, thing: &str, reason: String) {
-        let class = self.number(thing);
-        self.keep_class(self.root(class), reason);
+        let class = self.classes.number(thing);
+        self.keep_class(class, reason);
     }
 
     /// Notes why a class stays as it is. The first reason counts.
@@ -464,7 +394,7 @@ impl Locks {
 
     /// All classes.
     pub(crate) fn classes(&self) -> BTreeSet<usize> {
-        self.numbers.values().map(|number| self.root(*number)).collect()
+        self.classes.all()
     }
 
     /// Lets every class change, whatever is not understood of it: for a test that must notice.

@@ -79,6 +79,14 @@ pub enum Rule {
     Whole,
     /// Mutexes of structures that may become one another by way of a `void *` change together.
     Veiled,
+    /// What becomes another structure may become a third one from there.
+    Between,
+    /// So do those of structures that pointers in such structures point to, or pointers of a union.
+    Holders,
+    /// What a function gets by its variable arguments is what others pass by theirs.
+    Arguments,
+    /// A value goes through expressions that have several, and through `({ })`.
+    Values,
     /// A section that is not converted holds the delegate only if that was asked for.
     Holds,
 }
@@ -124,6 +132,10 @@ impl Rule {
         Self::Understood,
         Self::Whole,
         Self::Veiled,
+        Self::Between,
+        Self::Holders,
+        Self::Arguments,
+        Self::Values,
         Self::Holds,
     ];
 }

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use clang_sys::*;
 
 use super::{Locate, attributes_of, children, kind, owned, spelling, start_of};
-use crate::locks::{Call, Fact, Origin, Place, Thing, Use, Within};
+use crate::locks::{Call, Fact, Origin, Place, Thing, Use};
 use crate::vocabulary::{Action, Vocabulary};
+use crate::ways::ELSEWHERE;
+
+mod ways;
 
 /// The types whose things are followed.
 const TYPES: [&str; 2] = ["pthread_mutex_t", "pthread_cond_t"];
@@ -38,12 +41,6 @@ const ALLOCATORS: [&str; 6] = ["malloc", "calloc", "realloc", "reallocarray", "a
 const COPIERS: [(&str, usize); 5] =
     [("realloc", 1), ("reallocarray", 1), ("memcpy", 2), ("memmove", 2), ("__builtin_memcpy", 2)];
 
-/// Functions that give what they get a pointer to to nobody.
-const BORROWERS: [&str; 7] = ["free", "memset", "memcmp", "bzero", "fwrite", "fread", "__builtin_memset"];
-
-/// Where what is not followed goes and comes from.
-pub(crate) const ELSEWHERE: &str = "elsewhere";
-
 /// The facts of a file. `text` has the file's own text and those of the program's headers.
 pub(super) fn facts(
     root: CXCursor,
@@ -54,9 +51,18 @@ pub(super) fn facts(
     // SAFETY: the root of a living unit.
     let unit = unsafe { clang_Cursor_getTranslationUnit(root) };
     let (facts, initialised) = (Vec::new(), BTreeSet::new());
-    let (followed, begun) = (BTreeSet::new(), Vec::new());
-    let mut walker =
-        Walker { unit, directory, vocabulary, text, facts, initialised, function: None, followed, begun };
+    let mut walker = Walker {
+        unit,
+        directory,
+        vocabulary,
+        text,
+        facts,
+        initialised,
+        function: None,
+        followed: BTreeSet::new(),
+        described: BTreeSet::new(),
+        begun: Vec::new(),
+    };
     for cursor in children(root) {
         // SAFETY: a cursor of a living unit, as all in this file.
         let location = unsafe { clang_getCursorLocation(cursor) };
@@ -181,6 +187,8 @@ struct Walker<'a> {
     function: Option<CXCursor>,
     /// Conversions of structures to what hides them of which it is known where the value goes.
     followed: BTreeSet<Thing>,
+    /// Structures that a fact says the layout of.
+    described: BTreeSet<Thing>,
     /// Functions as calls name them that begin a thread.
     begun: Vec<CXCursor>,
 }
@@ -283,11 +291,13 @@ impl Walker<'_> {
         name
     }
 
+    /// Whether a declaration is a header's of the system, or the compiler's own.
     fn is_of_system(cursor: CXCursor) -> bool {
         // SAFETY: see `facts`.
         let location = unsafe { clang_getCursorLocation(cursor) };
+        let is_built_in = super::offset(location, clang_getFileLocation as Locate).0.is_null();
         // SAFETY: a location of a living unit.
-        unsafe { clang_Location_isInSystemHeader(location) != 0 }
+        is_built_in || unsafe { clang_Location_isInSystemHeader(location) != 0 }
     }
 
     /// What an expression of a mutex's type has.
@@ -477,7 +487,11 @@ impl Walker<'_> {
             CXCursor_CStyleCastExpr => self.cast(cursor, is_ours, &below),
             CXCursor_InitListExpr => self.list(cursor, &below),
             CXCursor_UnaryExpr => self.size(cursor),
-            CXCursor_UnionDecl => self.below_union(cursor),
+            CXCursor_StructDecl => self.describe(cursor),
+            CXCursor_UnionDecl => {
+                self.describe(cursor);
+                self.below_union(cursor);
+            }
             // Its value is that of its last statement, whose way is not followed.
             CXCursor_StmtExpr if is_ours => {
                 for statements in below {
@@ -509,253 +523,6 @@ impl Walker<'_> {
         for child in below {
             self.visit(child, understood);
         }
-    }
-
-    /// A pointer to a structure that becomes one to something else, or the other way round: what it points to may be any other structure
-    /// that goes this way.
-    fn veiled(&mut self, cursor: CXCursor, below: &[CXCursor]) {
-        let (true, Some(inner)) =
-            (matches!(kind(cursor), CXCursor_UnexposedExpr | CXCursor_CStyleCastExpr), below.last().copied())
-        else {
-            return;
-        };
-        let (to, from) = (type_of(cursor), type_of(inner));
-        if !is_expression(inner) || sort(to).is_some() || sort(from).is_some() {
-            return;
-        }
-        // A function that is called as one with other parameters.
-        if let (Some(to), Some(from)) = (pointee(to), pointee(from))
-            && is_function(to)
-            && is_function(from)
-        {
-            // SAFETY: types of a living unit.
-            if unsafe { clang_equalTypes(to, from) } == 0 {
-                for record in passed(to).into_iter().chain(passed(from)).filter_map(record_below) {
-                    self.veil(record, ELSEWHERE);
-                }
-            }
-            return;
-        }
-        match (record_below(to), record_below(from)) {
-            (Some(to), Some(from)) => self.alike(to, from),
-            (Some(record), None) => {
-                if let Some(way) = self.way(inner) {
-                    self.veil(record, &way);
-                }
-            }
-            // Unless what is around has said where it goes, it may go anywhere.
-            (None, Some(record))
-                if !matches!(kind_of(to), CXType_Void | CXType_Bool)
-                    && !self.followed.contains(&self.conversion(cursor)) =>
-            {
-                self.veil(record, ELSEWHERE);
-            }
-            _ => {}
-        }
-    }
-
-    fn conversion(&self, cursor: CXCursor) -> Thing {
-        // Which of the expressions that begin there, whatever it was found by.
-        let which = cursor.data[1].addr();
-        let at = self.place(cursor);
-        format!("conversion {}:{}:{which}", at.file.display(), at.offset)
-    }
-
-    /// The mutexes and conditions of a structure that goes some way without its name.
-    fn veil(&mut self, record: CXType, way: &str) {
-        for (within, thing) in self.within(record, 0, 0) {
-            self.facts.push(Fact::Veiled { thing, within, way: way.to_owned() });
-        }
-    }
-
-    /// What an expression, whose type is not a structure's, has its value of; `None`: nothing that was anything before.
-    fn way(&mut self, cursor: CXCursor) -> Option<Thing> {
-        let below = children(cursor);
-        match kind(cursor) {
-            CXCursor_UnexposedExpr | CXCursor_CStyleCastExpr | CXCursor_ParenExpr => {
-                let Some(inner) = below.last().copied().filter(|inner| is_expression(*inner)) else {
-                    return Some(ELSEWHERE.to_owned());
-                };
-                let from = type_of(inner);
-                if below.len() == 1
-                    && let (Some(record), None) = (record_below(from), record_below(type_of(cursor)))
-                {
-                    let conversion = self.conversion(cursor);
-                    self.veil(record, &conversion);
-                    self.followed.insert(conversion.clone());
-                    return Some(conversion);
-                }
-                self.way(inner)
-            }
-            CXCursor_DeclRefExpr | CXCursor_MemberRefExpr => {
-                let of = referenced(cursor);
-                match kind(of) {
-                    CXCursor_FunctionDecl | CXCursor_EnumConstantDecl => None,
-                    CXCursor_VarDecl | CXCursor_ParmDecl | CXCursor_FieldDecl if !Self::is_of_system(of) => {
-                        // Numbers are not followed.
-                        if is_number(type_of(of)) { Some(ELSEWHERE.to_owned()) } else { Some(self.thing(of)) }
-                    }
-                    _ => Some(ELSEWHERE.to_owned()),
-                }
-            }
-            CXCursor_CallExpr => {
-                let (name, function) = (spelling(cursor), referenced(cursor));
-                let is_named = kind(function) == CXCursor_FunctionDecl;
-                if is_named && matches!(name.as_str(), "realloc" | "reallocarray") {
-                    return arguments(cursor).first().and_then(|moved| self.way(*moved));
-                }
-                if is_named && ALLOCATORS.contains(&name.as_str()) {
-                    return None;
-                }
-                if !is_named || Self::is_of_system(function) || is_number(result(function)) {
-                    return Some(ELSEWHERE.to_owned());
-                }
-                let way = format!("{}#r", name_of(function));
-                self.facts.push(Fact::PassedBy { function: name_of(function), way: way.clone() });
-                Some(way)
-            }
-            CXCursor_IntegerLiteral | CXCursor_CharacterLiteral | CXCursor_StringLiteral => None,
-            CXCursor_UnaryOperator => below.first().and_then(|of| self.way(*of)),
-            CXCursor_ArraySubscriptExpr
-            | CXCursor_BinaryOperator
-            | CXCursor_CompoundAssignOperator
-            | CXCursor_ConditionalOperator => {
-                let ways: Vec<Thing> = below
-                    .into_iter()
-                    .filter(|part| !is_number(type_of(*part)))
-                    .filter_map(|part| self.way(part))
-                    .collect();
-                for other in ways.iter().skip(1) {
-                    self.facts.push(Fact::SameWay(ways[0].clone(), other.clone()));
-                }
-                // What is made of numbers alone is not followed.
-                let is_of_numbers = is_number(type_of(cursor));
-                ways.into_iter().next().or_else(|| is_of_numbers.then(|| ELSEWHERE.to_owned()))
-            }
-            _ => Some(ELSEWHERE.to_owned()),
-        }
-    }
-
-    /// A value goes to a thing, or elsewhere, if its type hides what it is.
-    fn goes(&mut self, to: &str, value: CXCursor) {
-        if is_blank(type_of(value))
-            && let Some(way) = self.way(value)
-        {
-            self.facts.push(Fact::SameWay(to.to_owned(), way));
-        }
-    }
-
-    /// The values that a call passes on.
-    fn passes(&mut self, name: &str, function: CXCursor, all: &[CXCursor]) {
-        let is_named = kind(function) == CXCursor_FunctionDecl;
-        let is_program = is_named && !Self::is_of_system(function);
-        // What a thread is given is what its function gets.
-        let begun = all.get(2).map(|begun| {
-            let mut inner = bare(*begun);
-            if kind(inner) == CXCursor_UnaryOperator {
-                inner = children(inner).first().copied().map_or(inner, bare);
-            }
-            referenced(inner)
-        });
-        if let (true, [_, _, _, given]) = (name == "pthread_create" && !is_program, all)
-            && let Some(begun) = begun.filter(|begun| kind(*begun) == CXCursor_FunctionDecl)
-        {
-            let way = format!("{}#0", name_of(begun));
-            self.goes(&way, *given);
-            self.facts.push(Fact::PassedBy { function: name_of(begun), way });
-            self.begun.push(all[2]);
-            return;
-        }
-        if is_named && !is_program && BORROWERS.contains(&name) {
-            for argument in all {
-                self.way(*argument);
-            }
-            return;
-        }
-        let count = arguments(function).len();
-        for (number, argument) in all.iter().enumerate().filter(|(_, of)| is_blank(type_of(**of))) {
-            if is_program && number < count {
-                let way = format!("{}#{number}", name_of(function));
-                self.goes(&way, *argument);
-                self.facts.push(Fact::PassedBy { function: name_of(function), way });
-            } else {
-                self.goes(ELSEWHERE, *argument);
-            }
-        }
-    }
-
-    /// What a function that is called by its address gets and gives may be anything.
-    fn called_elsewhere(&mut self, function: CXCursor) {
-        for number in 0..arguments(function).len() {
-            let way = format!("{}#{number}", name_of(function));
-            self.facts.push(Fact::SameWay(way, ELSEWHERE.to_owned()));
-        }
-        self.facts.push(Fact::SameWay(format!("{}#r", name_of(function)), ELSEWHERE.to_owned()));
-    }
-
-    /// Those of two structures that are where the other has one are of one class.
-    fn alike(&mut self, one: CXType, other: CXType) {
-        // SAFETY: types of a living unit.
-        if unsafe { clang_equalTypes(one, other) } != 0 {
-            return;
-        }
-        let (of_one, of_other) = (self.within(one, 0, 0), self.within(other, 0, 0));
-        // A structure that has none may be cast to others again.
-        match (of_one.is_empty(), of_other.is_empty()) {
-            (true, true) => {}
-            (true, false) => self.veil(other, ELSEWHERE),
-            (false, true) => self.veil(one, ELSEWHERE),
-            (false, false) => {
-                for (within, thing) in &of_one {
-                    for (_, same) in of_other.iter().filter(|(there, _)| within.meets(there)) {
-                        self.facts.push(Fact::Same(thing.clone(), Origin::Of(same.clone())));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Where in a structure there are mutexes and conditions, or pointers to them, and which. `spread`: how far the last of an
-    /// array of such structures is behind the first.
-    fn within(&self, record: CXType, begin: i64, spread: i64) -> Vec<(Within, Thing)> {
-        // SAFETY: a type of a living unit.
-        let declaration = unsafe { clang_getTypeDeclaration(record) };
-        if Self::is_of_system(declaration) {
-            return Vec::new();
-        }
-        let mut found = Vec::new();
-        for field in children(declaration).into_iter().filter(|it| kind(*it) == CXCursor_FieldDecl) {
-            let of = type_of(field);
-            // SAFETY: a field of a living unit, as all here.
-            let at = unsafe { clang_Cursor_getOffsetOfField(field) };
-            // SAFETY: as above.
-            let size = unsafe { clang_Type_getSizeOf(of) }.saturating_mul(8).max(8);
-            if at < 0 {
-                continue;
-            }
-            let at = begin.saturating_add(at);
-            let inner = element(of);
-            if let Some(number) = sort(of) {
-                let is_pointer = !is_object(inner);
-                let end = at.saturating_add(size).saturating_add(spread);
-                let is_array = spread > 0 || is_array(of);
-                let within = Within { number, is_pointer, begin: at, end, is_array };
-                found.push((within, self.thing(field)));
-            } else if inner.kind == CXType_Record {
-                // SAFETY: as above.
-                let one = unsafe { clang_Type_getSizeOf(inner) }.saturating_mul(8);
-                found.extend(self.within(inner, at, spread.saturating_add(size.saturating_sub(one).max(0))));
-            }
-        }
-        // What has no name is a field in some versions of libclang, and its fields are those of what is around it, too.
-        for part in children(declaration) {
-            // SAFETY: as above.
-            if unsafe { clang_Cursor_isAnonymousRecordDecl(part) } != 0 {
-                // SAFETY: as above.
-                found.extend(self.within(unsafe { clang_getCursorType(part) }, begin, spread));
-            }
-        }
-        found
     }
 
     /// Visits the statement that a statement expression has its value of, which goes where nobody follows.
@@ -1169,7 +936,7 @@ impl Walker<'_> {
                 self.escapes(argument, "it is moved");
             }
         }
-        self.passes(&name, function, &all);
+        self.passes(cursor, function, &all);
         // What is called is looked at only where it is no plain name.
         if let Some(callee) = below.first().filter(|_| !is_function) {
             self.visit(*callee, false);
@@ -1455,16 +1222,6 @@ fn is_number(of: CXType) -> bool {
         CXType_Pointer | CXType_Record | CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray
     );
     !is_made && !is_function(of)
-}
-
-/// The types of what a function gets and gives.
-fn passed(of: CXType) -> Vec<CXType> {
-    // SAFETY: a type of a living unit, as below.
-    let count = u32::try_from(unsafe { clang_getNumArgTypes(of) }).unwrap_or(0);
-    // SAFETY: as above, and fewer than there are.
-    let parameters = (0..count).map(|at| unsafe { clang_getArgType(of, at) });
-    // SAFETY: as above.
-    parameters.chain([unsafe { clang_getResultType(of) }]).collect()
 }
 
 /// What sort of type it is, whatever its name.
