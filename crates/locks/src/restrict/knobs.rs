@@ -41,7 +41,7 @@ pub(super) const NUMA_KNOBS: &[Knob] = &[
         low: 1,
         high: 65_535,
         names: &[],
-        default: "4, or two more than `active`",
+        default: "4; with fewer than 3 CPUs, one more than those; where `active` is given, no more than two above that",
         meaning: "restriction begins when this many threads hold the lock or wait for it; 1 = at the first contention",
         get: |knobs| knobs.enable,
         set: |knobs, value| knobs.enable = Some(value),
@@ -130,9 +130,11 @@ impl Knobs {
         }
     }
 
-    /// How many waiters, the holder not counted, make restriction begin.
+    /// How many waiters, the holder not counted, make restriction begin. Two threads on two CPUs do not hinder each other, and
+    /// under restriction each acquisition costs more.
     pub(super) fn enabling_waiters<P: Platform>(&self) -> usize {
-        let threads = self.enable.unwrap_or_else(|| 4.min(self.active::<P>() + 2));
+        let enough = self.active.map_or(P::parallelism() as u32 + 1, |active| active + 2);
+        let threads = self.enable.unwrap_or(enough.min(4));
         (threads as usize).saturating_sub(1).max(1)
     }
 }
