@@ -460,7 +460,9 @@ impl Reader<'_> {
             self.note_local(cursor, locals);
         }
         // A function that is declared in another one has the parameters that a header has given it, which are not in this text.
-        let read = if kind(cursor) == CXCursor_FunctionDecl { &[][..] } else { &below[..] };
+        let function_name = self.function_name(cursor);
+        let is_closed = kind(cursor) == CXCursor_FunctionDecl || function_name.is_some();
+        let read = if is_closed { &[][..] } else { &below[..] };
         let children: Vec<Node> = read.iter().map(|child| self.node(*child, locals)).collect();
         if from_macro
             && let Some(expansion) = self.vocabulary.expansion(self.text, range.start)
@@ -468,7 +470,7 @@ impl Reader<'_> {
         {
             return lock_macro(expansion, &children);
         }
-        let kind = self.kind(cursor, &below);
+        let kind = function_name.unwrap_or_else(|| self.kind(cursor, &below));
         let named = match &kind {
             Kind::Name(name) => Some(name.clone()),
             Kind::Member { name, .. } => Some(format!(".{name}")),
@@ -492,12 +494,7 @@ impl Reader<'_> {
             self::kind(cursor) == CXCursor_MemberRefExpr
                 && offset(location, clang_getSpellingLocation as Locate).0.is_null()
         };
-        // What an assertion that fails says of itself may be worded otherwise.
-        let is_asserted = || {
-            let word = self.text.get(range.start..).and_then(|text| text.strip_prefix("assert"));
-            word.is_some_and(|rest| rest.trim_start().starts_with('('))
-        };
-        if from_macro && (is_text() || is_member() || is_made()) && !is_asserted() {
+        if from_macro && (is_text() || is_member() || is_made()) && !self.is_asserted(range.start) {
             self.made.borrow_mut().push((range.clone(), spelling(cursor)));
         }
         let gives = gives(cursor, &below);
@@ -514,6 +511,26 @@ impl Reader<'_> {
             }
             None => node,
         }
+    }
+
+    /// Whether what begins at a place in the text is an assertion: what it says of itself when it fails may be worded otherwise.
+    fn is_asserted(&self, at: usize) -> bool {
+        let word = self.text.get(at..).and_then(|text| text.strip_prefix("assert"));
+        word.is_some_and(|rest| rest.trim_start().starts_with('('))
+    }
+
+    /// What a cursor is if it is the name of the function around, other than in an assertion. libclang has no kind for that: it is an
+    /// array, which no other expression that it does not expose is, unless something is in front of that.
+    fn function_name(&self, cursor: CXCursor) -> Option<Kind> {
+        // SAFETY: see `spelling`.
+        let own = canonical_type(unsafe { clang_getCursorType(cursor) });
+        if kind(cursor) != CXCursor_UnexposedExpr || own.kind != CXType_ConstantArray {
+            return None;
+        }
+        let word = self.first_token(cursor);
+        let is_name = matches!(word.as_str(), "__func__" | "__FUNCTION__" | "__PRETTY_FUNCTION__");
+        let (_, at) = offset(start_of(cursor), clang_getFileLocation as Locate);
+        (is_name && !self.is_asserted(at)).then_some(Kind::FunctionName(word))
     }
 
     /// Whether a cursor is a call that does not return: a declaration of the function says so, or its type, or the program's file of
@@ -1009,9 +1026,9 @@ fn has_constants(of: CXType) -> bool {
     }
 }
 
-/// Whether a declaration of something else than a variable is a function's own.
+/// Whether a declaration of something else than a local variable is a function's own.
 fn is_of_a_function(mut declaration: CXCursor) -> bool {
-    if kind(declaration) == CXCursor_FunctionDecl {
+    if matches!(kind(declaration), CXCursor_FunctionDecl | CXCursor_VarDecl) {
         // It is the file's whatever block declares it.
         // SAFETY: see `spelling`.
         declaration = unsafe { clang_getCursorLexicalParent(declaration) };

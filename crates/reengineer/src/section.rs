@@ -270,7 +270,8 @@ pub enum Refusal {
     MeansTwo(String),
     /// A variable's type has no name at the top of the file.
     UnnamedType(String),
-    /// A type, a constant or a function that the function declares around it is named in it, or the other way round.
+    /// A type, a constant, or a function or a variable of the program that the function declares around it is named in it, or the other
+    /// way round.
     InnerName(String),
     /// An array of variable size comes from around it.
     VariableArray(String),
@@ -405,7 +406,7 @@ impl fmt::Display for Refusal {
             Self::InnerName(name) => {
                 write!(
                     f,
-                    "`{name}`, which is no variable, is declared on the other side of the section's bounds"
+                    "`{name}`, which is no local variable, is declared on the other side of the section's bounds"
                 )
             }
             Self::VariableArray(name) => write!(f, "`{name}` is an array of variable size"),
@@ -1735,6 +1736,11 @@ impl<'a> Finder<'a> {
             .collect();
         let contexts = contexts(held);
         self.check_literals(held, block, tails, &contexts)?;
+        // What is static stays alive, so that its declaration goes with the section: nothing outside may need that.
+        let is_missed = |variable: &&Variable| self.is_static(variable) && used_outside.contains(*variable);
+        if let Some(variable) = declared.keys().find(is_missed).filter(|_| self.applies(Rule::Hoisted)) {
+            return Err(Refusal::DeclaredInside(variable.name.clone()));
+        }
         let mut hoists: BTreeMap<&Variable, Hoisted> = BTreeMap::new();
         for (variable, declaration) in declared.iter().filter(|(variable, _)| !self.is_static(variable)) {
             let ends_there = self.outlasts(declaration, block, tails);
@@ -2102,21 +2108,24 @@ impl<'a> Finder<'a> {
     }
 
     fn warnings(&self, plan: &Plan) -> Vec<String> {
+        // What runs at the call site is in the function's own thread, and in the function.
+        let moved =
+            || plan.exits.iter().map(|exit| &exit.range).chain(plan.pauses.iter().map(|pause| &pause.range));
+        let runs_inside = |node: &&Node| {
+            let at = node.range.start;
+            plan.slice.contains(&at) && !moved().any(|range| range.contains(&at))
+        };
         let mut found = BTreeSet::new();
-        for node in self.function.body.walk().filter(|node| plan.slice.contains(&node.range.start)) {
+        for node in self.function.body.walk().filter(runs_inside) {
             match &node.kind {
                 Kind::Call(name) if means_the_thread(name) => {
                     found.insert(format!("{name} answers for the server's thread"))
                 }
                 Kind::ThreadLocal(name) => found.insert(format!("`{name}` is the server's")),
+                Kind::FunctionName(name) => found.insert(format!("`{name}` is the closure's name")),
                 _ => false,
             };
         }
-        let text = self.text.get(plan.slice.clone()).unwrap_or_default();
-        let names = ["__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"].into_iter();
-        found.extend(
-            names.filter(|name| text.contains(name)).map(|name| format!("`{name}` is the closure's name")),
-        );
         found.into_iter().collect()
     }
 }

@@ -152,7 +152,8 @@ pub(crate) enum Kind {
     Local(Variable),
     /// The use of anything else that has a name.
     Name(String),
-    /// The use of a type, a constant or a function that is declared in a function, by its name and where that is.
+    /// The use of a type, a constant, a function or a variable of the program that is declared in a function, by its name and where that
+    /// is.
     InnerName(Variable),
     /// The use of a variable of which each thread has its own.
     ThreadLocal(String),
@@ -163,6 +164,8 @@ pub(crate) enum Kind {
         /// `->`
         is_arrow: bool,
     },
+    /// `__func__`, or another word for the name of the function around.
+    FunctionName(String),
     /// `a[b]`
     Subscript,
     /// An operator with one operand.

@@ -510,14 +510,33 @@ fn headers_beside_the_files_are_the_programs() {
     assert!(changes.is_empty(), "{changes:?}");
 }
 
-/// The name of the function is another in a closure, which is worth a warning.
+/// The name of the function is another in a closure, which is worth a warning, by whatever macro it comes: other than in an assertion,
+/// and in what runs at the call site.
 #[test]
 fn a_function_that_says_its_name_is_warned_of() {
-    const PROGRAM: &str = "#include <pthread.h>\n#include <stdio.h>\n\
-        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+    const PROGRAM: &str = "#include <assert.h>\n#include <pthread.h>\n#include <stdio.h>\n\
+        #define LOG(...) (fprintf(stderr, \"%s: \", __func__), fprintf(stderr, __VA_ARGS__))\n\
+        #define WHERE __FUNCTION__\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nstatic long counter;\n\
         void says(int loud)\n{\n    pthread_mutex_lock(&lock);\n    if (loud)\n        puts(__func__);\n\
-        \x20   pthread_mutex_unlock(&lock);\n}\n";
+        \x20   pthread_mutex_unlock(&lock);\n}\n\
+        void logs(void)\n{\n    pthread_mutex_lock(&lock);\n    LOG(\"%ld\\n\", ++counter);\n    pthread_mutex_unlock(&lock);\n}\n\
+        void where(const char **to)\n{\n    pthread_mutex_lock(&lock);\n    *to = (WHERE);\n    pthread_mutex_unlock(&lock);\n}\n\
+        void asserts(void)\n{\n    pthread_mutex_lock(&lock);\n    assert(counter++ > 0);\n    pthread_mutex_unlock(&lock);\n}\n\
+        void behind(int is_odd)\n{\n    pthread_mutex_lock(&lock);\n    if (is_odd) {\n        pthread_mutex_unlock(&lock);\n\
+        \x20       puts(__func__);\n        return;\n    }\n    counter++; /* __func__ */\n    pthread_mutex_unlock(&lock);\n}\n";
     let Some(project) = Program::new(PROGRAM).project(Choice::default()) else { return };
-    assert!(project.findings[0].refusal().is_none());
-    assert_eq!(project.findings[0].section.warnings, ["`__func__` is the closure's name"]);
+    let said = |function: &str| {
+        let found =
+            project.findings.iter().find(|found| found.section.function == function).expect("a section");
+        assert_eq!(found.refusal(), None, "{function}");
+        found.section.warnings.clone()
+    };
+    for function in ["says", "logs"] {
+        assert_eq!(said(function), ["`__func__` is the closure's name"], "{function}");
+    }
+    assert_eq!(said("where"), ["`__FUNCTION__` is the closure's name"]);
+    for function in ["asserts", "behind"] {
+        assert_eq!(said(function), [""; 0], "{function}");
+    }
 }

@@ -494,6 +494,76 @@ static long rekeyed(long by)
     return found;
 }
 
+/* of_its_own refused: declares `text`, which is used after it */
+static const char *of_its_own(long by)
+{
+    pthread_mutex_lock(&lock);
+    static char text[32];
+    snprintf(text, sizeof text, "%ld", counter + by);
+    pthread_mutex_unlock(&lock);
+    return text;
+}
+
+/* A global has the name. */
+/* hides_a_global refused: declares `count`, which is used after it */
+static long hides_a_global(long by)
+{
+    pthread_mutex_lock(&lock);
+    static long count;
+    count += by;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+long far = 4;
+/* of_another_file refused: `far`, which is no local variable, is declared on the other side of the section's bounds */
+static long of_another_file(long far)
+{
+    long by = far;
+    pthread_mutex_lock(&lock);
+    {
+        extern long far;
+        far += by;
+        if (by == 2) {
+            pthread_mutex_unlock(&lock);
+            return far;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return far;
+}
+
+/* declared_before refused: `far`, which is no local variable, is declared on the other side of the section's bounds */
+static long declared_before(long by)
+{
+    extern long far;
+    pthread_mutex_lock(&lock);
+    far += by;
+    pthread_mutex_unlock(&lock);
+    return far;
+}
+
+static long declared_within(long by)
+{
+    pthread_mutex_lock(&lock);
+    extern long far;
+    far += by;
+    counter += far;
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* What is static goes with the section that nothing outside of it needs that for. */
+static long keeps_its_own(long by)
+{
+    pthread_mutex_lock(&lock);
+    static long sum;
+    sum += by;
+    counter += sum;
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
 int main(void)
 {
     for (long by = 1; by < 5; by++) {
@@ -506,6 +576,8 @@ int main(void)
         printf("%ld %ld %ld %ld\n", keeps_the_threads(by), spells(by), decayed(by), hit(by));
         printf("%ld %ld %ld %ld\n", logs(by, 3, "x"), of_rows(by), repeats(by), elsewhere(by));
         printf("%ld %ld %ld %ld\n", commented(by) + rekeyed(by), half_static(by), on_one_line(by), factorial(by));
+        printf("%ld %ld\n", declared_before(by), declared_within(by));
+        printf("%s %ld %ld %ld\n", of_its_own(by), hides_a_global(by), of_another_file(by), keeps_its_own(by));
     }
     return 0;
 }

@@ -486,7 +486,7 @@ static long of_a_type(long by)
 /* A typedef of the function's own, whose name means something else outside. */
 typedef char wide;
 
-/* typed refused: `wide`, which is no variable, is declared on the other side of the section's bounds */
+/* typed refused: `wide`, which is no local variable, is declared on the other side of the section's bounds */
 static long typed(long by)
 {
     typedef long wide;
@@ -512,7 +512,7 @@ static long typed_around(long by)
 
 enum { LEAST = 1 };
 
-/* constant_of_its_own refused: `LEAST`, which is no variable, is declared on the other side of the section's bounds */
+/* constant_of_its_own refused: `LEAST`, which is no local variable, is declared on the other side of the section's bounds */
 static long constant_of_its_own(long by)
 {
     enum { LEAST = 5 };
