@@ -231,7 +231,7 @@ crowd() {
     "$workload" "crowds/$name" "$size" --locks "$lock+pthread" --threads 2,8,32 --runs "$(rounds 7)" --warmup 0 --timeout 20
 }
 
-# What 32 threads do of what 2 and 8 did in the same round, for each of these files.
+# What 32 threads do of what 2 and 8 did in the same round, for each of these files, and what was served there.
 against_fewer_in() {
     local file name of_2 of_8
     for file in "$@"; do
@@ -239,6 +239,7 @@ against_fewer_in() {
         of_8=$(against_fewer "$file" 8)
         name=${file#"$RESULTS/crowds/"}
         printf '%-40s 32 threads have %s, %s\n' "${name%/runs.csv}" "$of_2" "$of_8"
+        sed -nE 's/^.* \([0-9]+ threads\): (served |nothing was heard)/    \1/p' "${file%/runs.csv}/table.txt"
     done
 }
 against_fewer() {
@@ -327,12 +328,21 @@ memory() {
     rm "$program"
 }
 
-# A line of the table.
+# A line of the table; under a lock, with what it served.
 memory_of() {
     local -r program=$1 what=$2 number=$3 lock=$4
     local -a under=()
-    [ "$lock" = glibc ] || under=(LD_PRELOAD="$PWD/$BIN/liblockwork.so" LOCKWORK_LOCK="$lock")
-    printf '%-9s %-20s %s\n' "$what" "$lock" "$(env "${under[@]}" timeout 300 "$program" "$what" "$number" 4)"
+    local errors figures served=
+    errors=$(mktemp)
+    [ "$lock" = glibc ] || under=(LD_PRELOAD="$PWD/$BIN/liblockwork.so" LOCKWORK_LOCK="$lock" LOCKWORK_VERBOSE=1)
+    figures=$(env "${under[@]}" timeout 300 "$program" "$what" "$number" 4 2>"$errors") || echo "bench: $program $what under $lock failed" >&2
+    if [ "$lock" != glibc ]; then
+        served=$(sed -nE "s/^lockwork: ${program##*/}\[[0-9]+\]: (served .*); forwarded .*/\1/p" "$errors")
+        served="; ${served:-nothing was heard of what it served}"
+    fi
+    grep -v '\]: served ' "$errors" >&2 || true
+    rm "$errors"
+    printf '%-9s %-20s %s%s\n' "$what" "$lock" "$figures" "$served"
 }
 
 # The locks by themselves, without the preload; 8 threads are four times the CPUs of a small host.

@@ -78,12 +78,12 @@ fn read(directory: &Path) -> Result<Option<Document>, Failure> {
     let meta: Meta = serde_json::from_value(meta).map_err(|error| refuse(&path, error.to_string()))?;
     let path = directory.join(RUNS);
     let text = fs::read(&path).map_err(|error| refuse(&path, describe(&error)))?;
-    let runs = runs(&meta, &text).map_err(|why| refuse(&path, why))?;
-    Ok(Some(Document::of(meta, runs)))
+    let (runs, asked) = runs(&meta, &text).map_err(|why| refuse(&path, why))?;
+    Ok(Some(Document::of(meta, runs, asked)))
 }
 
-/// The runs of a file; the error says what of which line is wrong.
-fn runs(meta: &Meta, text: &[u8]) -> Result<Vec<Run>, String> {
+/// The runs of a file, and whether it has what was served, which older ones have not; the error says what of which line is wrong.
+fn runs(meta: &Meta, text: &[u8]) -> Result<(Vec<Run>, bool), String> {
     let mut reader = csv::Reader::from_reader(text);
     let header = reader.headers().map_err(|error| error.to_string())?.clone();
     let columns: HashMap<&str, usize> =
@@ -95,7 +95,7 @@ fn runs(meta: &Meta, text: &[u8]) -> Result<Vec<Run>, String> {
         let line = Line { columns: &columns, record: &record };
         runs.push(run(meta, &names, &line).map_err(|why| format!("line {}: {why}", index + 2))?);
     }
-    Ok(runs)
+    Ok((runs, columns.contains_key(SERVED)))
 }
 
 /// A line of the file.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use lockwork_study::{Usage, process};
 
 use super::interrupt;
-use super::served::is_report;
+use super::served::divide;
 
 /// What a run did.
 #[derive(Debug)]
@@ -169,7 +169,8 @@ impl Captured {
     pub(crate) fn last_line(&self) -> Option<String> {
         let bytes = if self.tail.is_empty() { &self.head } else { &self.tail };
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
-        text.lines().rev().map(str::trim).find(|line| !line.is_empty() && !is_report(line)).map(str::to_owned)
+        let mut own = text.lines().rev().map(|line| divide(line).map_or(line, |(before, _)| before).trim());
+        own.find(|line| !line.is_empty()).map(str::to_owned)
     }
 }
 

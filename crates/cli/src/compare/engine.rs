@@ -163,7 +163,8 @@ pub(crate) fn no_metric(metric: &Metric, finished: &Finished) -> String {
 /// The output without what the library says in it, which is no figure of the program.
 fn without_reports(texts: &[String]) -> Vec<String> {
     let own = |text: &String| {
-        let lines = text.split_inclusive('\n').filter(|line| !served::is_report(line));
+        let lines =
+            text.split_inclusive('\n').map(|line| served::divide(line).map_or(line, |(before, _)| before));
         lines.collect::<String>()
     };
     texts.iter().map(own).collect()

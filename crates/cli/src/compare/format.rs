@@ -109,7 +109,7 @@ pub(crate) fn command(words: &[String]) -> String {
         .join(" ")
 }
 
-/// Of each lock compared, with the thread count if there are several, what was served by it; empty where no run was asked.
+/// Of each lock that ran, with the thread count if there are several, what was served by it; empty where no run was asked.
 pub(crate) fn served(document: &Document) -> Vec<(String, String)> {
     let line = |said: &ServedBy| {
         let what = match &said.served {
@@ -119,7 +119,7 @@ pub(crate) fn served(document: &Document) -> Vec<(String, String)> {
                     .to_owned()
             }
             None if said.lock == NO_PRELOAD => "every lock is glibc's, without the library".to_owned(),
-            None => "the library said nothing: no lock was used, or the program ended by a signal or _exit"
+            None => "nothing was heard of what it served: no lock was used, or the program ended by a signal or _exit"
                 .to_owned(),
         };
         let at = said.threads.map(|count| format!(" ({})", threads(Some(count)))).unwrap_or_default();

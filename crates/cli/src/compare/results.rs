@@ -16,7 +16,7 @@ pub(crate) struct Document {
     pub(crate) meta: Meta,
     /// Median share of the machine's CPU time that went to others during the runs, 0 to 1.
     pub(crate) competing_load: Option<f64>,
-    /// What served the program's locks under each of the locks compared.
+    /// What served the program's locks under each of the locks that ran; empty where no program was asked.
     pub(crate) served: Vec<ServedBy>,
     pub(crate) summary: Vec<Cell>,
     pub(crate) runs: Vec<Run>,
@@ -26,7 +26,7 @@ pub(crate) struct Document {
 #[derive(Debug, Serialize)]
 pub(crate) struct ServedBy {
     pub(crate) lock: String,
-    /// Of the run that was asked, the one with the most threads.
+    /// The most with which a run said it, or with which one ran, if none did.
     pub(crate) threads: Option<u32>,
     #[serde(serialize_with = "as_text")]
     pub(crate) served: Option<Served>,
@@ -36,14 +36,16 @@ impl Document {
     /// Summarises what was measured.
     pub(crate) fn new(plan: &Plan, measured: Measured, date: String) -> Self {
         let meta = Meta::new(plan, &measured, date);
-        Document::of(meta, measured.runs)
+        Document::of(meta, measured.runs, true)
     }
 
-    /// Summarises runs.
-    pub(crate) fn of(meta: Meta, runs: Vec<Run>) -> Self {
+    /// Summarises runs. `asked` says whether programs were to report what the library served.
+    pub(crate) fn of(meta: Meta, runs: Vec<Run>, asked: bool) -> Self {
+        // Benchmarks of our own and simulations, which have a title, run no program.
+        let asked = asked && meta.title.is_none();
         Document {
             competing_load: competing_load(&runs, meta.host.cpus),
-            served: served(&meta, &runs),
+            served: if asked { served(&meta, &runs) } else { Vec::new() },
             summary: summarise(&meta, &runs),
             meta,
             runs,
@@ -66,22 +68,18 @@ impl Document {
     }
 }
 
+/// What was served under each lock that ran, also where nothing was heard of it.
 fn served(meta: &Meta, runs: &[Run]) -> Vec<ServedBy> {
-    let of = |lock: usize| {
-        let asked = runs.iter().filter(|run| run.lock_index == lock && run.served.is_some());
-        asked.max_by_key(|run| run.threads)
+    let said = |(index, lock): (usize, &String)| {
+        let of = |heard: bool| {
+            let ours =
+                runs.iter().filter(move |run| run.lock_index == index && run.served.is_some() == heard);
+            ours.max_by_key(|run| run.threads)
+        };
+        let run = of(true).or_else(|| of(false))?;
+        Some(ServedBy { lock: lock.clone(), threads: run.threads, served: run.served.clone() })
     };
-    let said = |lock: usize| {
-        let run = of(lock);
-        ServedBy {
-            lock: meta.locks[lock].clone(),
-            threads: run.and_then(|run| run.threads),
-            served: run.and_then(|run| run.served.clone()),
-        }
-    };
-    let all: Vec<ServedBy> = (0..meta.locks.len()).map(said).collect();
-    // Benchmarks of our own report nothing served, nor do result files of earlier layouts.
-    if all.iter().any(|said| said.served.is_some()) { all } else { Vec::new() }
+    meta.locks.iter().enumerate().filter_map(said).collect()
 }
 
 /// Above this share others' load is worth a warning.

@@ -14,6 +14,8 @@ use lockwork_locks::registry::Spec;
 
 use crate::specs::split_outside_parentheses;
 
+/// How every line of the library begins.
+const LIBRARY: &str = "lockwork: ";
 const SERVED: &str = "served ";
 const FORWARDED: &str = "; forwarded to glibc ";
 /// Said where all locks are glibc's, so that only those are counted that were initialised.
@@ -40,18 +42,24 @@ struct Count {
     by: Option<String>,
 }
 
-/// Whether a line of output is the library's.
-pub(crate) fn is_report(line: &str) -> bool {
-    line.strip_prefix("lockwork: ")
-        .and_then(|rest| rest.split_once("]: "))
-        .is_some_and(|(_, said)| said.starts_with(SERVED) && said.contains(FORWARDED))
+/// A line of output, divided where the library begins to speak: what the program wrote there, and what the library says, from
+/// `served` on. `None` if that is nothing.
+///
+/// The program need not have ended its line: `db_bench` leaves a count of its operations with a `\r` behind, so that the
+/// next count is written over it.
+pub(crate) fn divide(line: &str) -> Option<(&str, &str)> {
+    let (before, report) = line.split_at(line.rfind(LIBRARY)?);
+    let (process, said) = report[LIBRARY.len()..].split_once("]: ")?;
+    let (_, id) = process.rsplit_once('[')?;
+    let is_report = id.parse::<u32>().is_ok() && said.starts_with(SERVED) && said.contains(FORWARDED);
+    is_report.then_some((before, said))
 }
 
 impl Served {
     /// The sum of what all processes said in a run's output; `None` if none did.
     pub(crate) fn read<'a>(output: impl IntoIterator<Item = &'a str>) -> Option<Self> {
-        let lines = output.into_iter().flat_map(str::lines).filter(|line| is_report(line));
-        let each = lines.filter_map(|line| line.split_once("]: ")?.1.parse::<Served>().ok());
+        let lines = output.into_iter().flat_map(str::lines);
+        let each = lines.filter_map(|line| divide(line)?.1.parse::<Served>().ok());
         each.reduce(|mut sum, other| {
             sum.forwards_all |= other.forwards_all;
             other.ours.into_iter().for_each(|count| add(&mut sum.ours, count));
@@ -151,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_line_of_the_library() {
-        assert!(is_report(LINE));
+        assert_eq!(divide(LINE).map(|(before, _)| before), Some(""));
         let served = Served::read([LINE]).expect("a report");
         assert_eq!(
             served.to_string(),
@@ -173,6 +181,21 @@ mod tests {
         );
     }
 
+    /// As `db_bench` leaves its standard error stream, of which the program's part stays the program's.
+    #[test]
+    fn behind_a_line_without_an_end() {
+        const COUNTS: &str =
+            "... finished 100000 ops\r... finished 200000 ops                              \r";
+        for begun in [COUNTS, "Waiting for threads ... "] {
+            let line = format!("{begun}{LINE}");
+            assert_eq!(divide(&line).map(|(before, _)| before), Some(begun));
+            let served = Served::read([format!("DB path: [/tmp/db]\n{line}\n").as_str()]);
+            assert_eq!(served, Served::read([LINE]), "{line:?}");
+            assert!(served.is_some());
+        }
+        assert_eq!(divide(COUNTS), None);
+    }
+
     #[test]
     fn nothing_and_all() {
         let all = "served nothing; forwarded to glibc all locks, of which it initialised 5 mutexes";
@@ -180,7 +203,7 @@ mod tests {
         assert!(served.is_nothing() && !served.is_of_both_kinds());
         assert_eq!(served.to_string(), all);
         for other in ["lockwork: served 3 mutexes", "lockwork: run[1]: cannot start", "P99: 12"] {
-            assert!(!is_report(other), "{other}");
+            assert_eq!(divide(other), None, "{other}");
         }
         assert!(Served::read(["P99: 12"]).is_none());
     }
