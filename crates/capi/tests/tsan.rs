@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -34,7 +35,8 @@ fn is_there() -> bool {
     match outcome {
         Ok(()) => true,
         Err(reason) => {
-            eprintln!("SKIPPED: C and C++ under ThreadSanitizer: {reason}");
+            // Past the harness, which keeps what passing tests print to itself; `scripts/test.sh` counts these lines.
+            let _ = writeln!(io::stderr(), "SKIPPED: C and C++ under ThreadSanitizer: {reason}");
             false
         }
     }

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use browser::Browser;
-use common::{lockwork, output, real_library, watched};
+use common::{lockwork, output, real_library, skipped, watched};
 use serde_json::Value;
 
 /// The program, compiled once.
@@ -64,11 +64,6 @@ fn json_of(file: &Path) -> Value {
 fn lock<'a>(profile: &'a Value, name: &str) -> &'a Value {
     let mut locks = profile["locks"].as_array().expect("locks").iter();
     locks.find(|lock| lock["name"] == name).unwrap_or_else(|| panic!("no lock {name}: {profile:#}"))
-}
-
-/// Says that something is not tested here, past the harness, which keeps what tests print to itself.
-fn skipped(what: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }
 
 /// The first of these that starts with these words.

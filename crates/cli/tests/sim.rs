@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{lockwork, output};
+use common::{lockwork, output, skipped};
 use serde_json::Value;
 
 /// Exit status, stdout and stderr of `lockwork sim` with these arguments.
@@ -221,7 +221,7 @@ fn more_threads_than_the_host_has_stacks_for_are_refused() {
     if limit < 200_000 {
         refused(&["coverage", "--quick", "--threads", "100000", "--out", out]);
     } else {
-        println!("SKIPPED: 100,000 threads: vm.max_map_count is {limit}");
+        skipped(&format!("100,000 threads: vm.max_map_count is {limit}"));
     }
 }
 

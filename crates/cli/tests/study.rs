@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{lockwork, output};
+use common::{lockwork, output, skipped};
 use lockwork_study::{Outcome, Record, Store, Study, database};
 
 /// A directory with a campaign in it.
@@ -213,7 +213,7 @@ fn a_full_disk_ends_the_campaign_which_goes_on_when_there_is_room() {
     );
     let probe = Command::new("unshare").args(["-rm", "sh", "-c", "mount -t tmpfs none /mnt"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        println!("SKIPPED: a full disk: no user namespaces to mount one in");
+        skipped("a full disk: no user namespaces to mount one in");
         return;
     }
     let mut command = Command::new("unshare");
@@ -484,7 +484,7 @@ impl Cluster {
             Some(0) => Some(Cluster { directory }),
             Some(3) => {
                 let said = String::from_utf8_lossy(&script.stderr);
-                println!("SKIPPED: campaigns on Slurm: {}", said.trim().trim_start_matches("slurm.sh: "));
+                skipped(&format!("campaigns on Slurm: {}", said.trim().trim_start_matches("slurm.sh: ")));
                 None
             }
             _ => panic!("{}", String::from_utf8_lossy(&script.stderr)),

@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{lockwork, output};
+use common::{lockwork, output, skipped};
 use serde_json::Value;
 
 fn library() -> PathBuf {
@@ -60,7 +60,7 @@ impl Tree {
         command.current_dir(self.0.path()).args(["transform", "--from"]).arg(profile).args(options);
         let (status, stdout, stderr) = output(&mut command);
         if stderr.contains("libclang 17 or newer is needed") {
-            eprintln!("SKIPPED: {stderr}");
+            skipped(stderr.lines().next().unwrap_or_default());
             return None;
         }
         Some((status, stdout, stderr))

@@ -3,7 +3,7 @@
 mod clients;
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let means = match lockwork_monitor::check() {
         Ok(telling) => telling.means,
         Err(obstacle) => {
-            eprintln!("SKIPPED: all tests of the monitor: {obstacle}");
+            let _ = writeln!(io::stderr(), "SKIPPED: all tests of the monitor: {obstacle}");
             return ExitCode::SUCCESS;
         }
     };
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     let trials: Vec<Trial> = if means == Means::Probe {
         trials.chain(answered).collect()
     } else {
-        eprintln!("SKIPPED: tests of the probe, which this kernel refuses");
+        let _ = writeln!(io::stderr(), "SKIPPED: tests of the probe, which this kernel refuses");
         trials.collect()
     };
     libtest_mimic::run(&arguments, trials).exit_code()

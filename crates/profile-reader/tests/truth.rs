@@ -3,7 +3,7 @@
 //!
 //! The library is the release build of this workspace, or what `LOCKWORK_SO` names.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -167,7 +167,9 @@ fn memory_is_bounded_whatever_the_program_does() {
         let directory = tempfile::tempdir().unwrap();
         let output = start(choice, "many", directory.path()).wait_with_output().unwrap();
         if output.status.code() == Some(77) {
-            return eprintln!("SKIPPED: a crowd of threads: the machine does not allow so many");
+            // Past the harness, which keeps what passing tests print to itself; `scripts/test.sh` counts these lines.
+            let _ = writeln!(io::stderr(), "SKIPPED: a crowd of threads: the machine does not allow so many");
+            return;
         }
         assert!(output.status.success(), "{choice}: {:?}", output.status);
         let size = std::fs::read_dir(directory.path())

@@ -4,6 +4,7 @@
 //! `scripts/transform-programs.sh trees` fetches and configures them below `target/debian`; what cannot be fetched is skipped. Expected counts are of Debian 12's versions; of other versions only what holds of any is tested.
 
 mod library;
+mod skipped;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::time::Instant;
 
 use library::{headers, library};
 use lockwork_reengineer::{Change, Choice, Error, Project, Vocabulary};
+use skipped::skipped;
 use tempfile::TempDir;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -80,7 +82,7 @@ fn tree(name: &str) -> Option<Tree> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().last().unwrap_or_default();
     if let Some(reason) = line.strip_prefix("SKIPPED ") {
-        eprintln!("SKIPPED: Debian's source of {reason}");
+        skipped(&format!("Debian's source of {reason}"));
         return None;
     }
     let [_, version, path] =
@@ -104,7 +106,7 @@ fn project(tree: &Path, name: &str, may_hold: bool) -> Option<Project> {
             Some(project)
         }
         Err(Error::NoLibclang { .. }) => {
-            eprintln!("SKIPPED: libclang is not installed");
+            skipped("libclang is not installed");
             None
         }
         Err(error) => panic!("{name}: {error}"),

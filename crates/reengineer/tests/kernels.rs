@@ -2,12 +2,14 @@
 //! race that ThreadSanitizer sees.
 
 mod library;
+mod skipped;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use library::{headers, library};
 use lockwork_reengineer::{Choice, Error, Finding, Project, Refusal, Vocabulary};
+use skipped::skipped;
 use tempfile::TempDir;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
@@ -57,7 +59,7 @@ fn project(directory: &Path, may_hold: bool) -> Option<Project> {
             Some(project)
         }
         Err(Error::NoLibclang { .. }) => {
-            eprintln!("SKIPPED: libclang is not installed");
+            skipped("libclang is not installed");
             None
         }
         Err(error) => panic!("{error}"),
@@ -172,7 +174,7 @@ fn sanitizing() -> [String; 3] {
 fn is_skipped(outcome: &Result<String, String>) -> bool {
     let is_skipped = outcome.as_ref().is_err_and(|said| said.contains("unexpected memory mapping"));
     if is_skipped {
-        eprintln!("SKIPPED: ThreadSanitizer does not run on this machine");
+        skipped("ThreadSanitizer does not run on this machine");
     }
     is_skipped
 }

@@ -7,7 +7,7 @@ mod hoard;
 mod probe;
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::ptr;
@@ -311,7 +311,7 @@ fn a_waiter_asks(socket: &Path) {
 fn a_waiter_that_reads_clocks_does_not_ask(socket: &Path) {
     attach(socket);
     if cpu_time::allow() != Allowed::Yes {
-        eprintln!("SKIPPED: the CPU clocks of threads cannot be read here");
+        let _ = writeln!(io::stderr(), "SKIPPED: the CPU clocks of threads cannot be read here");
         return;
     }
     // If the answer came too late, it has connected again, which counts as asking.

@@ -1,10 +1,14 @@
 //! A C program in a directory of its own: converted, compiled before and after, and run.
 
+#[path = "../skipped/mod.rs"]
+mod skipped;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use lockwork_reengineer::{Change, Choice, Error, Project, Vocabulary};
+use skipped::skipped;
 use tempfile::TempDir;
 
 /// Where the delegate is that the tests compile with.
@@ -61,7 +65,7 @@ impl Program {
         match Project::open(self.path(), vocabulary, choice, &mut |_, _, _| {}) {
             Ok(project) => Some(project),
             Err(Error::NoLibclang { .. }) => {
-                eprintln!("SKIPPED: libclang is not installed");
+                skipped("libclang is not installed");
                 None
             }
             Err(error) => panic!("{error}"),
