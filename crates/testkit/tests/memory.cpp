@@ -3,6 +3,7 @@
 //   memory mutex N T      N contended std::mutexes, one after the other, T threads each
 //   memory shared N T     as many std::shared_mutexes
 //   memory starved N T    up to 20,000 std::mutexes in a process that the kernel gives no memory any more, N rounds, T threads
+//   memory starving N T   as many std::shared_mutexes, three rounds of four read
 //   memory timeouts N T   N timed acquisitions of a mutex that stays held, by T threads; then it is released
 //
 // Prints how much resident memory grew, and for timeouts how long the release took.
@@ -15,6 +16,7 @@
 #include <mutex>
 #include <pthread.h>
 #include <shared_mutex>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <thread>
 #include <vector>
@@ -65,26 +67,34 @@ template <class Lock> static void churn(int locks, int threads) {
 }
 
 static std::mutex many[20000];
+static std::shared_mutex many_shared[20000];
 
-static void starve(int rounds, int threads) {
+static void acquire(std::mutex &lock, int) { lock.lock(); }
+static void release(std::mutex &lock, int) { lock.unlock(); }
+static void acquire(std::shared_mutex &lock, int round) { round % 4 == 0 ? lock.lock() : lock.lock_shared(); }
+static void release(std::shared_mutex &lock, int round) { round % 4 == 0 ? lock.unlock() : lock.unlock_shared(); }
+
+template <class Lock> static void starve(Lock *locks, int rounds, int threads) {
   std::atomic<int> phase{0}, ready{0};
   std::atomic<long> sum{0};
   std::vector<std::thread> crew;
   for (int t = 0; t < threads; t++)
-    crew.emplace_back([&] {
+    crew.emplace_back([&, t] {
       ready++;
       while (phase.load() < 1) std::this_thread::yield();
       for (int r = 0; r < rounds; r++) {
-        std::mutex &lock = many[r % 20000];
-        lock.lock();
+        Lock &lock = locks[r % 20000];
+        // Of the threads that meet at a lock one writes.
+        acquire(lock, r + t);
         if (r % 8 == 0) std::this_thread::yield();
         sum++;
-        lock.unlock();
+        release(lock, r + t);
       }
     });
   while (ready.load() < threads) std::this_thread::yield();
   rlimit none{1 << 20, 1 << 20};
   if (setrlimit(RLIMIT_AS, &none) != 0) std::abort();
+  if (mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) std::abort();
   phase = 1;
   for (auto &thread : crew) thread.join();
   if (sum.load() != (long)rounds * threads) std::abort();
@@ -136,7 +146,8 @@ int main(int argc, char **argv) {
   int number = std::atoi(argv[2]), threads = std::atoi(argv[3]);
   if (std::strcmp(argv[1], "mutex") == 0) churn<std::mutex>(number, threads);
   else if (std::strcmp(argv[1], "shared") == 0) churn<std::shared_mutex>(number, threads);
-  else if (std::strcmp(argv[1], "starved") == 0) starve(number, threads);
+  else if (std::strcmp(argv[1], "starved") == 0) starve(many, number, threads);
+  else if (std::strcmp(argv[1], "starving") == 0) starve(many_shared, number, threads);
   else if (std::strcmp(argv[1], "timeouts") == 0) give_up(number, threads);
   else return 2;
 }

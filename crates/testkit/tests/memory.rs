@@ -80,12 +80,27 @@ fn contended_rwlocks_that_are_freed_cost_nothing_for_good() {
     std::fs::remove_file(program).expect("our own file");
 }
 
+/// Rounds of the threads over 20,000 locks, where the kernel gives no memory any more.
+const STARVED: u32 = 100_000;
+
 #[test]
 fn a_process_without_memory_goes_on() {
     let program = common::compiled_cpp("memory");
-    let simple = ["mcs-stp", "clh-stp", "futex"].into_iter();
-    for lock in simple.chain(MUTEXES.iter().copied()) {
-        grown(&program, "starved", 100_000, &[("LOCKWORK_LOCK", lock)]);
+    let simple = ["mcs-stp", "clh-stp", "futex", "auto"].into_iter().map(|lock| (lock, STARVED));
+    let families = MUTEXES.iter().map(|&lock| (lock, STARVED));
+    let spinning = SPINNING.iter().map(|&lock| (lock, STARVED / 5));
+    for (lock, rounds) in simple.chain(families).chain(spinning) {
+        grown(&program, "starved", rounds, &[("LOCKWORK_LOCK", lock)]);
+    }
+    std::fs::remove_file(program).expect("our own file");
+}
+
+#[test]
+fn reader_writer_locks_of_a_process_without_memory_go_on() {
+    let program = common::compiled_cpp("memory");
+    for lock in RWLOCKS.iter().chain(&["rw-futex", "linux-rwsem", "bravo(cst-rwsem)"]) {
+        let spec = format!("mcs-stp+{lock}");
+        grown(&program, "starving", STARVED, &[("LOCKWORK_LOCK", &spec)]);
     }
     std::fs::remove_file(program).expect("our own file");
 }
