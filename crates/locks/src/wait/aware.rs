@@ -13,8 +13,9 @@
 //!   often. The monitor watches as long as there are such waiters that would sleep for a thread ahead, and not for those
 //!   that spin for a moment. (A process that has both looks there first.)
 //! - Elsewhere, and where the order of service does not say which thread is ahead (Reciprocating), it looks for signs that threads
-//!   outnumber CPUs: the runnable threads of the process against the CPUs and the quota it has, the pressure on its control group, and gaps in the clock, which say that it
-//!   was itself off its CPU. It spins for the time of a context switch like spin-then-park, and on while there is no sign.
+//!   outnumber CPUs: the runnable threads of the process against the CPUs and the quota it has, how often its threads are preempted,
+//!   and gaps in the clock, which say that it was itself off its CPU. It spins for the time of a context switch like
+//!   spin-then-park, and on while there is no sign.
 //!
 //! The note of the thread ahead may be out of date, which misjudges how long to spin: between the nodes (HMCS, AHMCS, C-MCS-MCS) a
 //! waiter looks at the thread that came first from the other node, though another of that node may hold the lock
