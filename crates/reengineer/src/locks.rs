@@ -144,9 +144,10 @@ pub(crate) enum Fact {
         structure: Thing,
         way: Thing,
     },
-    /// What a structure has.
+    /// What a structure has, and its name where its definition is not seen.
     Layout {
         structure: Thing,
+        unseen: Thing,
         layout: Layout,
     },
     /// A value goes between things that hide what structure it points to. The rule that says so.

@@ -64,9 +64,7 @@ pub(crate) struct Pointer {
 /// The mutexes of a program that are one another's by the ways of their structures, in pairs.
 pub(crate) fn alike(facts: &[Fact], keeps: &dyn Fn(Rule) -> bool) -> Vec<(Thing, Thing)> {
     let mut ways = Ways::of(facts, keeps);
-    if keeps(Rule::Holders) {
-        while ways.join_pointers() {}
-    }
+    while ways.join_unseen() || keeps(Rule::Holders) && ways.join_pointers() {}
     ways.locks()
 }
 
@@ -74,8 +72,10 @@ pub(crate) fn alike(facts: &[Fact], keeps: &dyn Fn(Rule) -> bool) -> Vec<(Thing,
 #[derive(Default)]
 struct Ways<'a> {
     classes: Classes,
-    /// By structures: a type may have several definitions, in several files.
+    /// By structures. What a definition has may differ by the macros of the files that see it.
     layouts: BTreeMap<&'a str, Vec<&'a Layout>>,
+    /// Structures, each with its name in files that do not see its definition. Others may have that name, too.
+    unseen: BTreeSet<(&'a str, &'a str)>,
     /// Which structures go which way.
     goes: BTreeSet<(&'a str, &'a str)>,
 }
@@ -104,8 +104,9 @@ impl<'a> Ways<'a> {
                         ways.classes.join(structure, way);
                     }
                 }
-                Fact::Layout { structure, layout } => {
+                Fact::Layout { structure, unseen, layout } => {
                     ways.layouts.entry(structure).or_default().push(layout);
+                    ways.unseen.insert((structure, unseen));
                     ways.goes.insert((structure, structure));
                     ways.classes.number(structure);
                 }
@@ -122,6 +123,15 @@ impl<'a> Ways<'a> {
             let all = self.layouts.get(structure).into_iter().flatten();
             all.filter_map(move |layout| Some((class?, *layout)))
         })
+    }
+
+    /// What goes some way by a name whose definition is not seen may be any structure of that name. Whether that is new of any.
+    fn join_unseen(&mut self) -> bool {
+        let mut is_new = false;
+        for (structure, unseen) in &self.unseen {
+            is_new |= self.classes.class(unseen).is_some() && self.classes.join(structure, unseen);
+        }
+        is_new
     }
 
     /// Pointers in the same place of structures that go the same way go the same way themselves. Whether that is new of any.

@@ -60,6 +60,35 @@ fn a_rule_that_is_switched_off_is_missed() {
     assert!(unnoticed.is_empty(), "nothing notices that these are switched off: {unnoticed:?}");
 }
 
+/// A file that does not see what structures have converts a pointer to one into a pointer to another.
+#[test]
+fn structures_that_become_others_where_nothing_of_them_is_seen_are_missed() {
+    const HEAD: &str = "struct seen;\nstruct real;\nstruct seen *seen_of(struct real *real);\n";
+    const OTHER: &str = "struct seen *seen_of(struct real *real)\n{\n    return (struct seen *)real;\n}\n";
+    let (head, _) = CHAINS.split_once("/* case ").expect("cases");
+    let text = format!(
+        "#include \"other.h\"\n{head}int main(void)\n{{\n    add(seen_of(&real));\n    printf(\"%d\\n\", TIMED(&real));\n\
+         \x20   return real.count != 10;\n}}\n"
+    );
+    let program = Program::new(&text);
+    let write = |name: &str, text: &str| std::fs::write(program.path().join(name), text).expect("written");
+    write("other.h", HEAD);
+    write("other.c", &format!("#include \"other.h\"\n{OTHER}"));
+    let command = |file| {
+        let arguments = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-c", file];
+        serde_json::json!({ "directory": program.path(), "file": file, "arguments": arguments })
+    };
+    let database = serde_json::json!([command("program.c"), command("other.c")]);
+    write("compile_commands.json", &database.to_string());
+    let kept = |without| {
+        let project = program.project(Choice { without, ..Choice::default() })?;
+        Some(project.mutexes().into_iter().map(|mutex| mutex.kept.is_some()).collect::<Vec<_>>())
+    };
+    let Some(all) = kept(None) else { return };
+    assert!(all.iter().all(|is_kept| *is_kept), "{all:?}");
+    assert_eq!(kept(Some(Rule::Veiled)).map(|all| all.contains(&false)), Some(true), "nothing else keeps it");
+}
+
 const CHAINS: &str = include_str!("programs/chains.c");
 
 /// The rules by which it is known that structures become others in a roundabout way.

@@ -116,11 +116,14 @@ impl Walker<'_> {
         self.structure_of(declaration)
     }
 
+    /// The same by a declaration: structures of several files that have one name are as many structures.
     fn structure_of(&self, declaration: CXCursor) -> Thing {
+        // SAFETY: a cursor of a living unit.
+        let definition = unsafe { clang_getCursorDefinition(declaration) };
         let name = name_of(declaration);
-        if name.is_empty() {
-            let at = self.place(declaration);
-            return format!("structure {}:{}", at.file.display(), at.offset);
+        if matches!(kind(definition), CXCursor_StructDecl | CXCursor_UnionDecl) {
+            let at = self.place(definition);
+            return format!("structure {name} {}:{}", at.file.display(), at.offset);
         }
         format!("structure {name}")
     }
@@ -326,14 +329,17 @@ impl Walker<'_> {
     /// What a structure or a union has, which is declared there.
     pub(super) fn describe(&mut self, declaration: CXCursor) {
         let structure = self.structure_of(declaration);
-        if !self.described.insert(format!("{structure} {:?}", self.place(declaration))) {
+        // SAFETY: a cursor of a living unit.
+        let is_definition = unsafe { clang_isCursorDefinition(declaration) } != 0;
+        if !is_definition || !self.described.insert(structure.clone()) {
             return;
         }
         let mut layout = Layout::default();
         let base = Base { begin: 0, spread: 0, in_union: false };
         self.members(declaration, base, &mut DefaultHasher::new(), &mut layout);
         if layout != Layout::default() {
-            self.facts.push(Fact::Layout { structure, layout });
+            let unseen = format!("structure {}", name_of(declaration));
+            self.facts.push(Fact::Layout { structure, unseen, layout });
         }
     }
 
