@@ -149,7 +149,9 @@ int lockwork_delegate_cond_destroy(lockwork_delegate_cond_t *condition);
 /* By a section that changes what others wait for, or after it. */
 int lockwork_delegate_cond_signal(lockwork_delegate_cond_t *condition);
 int lockwork_delegate_cond_broadcast(lockwork_delegate_cond_t *condition);
-/* EBUSY: a section runs. Posted sections must have been waited for. */
+/* By the last user: it waits for those whose sections have run, and that are on their way out, as POSIX allows with mutexes. EBUSY: a
+ * thread holds it; or a section runs, or waits to be run, and has not ended within five seconds. Posted sections must have been waited
+ * for. */
 int lockwork_delegate_destroy(lockwork_delegate_t *delegate);
 
 /* What `lockwork transform` writes, where the program does not look at outcomes, which its mutexes could not have had. As the functions

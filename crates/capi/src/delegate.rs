@@ -5,6 +5,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicPtr, AtomicU32};
+use core::time::Duration;
+use std::time::Instant;
 
 use lockwork::delegates::{Attempt, Delegate as _, DynDelegate, Section};
 use lockwork::pace;
@@ -15,6 +17,7 @@ use lockwork_locks::delegation::posts::Posts;
 use lockwork_platform::{AtomicCell, Deadline, FutexCell, Native, NativeFutex, Sched};
 
 use crate::time::{self, REALTIME, Timespec};
+use crate::users::{self, Inside, Others};
 use crate::{EBUSY, EDEADLK, EINVAL, ENOTSUP, EPERM, ETIMEDOUT, error, specs, tsan};
 
 /// A function of the program that runs as a section.
@@ -27,6 +30,8 @@ struct Inner {
     posts: Posts<Native>,
     /// Whether requesters give way to each other: not where they wait for a server.
     gives_way: bool,
+    /// Threads inside that are in no row.
+    others: Others,
 }
 
 /// `lockwork_delegate_t`.
@@ -219,7 +224,21 @@ fn standard() -> DynDelegate {
 
 fn made(delegate: DynDelegate) -> Box<Inner> {
     delegate.settle();
-    Box::new(Inner { gives_way: delegate.seat().is_none(), delegate, posts: Posts::none() })
+    let gives_way = delegate.seat().is_none();
+    Box::new(Inner { gives_way, delegate, posts: Posts::none(), others: Others::default() })
+}
+
+impl Inner {
+    /// The calling thread is inside, and this is not freed, until it drops what it gets.
+    #[inline(always)]
+    fn enter(&self) -> Inside<'_> {
+        users::enter(self, &self.others)
+    }
+
+    /// Whether threads are inside.
+    fn is_used(&self) -> bool {
+        users::are_inside(self, &self.others)
+    }
 }
 
 /// Keeps the reason, and returns the number.
@@ -265,18 +284,23 @@ unsafe fn execute(
     // SAFETY: called once, with this request, which outlives it. The program's functions do not unwind (the header).
     let section = unsafe { Section::new(run, (&raw mut request).cast()) };
     tsan::release(&raw const request);
-    if RUNNING.get().is_null() {
+    // Once the section has run, another thread may be the last user, and wait to free what is `inner`.
+    let inside = inner.enter();
+    let is_outermost = RUNNING.get().is_null();
+    if is_outermost {
         // SAFETY: as above.
         unsafe { inner.delegate.execute(section) };
-        if inner.gives_way {
-            pace::give_way();
-        }
     } else {
         // SAFETY: as above.
         unsafe { inner.delegate.execute_nested(section) };
     }
-    tsan::acquire(&raw const request);
     inner.posts.settle(&inner.delegate);
+    let gives_way = is_outermost && inner.gives_way;
+    drop(inside);
+    tsan::acquire(&raw const request);
+    if gives_way {
+        pace::give_way();
+    }
     Ok((request.result, request.seen))
 }
 
@@ -368,8 +392,10 @@ pub unsafe extern "C" fn lockwork_delegate_post(
     tsan::release(posted);
     // SAFETY: called once, and the program keeps `posted` meanwhile.
     let section = unsafe { Section::new(run_posted, posted.cast()) };
+    let inside = inner.enter();
     // SAFETY: as above; these posts are the delegate's.
     unsafe { inner.posts.post(section, &inner.delegate) };
+    drop(inside);
     0
 }
 
@@ -535,9 +561,11 @@ pub unsafe extern "C" fn lockwork_delegate_release(delegate: *mut Delegate) -> c
     }
     delegate.holder.store(0, Relaxed); // ORDER: as above.
     tsan::release(inner);
+    let inside = inner.enter();
     // SAFETY: it is held, and released once.
     unsafe { inner.delegate.release(Held(delegate.held.get())) };
     inner.posts.settle(&inner.delegate);
+    drop(inside);
     0
 }
 
@@ -715,7 +743,36 @@ pub unsafe extern "C" fn lockwork_delegate_cond_broadcast(condition: *mut Delega
     0
 }
 
-/// Ends a delegate that nobody uses.
+/// For how long a delegate that is to be ended may have threads inside: those on their way out need a few steps, and a CPU.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the thread that ends it offers its CPU before it sleeps, and for how long it does.
+const ATTEMPTS: u32 = 1000;
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Waits until no thread is inside. `false`: there is one that does not leave.
+fn is_left(inner: &Inner) -> bool {
+    if !inner.is_used() {
+        return true;
+    }
+    let begun = Instant::now();
+    for attempt in 0.. {
+        if begun.elapsed() > PATIENCE {
+            break;
+        }
+        // One that is to leave may have lost its CPU to this thread, or to others.
+        if attempt < ATTEMPTS {
+            std::thread::yield_now()
+        } else {
+            std::thread::sleep(PAUSE)
+        }
+        if !inner.is_used() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Ends a delegate that nobody uses any more: its last users may be on their way out.
 ///
 /// # Safety
 ///
@@ -727,7 +784,9 @@ pub unsafe extern "C" fn lockwork_delegate_destroy(delegate: *mut Delegate) -> c
     let at = delegate.inner.load(Acquire);
     // SAFETY: as in `Delegate::inner`.
     let Some(inner) = (unsafe { at.as_ref() }) else { return 0 };
-    if inner.delegate.is_busy() {
+    // ORDER: the thread that holds it has written that, before or after this one uses it for the last time.
+    let is_held = delegate.holder.load(Relaxed) != 0;
+    if is_held || runs_on(inner) || !is_left(inner) || inner.delegate.is_busy() {
         return refuse(EBUSY, "a section of the delegate runs, or a thread holds it");
     }
     delegate.inner.store(ptr::null_mut(), Relaxed); // ORDER: nobody else uses it.

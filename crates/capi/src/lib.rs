@@ -7,7 +7,8 @@
 //! # Safety
 //!
 //! What every function asks of its caller is what POSIX asks: an object was initialised, and not copied; the thread that
-//! unlocks has locked; nobody uses what is being initialised or destroyed. Pointers are valid or, where the header says so,
+//! unlocks has locked; nobody uses what is being initialised or destroyed, but for threads that are about to return from their last
+//! use (`users.rs`). Pointers are valid or, where the header says so,
 //! null.
 
 pub mod cond;
@@ -21,6 +22,7 @@ pub mod rwlock;
 mod specs;
 pub mod time;
 mod tsan;
+mod users;
 
 use core::ffi::c_int;
 

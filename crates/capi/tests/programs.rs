@@ -23,6 +23,8 @@ fn check_with(compiler: &str, standard: &str, source: &str, is_static: bool, run
     for specs in runs {
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL", "60"]).arg(&program).args(specs);
+        // Memory that has been freed has another value, which ends a program that uses it.
+        command.env("GLIBC_TUNABLES", "glibc.malloc.perturb=165");
         assert_eq!(String::from_utf8_lossy(&run(&mut command).stdout), "ok\n", "{specs:?}");
     }
 }
@@ -61,6 +63,34 @@ fn delegates_in_c_with_the_shared_library() {
 #[test]
 fn delegates_in_cpp_with_the_static_library() {
     check_delegates("c++", "-std=c++17", "delegates.cpp", true);
+}
+
+/// The delegates that can be held like a lock.
+fn can_be_held(spec: &str) -> bool {
+    ["ffwd", "rcl", "sanl", "locked("].iter().any(|kind| spec.starts_with(kind))
+}
+
+/// A last user that ends a delegate does not free it under a thread that is still inside of a request, or of a release.
+#[test]
+fn a_last_user_ends_a_delegate() {
+    let held = DELEGATES.into_iter().filter(|spec| can_be_held(spec)).map(|spec| vec![spec, "held"]);
+    let runs: Vec<_> = DELEGATES.into_iter().map(|spec| vec![spec]).chain(held).collect();
+    assert!(runs.len() > DELEGATES.len());
+    check_with("cc", "-std=gnu11", "ends.c", false, &runs);
+    check_with(
+        "cc",
+        "-std=gnu11",
+        "ends.c",
+        true,
+        &["cc-synch", "rcl", "locked(futex)"].map(|spec| vec![spec]),
+    );
+}
+
+/// One that is in use all the same stays.
+#[test]
+fn a_delegate_whose_section_runs_does_not_end() {
+    let runs = ["fc", "rcl", "locked(cst-mutex)"].map(|spec| vec![spec, "busy"]);
+    check_with("cc", "-std=gnu11", "ends.c", false, &runs);
 }
 
 /// Servers are threads: a process whose other threads have all ended does not go on for them.

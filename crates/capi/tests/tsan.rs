@@ -99,6 +99,11 @@ fn delegates_in_cpp() {
     has_no_races("c++", "-std=c++17", "delegates.cpp", true, &delegates());
 }
 
+#[test]
+fn last_users_in_c() {
+    has_no_races("cc", "-std=gnu11", "ends.c", false, &delegates());
+}
+
 /// What protects nothing is not called protected: there is a race under every lock and delegate.
 #[test]
 fn races_are_found() {
