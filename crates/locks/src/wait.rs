@@ -12,7 +12,7 @@ use lockwork_platform::{Deadline, Platform};
 
 pub use aware::Aware;
 pub(crate) use aware::{AwareOrLeave, Spun, spin_aware};
-pub(crate) use context::endless;
+pub(crate) use context::{Registered, endless};
 pub use context::{WAITING_ON_COND, WAITING_ON_DELEGATE, WAITING_ON_RWLOCK, Wait};
 pub(crate) use policy::{Behind, Owner, SpinForWriting};
 pub use policy::{Park, Place, Spin, SpinThenPark, WaitPolicy, Yield};

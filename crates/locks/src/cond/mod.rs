@@ -44,9 +44,11 @@ use lockwork_platform::{AtomicCell, DataCell, Deadline, Platform};
 
 use crate::api::RawLock;
 use crate::blocking::futex::FutexLock;
-use crate::wait::WAITING_ON_COND;
+use crate::wait::{Registered, WAITING_ON_COND};
 
 mod chain;
+#[cfg(test)]
+mod tests;
 mod waiter;
 
 use chain::Chain;
@@ -110,15 +112,16 @@ impl<P: Platform> Cond<P> {
         unsafe { waiter.lock.set(lock) };
         // SAFETY: as above.
         unsafe { waiter.registration.set(P::registration()) };
-        self.enqueue(waiter);
+        let registered = self.enqueue(waiter);
         unlock();
         interruption.publish(&raw const waiter.word);
         let outcome = waiter.sleep(deadline, interruption);
         interruption.publish(ptr::null());
-        if outcome != Outcome::Signalled {
-            self.leave(waiter);
+        if outcome == Outcome::Signalled {
+            registered.end::<P>();
+        } else {
+            self.leave(waiter, registered);
         }
-        P::set_waiting_on(0);
         let result = relock();
         // SAFETY: granted, or unlinked: the node is ours alone (I1).
         let chained = unsafe { waiter.chained.get() };
@@ -243,11 +246,12 @@ impl<P: Platform> Cond<P> {
         unsafe { self.leavers.set(leavers.wrapping_add_signed(change)) };
     }
 
+    /// The calling thread waits from here on, by this node.
     #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason for all: the guard")]
-    fn enqueue(&self, waiter: &Waiter<P>) {
+    fn enqueue(&self, waiter: &Waiter<P>) -> Registered {
         // Before the guard: a child of another thread's `fork` finds in the registry every condition whose guard a ghost
         // may have.
-        P::set_waiting_on(self.address());
+        let registered = Registered::begin::<P>(self.address());
         self.lock_guard();
         // SAFETY: I1, for this block: we have the guard, and the last node is alive.
         unsafe {
@@ -261,6 +265,7 @@ impl<P: Platform> Cond<P> {
             self.tail.set(waiter.link());
         }
         self.unlock_guard();
+        registered
     }
 
     /// Means a signal for a waiter; false if it is leaving. Under the guard.
@@ -304,7 +309,7 @@ impl<P: Platform> Cond<P> {
 
     /// Takes a leaving waiter out of the queue, or out of the count of leavers.
     #[cold]
-    fn leave(&self, waiter: &Waiter<P>) {
+    fn leave(&self, waiter: &Waiter<P>, registered: Registered) {
         self.guarded(|| {
             // SAFETY: I1.
             if unsafe { waiter.linked.get() } {
@@ -313,7 +318,7 @@ impl<P: Platform> Cond<P> {
                 self.count_leavers(-1);
             }
             // The last moment at which the condition is certain to exist.
-            P::set_waiting_on(0);
+            registered.end::<P>();
         });
     }
 }

@@ -1,8 +1,8 @@
 //! What a slow path knows of the wait it is for. It is passed down from the lock that the program called to the locks and
 //! queues that this one is made of.
 //!
-//! [`Wait::run`] is where a thread starts and stops waiting for a lock: whoever wants to know of waits (the registry for
-//! `fork`, a profiler) looks there.
+//! [`Registered`] is where a thread starts and stops waiting, for a lock ([`Wait::run`]) or on a condition: what has to know of
+//! waits (the registry for `fork`, a profiler) is told there.
 
 use core::num::NonZeroU32;
 
@@ -16,6 +16,31 @@ pub const WAITING_ON_COND: usize = 1;
 pub const WAITING_ON_RWLOCK: usize = 2;
 /// Added to the address of a delegate, or of a lock inside of one, in [`Wait::address`]: both bits, neither kind.
 pub const WAITING_ON_DELEGATE: usize = WAITING_ON_COND | WAITING_ON_RWLOCK;
+
+/// The calling thread as a waiter.
+///
+/// From before the thread is in a queue until it has the lock, or is in none: a child of `fork` must find every lock and every
+/// condition that has a ghost in its queue.
+#[derive(Debug)]
+#[must_use = "a wait that has begun has to end"]
+pub(crate) struct Registered {
+    /// What was registered before: a signal handler may wait while its thread does.
+    before: usize,
+}
+
+impl Registered {
+    /// The thread starts to wait for what is at `address`.
+    #[inline(always)]
+    pub(crate) fn begin<P: Platform>(address: usize) -> Self {
+        Self { before: P::set_waiting_on(address) }
+    }
+
+    /// The thread waits no longer; it is registered again for what it waited for before.
+    #[inline(always)]
+    pub(crate) fn end<P: Platform>(self) {
+        P::set_waiting_on(self.before);
+    }
+}
 
 /// One wait of the calling thread, for the lock that the program called, whatever that is made of.
 #[derive(Clone, Copy, Debug)]
@@ -31,20 +56,16 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Runs the slow path `wait` with the calling thread registered as a waiter for `address`; what was registered before (a
-    /// signal handler may wait while its thread does) is put back.
-    ///
-    /// From before the thread is in a queue until it has the lock, or is in none: a child of `fork` must find every lock
-    /// that has a ghost in its queue.
+    /// Runs the slow path `wait` with the calling thread registered as a waiter for `address`.
     #[inline(always)]
     pub fn run<P: Platform, R>(
         address: usize,
         deadline: Option<Deadline>,
         wait: impl FnOnce(&Self) -> R,
     ) -> R {
-        let before = P::set_waiting_on(address);
+        let registered = Registered::begin::<P>(address);
         let result = wait(&Self { address, others: 0, deadline, bookmark: None });
-        P::set_waiting_on(before);
+        registered.end::<P>();
         result
     }
 
