@@ -89,10 +89,21 @@ impl<P: ConstPlatform> RwTtas<P> {
 }
 
 impl<P: Platform> RwTtas<P> {
-    fn wait(&self, deadline: Option<Deadline>, attempt: impl Fn() -> bool) -> bool {
+    fn wait(&self, deadline: Option<Deadline>, attempt: impl FnMut() -> bool) -> bool {
         Wait::run::<P, _>(ptr::from_ref(self) as usize | WAITING_ON_RWLOCK, deadline, |wait| {
             poll_steadily::<P>(wait.deadline, attempt)
         })
+    }
+
+    /// Waits to read; not where there are the largest number of readers already: those may all be the calling thread's.
+    fn read_slow(&self, deadline: Option<Deadline>) -> bool {
+        let mut acquired = false;
+        let is_over = || {
+            acquired = self.try_lock_shared();
+            acquired || (MOST_READERS..WRITER).contains(&self.word.load(Relaxed))
+        };
+        self.wait(deadline, is_over);
+        acquired
     }
 }
 
@@ -104,7 +115,7 @@ unsafe impl<P: Platform> RawRwLock<P> for RwTtas<P> {
 
     #[inline]
     fn lock_shared(&self, deadline: Option<Deadline>) -> bool {
-        self.try_lock_shared() || self.wait(deadline, || self.try_lock_shared())
+        self.try_lock_shared() || self.read_slow(deadline)
     }
 
     #[inline]
@@ -147,5 +158,24 @@ unsafe impl<P: Platform> RawRwLock<P> for RwTtas<P> {
 
     unsafe fn forget_waiters(&self) {
         // Waiters leave no trace in the lock but what goes with the writer (I1).
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_largest_number_of_readers() {
+        let lock = RwTtas::<Native>::unlocked();
+        lock.word.store(MOST_READERS - 1, Relaxed);
+        assert!(lock.lock_shared(None));
+        for refused in [lock.lock_shared(None), lock.lock_shared_again(None), lock.try_lock_shared()] {
+            assert!(!refused);
+        }
+        assert_eq!(lock.word.load(Relaxed), MOST_READERS);
+        // SAFETY: one of the readers.
+        unsafe { lock.unlock_shared() };
+        assert!(lock.lock_shared(None));
     }
 }
