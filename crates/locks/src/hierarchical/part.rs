@@ -6,7 +6,7 @@ use crate::api::RawLock;
 use crate::competitive::backoff::Backoff;
 use crate::queue::mcs::Mcs;
 use crate::queue::ptl::Ptl;
-use crate::queue::ticket::{Patrons, Ticket};
+use crate::queue::ticket::{Ticket, TicketWait};
 use crate::wait::WaitPolicy;
 
 /// A lock that can be a part of another: its waiters are known as waiters for the whole.
@@ -71,7 +71,7 @@ impl<P: Platform> Part<P> for Backoff<P> {
 // SAFETY: the only word is 0.
 unsafe impl<P: Platform> GlobalLock<P> for Backoff<P> {}
 
-impl<P: Platform, W: Patrons<P>> Part<P> for Ticket<P, W> {
+impl<P: Platform, W: TicketWait<P>> Part<P> for Ticket<P, W> {
     #[inline(always)]
     fn lock_fast_for(&self, address: usize) -> Option<()> {
         self.try_lock_for(address).then_some(())
@@ -83,7 +83,7 @@ impl<P: Platform, W: Patrons<P>> Part<P> for Ticket<P, W> {
 }
 
 // SAFETY: the only word is 0.
-unsafe impl<P: Platform, W: Patrons<P>> GlobalLock<P> for Ticket<P, W> {}
+unsafe impl<P: Platform, W: TicketWait<P>> GlobalLock<P> for Ticket<P, W> {}
 
 impl<P: Platform, const N: usize> Part<P> for Ptl<P, N> {
     fn clear(&self) {
@@ -94,7 +94,7 @@ impl<P: Platform, const N: usize> Part<P> for Ptl<P, N> {
 // SAFETY: the only word is 0.
 unsafe impl<P: Platform, const N: usize> GlobalLock<P> for Ptl<P, N> {}
 
-impl<P: Platform, W: Patrons<P>> LocalLock<P> for Ticket<P, W> {
+impl<P: Platform, W: TicketWait<P>> LocalLock<P> for Ticket<P, W> {
     #[inline]
     unsafe fn hand_over(&self, (): ()) -> Result<(), ()> {
         if !self.is_waited_for() {

@@ -57,7 +57,7 @@ use crate::api::{RawLock, Token};
 use crate::blocking::futex::FutexLock;
 use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
 use crate::queue::mcs::{Mcs, McsNode};
-use crate::queue::ticket::{Patrons, Serving, Ticket};
+use crate::queue::ticket::{Serving, Ticket, TicketWait};
 use crate::state::{Claimed, State, give_back_from, take_back, take_free, try_take_for};
 use crate::wait::{Patience, Spin, Wait};
 
@@ -114,7 +114,7 @@ impl Napping {
     }
 }
 
-impl<P: Platform> Patrons<P> for Napping {
+impl<P: Platform> TicketWait<P> for Napping {
     fn wait(wait: &Wait, serving: &Serving<P>, number: u32) {
         let mut patience = Patience::among::<P>(wait.others);
         loop {

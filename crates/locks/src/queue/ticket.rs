@@ -119,7 +119,7 @@ impl<P: Platform> Serving<P> {
 }
 
 /// How those in line wait.
-pub trait Patrons<P: Platform>: Debug + Send + Sync + 'static {
+pub trait TicketWait<P: Platform>: Debug + Send + Sync + 'static {
     /// Waits until `number` is served, for the lock and among those that `wait` says.
     fn wait(wait: &Wait, serving: &Serving<P>, number: u32);
 
@@ -134,7 +134,7 @@ pub trait Patrons<P: Platform>: Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Watching;
 
-impl<P: Platform> Patrons<P> for Watching {
+impl<P: Platform> TicketWait<P> for Watching {
     fn wait(wait: &Wait, serving: &Serving<P>, number: u32) {
         let mut patience = Patience::among::<P>(wait.others);
         while serving.before(number) != 0 {
@@ -147,7 +147,7 @@ impl<P: Platform> Patrons<P> for Watching {
 #[derive(Debug)]
 pub struct Proportional;
 
-impl<P: Platform> Patrons<P> for Proportional {
+impl<P: Platform> TicketWait<P> for Proportional {
     fn wait(wait: &Wait, serving: &Serving<P>, number: u32) {
         /// Pauses for each of those before, if there are several: libslock's 512 cycles. Next in line is a quarter.
         const EACH: u32 = 4;
@@ -191,7 +191,7 @@ impl<W> Ticket<Native, W> {
     }
 }
 
-impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
+impl<P: Platform, W: TicketWait<P>> Ticket<P, W> {
     /// Draws `served`, if that is the next number, and so acquires the lock if `served` was read from `serving`.
     /// See the module's documentation. Waits, if it must, for `address`: this lock, or one that it is a part of.
     #[inline(always)]
@@ -258,7 +258,7 @@ impl<P: Platform, W: Patrons<P>> Ticket<P, W> {
 }
 
 // SAFETY: I1 to I3 give exclusion, and E1 orders the sections.
-unsafe impl<P: Platform, W: Patrons<P>> RawLock<P> for Ticket<P, W> {
+unsafe impl<P: Platform, W: TicketWait<P>> RawLock<P> for Ticket<P, W> {
     type Token = ();
 
     fn new() -> Self {

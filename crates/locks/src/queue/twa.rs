@@ -31,7 +31,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, AtomicInt, Native, Platform};
 
-use super::ticket::{self, Patrons, Serving, Ticket};
+use super::ticket::{self, Serving, Ticket, TicketWait};
 use crate::describe::{Citation, Descriptor, Proof};
 use crate::wait::{Patience, Wait};
 
@@ -63,7 +63,7 @@ const NEAR: u32 = 1;
 #[derive(Debug)]
 pub struct WaitingArray;
 
-impl<P: Platform> Patrons<P> for WaitingArray {
+impl<P: Platform> TicketWait<P> for WaitingArray {
     fn wait(wait: &Wait, serving: &Serving<P>, number: u32) {
         let mut patience = Patience::among::<P>(wait.others);
         if serving.before(number) > NEAR {

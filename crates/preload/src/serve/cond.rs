@@ -9,7 +9,6 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_locks::cond::Outcome;
 use lockwork_platform::{Clock, Deadline, Native};
-use lockwork_policy::Kind as Sort;
 use lockwork_profile::format::Kind as Record;
 
 use super::cancel::{CANCELLED, Cancellation, make_reachable};
@@ -124,7 +123,7 @@ fn decide(cond: &CondVar, mutex: &Mutex, caller: usize) -> bool {
         return cond.is_glibcs();
     }
     let chosen = (flags & COND_WANTS_GLIBC == 0)
-        .then(|| start::choose(core::ptr::from_ref(cond) as usize, caller, Sort::Cond));
+        .then(|| start::choose(core::ptr::from_ref(cond) as usize, caller, lockwork_policy::Kind::Cond));
     // One that a policy left to glibc when it was initialised, or does now.
     let wants_glibc = chosen.is_none_or(Chosen::leaves_condition);
     let decision = if wants_glibc && mutex.is_glibcs() { COND_GLIBC } else { COND_OURS };
@@ -305,7 +304,7 @@ pub(crate) unsafe extern "C" fn initialise(
         // SAFETY: the program's arguments.
         return unsafe { real::pthread_cond_init(cond, attributes) };
     }
-    let chosen = start::choose(cond as usize, caller, Sort::Cond);
+    let chosen = start::choose(cond as usize, caller, lockwork_policy::Kind::Cond);
     chosen.count();
     let decision = if chosen.leaves_condition() {
         COND_WANTS_GLIBC

@@ -9,7 +9,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_locks::rw::ReadRefused;
 use lockwork_locks::wait::expired;
 use lockwork_platform::{Clock, Deadline, Native};
-use lockwork_policy::Kind as Sort;
 use lockwork_profile::format::Kind as Record;
 
 use self::table as rwtable;
@@ -36,7 +35,8 @@ pub(crate) fn is_forwarded(lock: &RwLock, caller: usize) -> bool {
     }
     match lock.server.load(Relaxed) {
         0 => {
-            let chosen = start::choose(core::ptr::from_ref(lock) as usize, caller, Sort::Rwlock);
+            let chosen =
+                start::choose(core::ptr::from_ref(lock) as usize, caller, lockwork_policy::Kind::Rwlock);
             let server = server(chosen, lock.prefers_writers());
             rwtable::forget_ghosts(lock, server);
             let (server, first) = lock.decide(server);
@@ -191,7 +191,7 @@ unsafe extern "C" fn initialise(lock: *mut RwLock, attributes: *const c_void, ca
         // SAFETY: the program's arguments.
         return unsafe { real::pthread_rwlock_init(lock, attributes) };
     }
-    let chosen = start::choose(lock as usize, caller, Sort::Rwlock);
+    let chosen = start::choose(lock as usize, caller, lockwork_policy::Kind::Rwlock);
     let preference = attr.map_or(0, |attr| attr.preference as u32);
     let server = server(chosen, preference == PREFER_WRITERS);
     count(chosen, server);
