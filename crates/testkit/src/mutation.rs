@@ -133,9 +133,13 @@ impl fmt::Debug for Mutant {
     }
 }
 
-/// The verdicts on all mutants of a source file, by the witnesses that pass their sites.
-#[must_use]
-pub fn verdicts(witnesses: &[&Witness], file: &str) -> Vec<(Mutant, Verdict)> {
+/// The verdicts on all mutants of a source file, by the witnesses that pass their sites. Those that are excused are shown
+/// [fewer executions](stages).
+fn verdicts(
+    witnesses: &[&Witness],
+    file: &str,
+    is_excused: impl Fn(&Mutant) -> bool + Sync,
+) -> Vec<(Mutant, Verdict)> {
     each(witnesses, |witness| _ = witness.seen());
     let mut found: BTreeMap<Mutant, Vec<&Witness>> = BTreeMap::new();
     for witness in witnesses {
@@ -146,7 +150,7 @@ pub fn verdicts(witnesses: &[&Witness], file: &str) -> Vec<(Mutant, Verdict)> {
         }
     }
     let found: Vec<_> = found.into_iter().collect();
-    each(&found, |(mutant, witnesses)| (*mutant, judge(*mutant, witnesses)))
+    each(&found, |(mutant, witnesses)| (*mutant, judge(*mutant, witnesses, stages(is_excused(mutant)))))
 }
 
 thread_local! {
@@ -172,14 +176,21 @@ pub fn failure(f: impl FnOnce()) -> Option<String> {
     Some(text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default())
 }
 
-/// Tries to catch a mutant. A run that only exceeds loom's bounds does not count.
+/// How many executions of each witness a mutant is shown, one after the other; `None` is all.
 ///
-/// Whatever catches it mostly does so early: every witness gets a few executions, then more, and all of them only
-/// if none has caught it.
-fn judge(mutant: Mutant, witnesses: &[&Witness]) -> Verdict {
+/// Whatever catches one mostly does so early: every witness gets a few executions, then more, and all of them only if none has
+/// caught it. One that is excused is known not to be caught by all of them, which took a third of the time: its exception is found
+/// needless if it is caught early, and by all executions with `LOCKWORK_DEEPER`.
+fn stages(is_excused: bool) -> &'static [Option<usize>] {
+    const ALL: &[Option<usize>] = &[Some(100), Some(2_000), None];
+    if is_excused && std::env::var_os("LOCKWORK_DEEPER").is_none() { &ALL[..2] } else { ALL }
+}
+
+/// Tries to catch a mutant, in these stages. A run that only exceeds loom's bounds does not count.
+fn judge(mutant: Mutant, witnesses: &[&Witness], stages: &[Option<usize>]) -> Verdict {
     let mut open = witnesses.to_vec();
     open.sort_by_key(|witness| witness.seen().executions);
-    for most in [Some(100), Some(2_000), None] {
+    for &most in stages {
         let mut left = Vec::new();
         for witness in open {
             let Witness { subject, scenario, .. } = witness;
@@ -223,24 +234,23 @@ pub fn judge_source(source: &Source, witnesses: &[&Witness]) -> Result<(), Strin
         EXCEPTIONS.iter().filter(|exception| path.ends_with(exception.source)).collect();
     // Of those that are used: which one, and for which weaker ordering, if a model passes its line.
     let (mut wrong, mut used) = (Vec::new(), BTreeSet::new());
-    let mut excused = |line: &str, weaker: Option<Ordering>| {
-        let is_it = |exception: &&Exception| {
+    let exception_for = |line: &str, weaker: Option<Ordering>| {
+        exceptions.iter().position(|exception| {
             line.contains(exception.snippet)
-                && match weaker {
-                    None => exception.weaker.is_empty(),
-                    Some(weaker) => exception.weaker.contains(&weaker),
-                }
-        };
-        let found = exceptions.iter().position(is_it);
-        found.is_some_and(|index| {
-            used.insert((index, name_of(weaker)));
-            true
+                && weaker.map_or(exception.weaker.is_empty(), |weaker| exception.weaker.contains(&weaker))
         })
+    };
+    let mut excused = |line: &str, weaker: Option<Ordering>| {
+        let found = exception_for(line, weaker);
+        used.extend(found.map(|index| (index, name_of(weaker))));
+        found.is_some()
     };
     let root = workspace();
     let text = std::fs::read_to_string(root.join(path)).expect("the source");
-    for (mutant, verdict) in verdicts(witnesses, path) {
-        let line = text.lines().nth(mutant.site.line as usize - 1).unwrap_or_default().trim();
+    let line_of = |mutant: &Mutant| text.lines().nth(mutant.site.line as usize - 1).unwrap_or_default().trim();
+    let is_excused = |mutant: &Mutant| exception_for(line_of(mutant), Some(mutant.weaker())).is_some();
+    for (mutant, verdict) in verdicts(witnesses, path, is_excused) {
+        let line = line_of(&mutant);
         if std::env::var_os("LOCKWORK_MUTANTS").is_some() {
             println!("{mutant:?} `{line}`: {verdict:?}");
         }
