@@ -31,8 +31,8 @@ variables! {
             "when a process ends it says which locks were served: if there were any, or, in the process with this id, in any \
              case";
         COUNT = "LOCKWORK_COUNT", "`0` or `1`", "`0`", None,
-            "the report of `LOCKWORK_VERBOSE` also says how locks were acquired: plainly, tried, timed, after waits on \
-             conditions; counting makes every acquisition dearer";
+            "the report of `LOCKWORK_VERBOSE` also says how locks were acquired (plainly, tried, timed, after waits on \
+             conditions) and how many CPUs they take the process to have; counting makes every acquisition dearer";
         PROFILE = "LOCKWORK_PROFILE", "a path", "none", None,
             "each process records the waits for its locks in the file of this name with its process id behind it";
         PROFILE_OFF = "LOCKWORK_PROFILE_OFF", "`0` or `1`", "`0`", None,

@@ -19,8 +19,11 @@ fn every_entry_goes_through_the_layers() {
         let output = command.env("LOCKWORK_COUNT", "1").output().expect("timeout (coreutils)");
         assert!(output.status.success(), "{lock}: {}", common::text(&output));
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let said = stderr.lines().find_map(|line| line.split_once(": acquired").map(|(_, rest)| rest));
-        assert_eq!(said.map(|rest| format!("acquired{rest}")).as_deref(), Some(DONE), "{lock}: {stderr}");
+        let mut said = stderr.lines().filter_map(|line| line.split_once("]: ")).map(|(_, said)| said);
+        let counts =
+            said.find(|said| said.starts_with("acquired")).and_then(|said| said.rsplit_once("; on "));
+        let counts = counts.map(|(counts, _)| counts);
+        assert_eq!(counts, Some(DONE), "{lock}: {stderr}");
     }
     std::fs::remove_file(program).expect("our own file");
 }

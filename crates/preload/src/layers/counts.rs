@@ -5,6 +5,8 @@
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use lockwork_platform::{Native, Sched as _};
+
 use super::{Access, Event, How, Layer};
 
 /// The layer.
@@ -49,7 +51,8 @@ impl Layer for Counts {
     }
 }
 
-/// Writes `acquired 12 mutexes locked, 3 mutexes tried (1 refused); released 15`.
+/// Writes `acquired 12 mutexes locked, 3 mutexes tried (1 refused); released 15; on 2 CPUs`: how many locks take the
+/// process to have.
 pub(crate) fn write(line: &mut impl Write) -> fmt::Result {
     line.write_str("acquired")?;
     let mut separator = " ";
@@ -67,5 +70,5 @@ pub(crate) fn write(line: &mut impl Write) -> fmt::Result {
     if separator == " " {
         line.write_str(" nothing")?;
     }
-    write!(line, "; released {}", RELEASED.load(Relaxed))
+    write!(line, "; released {}; on {} CPUs", RELEASED.load(Relaxed), Native::parallelism())
 }

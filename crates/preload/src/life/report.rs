@@ -5,7 +5,8 @@
 //!   so that the program always reports.
 //! - Anything else, as `1`, and in children of such a program: the report, if any lock was served or forwarded.
 //!
-//! The report is one line, one more with `LOCKWORK_COUNT`, which says how locks were acquired, and with a policy one more for each rule, in the file's order, and one for the default:
+//! The report is one line, one more with `LOCKWORK_COUNT`, which says how locks were acquired and how many CPUs they take the process
+//! to have, and with a policy one more for each rule, in the file's order, and one for the default:
 //!
 //! ```text
 //! lockwork: db_bench[4242]: served 3 mutexes by mcs-stp, 12 mutexes by ticket, 2 conditions by cond-fifo, 1 rwlocks by rw-futex; forwarded to glibc 1 mutexes, 0 conditions, 0 rwlocks, 0 spin locks
