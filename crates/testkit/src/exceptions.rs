@@ -2,15 +2,34 @@
 
 use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release};
 
-/// Why an ordering is not proven by a model. There are three kinds of reasons.
+/// Why an ordering is not proven by a model.
 #[derive(Clone, Copy, Debug)]
 pub enum Reason {
     /// What shows the need for it takes more threads than can be explored.
     Threads(&'static str),
+    /// What shows the need for it takes more steps of few threads than can be explored.
+    Steps(&'static str),
     /// The model has no such reordering: it is stronger there than the hardware.
     Model(&'static str),
-    /// It is proven elsewhere: by other tests, or by an argument.
+    /// It is proven elsewhere: by the same step of another site, whose orderings are weakened, or by other tests.
     Elsewhere(&'static str),
+    /// Nothing but this argument speaks for it: no model comes there, or other operations order as much, and it is stronger than
+    /// needed.
+    Argued(&'static str),
+}
+
+impl Reason {
+    /// What it says.
+    #[must_use]
+    pub const fn text(&self) -> &'static str {
+        match self {
+            Self::Threads(text)
+            | Self::Steps(text)
+            | Self::Model(text)
+            | Self::Elsewhere(text)
+            | Self::Argued(text) => text,
+        }
+    }
 }
 
 /// An ordering that no model proves.
@@ -33,7 +52,7 @@ impl Exception {
     }
 }
 
-use Reason::{Elsewhere, Model, Threads};
+use Reason::{Argued, Elsewhere, Model, Steps, Threads};
 
 /// Snippets that stand on more lines of their source than one, and on how many: each of these lines has been looked at.
 pub const REPEATED: &[(&str, &str, usize)] = &[
@@ -49,7 +68,7 @@ pub const REPEATED: &[(&str, &str, usize)] = &[
 
 /// Of the numbers of requests at a server.
 const TAKEN_BACK: &str = "an owner that takes its request back runs the section and makes another request while the thread that looked at \
-     the first one looks again: more steps than loom explores";
+     the first one looks again";
 
 /// Of what a servicing thread says of itself.
 const LEFT: &str = "a thread that looks at a request and leaves it, since its delegate is held; the holder; and one that takes over, or an \
@@ -57,10 +76,28 @@ const LEFT: &str = "a thread that looks at a request and leaves it, since its de
 const FENCE_BEFORE: &str = "the light barrier before is a fence in a model, which releases as well; the native one is the compiler's only";
 const TOGETHER: &str = "two requests that are answered together, and a thread that takes over, or an owner that takes its request back";
 
+/// Of the counts of a part's users.
+const JOINED: &str = "the first user of a part, another that joins it there, and a third thread that takes the state back meanwhile, with a \
+     lock of its own";
+/// Of alock's array.
+const GIVEN_BACK: &str =
+    "one that lines up, one that gives the array back, and a holder in between that installs another";
+/// Of a state's owner.
+const BACK_AGAIN: &str = "a state that goes to another lock and back while a third thread looks at it";
+const CLOCKS: &str = "store, fence, load on both sides (Dekker): the same shape as the barriers of `biased`, which are weakened; \
+     crates/testkit/tests/filters.rs on the machine";
+const MONITORED: &str = "a length and a mapping, each published once and never changed, as by `Published`; crates/monitor/tests on the machine";
+const PROBED: &str =
+    "one flag that publishes one mapping, once; crates/monitor/tests/clients/probe.rs on the machine";
+const CHUNKS: &str = "a pointer to a chunk that stays, from a thread that knows the chunk (chunks are published by `Published`, \
+             whose orderings are weakened); `locks_that_are_dropped_without_having_been_destroyed_cost_nothing` and its kin on the \
+             machine";
+const TEST_AND_SET: &str = "a test-and-set word, as `tas`, whose orderings are weakened";
+
 /// What delegates do in a child of `fork`.
-const IN_A_CHILD: Reason = Elsewhere(
-    "only in a child of `fork`, which shuttle plays with every combiner, in one order of accesses: it is the same step of the protocol as \
-     elsewhere in the algorithm, with the same ordering, by a thread that has combined",
+const IN_A_CHILD: Reason = Model(
+    "only in a child of `fork`, which shuttle plays with every combiner, and shuttle runs accesses in the order of the source; it is the \
+     same step as that of a thread that has combined, with the same ordering",
 );
 
 /// The list.
@@ -77,7 +114,7 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "state/claim.rs",
         snippet: "self.0.load(Acquire) ^ owner.0 < OPENING",
         weaker: &[Relaxed],
-        reason: Threads("a state that goes to another lock and back while a third thread looks at it"),
+        reason: Threads(BACK_AGAIN),
     },
     Exception {
         source: "state/claim.rs",
@@ -106,16 +143,14 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "state/claim.rs",
         snippet: "let reserved = self.0.compare_exchange(CLOSING, owner.0 + OPENING + 1, Release, Relaxed).is_ok();",
         weaker: &[Relaxed],
-        reason: Elsewhere(
-            "by argument: `open` releases what this does, and a thread that comes in between waits for that",
-        ),
+        reason: Argued("`open` releases what this does, and a thread that comes in between waits for that"),
     },
     Exception {
         source: "state/claim.rs",
         snippet: "self.0.fetch_and(!OPENING, Release); // ORDER: E2.",
         weaker: &[Relaxed],
-        reason: Elsewhere(
-            "by argument: a read-modify-write, it goes on with what `reserve_for` released; what is written in between is read by \
+        reason: Argued(
+            "a read-modify-write, it goes on with what `reserve_for` released; what is written in between is read by \
              the lock's word",
         ),
     },
@@ -149,22 +184,22 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "hierarchical/directory.rs",
         snippet: "seen > 0 && self.0.compare_exchange(seen, seen + 1, Acquire, Relaxed).is_ok()",
         weaker: &[Relaxed],
-        reason: Threads(
-            "the first user of a part, another that joins it there, and a third that takes the state back meanwhile, with a lock of \
-             its own",
-        ),
+        reason: Threads(JOINED),
     },
     Exception {
         source: "hierarchical/directory.rs",
         snippet: "self.0.fetch_add(1, AcqRel) > 0",
         weaker: &[Acquire, Release],
-        reason: Threads("as above"),
+        reason: Threads(JOINED),
     },
     Exception {
         source: "hierarchical/directory.rs",
         snippet: "if self.0.fetch_sub(1, AcqRel) == 1 {",
         weaker: &[Acquire, Release],
-        reason: Threads("as above: two users of a part, the last of which leaves the state for both"),
+        reason: Threads(
+            "two users of a part, the last of which leaves the state for both, and a third thread that takes that back, with a lock of \
+             its own",
+        ),
     },
     Exception {
         source: "hierarchical/directory.rs",
@@ -179,47 +214,47 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "queue/alock.rs",
         snippet: "self.wait_for(self.next.fetch_add(1, Acquire)); // ORDER: E4.",
         weaker: &[Relaxed],
-        reason: Threads(
-            "one that lines up, one that gives the array back, and a holder in between that installs another",
-        ),
+        reason: Threads(GIVEN_BACK),
     },
     Exception {
         source: "queue/alock.rs",
         snippet: "if self.next.compare_exchange(next, next, Release, Relaxed).is_err() {",
         weaker: &[Relaxed],
-        reason: Threads("as above"),
+        reason: Threads(GIVEN_BACK),
     },
     Exception {
         source: "queue/alock.rs",
         snippet: "self.slots.store(slots, Release);",
         weaker: &[],
-        reason: Threads("as above: one that lines up while the array is being given back"),
+        reason: Threads(GIVEN_BACK),
     },
     Exception::unmodelled(
         "queue/alock.rs",
         "None => self.serving.store(next, Release),",
-        Elsewhere("a release that gets no memory for the array does what one with one waiter does"),
+        Elsewhere(
+            "a release that gets no memory for the array does what one with one waiter does, whose ordering is weakened",
+        ),
     ),
     Exception {
         source: "queue/alock.rs",
         snippet: "self.serving.store(next, Release); // ORDER: E1, after E4.",
         weaker: &[Relaxed],
-        reason: Threads("as above: the exchange before it releases, to whoever lines up behind it"),
+        reason: Argued("the exchange before it releases as much, to the thread that lines up behind it"),
     },
     Exception {
         source: "wait_free/universal.rs",
         snippet: "slot.users.compare_exchange(0, OWNED, AcqRel, Relaxed).is_ok()",
         weaker: &[Acquire],
-        reason: Elsewhere(
-            "by argument: the users that left before have released as much, and this exchange continues what they began",
+        reason: Argued(
+            "the users that left before have released as much, and this exchange continues what they began",
         ),
     },
     Exception {
         source: "wait_free/universal.rs",
         snippet: "self.users.fetch_add(others.wrapping_sub(OWNED), Release); // ORDER: E4.",
         weaker: &[Relaxed],
-        reason: Elsewhere(
-            "by argument: a thread that replaces a state leaves it afterwards, and releases this by that; an owner that gives a slot up \
+        reason: Argued(
+            "a thread that replaces a state leaves it afterwards, and releases this by that; an owner that gives a slot up \
              takes it itself",
         ),
     },
@@ -244,7 +279,9 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "wait_free/universal.rs",
         snippet: "group = match place.compare_exchange(ptr::null_mut(), fresh, Release, Acquire) {",
         weaker: &[Relaxed],
-        reason: Threads("as above: two that make it at once"),
+        reason: Threads(
+            "two threads of a group that make it at once: the plays' second group has one thread",
+        ),
     },
     Exception::unmodelled(
         "delegation/cc_synch.rs",
@@ -261,19 +298,19 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "delegation/lines.rs",
         snippet: "next = root.next.load(Acquire); // ORDER: L-E3.",
         weaker: &[Relaxed],
-        reason: Threads("a page behind the first one: more threads than the models have"),
+        reason: Threads("the first page has lines for 112 threads; the next thread makes another page"),
     },
     Exception {
         source: "delegation/lines.rs",
         snippet: "self.number.store(number, Release); // ORDER: E2 of `served`.",
         weaker: &[Relaxed],
-        reason: Threads(TAKEN_BACK),
+        reason: Steps(TAKEN_BACK),
     },
     Exception {
         source: "delegation/lines.rs",
         snippet: "let number = self.number.load(Acquire); // ORDER: E2 of `served`.",
         weaker: &[Relaxed],
-        reason: Threads(TAKEN_BACK),
+        reason: Steps(TAKEN_BACK),
     },
     Exception {
         source: "delegation/served/service.rs",
@@ -309,8 +346,8 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "delegation/lines.rs",
         snippet: "self.number.load(Acquire) & !1 // ORDER: E2 of `served`.",
         weaker: &[Relaxed],
-        reason: Threads(
-            "an owner that is answered and requests again while a thread that takes over reads its number: more steps than loom explores",
+        reason: Steps(
+            "an owner that is answered and requests again while a thread that takes over reads its number",
         ),
     },
     Exception {
@@ -325,7 +362,10 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "delegation/posts.rs",
         snippet: "P::heavy_barrier(); // ORDER: I2: as in `run_slow`.",
         weaker: &[AcqRel],
-        reason: Threads("as above, with a second post"),
+        reason: Threads(
+            "a thread that posts for the second time, one that executed when it did and finds the post, and a third that executes by \
+             then",
+        ),
     },
     Exception {
         source: "restrict/restriction.rs",
@@ -349,7 +389,7 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "queue/alock.rs",
         snippet: "|| self.next.compare_exchange(next, next.wrapping_add(1), Acquire, Relaxed).is_err()",
         weaker: &[Relaxed],
-        reason: Threads(
+        reason: Steps(
             "a number that is drawn 2^32 numbers after it was looked at, and so has to be waited for",
         ),
     },
@@ -398,8 +438,8 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "cond/waiter.rs",
         snippet: "if cell.compare_exchange(state, KICKED, AcqRel, Relaxed).is_ok()",
         weaker: &[Acquire, Release],
-        reason: Elsewhere(
-            "by argument: a thread that kicks reads and writes nothing else of the waiter's, which waits for the kick's end (E2 of \
+        reason: Argued(
+            "a thread that kicks reads and writes nothing else of the waiter's, which waits for the kick's end (E2 of \
              waiters/cancel.rs, whose orderings are weakened)",
         ),
     },
@@ -407,22 +447,22 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "cond/waiter.rs",
         snippet: "match self.word.compare_exchange(seen, claimed, AcqRel, Relaxed)",
         weaker: &[Acquire, Release],
-        reason: Elsewhere(
-            "by argument: claims are made under the guard, which orders what claimers share; the waiter waits for the grant",
+        reason: Argued(
+            "claims are made under the guard, which orders what claimers share; the waiter waits for the grant",
         ),
     },
     Exception {
         source: "cond/waiter.rs",
         snippet: "if self.word.swap(GRANTED, AcqRel) == CLAIMED_PARKED",
         weaker: &[Release],
-        reason: Elsewhere("by argument: the move to CLAIMED_PARKED publishes nothing"),
+        reason: Argued("the move to CLAIMED_PARKED publishes nothing"),
     },
     Exception {
         source: "cond/waiter.rs",
         snippet: "if self.word.compare_exchange(state, next, AcqRel, Relaxed).is_ok() && next == LEAVING",
         weaker: &[Acquire, Release],
-        reason: Elsewhere(
-            "by argument: a leaver takes the guard before it touches what others do; the other moves publish nothing",
+        reason: Argued(
+            "a leaver takes the guard before it touches what others do; the other moves publish nothing",
         ),
     },
     Exception {
@@ -446,30 +486,30 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "rw/by_node/shared.rs",
         snippet: "self.owner.store(owner, Release); // ORDER: → `is_of`",
         weaker: &[Relaxed],
-        reason: Threads("a state that goes to another lock and back while a third thread looks at it"),
+        reason: Threads(BACK_AGAIN),
     },
     Exception {
         source: "rw/by_node/shared.rs",
         snippet: "self.owner.load(Acquire) == owner // ORDER: a look",
         weaker: &[Relaxed],
-        reason: Threads("as above"),
+        reason: Threads(BACK_AGAIN),
     },
     Exception {
         source: "rw/by_node/shared.rs",
         snippet: "while word.load(Acquire) & BARRED != 0 && is_resting",
         weaker: &[Relaxed],
-        reason: Threads(
-            "for a child of `fork`, which only shuttle plays, in one order of accesses: a reader that leaves too late looks at what \
-         a writer before wrote",
+        reason: Model(
+            "for a child of `fork`, which only shuttle plays, and shuttle runs accesses in the order of the source: a reader that \
+             leaves too late looks at what a writer before wrote",
         ),
     },
     Exception {
         source: "rw/by_node/alone.rs",
         snippet: "compare_exchange(seen, word(free + holder), Acquire, Relaxed)",
         weaker: &[Relaxed],
-        reason: Elsewhere(
-            "by argument: only the thread in the word acquires there, and mostly it released there, too; no play has another \
-             thread release what it acquired, nor a later thread with its number",
+        reason: Argued(
+            "only the thread in the word acquires there, and mostly it released there, too; where another thread has released what it \
+             acquired, or a later thread has its number, it is needed, and no play that loom explores shows that",
         ),
     },
     Exception {
@@ -493,9 +533,9 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception::unmodelled(
         "rw/bravo.rs",
         "P::fence(Release);",
-        Elsewhere(
-            "only in a child of `fork` that makes a lock anew; the word that tells the others is the caller's, and what they do after they \
-             have read it depends on it",
+        Model(
+            "only in a child of `fork` that makes a lock anew, and no model that reorders accesses plays a `fork`; the word that tells \
+             the others is the caller's, and what they do after they have read it depends on it",
         ),
     ),
     Exception {
@@ -526,7 +566,9 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception::unmodelled(
         "platform/src/cells.rs",
         "Self::fence(Ordering::SeqCst);",
-        Elsewhere("the machine's own instructions, for which a model has others"),
+        Elsewhere(
+            "the machine's own instructions, for which a model has fences, and those are weakened where the locks ask for them",
+        ),
     ),
     Exception::unmodelled(
         "platform/src/slice.rs",
@@ -535,55 +577,26 @@ pub const EXCEPTIONS: &[Exception] = &[
             "a thread and its own signal handler: the compiler's order only; crates/testkit/tests/slices.rs",
         ),
     ),
-    Exception::unmodelled(
-        "sched/cpu_time.rs",
-        "fence(SeqCst);",
-        Elsewhere(
-            "store, fence, load on both sides (Dekker): the same shape as the barriers of `biased`, which are weakened; \
-                   crates/testkit/tests/filters.rs on the machine",
-        ),
-    ),
-    Exception::unmodelled("sched/cpu_time.rs", "slot.reads_clock.store(0, Release);", Elsewhere("as above")),
-    Exception::unmodelled(
-        "sched/monitor.rs",
-        "LENGTH.store(path.len(), Release);",
-        Elsewhere(
-            "by argument: a length and a mapping, each published once and never changed; crates/monitor/tests",
-        ),
-    ),
-    Exception::unmodelled("sched/monitor.rs", "let length = LENGTH.load(Acquire);", Elsewhere("as above")),
-    Exception::unmodelled("sched/monitor.rs", "let mapped = MAPPED.load(Acquire);", Elsewhere("as above")),
+    Exception::unmodelled("sched/cpu_time.rs", "fence(SeqCst);", Elsewhere(CLOCKS)),
+    Exception::unmodelled("sched/cpu_time.rs", "slot.reads_clock.store(0, Release);", Elsewhere(CLOCKS)),
+    Exception::unmodelled("sched/monitor.rs", "LENGTH.store(path.len(), Release);", Argued(MONITORED)),
+    Exception::unmodelled("sched/monitor.rs", "let length = LENGTH.load(Acquire);", Argued(MONITORED)),
+    Exception::unmodelled("sched/monitor.rs", "let mapped = MAPPED.load(Acquire);", Argued(MONITORED)),
     Exception::unmodelled(
         "sched/monitor.rs",
         "if MAPPED.compare_exchange(ptr::null_mut(), pages.as_ptr(), Release, Relaxed).is_err() {",
-        Elsewhere("as above"),
+        Argued(MONITORED),
     ),
-    Exception::unmodelled(
-        "sched/monitor/probe.rs",
-        "IS_MAPPED.store(is_mapped, Release);",
-        Elsewhere("by argument: one flag that publishes one mapping; crates/monitor/tests/clients/probe.rs"),
-    ),
-    Exception::unmodelled("sched/monitor/probe.rs", "!IS_MAPPED.load(Acquire)", Elsewhere("as above")),
-    Exception::unmodelled(
-        "platform/src/states.rs",
-        "cell.swap(ptr::null_mut(), Acquire)",
-        Elsewhere(
-            "by argument: a pointer to a chunk that stays, from a thread that knows the chunk (chunks are published by `Published`, \
-             whose orderings are weakened); `locks_that_are_dropped_without_having_been_destroyed_cost_nothing` and its kin on the \
-             machine",
-        ),
-    ),
+    Exception::unmodelled("sched/monitor/probe.rs", "IS_MAPPED.store(is_mapped, Release);", Argued(PROBED)),
+    Exception::unmodelled("sched/monitor/probe.rs", "!IS_MAPPED.load(Acquire)", Argued(PROBED)),
+    Exception::unmodelled("platform/src/states.rs", "cell.swap(ptr::null_mut(), Acquire)", Argued(CHUNKS)),
     Exception::unmodelled(
         "platform/src/states.rs",
         "free.store(state.as_ptr().cast(), Release);",
-        Elsewhere("as above"),
+        Argued(CHUNKS),
     ),
-    Exception::unmodelled("platform/src/states.rs", "self.hand.load(Acquire);", Elsewhere("as above")),
-    Exception::unmodelled(
-        "platform/src/states.rs",
-        "self.hand.store(chunk, Release);",
-        Elsewhere("as above"),
-    ),
+    Exception::unmodelled("platform/src/states.rs", "self.hand.load(Acquire);", Argued(CHUNKS)),
+    Exception::unmodelled("platform/src/states.rs", "self.hand.store(chunk, Release);", Argued(CHUNKS)),
     Exception::unmodelled(
         "platform/src/waiters.rs",
         "slot.reads_clock.load(Ordering::Acquire) != 0",
@@ -595,27 +608,28 @@ pub const EXCEPTIONS: &[Exception] = &[
         "preload/src/serve/cancel.rs",
         "fence(SeqCst);",
         Elsewhere(
-            "store, fence, load on both sides (Dekker), all of it sequentially consistent; posix suite, cancellation",
+            "store, fence, load on both sides (Dekker): the same shape as the barriers of `biased`, which are weakened; the POSIX \
+             suite's programs of cancellation",
         ),
     ),
     Exception::unmodelled(
         "preload/src/serve/mutex/table.rs",
         "COUNT.store(count + 1, Ordering::Release);",
-        Elsewhere(
-            "by argument: an entry is written before its tag is given to a mutex, by the thread that starts the library",
+        Argued(
+            "an entry is written before its tag is given to a mutex, by the thread that starts the library",
         ),
     ),
     Exception::unmodelled(
         "preload/src/serve/rwlock/table.rs",
         "COUNT.store(count + 1, Ordering::Release);",
-        Elsewhere(
-            "by argument: an entry is written before its number is given to a lock, by the thread that starts the library",
+        Argued(
+            "an entry is written before its number is given to a lock, by the thread that starts the library",
         ),
     ),
     Exception::unmodelled(
         "preload/src/serve/spin.rs",
         "lock.compare_exchange(FREE, LOCKED, Acquire, Relaxed)",
-        Elsewhere("a test-and-set word, as `tas`, whose orderings are weakened"),
+        Elsewhere(TEST_AND_SET),
     ),
-    Exception::unmodelled("preload/src/serve/spin.rs", "store(FREE, Release);", Elsewhere("as above")),
+    Exception::unmodelled("preload/src/serve/spin.rs", "store(FREE, Release);", Elsewhere(TEST_AND_SET)),
 ];
