@@ -168,6 +168,14 @@ pub(crate) enum Fact {
         how: &'static str,
     },
     Call(Call),
+    /// A thing is initialised there as a mutex that knows the thread which holds it; or by attributes that may say so.
+    Owned {
+        origin: Origin,
+        at: Place,
+        by_attributes: bool,
+    },
+    /// Attributes are told that mutexes know the threads which hold them.
+    OwnedKind,
     /// A function has a body.
     Defined(String),
     /// A function is passed mutexes by this parameter.
@@ -188,6 +196,8 @@ pub(crate) struct Locks {
     /// Where the types of things are named, and which type of POSIX's by another name.
     types: Vec<(Thing, Place, Option<&'static str>)>,
     initialisers: Vec<(Thing, Place)>,
+    /// Things that know the threads which hold them, and where one is initialised so.
+    owned: Vec<(Thing, String)>,
 }
 
 /// The names of mutexes' types that change for all that is declared by them or for nothing: something is declared by them, or asks
@@ -271,6 +281,7 @@ impl Locks {
         let whole = if keeps(Rule::Whole) { whole(facts) } else { BTreeSet::new() };
         let typedefs = typedefs(facts);
         let keeps_a_size = keeps_a_size(facts);
+        let has_owned_kinds = facts.iter().any(|fact| matches!(fact, Fact::OwnedKind));
         let foreign_typedef = |at: &Place| format!("its typedef is not the program's ({})", describe(at));
         // Unknown origins of all kinds keep a class as it is; which, is known when all are joined.
         let mut reasons: Vec<(Thing, String)> = Vec::new();
@@ -331,6 +342,12 @@ impl Locks {
                     reasons.push((thing.clone(), format!("{how} ({})", describe(at))));
                 }
                 Fact::Call(call) => locks.calls.push(call.clone()),
+                Fact::Owned { origin: Origin::Of(thing), at, by_attributes } => {
+                    if !by_attributes || has_owned_kinds {
+                        locks.owned.push((thing.clone(), describe(at)));
+                    }
+                }
+                Fact::Owned { .. } | Fact::OwnedKind => {}
                 Fact::Defined(_) => {}
                 Fact::Parameter { function, thing, at } => {
                     if !defined.contains(function) {
@@ -391,6 +408,12 @@ impl Locks {
     /// Why a class stays as it is.
     pub(crate) fn kept(&self, class: usize) -> Option<&str> {
         self.kept.get(&class).map(String::as_str)
+    }
+
+    /// The classes of mutexes that know the threads which hold them, and where one is initialised so.
+    pub(crate) fn owned(&self) -> BTreeMap<usize, &str> {
+        let all = self.owned.iter().rev();
+        all.filter_map(|(thing, place)| Some((self.class(thing)?, place.as_str()))).collect()
     }
 
     /// All classes.

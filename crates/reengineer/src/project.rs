@@ -129,10 +129,52 @@ enum Alike {
 struct Outline {
     /// Where they give up a lock that they do not take.
     given_up: Vec<(PathBuf, GivenUp)>,
+    /// By what calls they take locks, and of which they may hold the lock when they return.
+    takes: Vec<(PathBuf, usize, Action)>,
+    keeps: Vec<(PathBuf, usize, Action)>,
     /// What they call.
     callees: BTreeSet<String>,
     /// What they ask for that each thread has one of its own.
     asks: Option<String>,
+}
+
+impl Outline {
+    /// Adds what one of the functions does, which is in this file.
+    fn add(&mut self, file: &Path, analysis: &Analysis) {
+        let here = |(offset, action): &(usize, Action)| (file.to_owned(), *offset, *action);
+        self.asks = self.asks.take().or_else(|| analysis.asks.clone());
+        self.given_up.extend(analysis.given_up.iter().map(|call| (file.to_owned(), call.clone())));
+        self.takes.extend(analysis.takes.iter().map(here));
+        self.keeps.extend(analysis.keeps.iter().map(here));
+        self.callees.extend(analysis.calls.iter().map(|(callee, _)| callee.clone()));
+    }
+}
+
+/// What a function, with those that it calls, leaves of mutexes otherwise than it found them: the classes of those that it takes and
+/// keeps, and of those that it has not taken and releases. `None`: one that is not known, and may be any.
+#[derive(Clone, Debug, Default)]
+struct Leaves {
+    kept: BTreeSet<Option<usize>>,
+    released: BTreeSet<Option<usize>>,
+}
+
+impl Leaves {
+    /// Of both, one after the other: what the one takes the other may release.
+    fn and<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        let (mut kept, mut released) = (BTreeSet::new(), BTreeSet::new());
+        for one in all {
+            kept.extend(&one.kept);
+            released.extend(&one.released);
+        }
+        // One that is not known may be any of the others.
+        let without = |of: &BTreeSet<Option<usize>>, others: &BTreeSet<Option<usize>>| {
+            let is_left = |class: &&Option<usize>| {
+                !others.contains(class) && !others.contains(&None) && (class.is_some() || others.is_empty())
+            };
+            of.iter().filter(is_left).copied().collect()
+        };
+        Self { kept: without(&kept, &released), released: without(&released, &kept) }
+    }
 }
 
 /// A section that conversion finds again by its number among those of its function and its lock.
@@ -209,32 +251,23 @@ impl Project {
         self.errors.extend(unit.errors.iter().cloned());
         facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
         for (file, function) in &unit.of_headers {
-            let Analysis { given_up, calls, asks, .. } = outline(function, &self.vocabulary, self.rules());
-            let outline = self.outlines.entry(function.name.clone()).or_default();
-            outline.asks = outline.asks.take().or(asks);
-            outline.given_up.extend(given_up.into_iter().map(|call| (file.clone(), call)));
-            outline.callees.extend(calls.into_iter().map(|(callee, _)| callee));
+            let analysis = outline(function, &self.vocabulary, self.rules());
+            self.outlines.entry(function.name.clone()).or_default().add(file, &analysis);
         }
         for function in &unit.functions {
-            let Analysis { sections: mut all, given_up, calls, asks } =
-                analysis(function, &text, &self.vocabulary, self.rules());
+            let analysis = analysis(function, &text, &self.vocabulary, self.rules());
             if self.vocabulary.wrapper(&function.name).is_some() && !self.vocabulary.only_calls(function) {
                 self.do_more.insert(function.name.clone());
             }
-            let outline = self.outlines.entry(function.name.clone()).or_default();
-            outline.asks = outline.asks.take().or(asks);
-            outline.given_up.extend(given_up.into_iter().map(|call| (command.file.clone(), call)));
-            for (callee, offset) in calls {
-                if self.choice.calls.is_some() {
-                    let (file, line) = (command.file.clone(), line_of(&text, offset));
-                    self.calls.push(CallSite {
-                        file,
-                        line,
-                        function: function.name.clone(),
-                        callee: callee.clone(),
-                    });
-                }
-                outline.callees.insert(callee);
+            self.outlines.entry(function.name.clone()).or_default().add(&command.file, &analysis);
+            let Analysis { sections: mut all, calls, .. } = analysis;
+            if self.choice.calls.is_some() {
+                self.calls.extend(calls.into_iter().map(|(callee, offset)| CallSite {
+                    file: command.file.clone(),
+                    line: line_of(&text, offset),
+                    function: function.name.clone(),
+                    callee,
+                }));
             }
             // Conversion knows a section by its function and its lock.
             let excepted: BTreeSet<String> = all
@@ -285,12 +318,9 @@ impl Project {
         let mut refused = BTreeMap::new();
         let is_broken = !unit.errors.is_empty();
         for function in &unit.functions {
-            let Analysis { sections, given_up, calls, asks } =
-                analysis(function, &text, &self.vocabulary, self.rules());
-            let outline = self.outlines.entry(function.name.clone()).or_default();
-            outline.asks = outline.asks.take().or(asks);
-            outline.given_up.extend(given_up.into_iter().map(|call| (command.file.clone(), call)));
-            outline.callees.extend(calls.into_iter().map(|(callee, _)| callee));
+            let analysis = analysis(function, &text, &self.vocabulary, self.rules());
+            self.outlines.entry(function.name.clone()).or_default().add(&command.file, &analysis);
+            let sections = analysis.sections;
             let of_function =
                 |found: &&Finding| found.file == command.file && found.section.function == function.name;
             let before: Vec<&Section> =
@@ -431,6 +461,88 @@ impl Project {
         self.refuse(&refused);
     }
 
+    /// Refuses sections that take a mutex which knows the thread that holds it, or call a function that does, or warns of them: where a
+    /// delegate runs them in another thread, they wait for one that may wait for them.
+    fn refuse_owned(&mut self) {
+        let owned = self.locks.owned();
+        let owned_at = |file: &Path, offset: usize, action: Action| {
+            self.locks.at(file, offset, action).filter(|class| owned.contains_key(class))
+        };
+        let taken = self.with_callees(|outline| {
+            let all = outline.takes.iter();
+            all.filter_map(|(file, offset, action)| owned_at(file, *offset, *action)).collect()
+        });
+        let mut said: Vec<(usize, Option<String>, String)> = Vec::new();
+        for (number, found) in self.findings.iter().enumerate() {
+            let Ok(plan) = &found.section.plan else { continue };
+            let own = plan.takes.iter().find_map(|(offset, action)| owned_at(&found.file, *offset, *action));
+            let by_callee = || {
+                let takes =
+                    |callee: &String| Some((Some(callee.clone()), *taken.get(callee.as_str())?.first()?));
+                plan.calls.iter().find_map(takes)
+            };
+            if let Some((callee, class)) = own.map(|class| (None, class)).or_else(by_callee) {
+                said.push((number, callee, owned[&class].to_owned()));
+            }
+        }
+        if self.choice.any_thread {
+            for (number, callee, place) in said {
+                let by = callee.map_or_else(String::new, |callee| format!("{callee} takes "));
+                let warning =
+                    format!("{by}a mutex that may be recursive or checked ({place}) is the server's");
+                self.findings[number].section.warnings.push(warning);
+            }
+            return;
+        }
+        let of_key = |(number, callee, place): (usize, Option<String>, String)| {
+            (self.findings[number].key(), Refusal::Owned { callee, place })
+        };
+        let refused = said.into_iter().map(of_key).collect();
+        self.refuse(&refused);
+    }
+
+    /// What functions leave of mutexes otherwise than they found them. A function that calls itself does so as if it did not.
+    fn leaves<'a>(&'a self, name: &'a str, known: &mut BTreeMap<&'a str, Leaves>) -> Leaves {
+        if let Some(known) = known.get(name) {
+            return known.clone();
+        }
+        let Some(outline) = self.outlines.get(name) else { return Leaves::default() };
+        known.insert(name, Leaves::default());
+        let class = |file: &Path, offset, action| self.locks.at(file, offset, action);
+        let releases =
+            |(_, call): &&(PathBuf, GivenUp)| call.action == Action::Unlock && call.by_macro.is_none();
+        let own = Leaves {
+            kept: outline.keeps.iter().map(|(file, at, action)| class(file, *at, *action)).collect(),
+            released: (outline.given_up.iter().filter(releases))
+                .map(|(file, call)| class(file, call.offset, Action::Unlock))
+                .collect(),
+        };
+        let below: Vec<Leaves> = outline.callees.iter().map(|callee| self.leaves(callee, known)).collect();
+        let all = Leaves::and(below.iter().chain([&own]));
+        known.insert(name, all.clone());
+        all
+    }
+
+    /// Refuses sections that call functions which take another lock and keep it, or release one of another's, unless others that are
+    /// called do the opposite.
+    fn refuse_callees_that_keep(&mut self) {
+        let mut refused = BTreeMap::new();
+        let mut known = BTreeMap::new();
+        for found in &self.findings {
+            let Ok(plan) = &found.section.plan else { continue };
+            let of_calls: Vec<(&String, Leaves)> =
+                plan.calls.iter().map(|callee| (callee, self.leaves(callee, &mut known))).collect();
+            let all = Leaves::and(of_calls.iter().map(|(_, leaves)| leaves));
+            let is_one = |(_, of): &&(&String, Leaves)| {
+                !of.kept.is_disjoint(&all.kept) || !of.released.is_disjoint(&all.released)
+            };
+            if let Some((callee, _)) = of_calls.iter().find(is_one) {
+                refused.insert(found.key(), Refusal::CalleeKeeps((*callee).clone()));
+            }
+        }
+        self.refuse(&refused);
+    }
+
     /// Refuses all sections of a function and its lock: conversion tells them apart by nothing else.
     fn refuse(&mut self, refused: &BTreeMap<(PathBuf, String, String), Refusal>) {
         for found in &mut self.findings {
@@ -530,6 +642,12 @@ impl Project {
         self.seen = self.seen();
         if self.keeps(Rule::CalleeReleases) {
             self.refuse_callees();
+        }
+        if self.keeps(Rule::CalleeKeeps) {
+            self.refuse_callees_that_keep();
+        }
+        if self.keeps(Rule::Owned) {
+            self.refuse_owned();
         }
         if self.keeps(Rule::CalleeLeaves) {
             self.refuse_callees_that_leave();

@@ -37,6 +37,10 @@ pub enum Rule {
     CalleeReleases,
     /// Nor one that goes on further up, or ends its thread.
     CalleeLeaves,
+    /// Nor one that keeps a lock which it takes, or releases one of another's.
+    CalleeKeeps,
+    /// Nothing inside takes a mutex that knows the thread which holds it.
+    Owned,
     /// There is no assembly and no computed goto.
     Opaque,
     /// Lock and release are two statements.
@@ -111,6 +115,8 @@ impl Rule {
         Self::CalleeAsks,
         Self::CalleeReleases,
         Self::CalleeLeaves,
+        Self::CalleeKeeps,
+        Self::Owned,
         Self::Opaque,
         Self::OneMacro,
         Self::AsWritten,

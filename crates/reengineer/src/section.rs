@@ -76,6 +76,8 @@ pub(crate) struct Plan {
     pub calls: BTreeSet<String>,
     /// The offsets of macros inside that do something to other locks.
     pub macros: BTreeSet<usize>,
+    /// The offsets of calls inside that take other locks.
+    pub takes: Vec<(usize, Action)>,
     /// It may set `errno`, which is the caller's.
     pub carries_errno: bool,
 }
@@ -235,6 +237,15 @@ pub enum Refusal {
     },
     /// It calls a function that releases its lock, or waits with it.
     CalleeReleases(String),
+    /// It takes a mutex that knows the thread which holds it, or calls a function that does.
+    Owned {
+        /// What the section calls.
+        callee: Option<String>,
+        /// Where such a mutex is initialised.
+        place: String,
+    },
+    /// It calls a function that takes another lock and keeps it, or releases one that was taken before.
+    CalleeKeeps(String),
     /// It calls a function that may never come back, but go on further up, or end its thread.
     CalleeLeaves {
         /// What the section calls.
@@ -359,6 +370,21 @@ impl fmt::Display for Refusal {
             Self::CalleeReleases(name) => {
                 write!(f, "calls {name}, which gives the lock up that it does not take itself")
             }
+            Self::Owned { callee, place } => {
+                let who = callee.as_ref().map_or_else(String::new, |callee| format!("calls {callee}, which "));
+                write!(
+                    f,
+                    "{who}takes a mutex that may be recursive or checked ({place}): it belongs to a thread, and a delegate may run \
+                     the section in another (--any-thread allows that)"
+                )
+            }
+            Self::CalleeKeeps(name) => {
+                write!(
+                    f,
+                    "calls {name}, which takes another lock and keeps it, or releases one that it has not taken: a delegate may run it \
+                     in another thread"
+                )
+            }
             Self::CalleeLeaves { callee, by } => {
                 write!(f, "calls {callee}, which may leave the section by {by}: in a closure that ends what runs it")
             }
@@ -451,6 +477,10 @@ pub(crate) struct Analysis {
     pub sections: Vec<Section>,
     /// The calls that release a lock, or wait with one, that the function may not hold by itself: their offsets.
     pub given_up: Vec<GivenUp>,
+    /// The calls by which it takes locks: their offsets.
+    pub takes: Vec<(usize, Action)>,
+    /// Those of which it may hold the lock when it returns.
+    pub keeps: Vec<(usize, Action)>,
     /// The functions that it calls, and the offsets of the calls.
     pub calls: Vec<(String, usize)>,
     /// What it asks for, first, that each thread has one of its own.
@@ -487,6 +517,8 @@ pub(crate) fn analysis(function: &Function, text: &str, vocabulary: &Vocabulary,
     Analysis {
         sections: finder.sections(),
         given_up: finder.given_up(),
+        takes: taken(function.body.walk(), vocabulary).collect(),
+        keeps: finder.keeps(),
         calls: calls_in(function.body.walk(), vocabulary)
             .map(|(name, node)| (name.to_owned(), node.range.start))
             .collect(),
@@ -504,6 +536,8 @@ pub(crate) fn outline(function: &Function, vocabulary: &Vocabulary, rules: Rules
     Analysis {
         sections: Vec::new(),
         given_up: finder.given_up(),
+        takes: taken(function.body.walk(), vocabulary).collect(),
+        keeps: finder.keeps(),
         calls: calls_in(function.body.walk(), vocabulary)
             .map(|(name, node)| (name.to_owned(), node.range.start))
             .collect(),
@@ -523,6 +557,18 @@ fn asked_of_the_thread<'n>(function: &Function, node: &'n Node) -> Option<&'n st
         Kind::ThreadLocal(name) => Some(name),
         _ => None,
     }
+}
+
+/// The calls among nodes that take locks.
+fn taken<'n>(
+    nodes: impl Iterator<Item = &'n Node>,
+    vocabulary: &Vocabulary,
+) -> impl Iterator<Item = (usize, Action)> {
+    // What macros take that are no calls is no mutex.
+    nodes.filter(|node| matches!(node.kind, Kind::Call(_))).filter_map(|node| match vocabulary.of(node) {
+        Some((action @ (Action::Lock | Action::Try), _)) => Some((node.range.start, action)),
+        _ => None,
+    })
 }
 
 /// The functions that nodes call, other than to take and release locks, and those that they pass to what they call.
@@ -696,6 +742,22 @@ impl<'a> Finder<'a> {
             }
         }
         found
+    }
+
+    /// The calls that take locks which may be held when the function returns.
+    fn keeps(&self) -> Vec<(usize, Action)> {
+        // Its last step is the first that was added.
+        let at_end: BTreeSet<usize> =
+            self.flow.before.first().into_iter().flatten().flatten().copied().collect();
+        let is_kept = |(number, step): &(usize, &Step<'_>)| {
+            at_end.contains(number)
+                // What becomes of it depends on its result.
+                || step.effect == Effect::Unclear && !self.flow.before[*number].is_empty()
+        };
+        let kept = self.flow.steps.iter().enumerate().filter(is_kept);
+        // A `for` is a step for its head, of which nothing is known: its body has steps of its own.
+        let plain = kept.filter(|(_, step)| !matches!(step.node.kind, Kind::For { .. }));
+        plain.flat_map(|(_, step)| taken(step.node.walk(), self.vocabulary)).collect()
     }
 
     /// Whether a statement takes a lock somewhere inside an expression, other than by trying.
@@ -1054,6 +1116,7 @@ impl<'a> Finder<'a> {
             calls_in(held.iter().copied(), self.vocabulary).map(|(name, _)| name.to_owned()).collect();
         let is_macro = |node: &&&Node| matches!(node.kind, Kind::Macro(_)) && !releases.contains(&id(node));
         let macros = held.iter().filter(is_macro).map(|node| node.range.start).collect();
+        let takes = taken(held.iter().copied(), self.vocabulary).collect();
         let exits = exits
             .into_iter()
             .map(|exit| Exit { is_last: exit.is_last, range: exit.range, tail: exit.tail })
@@ -1071,6 +1134,7 @@ impl<'a> Finder<'a> {
             by,
             calls: called,
             macros,
+            takes,
             carries_errno,
         })
     }

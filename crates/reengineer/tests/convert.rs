@@ -253,6 +253,14 @@ fn structures_that_become_others_without_a_name_change_together() {
     }
 }
 
+/// Structures whose sizes constants are computed of.
+const SIZES: &str = include_str!("programs/sizes.c");
+
+#[test]
+fn mutexes_whose_structures_have_to_keep_their_sizes_stay() {
+    converts_by_itself(SIZES, 6, &["(&grows->lock)"], &[]);
+}
+
 #[test]
 fn what_tries_and_waits_with_the_lock_holds_the_delegate() {
     let program = Program::new(LOCKS);

@@ -39,8 +39,16 @@ fn a_rule_that_is_switched_off_is_missed() {
     assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout));
     let mut unnoticed = Vec::new();
     // These are noticed by programs of their own.
-    let apart =
-        [Rule::Holds, Rule::Errors, Rule::Wrappers, Rule::Cancels, Rule::CalleeLeaves, Rule::Commands];
+    let apart = [
+        Rule::Holds,
+        Rule::Errors,
+        Rule::Wrappers,
+        Rule::Cancels,
+        Rule::CalleeLeaves,
+        Rule::Commands,
+        Rule::CalleeKeeps,
+        Rule::Owned,
+    ];
     for rule in Rule::ALL.iter().filter(|rule| !apart.contains(rule) && !OF_CHAINS.contains(rule)) {
         let (others, text) = outcome(Some(*rule), true).expect("there is libclang");
         let verdict_differs = others != verdicts;
@@ -211,6 +219,73 @@ fn sections_that_a_callee_may_leave_are_not_converted() {
     assert_eq!(verdict(Some(Rule::CalleeLeaves), PROGRAM), Some(vec![None]), "nothing else refuses it");
     let without = PROGRAM.replace("longjmp(start, 1)", "counter = 0");
     assert_eq!(verdict(None, &without), Some(vec![None]), "nothing leaves");
+}
+
+/// A mutex that belongs to a thread: a section that is run in another one waits for its own requester, which waits for the section.
+#[test]
+fn sections_that_take_mutexes_of_their_thread_are_not_converted() {
+    const PROGRAM: &str = "#define _GNU_SOURCE\n#include <pthread.h>\n\
+        static pthread_mutex_t stats = PTHREAD_MUTEX_INITIALIZER;\n\
+        static pthread_mutex_t tree = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;\nstatic pthread_mutex_t checked;\nstatic long nodes, total;\n\
+        static long size(void)\n{\n    pthread_mutex_lock(&tree);\n    long n = nodes;\n    pthread_mutex_unlock(&tree);\n    return n;\n}\n\
+        static long twice(void)\n{\n    return 2 * size();\n}\n\
+        void report(void)\n{\n    pthread_mutex_lock(&tree);\n    pthread_mutex_lock(&stats);\n    total += twice();\n\
+        \x20   pthread_mutex_unlock(&stats);\n    pthread_mutex_unlock(&tree);\n}\n\
+        void itself(void)\n{\n    pthread_mutex_lock(&stats);\n    pthread_mutex_lock(&checked);\n    total += nodes;\n\
+        \x20   pthread_mutex_unlock(&checked);\n    pthread_mutex_unlock(&stats);\n}\n\
+        void begin(pthread_mutexattr_t *kind)\n{\n    pthread_mutexattr_settype(kind, PTHREAD_MUTEX_ERRORCHECK);\n\
+        \x20   pthread_mutex_init(&checked, kind);\n}\n";
+    let verdict = |choice: Choice, text: &str| {
+        let project = Program::new(text).project(choice)?;
+        let of_stats = project.findings.into_iter().filter(|found| found.section.lock == "(&stats)");
+        Some(of_stats.map(|it| (it.refusal().cloned(), it.section.warnings)).collect::<Vec<_>>())
+    };
+    let Some(verdicts) = verdict(Choice::default(), PROGRAM) else { return };
+    let owned = |callee: Option<&str>, line: u32| {
+        let place = format!("program.c:{line}");
+        (Some(Refusal::Owned { callee: callee.map(str::to_owned), place }), Vec::new())
+    };
+    assert_eq!(verdicts, [owned(Some("twice"), 4), owned(None, 37)]);
+    let without = Choice { without: Some(Rule::Owned), ..Choice::default() };
+    let unsaid = vec![(None, Vec::new()), (None, Vec::new())];
+    assert_eq!(verdict(without, PROGRAM), Some(unsaid.clone()), "nothing else refuses them");
+    let said = verdict(Choice { any_thread: true, ..Choice::default() }, PROGRAM).expect("there is libclang");
+    let [(None, twice), (None, itself)] = said.as_slice() else { panic!("{said:?}") };
+    assert!(twice[0].starts_with("twice takes a mutex that may be recursive"), "{twice:?}");
+    assert!(itself[0].starts_with("a mutex that may be recursive or checked (program.c:37)"), "{itself:?}");
+    let plain = PROGRAM
+        .replace("PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP", "PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP")
+        .replace("init(&checked, kind)", "init(&checked, NULL)");
+    assert_eq!(verdict(Choice::default(), &plain), Some(unsaid), "others belong to nobody");
+}
+
+/// A callee that takes another lock for longer than it runs takes it for the thread that it runs in.
+#[test]
+fn sections_whose_callees_keep_a_lock_are_not_converted() {
+    const PROGRAM: &str = "#include <pthread.h>\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nstatic pthread_mutex_t stats = PTHREAD_MUTEX_INITIALIZER;\nstatic long total;\n\
+        static void lock_stats(void)\n{\n    pthread_mutex_lock(&stats);\n}\n\
+        static void unlock_stats(void)\n{\n    pthread_mutex_unlock(&stats);\n}\n\
+        static int try_stats(void)\n{\n    return pthread_mutex_trylock(&stats);\n}\n\
+        static void counts(long by)\n{\n    lock_stats();\n    total += by;\n    unlock_stats();\n}\n\
+        void keeps(long by)\n{\n    pthread_mutex_lock(&lock);\n    total += by;\n    lock_stats();\n    pthread_mutex_unlock(&lock);\n    unlock_stats();\n}\n\
+        void gives(long by)\n{\n    lock_stats();\n    pthread_mutex_lock(&lock);\n    total += by;\n    unlock_stats();\n    pthread_mutex_unlock(&lock);\n}\n\
+        void tries(long by)\n{\n    int outcome;\n    pthread_mutex_lock(&lock);\n    outcome = try_stats();\n    total += by;\n    pthread_mutex_unlock(&lock);\n    if (outcome == 0)\n        unlock_stats();\n}\n\
+        static void *try_one(long by)\n{\n    static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };\n\
+        \x20   pthread_mutex_t *one = &locks[by & 1];\n    return pthread_mutex_trylock(one) == 0 ? one : NULL;\n}\n\
+        static void unlock_one(void *one)\n{\n    pthread_mutex_unlock((pthread_mutex_t *)one);\n}\n\
+        void hides(long by)\n{\n    pthread_mutex_lock(&lock);\n    void *one = try_one(by);\n    total += by;\n    if (one)\n        unlock_one(one);\n    pthread_mutex_unlock(&lock);\n}\n\
+        void nests(long by)\n{\n    pthread_mutex_lock(&lock);\n    counts(by);\n    lock_stats();\n    total++;\n    unlock_stats();\n    pthread_mutex_unlock(&lock);\n}\n";
+    let verdict = |without| {
+        let project =
+            Program::new(PROGRAM).project(Choice { without, may_hold: true, ..Choice::default() })?;
+        let of_lock = project.findings.iter().filter(|found| found.section.lock == "(&lock)");
+        Some(of_lock.map(|found| found.refusal().cloned()).collect::<Vec<_>>())
+    };
+    let Some(verdicts) = verdict(None) else { return };
+    let keeps = |name: &str| Some(Refusal::CalleeKeeps(name.to_owned()));
+    assert_eq!(verdicts, [keeps("lock_stats"), keeps("unlock_stats"), keeps("try_stats"), None, None]);
+    assert_eq!(verdict(Some(Rule::CalleeKeeps)), Some(vec![None; 5]), "nothing else refuses them");
 }
 
 /// A thread that is cancelled in a section may be another than the one whose section it is.

@@ -25,7 +25,7 @@
 #ifdef __SANITIZE_THREAD__
 enum { THREADS = 4, OBJECTS = 300 };
 #else
-enum { THREADS = 4, OBJECTS = 2000 };
+enum { THREADS = 4, OBJECTS = 1000 };
 #endif
 
 struct object {

@@ -11,6 +11,7 @@ use crate::locks::{Call, Fact, Origin, Place, Thing, Use};
 use crate::vocabulary::{Action, Vocabulary};
 use crate::ways::ELSEWHERE;
 
+mod constants;
 mod ways;
 
 /// The types whose things are followed.
@@ -32,6 +33,19 @@ fn posix(name: &str) -> Option<Use> {
         _ if name.starts_with("pthread_mutex_") || name.starts_with("pthread_cond_") => Use::Foreign,
         _ => return None,
     })
+}
+
+/// Functions by which attributes say that a mutex knows the thread which holds it.
+const OWNING: [&str; 4] = [
+    "pthread_mutexattr_settype",
+    "pthread_mutexattr_setrobust",
+    "pthread_mutexattr_setrobust_np",
+    "pthread_mutexattr_setprotocol",
+];
+
+/// Whether what such a function is told is `PTHREAD_MUTEX_NORMAL` or `PTHREAD_MUTEX_ADAPTIVE_NP`, or the same of the others.
+fn belongs_to_nobody(kind: CXCursor) -> bool {
+    matches!(super::value(kind), Some(0 | 3))
 }
 
 /// Functions that give memory.
@@ -476,6 +490,7 @@ impl Walker<'_> {
         if is_copy(cursor) {
             self.copied(type_of(cursor), cursor, "it is copied with its structure");
         }
+        self.constants(cursor, &below);
         match kind(cursor) {
             CXCursor_FunctionDecl => return self.function(cursor, &below),
             CXCursor_VarDecl | CXCursor_FieldDecl | CXCursor_ParmDecl | CXCursor_TypedefDecl => {
@@ -689,9 +704,15 @@ impl Walker<'_> {
             self.initialised.insert(at);
             Fact::Initialiser { thing: thing.to_owned(), at: body }
         } else if !rest.starts_with('{') && !rest.starts_with("PTHREAD_") {
+            let origin = Origin::Of(thing.to_owned());
+            self.facts.push(Fact::Owned { origin, at: at.clone(), by_attributes: false });
             let how = "its initialiser comes from a macro that is not understood (write PTHREAD_MUTEX_INITIALIZER there)";
             Fact::Escapes { origin: Origin::Of(thing.to_owned()), at, how }
         } else {
+            if !rest.starts_with("PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP") {
+                let origin = Origin::Of(thing.to_owned());
+                self.facts.push(Fact::Owned { origin, at: at.clone(), by_attributes: false });
+            }
             Fact::Escapes {
                 origin: Origin::Of(thing.to_owned()),
                 at,
@@ -937,6 +958,9 @@ impl Walker<'_> {
             }
         }
         self.passes(cursor, function, &all);
+        if OWNING.contains(&name.as_str()) && !all.get(1).is_some_and(|kind| belongs_to_nobody(*kind)) {
+            self.facts.push(Fact::OwnedKind);
+        }
         // What is called is looked at only where it is no plain name.
         if let Some(callee) = below.first().filter(|_| !is_function) {
             self.visit(*callee, false);
@@ -1031,6 +1055,10 @@ impl Walker<'_> {
             let is_condition = name == "pthread_cond_init";
             let is_plain = Self::fresh(*attributes) == Origin::Fresh;
             if !is_plain && (is_condition || !self.are_harmless(*attributes)) {
+                if !is_condition {
+                    let (origin, at) = (of.clone(), at.clone());
+                    self.facts.push(Fact::Owned { origin, at, by_attributes: true });
+                }
                 does = Use::Foreign;
             } else if is_condition && !is_shared || !is_plain {
                 argument = self.replaced(cursor, all[0], *attributes, is_condition);
