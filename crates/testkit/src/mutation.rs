@@ -247,7 +247,8 @@ pub fn judge_source(source: &Source, witnesses: &[&Witness]) -> Result<(), Strin
     };
     let root = workspace();
     let text = std::fs::read_to_string(root.join(path)).expect("the source");
-    let line_of = |mutant: &Mutant| text.lines().nth(mutant.site.line as usize - 1).unwrap_or_default().trim();
+    let line_of =
+        |mutant: &Mutant| text.lines().nth(mutant.site.line as usize - 1).unwrap_or_default().trim();
     let is_excused = |mutant: &Mutant| exception_for(line_of(mutant), Some(mutant.weaker())).is_some();
     for (mutant, verdict) in verdicts(witnesses, path, is_excused) {
         let line = line_of(&mutant);
