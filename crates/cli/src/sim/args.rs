@@ -66,7 +66,7 @@ pub(crate) enum SimCommand {
     },
     /// Compare published results with simulated ones
     #[command(
-        after_help = "Examples:\n  lockwork sim validate\n  lockwork sim validate RCL\n  lockwork sim validate --out results\n  lockwork sim validate --out shared --on slurm --jobs 100\n  lockwork sim validate --json | jq '.[] | select(.verdict == \"differs\")'"
+        after_help = "Examples:\n  lockwork sim validate\n  lockwork sim validate RCL\n  lockwork sim validate GCR --sensitivity\n  lockwork sim validate --out results\n  lockwork sim validate --out shared --on slurm --jobs 100\n  lockwork sim validate --json | jq '.[] | select(.verdict == \"differs\")'"
     )]
     Validate {
         /// Only the claims whose source contains this, such as `RCL` or `figure 6`
@@ -75,6 +75,9 @@ pub(crate) enum SimCommand {
         /// Runs of each point, with seeds from 1
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
         seeds: u32,
+        /// Run every point on variants of its machine, too, with the first seed, and say which verdicts hold on all of them
+        #[arg(long)]
+        sensitivity: bool,
         /// Print one JSON document in place of the table
         #[arg(long)]
         json: bool,

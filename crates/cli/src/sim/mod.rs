@@ -24,8 +24,9 @@ use crate::error::Failure;
 pub(crate) fn main(args: &SimArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         Some(SimCommand::Machines { name, json }) => machines::main(name.as_deref(), *json),
-        Some(SimCommand::Validate { source, seeds, json, out, place }) => {
-            validate::main(source.as_deref(), *seeds, *json, out.as_deref(), place)
+        Some(SimCommand::Validate { source, seeds, sensitivity, json, out, place }) => {
+            let runs = validate::Wanted { seeds: *seeds, variants: *sensitivity };
+            validate::main(source.as_deref(), runs, *json, out.as_deref(), place)
         }
         Some(SimCommand::Coverage(args)) => coverage::main(args),
         None if args.sweep.explain => explain::main(&args.sweep),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use lockwork_sim::Machine;
-use lockwork_sim::machine::Arbitration;
 use serde::Serialize;
 
 use super::sweep::Sweep;
@@ -30,44 +29,6 @@ pub(super) struct Band {
     differs_with: Vec<String>,
 }
 
-/// The machine with one uncertain figure changed, each with a name.
-fn variants(machine: &Machine) -> Vec<(&'static str, Machine)> {
-    let with = |change: &dyn Fn(&mut Machine)| {
-        let mut variant = machine.clone();
-        change(&mut variant);
-        variant
-    };
-    let os = |variant: &mut Machine, factor: f64| {
-        let os = &mut variant.os;
-        for cost in [
-            &mut os.context_switch,
-            &mut os.process_switch,
-            &mut os.syscall,
-            &mut os.wake,
-            &mut os.wake_latency,
-            &mut os.migration,
-        ] {
-            *cost = (*cost as f64 * factor) as u64;
-        }
-    };
-    let mut all = vec![
-        ("short requests", with(&|m| m.memory.request_share = 0.2)),
-        ("long requests", with(&|m| m.memory.request_share = 0.6)),
-        ("first come, first served", with(&|m| m.memory.arbitration = Arbitration::Fifo)),
-        ("nearest first", with(&|m| m.memory.arbitration = Arbitration::Nearest)),
-        ("served by chance", with(&|m| m.memory.arbitration = Arbitration::Random)),
-        ("dear invalidations", with(&|m| m.memory.invalidate = m.memory.invalidate.max(1) * 5)),
-        ("long pauses", with(&|m| m.core.pause *= 4)),
-        ("one store at a time", with(&|m| m.core.store_buffer = 1)),
-        ("one load at a time", with(&|m| m.core.loads = 1)),
-        ("fast kernel", with(&|m| os(m, 0.5))),
-        ("slow kernel", with(&|m| os(m, 2.0))),
-    ];
-    // One of them is the machine as it is.
-    all.retain(|(_, variant)| variant != machine);
-    all
-}
-
 /// Simulates the variants, and prints which verdicts of the sweep hold on all of them.
 pub(super) fn main(sweep: &Sweep, documents: &[Document], json: bool) -> Result<(), Failure> {
     let bands = bands(sweep, documents);
@@ -88,7 +49,8 @@ pub(super) fn bands(sweep: &Sweep, documents: &[Document]) -> Vec<Band> {
     let mut bands = Vec::new();
     for (index, document) in documents.iter().enumerate() {
         let machine = &sweep.machines[index];
-        let others: Vec<(&str, Document)> = variants(machine)
+        let others: Vec<(&str, Document)> = machine
+            .variants()
             .into_iter()
             .map(|(name, variant)| (name, sweep.run_on(&variant, &sweep.threads[index])))
             .collect();

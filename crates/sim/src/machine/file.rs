@@ -31,7 +31,7 @@ impl Machine {
     }
 
     /// What a parser does not see; with the key that is to blame.
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         let at_least_one = [
             ("nodes", self.nodes),
             ("llcs-per-node", self.llcs_per_node),

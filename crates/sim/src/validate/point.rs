@@ -113,18 +113,33 @@ impl Point {
     /// If the lists of machines and locks have lost what a claim names, which a test excludes.
     #[must_use]
     pub fn run(&self, seed: u64) -> Measured {
-        let machine = self.machine();
+        self.run_on(&self.machine(), seed)
+    }
+
+    /// The same on a variant of its machine.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::run`].
+    #[must_use]
+    pub fn run_on(&self, machine: &Machine, seed: u64) -> Measured {
         let options = Options { seed, strict_spin: true, ..Options::default() };
         let workload: &dyn Workload = match &self.load {
             Load::Micro(micro) => micro,
             Load::Map(map) => map,
             Load::Mix(mix) => mix,
         };
-        let result = workload.run(&self.frame, &machine, &self.protection(), options);
-        Measured::new(&self.frame, &machine, &result)
+        let result = workload.run(&self.frame, machine, &self.protection(), options);
+        Measured::new(&self.frame, machine, &result)
     }
 
-    pub(super) fn machine(&self) -> Machine {
+    /// The machine that it runs on.
+    ///
+    /// # Panics
+    ///
+    /// If there is none of this name, which a test excludes.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
         machine::named(self.machine).unwrap_or_else(|| panic!("no machine {}", self.machine))
     }
 

@@ -5,8 +5,8 @@
 
 use super::in_place::COHORT;
 use super::{
-    Claim, Figure, Test, WITHIN, at_least, at_most, cycles, every, more_misses, not_modelled, point, ratio,
-    times_a_section,
+    Claim, Figure, Quantity, Rule, at_least, at_most, claim, cycles, every, more_misses, more_than, near,
+    not_modelled, point, ratio, times_a_section,
 };
 use crate::validate::Point;
 use crate::workload::Distribution::About;
@@ -24,95 +24,114 @@ fn at(machine: &'static str, lock: &'static str, threads: usize, delay: u64, lin
     point(machine, lock, frame, Micro { lines, ..every(About(delay)) })
 }
 
-/// One figure is greater than another by so much.
-fn difference(claim: &str, source: &'static str, value: f64, this: Point, that: Point) -> Claim {
-    Claim {
-        claim: claim.to_owned(),
-        source,
-        published: format!("{value} cycles more"),
-        test: Test::Difference { value, within: WITHIN, slack: 0.0, figure: Figure::Section, this, that },
-    }
+/// A lock in RCL's figure 7c, at high and at low contention.
+struct Published {
+    name: &'static str,
+    lock: &'static str,
+    /// Cycles of a section with one shared line.
+    section: [f64; 2],
+    /// Misses of a section with five shared lines, beyond those with one.
+    more_misses: [f64; 2],
+    /// Atomic operations of a section; those of Spinlock are said to be many.
+    atomics: Option<[f64; 2]>,
 }
+
+const FIGURE_7C: [Published; 5] = [
+    Published {
+        name: "CAS",
+        lock: "tas",
+        section: [672_889.0, 1_288.0],
+        more_misses: [53.0, 5.2],
+        atomics: None,
+    },
+    Published {
+        name: "POSIX",
+        lock: "futex",
+        section: [73_024.0, 1_826.0],
+        more_misses: [3.8, 4.0],
+        atomics: Some([1.0, 1.0]),
+    },
+    Published {
+        name: "MCS",
+        lock: "mcs-spin",
+        section: [63_553.0, 1_457.0],
+        more_misses: [4.0, 4.8],
+        atomics: Some([1.0, 1.0]),
+    },
+    Published {
+        name: "flat combining",
+        lock: "fc",
+        section: [50_447.0, 15_060.0],
+        more_misses: [0.3, 2.4],
+        atomics: Some([0.0, 1.0]),
+    },
+    Published {
+        name: "RCL",
+        lock: "rcl",
+        section: [16_682.0, 1_494.0],
+        more_misses: [0.0, 0.0],
+        atomics: Some([0.0, 0.0]),
+    },
+];
 
 pub(super) fn rcl() -> Vec<Claim> {
     const TABLE: &str = "RCL, figure 7c";
     const TEXT: &str = "RCL, section 4.1";
     const DERIVED: &str = "RCL, figure 7c (derived)";
-    let here = |lock, delay| at("opteron-6172", lock, 47, delay, 1);
-    let ahead = |claim: &str, other, delay| {
-        at_least(claim, TEXT, Figure::Section, 1.0, here(other, delay), here("rcl", delay))
-    };
-    let times = |claim: &str, source, value, other| {
-        ratio(claim, source, Figure::Section, value, here(other, HIGH), here("rcl", HIGH))
-    };
+    let lines = |lock, delay, lines| at("opteron-6172", lock, 47, delay, lines);
+    let here = |lock, delay| lines(lock, delay, 1);
     let mut claims = Vec::new();
-    for (name, lock, high, low) in
-        [("flat combining", "fc", 50_447.0, 15_060.0), ("RCL", "rcl", 16_682.0, 1_494.0)]
-    {
-        for (contention, delay, value) in [("high", HIGH, high), ("low", LOW, low)] {
-            let claim = format!("{name} at {contention} contention: a section, 47 threads, one line");
-            claims.push(cycles(claim, TABLE, value, here(lock, delay)));
+    for (contention, delay, place) in [("high", HIGH, 0), ("low", LOW, 1)] {
+        for Published { name, lock, section, more_misses: misses, atomics } in &FIGURE_7C {
+            let of = |what: &str| format!("{name} at {contention} contention: {what}");
+            let words = of("a section, 47 threads, one line");
+            claims.push(cycles(words, TABLE, section[place], here(lock, delay)));
+            let words = of("misses of five lines, beyond those of one");
+            let (five, one) = (lines(lock, delay, 5), here(lock, delay));
+            claims.push(more_misses(words, TABLE, misses[place], five, one));
+            if let Some(atomics) = atomics {
+                let words = of("atomic operations");
+                let point = here(lock, delay);
+                claims.push(times_a_section(words, TABLE, Figure::Atomics, atomics[place], point));
+            }
         }
     }
-    claims.push(times("Flat combining against RCL at high contention", DERIVED, 3.02, "fc"));
-    claims.push(times("POSIX against RCL at high contention", "RCL, section 1", 4.38, "futex"));
-    claims.push(times("MCS against RCL at high contention", DERIVED, 3.81, "mcs-spin"));
-    claims.push(times("CAS against RCL at high contention", DERIVED, 40.3, "tas"));
-    for (name, other) in [("flat combining", "fc"), ("POSIX", "futex"), ("MCS", "mcs-spin"), ("CAS", "tas")] {
-        claims.push(ahead(&format!("RCL is ahead of {name} at high contention"), other, HIGH));
+    for (words, source, value, other, delay) in [
+        ("Flat combining against RCL at high contention", DERIVED, 3.02, "fc", HIGH),
+        ("Flat combining against RCL at low contention", DERIVED, 10.1, "fc", LOW),
+        ("POSIX against RCL at high contention", "RCL, section 1", 4.38, "futex", HIGH),
+        ("MCS against RCL at high contention", DERIVED, 3.81, "mcs-spin", HIGH),
+        ("CAS against RCL at high contention", DERIVED, 40.3, "tas", HIGH),
+    ] {
+        claims.push(ratio(words, source, Figure::Section, value, here(other, delay), here("rcl", delay)));
     }
-    claims.push(difference(
+    claims.push(claim(
         "RCL at low contention is slower than Spinlock by only 209 cycles",
         TEXT,
-        209.0,
-        here("rcl", LOW),
-        here("tas", LOW),
+        "209 cycles more",
+        Quantity::difference(Figure::Section, [here("rcl", LOW), here("tas", LOW)]),
+        near(209.0),
     ));
-    for delay in [1_000, 10_000, 100_000, LOW] {
-        claims.push(ahead(&format!("Flat combining is behind RCL at a delay of {delay}"), "fc", delay));
+    for delay in [1_000, 10_000, 100_000] {
+        let words = format!("Flat combining is behind RCL at a delay of {delay}");
+        claims.push(at_least(words, TEXT, Figure::Section, 1.0, here("fc", delay), here("rcl", delay)));
     }
-    claims.push(at_most(
-        "RCL at high contention: five lines cost little more than one",
+    let added = [lines("rcl", HIGH, 5), here("rcl", HIGH), lines("rcl", LOW, 5), here("rcl", LOW)];
+    claims.push(claim(
+        "RCL: what five lines add to a section at high contention, against low contention",
         TEXT,
-        Figure::Section,
-        1.5,
-        at("opteron-6172", "rcl", 47, HIGH, 5),
-        here("rcl", HIGH),
+        "roughly 47x",
+        Quantity::differences(Figure::Section, added),
+        near(47.0),
     ));
-    for (name, lock, high, low) in [
-        ("RCL", "rcl", 0.0, 0.0),
-        ("flat combining", "fc", 0.3, 2.4),
-        ("CAS", "tas", 53.0, 5.2),
-        ("POSIX", "futex", 3.8, 4.0),
-        ("MCS", "mcs-spin", 4.0, 4.8),
-    ] {
-        for (contention, delay, value) in [("high", HIGH, high), ("low", LOW, low)] {
-            let claim =
-                format!("{name} at {contention} contention: misses of five lines, beyond those of one");
-            let lines = |lines| at("opteron-6172", lock, 47, delay, lines);
-            claims.push(more_misses(claim, TABLE, value, lines(5), lines(1)));
-        }
-    }
-    // Those of Spinlock are said to be many.
-    for (name, lock, high, low) in [
-        ("RCL", "rcl", 0.0, 0.0),
-        ("flat combining", "fc", 0.0, 1.0),
-        ("POSIX", "futex", 1.0, 1.0),
-        ("MCS", "mcs-spin", 1.0, 1.0),
-    ] {
-        for (contention, delay, value) in [("high", HIGH, high), ("low", LOW, low)] {
-            let claim = format!("{name} at {contention} contention: atomic operations");
-            claims.push(times_a_section(claim, TABLE, Figure::Atomics, value, here(lock, delay)));
-        }
-    }
     claims.push(times_a_section(
-        "RCL at high contention: misses of the server".to_owned(),
+        "RCL at high contention: misses of the server",
         "RCL, section 4.2",
         Figure::ServerMisses,
         1.0,
         here("rcl", HIGH),
     ));
-    for (claim, source, published, reason) in [
+    for (words, source, published, reason) in [
         (
             "Clients that wait by monitor and mwait",
             "RCL, footnote 3",
@@ -138,7 +157,7 @@ pub(super) fn rcl() -> Vec<Claim> {
             "memcached's sections are not modelled",
         ),
     ] {
-        claims.push(not_modelled(claim, source, published, reason));
+        claims.push(not_modelled(words, source, published, reason));
     }
     claims
 }
@@ -149,135 +168,85 @@ pub(super) fn sanl() -> Vec<Claim> {
     const AMD: &str = "opteron-6274";
     let intel = |lock, delay| at(INTEL, lock, 39, delay, 1);
     let amd = |lock, delay| at(AMD, lock, 63, delay, 1);
-    let mut claims = Vec::new();
-    let mut times = |claim: &str, source, value, other: Point, this: Point| {
-        claims.push(ratio(claim, source, Figure::Section, value, other.clone(), this.clone()));
-        let order = format!("{claim}: the order");
-        claims.push(at_least(&order, source, Figure::Section, 1.0, other, this));
-    };
     const INTRODUCTION: &str = "SANL, section 1 (machine not said)";
-    times(
-        "Intel: RCL against SANL-NUMA, high",
-        INTRODUCTION,
-        3.7,
-        intel("rcl", HIGH),
-        intel("sanl-numa", HIGH),
-    );
-    times(
-        "Intel: POSIX against SANL-NUMA, high",
-        INTRODUCTION,
-        17.0,
-        intel("futex", HIGH),
-        intel("sanl-numa", HIGH),
-    );
-    times("Intel: C-TKT-MCS against SANL, high", TEXT, 3.2, intel(COHORT, HIGH), intel("sanl", HIGH));
-    times("Intel: MCS against SANL, high", TEXT, 2.0, intel("mcs-spin", HIGH), intel("sanl", HIGH));
-    times(
-        "Intel: C-TKT-MCS against SANL-NUMA, high",
-        TEXT,
-        7.2,
-        intel(COHORT, HIGH),
-        intel("sanl-numa", HIGH),
-    );
-    times("Intel: MCS against SANL-NUMA, high", TEXT, 4.6, intel("mcs-spin", HIGH), intel("sanl-numa", HIGH));
-    times("AMD: POSIX against SANL, high", TEXT, 14.0, amd("futex", HIGH), amd("sanl", HIGH));
-    times("AMD: C-TKT-MCS against SANL, high", TEXT, 2.4, amd(COHORT, HIGH), amd("sanl", HIGH));
-    times("AMD: MCS against SANL, high", TEXT, 3.8, amd("mcs-spin", HIGH), amd("sanl", HIGH));
-    times("AMD: flat combining against SANL, high", TEXT, 5.9, amd("fc", HIGH), amd("sanl", HIGH));
-    times("AMD: RCL against SANL, high", TEXT, 2.3, amd("rcl", HIGH), amd("sanl", HIGH));
-    times(
-        "AMD: flat combining against RCL, high",
-        "SANL, section 4.2 (derived)",
-        2.57,
-        amd("fc", HIGH),
-        amd("rcl", HIGH),
-    );
+    const DERIVED: &str = "SANL, section 4.2 (derived)";
+    let mut claims = Vec::new();
+    for (name, source, value, other, this) in [
+        ("RCL against SANL-NUMA", INTRODUCTION, 3.7, "rcl", "sanl-numa"),
+        ("POSIX against SANL-NUMA", INTRODUCTION, 17.0, "futex", "sanl-numa"),
+        ("C-TKT-MCS against SANL", TEXT, 3.2, COHORT, "sanl"),
+        ("MCS against SANL", TEXT, 2.0, "mcs-spin", "sanl"),
+        ("C-TKT-MCS against SANL-NUMA", TEXT, 7.2, COHORT, "sanl-numa"),
+        ("MCS against SANL-NUMA", TEXT, 4.6, "mcs-spin", "sanl-numa"),
+    ] {
+        let words = format!("Intel: {name}, high");
+        claims.push(ratio(words, source, Figure::Section, value, intel(other, HIGH), intel(this, HIGH)));
+    }
+    for (name, other) in [("spin lock", "tas"), ("ticket lock", "ticket"), ("POSIX", "futex")] {
+        claims.push(claim(
+            format!("Intel: the {name} against SANL, high"),
+            TEXT,
+            "one or two orders",
+            Quantity::ratio(Figure::Section, [intel(other, HIGH), intel("sanl", HIGH)]),
+            Rule::Between(10.0, 100.0),
+        ));
+    }
+    for (name, source, value, other, this) in [
+        ("POSIX against SANL", TEXT, 14.0, "futex", "sanl"),
+        ("C-TKT-MCS against SANL", TEXT, 2.4, COHORT, "sanl"),
+        ("MCS against SANL", TEXT, 3.8, "mcs-spin", "sanl"),
+        ("flat combining against SANL", TEXT, 5.9, "fc", "sanl"),
+        ("RCL against SANL", TEXT, 2.3, "rcl", "sanl"),
+        ("flat combining against RCL", DERIVED, 2.57, "fc", "rcl"),
+    ] {
+        let words = format!("AMD: {name}, high");
+        claims.push(ratio(words, source, Figure::Section, value, amd(other, HIGH), amd(this, HIGH)));
+    }
     for (name, other) in [("POSIX", "futex"), ("flat combining", "fc")] {
-        let claim = format!("Intel: H-Synch is behind {name} under high contention");
-        claims.push(at_least(&claim, TEXT, Figure::Section, 1.0, intel("h-synch", HIGH), intel(other, HIGH)));
+        let words = format!("Intel: H-Synch is behind {name} under high contention");
+        claims.push(at_least(words, TEXT, Figure::Section, 1.0, intel("h-synch", HIGH), intel(other, HIGH)));
     }
-    for (name, lock, value) in [("SANL", "sanl", 1573.0), ("RCL", "rcl", 3642.0)] {
-        let claim = format!("Intel: {name} under low contention: a section, one line");
-        claims.push(cycles(claim, TEXT, value, intel(lock, LOW)));
+    for (words, value, point) in [
+        ("Intel: SANL under low contention: a section, one line", 1573.0, intel("sanl", LOW)),
+        ("Intel: RCL under low contention: a section, one line", 3642.0, intel("rcl", LOW)),
+        ("AMD: SANL under low contention: a section, one line", 2520.0, amd("sanl", LOW)),
+    ] {
+        claims.push(cycles(words, TEXT, value, point));
     }
-    let claim = "AMD: SANL under low contention: a section, one line".to_owned();
-    claims.push(cycles(claim, TEXT, 2520.0, amd("sanl", LOW)));
     const FEW: &str = "SANL, figure 18";
     for (name, lock, value) in [("SANL", "sanl", 593.0), ("MCS", "mcs-spin", 350.0)] {
-        let claim = format!("AMD: {name} with few threads (taken to be one), a delay of 1,000: a section");
-        claims.push(cycles(claim, FEW, value, at(AMD, lock, 1, 1_000, 1)));
+        let words = format!("AMD: {name} with few threads (taken to be one), a delay of 1,000: a section");
+        claims.push(cycles(words, FEW, value, at(AMD, lock, 1, 1_000, 1)));
     }
-    let claim = "AMD: SANL with four threads against RCL, a delay of 1,000";
+    let words = "AMD: SANL with four threads against RCL, a delay of 1,000";
     let four = |lock| at(AMD, lock, 4, 1_000, 1);
-    claims.push(ratio(claim, FEW, Figure::Section, 1.37, four("sanl"), four("rcl")));
-    for (name, other, factor) in [
+    claims.push(ratio(words, FEW, Figure::Section, 1.37, four("sanl"), four("rcl")));
+    for (name, other, value) in [
         ("MCS", "mcs-spin", 3.5),
         ("POSIX", "futex", 3.5),
         ("RCL", "rcl", 1.3),
         ("flat combining", "fc", 1.3),
     ] {
-        let claim = format!("AMD: {name} against SANL with 63 threads, a delay of 1,000: at least {factor}x");
-        claims.push(at_least(&claim, FEW, Figure::Section, factor, amd(other, 1_000), amd("sanl", 1_000)));
+        let words = format!("AMD: {name} against SANL with 63 threads, a delay of 1,000");
+        claims.push(more_than(words, FEW, Figure::Section, value, amd(other, 1_000), amd("sanl", 1_000)));
     }
-    // What "poor" and "hurts" are at least, which is ours.
-    const HURTS: f64 = 1.1;
-    const LIMITS: &str = "SANL, figure 9";
-    for (limit, lock) in [("1", "sanl(serve=1)"), ("10", "sanl(serve=10)")] {
-        let claim = format!("AMD: a serving limit of {limit} is worse than one of 100, a delay of 1,000");
-        claims.push(at_least(
-            &claim,
-            LIMITS,
-            Figure::Section,
-            HURTS,
-            amd(lock, 1_000),
-            amd("sanl(serve=100)", 1_000),
-        ));
-    }
-    let claim = "AMD: a serving limit of 1,000 is no better than 100 by much, a delay of 1,000";
-    claims.push(at_most(
-        claim,
-        LIMITS,
-        Figure::Section,
-        1.2,
-        amd("sanl(serve=100)", 1_000),
-        amd("sanl(serve=1000)", 1_000),
-    ));
-    const CLIENTS: &str = "SANL, figure 10";
-    let claim = "AMD: a small client limit (100) hurts against 10,000, a delay of 1,000";
-    claims.push(at_least(
-        claim,
-        CLIENTS,
-        Figure::Section,
-        HURTS,
-        amd("sanl(wait=100)", 1_000),
-        amd("sanl(wait=10000)", 1_000),
-    ));
-    let claim = "AMD: a client limit of 100,000 is as good as one of 10,000, a delay of 1,000";
-    claims.push(at_most(
-        claim,
-        CLIENTS,
-        Figure::Section,
-        1.2,
-        amd("sanl(wait=100000)", 1_000),
-        amd("sanl(wait=10000)", 1_000),
-    ));
-    let claim = "AMD: SANL comes close to flat combining at a delay of 50,000";
-    claims.push(ratio(
-        claim,
+    claims.extend(limits());
+    let words = "AMD: SANL comes close to flat combining at a delay of 50,000";
+    claims.push(claim(
+        words,
         "SANL, figures 13 and 19",
-        Figure::Section,
-        1.0,
-        amd("sanl", 50_000),
-        amd("fc", 50_000),
+        "in words: 1x",
+        Quantity::ratio(Figure::Section, [amd("sanl", 50_000), amd("fc", 50_000)]),
+        near(1.0),
     ));
-    let claim = "Intel: five lines, SANL against MCS under high contention: the order";
+    let words = "Intel: SANL is ahead of MCS with five lines under high contention";
     let five = |lock| at(INTEL, lock, 39, HIGH, 5);
-    claims.push(at_least(claim, "SANL, figure 12", Figure::Section, 1.0, five("mcs-spin"), five("sanl")));
+    claims.push(at_least(words, "SANL, figure 12", Figure::Section, 1.0, five("mcs-spin"), five("sanl")));
     for (contention, delay) in [("high", HIGH), ("low", LOW)] {
-        let claim =
+        let words =
             format!("Intel: RCL at {contention} contention: misses of five lines, beyond those of one");
         let lines = |lines| at(INTEL, "rcl", 39, delay, lines);
-        claims.push(more_misses(claim, "SANL, figures 15 to 17", 0.0, lines(5), lines(1)));
+        claims.push(more_misses(words, "SANL, figures 15 to 17", 0.0, lines(5), lines(1)));
     }
     claims.push(at_most(
         "Intel: SANL's sections of five lines miss less at high contention than at low",
@@ -287,7 +256,37 @@ pub(super) fn sanl() -> Vec<Claim> {
         at(INTEL, "sanl", 39, HIGH, 5),
         at(INTEL, "sanl", 39, LOW, 5),
     ));
-    for (claim, source, published, reason) in [
+    claims.extend(not_here());
+    claims
+}
+
+/// Figures 9 and 10, of which the paper prints no numbers.
+fn limits() -> Vec<Claim> {
+    // What "poor" and "hurts" are at least, and what a small difference is at most.
+    const HURTS: f64 = 1.1;
+    const ALIKE: f64 = 1.2;
+    const SERVING: &str = "SANL, figure 9";
+    const CLIENTS: &str = "SANL, figure 10";
+    let with = |lock| at("opteron-6274", lock, 63, 1_000, 1);
+    let section = Figure::Section;
+    let (served, waited) = (with("sanl(serve=100)"), with("sanl(wait=10000)"));
+    let mut claims = Vec::new();
+    for (limit, lock) in [("1", "sanl(serve=1)"), ("10", "sanl(serve=10)")] {
+        let words = format!("AMD: a serving limit of {limit} is worse than one of 100, a delay of 1,000");
+        claims.push(at_least(words, SERVING, section, HURTS, with(lock), served.clone()));
+    }
+    let words = "AMD: a serving limit of 1,000 is no better than 100 by much, a delay of 1,000";
+    claims.push(at_most(words, SERVING, section, ALIKE, served, with("sanl(serve=1000)")));
+    let words = "AMD: a small client limit (100) hurts against 10,000, a delay of 1,000";
+    claims.push(at_least(words, CLIENTS, section, HURTS, with("sanl(wait=100)"), waited.clone()));
+    let words = "AMD: a client limit of 100,000 is as good as one of 10,000, a delay of 1,000";
+    claims.push(at_most(words, CLIENTS, section, ALIKE, with("sanl(wait=100000)"), waited));
+    claims
+}
+
+fn not_here() -> Vec<Claim> {
+    const TEXT: &str = "SANL, section 4.2";
+    [
         (
             "Cost of profiling and of voting",
             TEXT,
@@ -330,8 +329,7 @@ pub(super) fn sanl() -> Vec<Claim> {
             "1.25 MiB Intel, 2 MiB AMD",
             "lines are made as threads come: 64 bytes for each thread here",
         ),
-    ] {
-        claims.push(not_modelled(claim, source, published, reason));
-    }
-    claims
+    ]
+    .map(|(words, source, published, reason)| not_modelled(words, source, published, reason))
+    .into()
 }

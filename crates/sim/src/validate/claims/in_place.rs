@@ -1,30 +1,11 @@
-//! What RCL's, SANL's and Guiroux's papers say of locks that stay where they are: their micro-benchmark, and threads
-//! that outnumber CPUs.
+//! What SANL's and Guiroux's papers say of locks that stay where they are: their micro-benchmark, and threads that outnumber
+//! CPUs. What RCL's says of them is beside what it says of delegates.
 
-use super::{Claim, Figure, SOME_SLICES, Test, WITHIN, at_least, at_most, cycles, every, point, ratio};
+use super::{
+    Claim, Figure, Quantity, SOME_SLICES, at_least, at_most, claim, cycles, every, near, point, ratio,
+};
 use crate::workload::Distribution::{About, Fixed};
 use crate::workload::{Frame, Micro};
-
-pub(super) fn rcl() -> Vec<Claim> {
-    const SOURCE: &str = "RCL, figure 7c";
-    let contended = |lock, delay: u64| {
-        let window = if delay > 100_000 { 40_000_000 } else { 20_000_000 };
-        point("opteron-6172", lock, Frame { threads: 47, window, ..Frame::SHORT }, every(About(delay)))
-    };
-    let locks = [
-        ("CAS", "tas", 672_889, 1_288),
-        ("POSIX", "futex", 73_024, 1_826),
-        ("MCS", "mcs-spin", 63_553, 1_457),
-    ];
-    let mut claims = Vec::new();
-    for (name, lock, high, low) in locks {
-        for (contention, delay, value) in [("high", 100, high), ("low", 2_000_000, low)] {
-            let claim = format!("{name} at {contention} contention: a section, 47 threads, one line");
-            claims.push(cycles(claim, SOURCE, f64::from(value), contended(lock, delay)));
-        }
-    }
-    claims
-}
 
 /// C-TKT-MCS without a pass limit, as SANL ran it.
 pub(super) const COHORT: &str = "c-tkt-mcs-spin(may-pass-local=65535)";
@@ -38,14 +19,14 @@ pub(super) fn sanl() -> Vec<Claim> {
             point(machine, lock, Frame { threads, window, ..Frame::SHORT }, every(About(delay)))
         };
         for (other, lock) in [("spin", "tas"), ("ticket", "ticket"), ("POSIX", "futex")] {
-            let claim = format!("{name}: under high contention MCS is better than the {other} lock");
-            claims.push(at_least(&claim, SOURCE, Figure::Section, 1.0, at(lock, 100), at("mcs-spin", 100)));
+            let words = format!("{name}: under high contention MCS is better than the {other} lock");
+            claims.push(at_least(words, SOURCE, Figure::Section, 1.0, at(lock, 100), at("mcs-spin", 100)));
         }
-        let claim = format!("{name}: C-TKT-MCS is better than K42 under high contention");
-        claims.push(at_least(&claim, SOURCE, Figure::Section, 1.0, at("k42-spin", 100), at(COHORT, 100)));
-        let claim = format!("{name}: C-TKT-MCS is better than MCS under medium contention (10,000 cycles)");
+        let words = format!("{name}: C-TKT-MCS is better than K42 under high contention");
+        claims.push(at_least(words, SOURCE, Figure::Section, 1.0, at("k42-spin", 100), at(COHORT, 100)));
+        let words = format!("{name}: C-TKT-MCS is better than MCS under medium contention (10,000 cycles)");
         claims.push(at_least(
-            &claim,
+            words,
             SOURCE,
             Figure::Section,
             1.0,
@@ -85,10 +66,10 @@ pub(super) fn sanl() -> Vec<Claim> {
         high("opteron-6274", COHORT, 63),
     ));
     let source = "SANL, section 4.2";
-    let claim = "Intel: MCS under low contention: a section, one line".to_owned();
-    claims.push(cycles(claim, source, 803.0, low("e7-4850", "mcs-spin", 39)));
-    let claim = "AMD: MCS under low contention: a section, one line".to_owned();
-    claims.push(cycles(claim, source, 2368.0, low("opteron-6274", "mcs-spin", 63)));
+    let words = "Intel: MCS under low contention: a section, one line";
+    claims.push(cycles(words, source, 803.0, low("e7-4850", "mcs-spin", 39)));
+    let words = "AMD: MCS under low contention: a section, one line";
+    claims.push(cycles(words, source, 2368.0, low("opteron-6274", "mcs-spin", 63)));
     claims
 }
 
@@ -98,8 +79,8 @@ pub(super) fn thesis() -> Vec<Claim> {
     let alone = |lock| point("a-64", lock, Frame { window: 2_000_000, ..Frame::SHORT }, every(Fixed(1000)));
     let crowded = |lock, threads| point("a-64", lock, Frame { threads, ..SOME_SLICES }, every(About(2000)));
     let mut claims = vec![
-        cycles("An uncontended Spinlock".to_owned(), UNCONTENDED, 40.0, alone("tas")),
-        cycles("An uncontended HMCS".to_owned(), UNCONTENDED, 190.0, alone("hmcs-spin")),
+        cycles("An uncontended Spinlock", UNCONTENDED, 40.0, alone("tas")),
+        cycles("An uncontended HMCS", UNCONTENDED, 190.0, alone("hmcs-spin")),
     ];
     const TRYLOCK: &str = "Guiroux, section 4.5.1 (trylocks)";
     let tries = |lock| {
@@ -118,19 +99,20 @@ pub(super) fn thesis() -> Vec<Claim> {
     for (name, lock, value) in [("MCS", "mcs-spin", 460.0), ("Spinlock", "tas", 46_000.0)] {
         let frame = Frame { threads: 64, ..Frame::SHORT };
         let point = point("a-64", lock, frame, every(About(100)));
-        claims.push(Claim {
-            claim: format!("{name}: the hand-over of the lock, a thread pinned on each core"),
-            source: HAND_OFF,
-            published: format!("{value} cycles"),
-            test: Test::Figure { point, figure: Figure::HandOff, value, within: WITHIN, slack: 0.0 },
-        });
+        claims.push(claim(
+            format!("{name}: the hand-over of the lock, a thread pinned on each core"),
+            HAND_OFF,
+            format!("{value} cycles"),
+            Quantity::figure(Figure::HandOff, point),
+            near(value),
+        ));
     }
     for (name, lock) in
         [("MCS", "mcs-spin"), ("Ticket", "ticket"), ("CLH", "clh-spin"), ("HMCS", "hmcs-spin")]
     {
-        let claim = format!("{name} collapses with two threads a core: holders and waiters are preempted");
+        let words = format!("{name} collapses with two threads a core: holders and waiters are preempted");
         claims.push(at_least(
-            &claim,
+            words,
             SCHEDULING,
             Figure::Throughput,
             10.0,
@@ -138,9 +120,9 @@ pub(super) fn thesis() -> Vec<Claim> {
             crowded(lock, 128),
         ));
     }
-    let claim = "Pthread does not collapse with two threads a core";
+    let words = "Pthread does not collapse with two threads a core";
     claims.push(at_most(
-        claim,
+        words,
         SCHEDULING,
         Figure::Throughput,
         2.0,
