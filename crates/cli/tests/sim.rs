@@ -372,12 +372,38 @@ fn published_claims_are_judged() {
     );
     let served = |row: &&Value| row["claim"].as_str().is_some_and(|claim| claim.starts_with("RCL at "));
     assert!(rows.iter().filter(served).all(|row| row["verdict"] != "not modelled"), "{rows:?}");
+    let bound = |row: &&Value| row["rule"].as_str().is_some_and(|rule| rule.starts_with("theirs: "));
+    assert!(rows.iter().all(|row| !bound(&row) || row["published"] != "in words"), "{rows:?}");
     let (status, _, stderr) = sim(&["validate", "RCL", "--out", "/proc/nowhere"]);
     assert_eq!(status, 2);
     assert!(stderr.contains("another directory with --out, or leave that out"), "{stderr}");
     let (status, _, stderr) = sim(&["validate", "Nobody"]);
     assert_eq!(status, 2);
     assert!(stderr.contains("name a part of a source"), "{stderr}");
+}
+
+#[test]
+fn published_claims_are_judged_on_variants_of_their_machines() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    let (status, stdout, stderr) =
+        sim(&["validate", "trylocks", "--seeds", "1", "--sensitivity", "--json", "--out", out]);
+    assert_eq!(status, 0, "{stderr}");
+    let rows: Value = serde_json::from_str(&stdout).expect("JSON");
+    let rows = rows.as_array().expect("an array");
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert!(row["on_variants"]["band"].is_string(), "{row}");
+        let others = row["on_variants"]["differs_with"].as_array().expect("an array");
+        // A thread that is alone pays for its atomic operations, and for nothing that others do.
+        let atomics = |name: &Value| name.as_str().is_some_and(|name| name.ends_with(" atomics"));
+        assert!(others.iter().all(atomics), "{row}");
+    }
+    let hold = rows.iter().filter(|row| row["on_variants"]["differs_with"] == serde_json::json!([])).count();
+    let table = fs::read_to_string(directory.path().join("validate.txt")).expect("written");
+    let said = format!("{hold} of 4 simulated verdicts hold on all variants of their machines");
+    assert!(table.contains(&said), "{said}: {table}");
+    assert!(table.contains("on variants"), "{table}");
 }
 
 /// A matrix of two cells.
