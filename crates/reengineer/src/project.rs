@@ -75,6 +75,9 @@ pub struct Change {
     pub before: Vec<u8>,
     /// What it has after.
     pub after: Vec<u8>,
+    /// Where sections begin, as lines of the file as it was, that cannot become closures any more when those inside of them have: they
+    /// hold the delegate.
+    pub left: BTreeSet<usize>,
 }
 
 /// A program, read and analysed.
@@ -849,6 +852,7 @@ impl Project {
             let text = edited(text, 0..text.len(), &edits).ok_or_else(|| Error::parse(path))?;
             after.insert(path, text);
         }
+        let mut left: BTreeMap<&Path, BTreeSet<usize>> = BTreeMap::new();
         let mut unsaved: Vec<Unsaved> = after
             .iter()
             .map(|(path, text)| Unsaved { path: (*path).to_owned(), text: text.clone() })
@@ -860,7 +864,8 @@ impl Project {
             if has_sections
                 && let Some(text) = after.get(command.file.as_path()).or(self.texts.get(&command.file))
             {
-                let text = self.convert(command, text, &unsaved)?;
+                let (text, lines) = self.convert(command, text, &unsaved)?;
+                left.insert(&command.file, lines);
                 if let Some(place) = unsaved.iter_mut().find(|file| file.path == command.file) {
                     place.text.clone_from(&text);
                 }
@@ -870,13 +875,20 @@ impl Project {
         let change = |(path, text): (&Path, String)| {
             let bytes = |text: &str| restored(text, &self.stand_ins[path]);
             let (before, after) = (bytes(&self.texts[path]), bytes(&with_header(&text)));
-            Change { path: path.to_owned(), before, after }
+            let left = left.get(path).cloned().unwrap_or_default();
+            Change { path: path.to_owned(), before, after, left }
         };
         Ok(after.into_iter().map(change).filter(|change| change.before != change.after).collect())
     }
 
-    /// Converts sections of one file from the inside out, until there is none left that can be.
-    fn convert(&self, command: &Command, text: &str, unsaved: &[Unsaved]) -> Result<String, Error> {
+    /// Converts sections of one file from the inside out, until there is none left that can be. The text, and the lines where sections
+    /// began that were to become closures and have not.
+    fn convert(
+        &self,
+        command: &Command,
+        text: &str,
+        unsaved: &[Unsaved],
+    ) -> Result<(String, BTreeSet<usize>), Error> {
         let mut text = text.to_owned();
         // Which sections were chosen is known by function and lock: conversion moves lines.
         let chosen: BTreeSet<(&str, &str)> = self
@@ -893,7 +905,7 @@ impl Project {
                 && section.by.is_none()
                 && self.is_chosen(found)
         };
-        let mut left = self.findings.iter().filter(is_planned).count();
+        let mut count = self.findings.iter().filter(is_planned).count();
         // Of each function and lock, which sections are to become closures, in the order of the text. What is found again of a section
         // that is refused may be without the reason, which has gone into a closure. Where they began is for people.
         let mut known: BTreeMap<(String, String), Vec<Known>> = BTreeMap::new();
@@ -906,7 +918,7 @@ impl Project {
         }
         loop {
             let unit = parse(command, &text, unsaved, &self.vocabulary, None)?;
-            let mut edits: Vec<Edit> = Vec::new();
+            let (mut edits, mut has_left) = (Vec::<Edit>::new(), false);
             for function in &unit.functions {
                 let all = analysis(function, &text, &self.vocabulary, self.rules()).sections;
                 let is_known = |section: &&Section| {
@@ -933,30 +945,44 @@ impl Project {
                         .iter()
                         .any(|(_, plan)| outer.start < plan.slice.start && plan.slice.end <= outer.end)
                 };
-                if let Some((section, plan)) = plans.iter().find(|(_, plan)| !holds(&plan.slice)) {
+                for (section, plan) in plans.iter().filter(|(_, plan)| !holds(&plan.slice)) {
                     let conversion = conversion(&text, function, section, plan);
-                    let counts = conversion.is_some() && section.by.is_none();
-                    left = left.saturating_sub(usize::from(counts));
                     let before = |other: &&Section| {
                         !other.continues && other.lock == section.lock && other.offset < section.offset
                     };
                     let at = all.iter().filter(before).count();
                     let key = (section.function.clone(), section.lock.clone());
-                    if let Some(of) = known.get_mut(&key).filter(|of| at < of.len()) {
-                        of.remove(at);
+                    let of = known.get_mut(&key).filter(|of| at < of.len());
+                    if let Some(conversion) = conversion {
+                        if let Some(of) = of {
+                            of.remove(at);
+                        }
+                        count = count.saturating_sub(usize::from(section.by.is_none()));
+                        edits.extend(conversion);
+                        break;
                     }
-                    edits.extend(conversion.unwrap_or_default());
+                    // It stays a lock, and others of the function go on without it.
+                    if let Some(of) = of {
+                        of[at].is_closure = false;
+                        has_left = true;
+                    }
                 }
             }
+            if edits.is_empty() && has_left {
+                continue;
+            }
             // What is left takes the delegate as a lock, which it may only with `--hold`.
-            if edits.is_empty() && left > 0 && !self.choice.may_hold {
-                let lines: BTreeSet<usize> =
-                    known.values().flatten().filter_map(|known| known.line).collect();
-                let lines = lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let left = || {
+                let lines = known.values().flatten().filter_map(|known| known.line);
+                if count > 0 { lines.collect() } else { BTreeSet::<usize>::new() }
+            };
+            if edits.is_empty() && count > 0 && !self.choice.may_hold {
+                let lines = left().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 return Err(Error::Left { path: command.file.clone(), lines });
             }
             if edits.is_empty() {
-                return Ok(text);
+                let lines = left();
+                return Ok((text, lines));
             }
             text = edited(&text, 0..text.len(), &edits).ok_or_else(|| Error::parse(&command.file))?;
         }

@@ -467,6 +467,12 @@ fn sections_that_cannot_be_converted_after_those_inside_are_named() {
     assert_eq!(verdicts, [None, None, None]);
     let said = project.converted(&mut |_, _, _| {}).expect_err("it is left").to_string();
     assert!(said.contains("what begins at line 11 cannot be converted"), "{said}");
+    let held = Choice { may_hold: true, ..Choice::default() };
+    let changes =
+        program.project(held).expect("there is libclang").converted(&mut |_, _, _| {}).expect("converted");
+    assert_eq!(changes[0].left.iter().collect::<Vec<_>>(), [&11]);
+    let text = String::from_utf8_lossy(&changes[0].after);
+    assert_eq!(text.matches("\nstatic void *lockwork_").count(), 2, "{text}");
     let except = vec![("program.c".into(), 11)];
     let project = program.project(Choice { except, ..Choice::default() }).expect("there is libclang");
     project.converted(&mut |_, _, _| {}).expect("without that section, and the others of its lock");

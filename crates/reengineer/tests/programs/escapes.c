@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -564,6 +565,54 @@ static long keeps_its_own(long by)
     return counter;
 }
 
+/* forks refused: calls fork, which means the caller's frame, thread or process */
+static long forks(long by)
+{
+    pthread_mutex_lock(&lock);
+    counter += by;
+    if (by < 0)
+        counter += fork();
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* jumps_back refused: calls _setjmp, which means the caller's frame, thread or process */
+static long jumps_back(long by)
+{
+    static jmp_buf here;
+    pthread_mutex_lock(&lock);
+    if (setjmp(here) == 0)
+        counter += by;
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* sums refused: calls __builtin_va_start, which means the caller's frame, thread or process */
+static long sums(long by, ...)
+{
+    va_list all;
+    pthread_mutex_lock(&lock);
+    va_start(all, by);
+    counter += va_arg(all, long);
+    va_end(all);
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* goes_by_address refused: has assembly, a computed goto, or a jump inside a statement expression */
+static long goes_by_address(long by)
+{
+    static void *const ways[] = { &&even, &&odd };
+    pthread_mutex_lock(&lock);
+    goto *ways[by & 1];
+even:
+    counter += 2;
+odd:
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
 int main(void)
 {
     for (long by = 1; by < 5; by++) {
@@ -576,6 +625,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", keeps_the_threads(by), spells(by), decayed(by), hit(by));
         printf("%ld %ld %ld %ld\n", logs(by, 3, "x"), of_rows(by), repeats(by), elsewhere(by));
         printf("%ld %ld %ld %ld\n", commented(by) + rekeyed(by), half_static(by), on_one_line(by), factorial(by));
+        printf("%ld %ld %ld %ld\n", forks(by), jumps_back(by), sums(by, 3 * by), goes_by_address(by));
         printf("%ld %ld\n", declared_before(by), declared_within(by));
         printf("%s %ld %ld %ld\n", of_its_own(by), hides_a_global(by), of_another_file(by), keeps_its_own(by));
     }
