@@ -8,6 +8,7 @@ pub mod combinations;
 pub mod cst;
 pub mod directory;
 pub mod fc_mcs;
+pub mod fissile;
 pub mod hclh;
 pub mod hmcs;
 pub mod hticket;

@@ -24,7 +24,7 @@ use crate::blocking::{adaptive, futex, linux, mutexee};
 use crate::competitive::{backoff, hbo, tas, ttas, two_phase};
 use crate::delegation::{cc_synch, dsm_synch, fc, ffwd, h_synch, oyama, p_sim, rcl, sanl};
 use crate::describe::{Descriptor, Kind, Waiting};
-use crate::hierarchical::{ahmcs, cna, combinations, cst, fc_mcs, hclh, hmcs, hticket, shfl};
+use crate::hierarchical::{ahmcs, cna, combinations, cst, fc_mcs, fissile, hclh, hmcs, hticket, shfl};
 use crate::load::{flexguard, glk, lc, malth};
 use crate::queue::{alock, clh, hemlock, k42, mcs, mcs_timepub, mcs_try, ptl, reciprocating, ticket, twa};
 use crate::rw::by_node::variants;
@@ -140,6 +140,8 @@ table! {
     mutex CnaPark, "cna-park", Park, cna::DESCRIPTOR, cna::Cna<P, Park>;
     mutex CnaYield, "cna-yield", Yield, cna::DESCRIPTOR, cna::Cna<P, Yield>;
     mutex CnaAware, "cna-aware", Aware, cna::DESCRIPTOR, cna::Cna<P, Aware>;
+    mutex FissileSpin, "fissile-spin", Spin, fissile::DESCRIPTOR, fissile::Fissile<P, Spin>;
+    mutex FissileStp, "fissile-stp", SpinThenPark, fissile::DESCRIPTOR, fissile::Fissile<P, SpinThenPark>;
     mutex FcMcsSpin, "fc-mcs-spin", Spin, fc_mcs::DESCRIPTOR, fc_mcs::FcMcs<P, Spin>;
     mutex FcMcsStp, "fc-mcs-stp", SpinThenPark, fc_mcs::DESCRIPTOR, fc_mcs::FcMcs<P, SpinThenPark>;
     mutex FcMcsPark, "fc-mcs-park", Park, fc_mcs::DESCRIPTOR, fc_mcs::FcMcs<P, Park>;
