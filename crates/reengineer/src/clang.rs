@@ -15,7 +15,7 @@ use clang_sys::*;
 use crate::error::Error;
 use crate::locks::Fact;
 use crate::source::is_stand_in;
-use crate::tree::{Function, Gives, Kind, Local, Node, Shape, Unary, Variable};
+use crate::tree::{Function, Gives, Kind, Local, Node, Reads, Shape, Unary, Variable};
 use crate::vocabulary::{Expansion, Vocabulary, ends_the_thread};
 
 mod uses;
@@ -143,6 +143,7 @@ fn read(
         vocabulary,
         read: Cell::default(),
         arrays: RefCell::default(),
+        names_lock: Cell::default(),
         made: RefCell::default(),
     };
     let functions = children(root).into_iter().filter_map(|cursor| reader.function(cursor, true)).collect();
@@ -153,6 +154,7 @@ fn read(
         vocabulary,
         read: Cell::default(),
         arrays: RefCell::default(),
+        names_lock: Cell::default(),
         made: RefCell::default(),
     };
     let of_headers = if asked.is_some() {
@@ -266,6 +268,8 @@ struct Reader<'a> {
     read: Cell<Progress>,
     /// The names of the file's variables, and those of members with a dot in front, that are arrays wherever the function has them.
     arrays: RefCell<HashMap<String, bool>>,
+    /// What is read is in the arguments of a call that does something to a lock.
+    names_lock: Cell<bool>,
     /// The strings and names that the function's macros have, and the text of the macro.
     made: RefCell<Vec<(Range<usize>, String)>>,
 }
@@ -402,6 +406,9 @@ impl Reader<'_> {
         let local = Local {
             type_name: if is_arguments { "&**(__builtin_va_list *)0".to_owned() } else { spelt },
             shape,
+            is_plain: shape == Shape::Value
+                && !is_volatile
+                && !matches!(canonical.kind, CXType_Record | CXType_Atomic),
             // SAFETY: a cursor of a variable.
             is_of_thread: unsafe { clang_getCursorTLSKind(cursor) } != CXTLS_None,
             has_constants: has_constants(own),
@@ -463,7 +470,10 @@ impl Reader<'_> {
         let function_name = self.function_name(cursor);
         let is_closed = kind(cursor) == CXCursor_FunctionDecl || function_name.is_some();
         let read = if is_closed { &[][..] } else { &below[..] };
+        let is_of_lock = self::kind(cursor) == CXCursor_CallExpr && self.vocabulary.has(&spelling(cursor));
+        let names_lock = self.names_lock.replace(self.names_lock.get() || is_of_lock);
         let children: Vec<Node> = read.iter().map(|child| self.node(*child, locals)).collect();
+        self.names_lock.set(names_lock);
         if from_macro
             && let Some(expansion) = self.vocabulary.expansion(self.text, range.start)
             && range.end <= expansion.range.end
@@ -500,9 +510,9 @@ impl Reader<'_> {
         let gives = gives(cursor, &below);
         let in_argument = !from_macro && is_in_argument(cursor);
         let never_returns = self.never_returns(cursor, &below);
-        let has_no_effect = matches!(kind, Kind::Call(_)) && self.has_no_effect(cursor, CALLS_WITHOUT_EFFECT);
-        let node =
-            Node { kind, range, from_macro, in_argument, gives, never_returns, has_no_effect, children };
+        let is_asked = names_lock && matches!(kind, Kind::Call(_));
+        let computes = is_asked.then(|| self.computes(cursor, CALLS_WITHOUT_EFFECT)).flatten();
+        let node = Node { kind, range, from_macro, in_argument, gives, never_returns, computes, children };
         match self.vocabulary.checked(&node) {
             Some(call) => {
                 let call = call.clone();
@@ -576,16 +586,17 @@ impl Reader<'_> {
             .any(|of| matches!(self.first_token(of).as_str(), "_Noreturn" | "noreturn" | "__noreturn__"))
     }
 
-    /// Whether a call of a function has no effect but its result, and depends on nothing but its arguments, what these point to, and
-    /// constants: its attributes say so, or its body does, and those of what it calls, `depth` of them within each other.
-    fn has_no_effect(&self, call: CXCursor, depth: usize) -> bool {
+    /// What a call reads if it has no effect but its result, and depends on nothing but its arguments, what these point to, and constants:
+    /// its attributes say so, or its body does, and those of what it calls, `depth` of them within each other.
+    fn computes(&self, call: CXCursor, depth: usize) -> Option<Reads> {
         // SAFETY: see `spelling`.
         let function = unsafe { clang_getCursorReferenced(call) };
         if kind(function) != CXCursor_FunctionDecl || depth == 0 {
-            return false;
+            return None;
         }
+        let mut reads = Reads::default();
         if children(function).into_iter().any(|child| kind(child) == CXCursor_ConstAttr) {
-            return true;
+            return Some(reads);
         }
         // SAFETY: as above.
         let definition = unsafe { clang_getCursorDefinition(function) };
@@ -596,15 +607,40 @@ impl Reader<'_> {
             attributes_of(of).any(says_so)
         };
         if kind(definition) != CXCursor_FunctionDecl || is_weak(function) || is_weak(definition) {
-            return false;
+            return None;
         }
         let is_body = |child: &CXCursor| kind(*child) == CXCursor_CompoundStmt;
-        children(definition).into_iter().find(is_body).is_some_and(|body| self.leaves_all(body, depth))
+        let body = children(definition).into_iter().find(is_body)?;
+        self.leaves_all(body, depth, &mut reads).then_some(reads)
+    }
+
+    /// Notes what a part of a function reads by a pointer.
+    fn note_read(cursor: CXCursor, below: &[CXCursor], reads: &mut Reads) {
+        match kind(cursor) {
+            CXCursor_MemberRefExpr if Self::is_arrow(below) => {
+                reads.members.insert(format!(".{}", spelling(cursor)));
+            }
+            CXCursor_ArraySubscriptExpr => Self::note_read_by(below.first(), reads),
+            CXCursor_UnaryOperator if Self::unary(cursor) == Kind::Unary(Unary::Dereference) => {
+                Self::note_read_by(below.first(), reads);
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes that what a pointer points to is read.
+    fn note_read_by(pointer: Option<&CXCursor>, reads: &mut Reads) {
+        match pointer.copied().map(without_parentheses) {
+            Some(member) if kind(member) == CXCursor_MemberRefExpr => {
+                reads.members.insert(format!("*.{}", spelling(member)));
+            }
+            _ => reads.pointees = true,
+        }
     }
 
     /// Whether nothing in a part of a function changes anything but the function's own variables, nor reads other variables than those,
     /// and constants.
-    fn leaves_all(&self, cursor: CXCursor, depth: usize) -> bool {
+    fn leaves_all(&self, cursor: CXCursor, depth: usize, reads: &mut Reads) -> bool {
         let below = children(cursor);
         // SAFETY: see `spelling`.
         let own = unsafe { clang_getCursorType(cursor) };
@@ -612,11 +648,16 @@ impl Reader<'_> {
         if unsafe { clang_isVolatileQualifiedType(canonical_type(own)) } != 0 {
             return false;
         }
+        Self::note_read(cursor, &below, reads);
         let writes_own = || below.first().is_some_and(|to| is_own_variable(*to));
         let is_harmless = match kind(cursor) {
             CXCursor_CallExpr => {
-                return self.has_no_effect(cursor, depth - 1)
-                    && below.iter().skip(1).all(|of| self.leaves_all(*of, depth));
+                let Some(of_callee) = self.computes(cursor, depth - 1) else { return false };
+                reads.members.extend(of_callee.members);
+                if of_callee.pointees {
+                    below.iter().skip(1).for_each(|given| Self::note_read_by(Some(given), reads));
+                }
+                return below.iter().skip(1).all(|of| self.leaves_all(*of, depth, reads));
             }
             // A size, of which nothing is evaluated.
             CXCursor_UnaryExpr => return value(cursor).is_some(),
@@ -662,7 +703,7 @@ impl Reader<'_> {
             | CXCursor_TypeRef => true,
             _ => false,
         };
-        is_harmless && below.into_iter().all(|child| self.leaves_all(child, depth))
+        is_harmless && below.into_iter().all(|child| self.leaves_all(child, depth, reads))
     }
 
     /// What a cursor begins with, as it is spelt, perhaps in the body of a macro: where it ends may be elsewhere.
@@ -884,7 +925,7 @@ fn lock_macro(expansion: Expansion, children: &[Node]) -> Node {
         in_argument: false,
         gives: Gives::Value,
         never_returns: false,
-        has_no_effect: false,
+        computes: None,
         children,
     };
     node(Kind::Macro(what), vec![node(Kind::Text(lock), named)])
@@ -909,14 +950,19 @@ fn value(cursor: CXCursor) -> Option<i64> {
 /// How many calls within each other are looked into for an effect.
 const CALLS_WITHOUT_EFFECT: usize = 4;
 
-/// Whether an expression is a variable that the function around has of its own: no part of one, which may be elsewhere.
-fn is_own_variable(cursor: CXCursor) -> bool {
-    let mut cursor = cursor;
+/// What is inside of parentheses and of conversions that are not spelt.
+fn without_parentheses(mut cursor: CXCursor) -> CXCursor {
     while let (CXCursor_ParenExpr | CXCursor_UnexposedExpr, [inner]) =
         (kind(cursor), children(cursor).as_slice())
     {
         cursor = *inner;
     }
+    cursor
+}
+
+/// Whether an expression is a variable that the function around has of its own: no part of one, which may be elsewhere.
+fn is_own_variable(cursor: CXCursor) -> bool {
+    let cursor = without_parentheses(cursor);
     // SAFETY: see `spelling`.
     let of = unsafe { clang_getCursorReferenced(cursor) };
     // SAFETY: as above.

@@ -129,12 +129,11 @@ impl Writer<'_> {
             let name = &capture.variable.name;
             if !capture.by_value {
                 let length = name.len();
-                edits.extend(
-                    capture
-                        .uses
-                        .iter()
-                        .map(|at| Edit::new(*at..at + length, format!("(*{CONTEXT}->{name})"))),
-                );
+                let becomes = match capture.is_set {
+                    true => format!("{CONTEXT}->{name}"),
+                    false => format!("(*{CONTEXT}->{name})"),
+                };
+                edits.extend(capture.uses.iter().map(|at| Edit::new(*at..at + length, becomes.clone())));
             }
             if let Some(hoisted) = &capture.hoisted {
                 self.assign(capture, hoisted, &mut edits);
@@ -238,8 +237,8 @@ impl Writer<'_> {
             if self.plan.carries_errno {
                 code += &format!("    int {ERRNO};\n");
             }
-            for Capture { variable, type_name, is_register, .. } in &self.plan.captures {
-                let star = if *is_register { "" } else { "*" };
+            for Capture { variable, type_name, is_register, is_set, .. } in &self.plan.captures {
+                let star = if *is_register || *is_set { "" } else { "*" };
                 let _ = writeln!(code, "    __typeof__({type_name}) {star}{};", variable.name);
             }
             code += "};\n\n";
@@ -318,7 +317,8 @@ impl Writer<'_> {
         }
         let begin = self.waits().next().map(|(entry, _)| format!(".{WAITS} = {entry}"));
         let entry = self.has_pauses().then(|| format!(".{ENTRY} = 0"));
-        let captured = self.plan.captures.iter().map(|Capture { variable, is_register, .. }| {
+        let passed_in = self.plan.captures.iter().filter(|capture| !capture.is_set);
+        let captured = passed_in.map(|Capture { variable, is_register, .. }| {
             format!(".{0} = {1}{0}", variable.name, if *is_register { "" } else { "&" })
         });
         let errno = self.plan.carries_errno.then(|| format!(".{ERRNO} = errno"));
@@ -377,7 +377,7 @@ impl Writer<'_> {
     }
 
     /// The variables that have no address: the call site copies them to the context and back.
-    fn copied(&self) -> impl Iterator<Item = &Capture> {
+    fn copied_in(&self) -> impl Iterator<Item = &Capture> {
         self.plan.captures.iter().filter(|capture| capture.is_register && !capture.is_const)
     }
 
@@ -385,7 +385,7 @@ impl Writer<'_> {
     fn copies_out(&self, indent: &str) -> String {
         let name = &self.name;
         let errno = self.plan.carries_errno.then(|| format!("{indent}errno = {name}.{ERRNO};\n"));
-        let copied = self.copied();
+        let copied = self.copied_in().chain(self.plan.captures.iter().filter(|capture| capture.is_set));
         errno
             .into_iter()
             .chain(
@@ -429,7 +429,7 @@ impl Writer<'_> {
                     if self.plan.carries_errno {
                         let _ = writeln!(code, "{deep}    {name}.{ERRNO} = errno;");
                     }
-                    for Capture { variable, .. } in self.copied() {
+                    for Capture { variable, .. } in self.copied_in() {
                         let _ = writeln!(code, "{deep}    {name}.{0} = {0};", variable.name);
                     }
                 }

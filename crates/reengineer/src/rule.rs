@@ -27,6 +27,8 @@ pub enum Rule {
     OneMeaning,
     /// The lock's name means the same lock at the release.
     LockChanges,
+    /// What memory that name is read from has the same then.
+    LockIsRead,
     /// Nothing inside means the caller's frame, thread or process.
     BoundToCaller,
     /// Nothing inside asks for the thread that it runs in.
@@ -110,6 +112,7 @@ impl Rule {
         Self::Pauses,
         Self::OneMeaning,
         Self::LockChanges,
+        Self::LockIsRead,
         Self::BoundToCaller,
         Self::AnyThread,
         Self::CalleeAsks,

@@ -96,7 +96,8 @@ impl Plan {
             self.captures.iter().any(|own| {
                 let is_it = own.variable == of.variable
                     && own.type_name == of.type_name
-                    && (own.is_register, own.is_const) == (of.is_register, of.is_const);
+                    && (own.is_register, own.is_const) == (of.is_register, of.is_const)
+                    && (of.is_set || !own.is_set);
                 let is_named = own.by_value || !of.by_value && of.uses.is_subset(&own.uses);
                 is_it && is_named && format!("{:?}", own.hoisted) == format!("{:?}", of.hoisted)
             })
@@ -151,6 +152,8 @@ pub(crate) struct Capture {
     pub is_register: bool,
     /// It cannot be written.
     pub is_const: bool,
+    /// The section gives it a value before anything else is done with it: the closure only passes one out.
+    pub is_set: bool,
     /// It is declared in the slice and used outside of the closure.
     pub hoisted: Option<Hoisted>,
 }
@@ -1107,7 +1110,13 @@ impl<'a> Finder<'a> {
         let conditions = pauses.iter().filter_map(|pause| pause.condition).flat_map(Node::walk);
         let at_call: Vec<&Node> =
             here.chain(meanwhile).chain(conditions).chain(flow.steps[site].node.walk()).collect();
-        let captures = self.captures(&held, &releases, spot.block, &ranges, &tails, &at_call)?;
+        let mut captures = self.captures(&held, &releases, spot.block, &ranges, &tails, &at_call)?;
+        // In another configuration, or when it is run again, a closure might pass out what it has not set.
+        if pauses.is_empty() && directives(self.text_of(slice.clone())?).next().is_none() {
+            for capture in &mut captures {
+                capture.is_set = self.is_set_first(capture, &body, &held);
+            }
+        }
         let carries_errno = held.iter().any(|node| match &node.kind {
             Kind::Call(name) => self.vocabulary.of(node).is_none() && !leaves_errno(name),
             _ => false,
@@ -1707,55 +1716,75 @@ impl<'a> Finder<'a> {
         let mut read = Vec::new();
         self.read_for(statement, &mut read);
         let contexts = contexts(held);
-        // What else than members and elements it has in it may mean another lock by what the section writes, of the file's variables, too.
-        let chooses = statement.walk().any(|node| node.kind == Kind::Conditional || node.has_no_effect);
+        let own = || held.iter().filter(|other| !contexts.contains(&id(other)));
+        let written: BTreeSet<String> = own().filter_map(|node| written_place(node)).collect();
         for node in read {
-            let (name, changes) = match &node.kind {
-                Kind::Local(variable) => {
-                    let writes = |other: &&Node| !contexts.contains(&id(other)) && writes(other, variable);
-                    (&variable.name, held.iter().any(writes))
-                }
-                Kind::Name(name) | Kind::ThreadLocal(name) if chooses => {
-                    let is_it = |of: &Node| of.kind == node.kind;
-                    let writes = |other: &&Node| {
-                        other.kind != Kind::Unary(Unary::Address) && writes_part(other, &is_it)
-                    };
-                    (name, held.iter().any(writes))
-                }
-                _ => continue,
-            };
-            if changes && self.applies(Rule::LockChanges) {
-                return Err(Refusal::LockChanges(name.clone()));
+            if let Kind::Local(variable) = &node.kind
+                && own().any(|other| writes(other, variable))
+                && self.applies(Rule::LockChanges)
+            {
+                return Err(Refusal::LockChanges(variable.name.clone()));
+            }
+            if let Some(place) = places_read(node).into_iter().find(|place| written.contains(place))
+                && self.applies(Rule::LockIsRead)
+            {
+                return Err(Refusal::LockChanges(place.trim_start_matches(['*', '.']).to_owned()));
             }
         }
         Ok(())
     }
 
-    /// The variables whose values an expression depends on. The address of a variable, or of a part of it, does not depend on what it
-    /// has.
+    /// What an expression's value depends on: variables, members, what pointers point to, and calls. The address of a variable, or of a
+    /// part of it, does not depend on what it has.
     fn read_for<'n>(&self, node: &'n Node, read: &mut Vec<&'n Node>) {
-        match (&node.kind, node.children.as_slice()) {
-            (Kind::Local(_) | Kind::Name(_) | Kind::ThreadLocal(_), _) => read.push(node),
-            (Kind::Unary(Unary::Address), [of]) => self.read_for_place(of, read),
-            _ => node.children.iter().for_each(|child| self.read_for(child, read)),
+        match &node.kind {
+            Kind::Local(_) | Kind::Name(_) | Kind::ThreadLocal(_) => read.push(node),
+            Kind::Unary(Unary::Address) => {
+                node.children.iter().for_each(|of| self.read_for_place(of, read));
+            }
+            Kind::Member { .. } | Kind::Subscript | Kind::Unary(Unary::Dereference) => {
+                if !self.is_array(node) {
+                    read.push(node);
+                }
+                self.read_for_place(node, read);
+            }
+            _ => {
+                if node.computes.is_some() {
+                    read.push(node);
+                }
+                node.children.iter().for_each(|child| self.read_for(child, read));
+            }
         }
     }
 
     /// The same for where an object is.
     fn read_for_place<'n>(&self, node: &'n Node, read: &mut Vec<&'n Node>) {
-        let is_array = |of: &Node| match &of.bare().kind {
-            Kind::Local(variable) => {
-                self.function.locals.get(variable).is_some_and(|local| local.shape == Shape::Array)
-            }
-            Kind::Name(name) => self.function.arrays.contains(name),
-            _ => false,
-        };
         let node = node.bare();
         match (&node.kind, node.children.as_slice()) {
             (Kind::Local(_) | Kind::Name(_) | Kind::ThreadLocal(_), _) => {}
             (Kind::Member { is_arrow: false, .. }, [of]) => self.read_for_place(of, read),
-            (Kind::Subscript, [of, number]) if is_array(of) => self.read_for(number, read),
+            (Kind::Member { .. } | Kind::Unary(Unary::Dereference), [of]) => self.read_for(of, read),
+            (Kind::Subscript, [of, number]) => {
+                match self.is_array(of) {
+                    true => self.read_for_place(of, read),
+                    false => self.read_for(of, read),
+                }
+                self.read_for(number, read);
+            }
+            (Kind::Member { .. } | Kind::Subscript | Kind::Unary(Unary::Dereference), _) => {}
             _ => self.read_for(node, read),
+        }
+    }
+
+    /// Whether an expression is an array, whose value is where it is.
+    fn is_array(&self, of: &Node) -> bool {
+        match &of.bare().kind {
+            Kind::Local(variable) => {
+                self.function.locals.get(variable).is_some_and(|local| local.shape == Shape::Array)
+            }
+            Kind::Name(name) => self.function.arrays.contains(name),
+            Kind::Member { name, .. } => self.function.arrays.contains(&format!(".{name}")),
+            _ => false,
         }
     }
 
@@ -2087,6 +2116,7 @@ impl<'a> Finder<'a> {
             by_value: false,
             is_register: local.is_register,
             is_const: local.is_const && plain.is_none(),
+            is_set: false,
             hoisted,
         })
     }
@@ -2111,6 +2141,55 @@ impl<'a> Finder<'a> {
             .get(variable)
             .is_none_or(|local| local.shape == Shape::Array || local.is_static && !local.is_const);
         !has_address && !is_fixed && capture.hoisted.is_none()
+    }
+
+    /// Whether one of the section's first statements, each of which is run once, gives a variable a value, and nothing has its address. Its
+    /// address need not leave the function then, so that a compiler that knows what the variable has still knows it.
+    fn is_set_first(&self, capture: &Capture, body: &[&Node], held: &[&Node]) -> bool {
+        let variable = &capture.variable;
+        let names = |node: &Node| {
+            node.walk().any(|inner| matches!(&inner.kind, Kind::Local(used) if used == variable))
+        };
+        let sets = |node: &Node| match (&node.kind, node.children.as_slice()) {
+            (Kind::Binary(sign), [to, value]) => {
+                let is_it = matches!(&to.bare().kind, Kind::Local(set) if set == variable);
+                sign == "=" && is_it && !names(value)
+            }
+            _ => false,
+        };
+        let is_step = |node: &Node| {
+            let is_simple = matches!(node.kind, Kind::Binary(_) | Kind::Unary(_) | Kind::Call(_));
+            let has_statements = |inner: &Node| inner.kind == Kind::StatementExpression;
+            is_simple && !node.walk().any(has_statements) && self.lock_calls(node).next().is_none()
+        };
+        let local = self.function.locals.get(variable);
+        let is_plain = local.is_some_and(|local| local.is_plain && !local.is_static && !local.is_register);
+        // Closures that there are already have it while they run.
+        let all: Vec<&Node> = self.function.body.walk().collect();
+        let contexts = contexts(&all);
+        let has_address = |node: &&Node| {
+            let is_it = matches!(&node.kind, Kind::Local(used) if used == variable);
+            is_it && !contexts.contains(&id(node)) && self.needs_address(node)
+        };
+        let first = body.iter().find(|node| !is_step(node) || names(node));
+        // Where nothing reads it, the compiler would warn of a variable that is only set.
+        let in_section: HashSet<Id> = held.iter().map(|node| id(node)).collect();
+        let is_read = |node: &&Node| {
+            let is_it = matches!(&node.kind, Kind::Local(used) if used == variable);
+            let is_target = || {
+                let around = self.parent(node);
+                around.is_some_and(|(around, number)| {
+                    number == 0 && around.kind == Kind::Binary("=".to_owned())
+                })
+            };
+            is_it && !in_section.contains(&id(node)) && !is_target()
+        };
+        is_plain
+            && !capture.by_value
+            && capture.hoisted.is_none()
+            && first.is_some_and(|node| !node.from_macro && is_step(node) && sets(node))
+            && !all.iter().any(has_address)
+            && all.iter().any(is_read)
     }
 
     /// Whether no more of a declaration comes from a macro than `bool`, which is one.
@@ -2329,6 +2408,32 @@ fn is_part_of(node: &Node, is_it: &dyn Fn(&Node) -> bool) -> bool {
 fn contexts(nodes: &[&Node]) -> HashSet<Id> {
     let is_context = |node: &&&Node| matches!(&node.kind, Kind::Declaration(variable) if variable.name.starts_with("lockwork_"));
     nodes.iter().filter(is_context).flat_map(|node| node.walk().map(id)).collect()
+}
+
+/// The memory that a node writes. What a member's address is passed on for is not known.
+fn written_place(node: &Node) -> Option<String> {
+    match (&node.kind, node.children.first()) {
+        (Kind::Binary(operator), Some(to)) if is_assignment(operator) => to.place(),
+        (Kind::Unary(Unary::Step), Some(of)) => of.place(),
+        (Kind::Unary(Unary::Address), Some(of)) if matches!(of.bare().kind, Kind::Member { .. }) => {
+            of.place()
+        }
+        _ => None,
+    }
+}
+
+/// The memory that something in a lock's name is read from, which is no local variable.
+fn places_read(node: &Node) -> Vec<String> {
+    match (&node.computes, &node.kind) {
+        (Some(reads), _) => {
+            // A structure that has the members may be written as a whole.
+            let reads_given = reads.pointees || !reads.members.is_empty();
+            let given = node.children.iter().skip(1).filter(|_| reads_given);
+            given.filter_map(Node::pointee).chain(reads.members.iter().cloned()).collect()
+        }
+        (None, Kind::Local(_)) => Vec::new(),
+        _ => node.places(),
+    }
 }
 
 /// Whether a node writes a local variable, or passes its address on.

@@ -1,6 +1,6 @@
 //! A function of a C file as an owned tree: what the analysis works on, free of libclang.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use crate::vocabulary::Action;
@@ -40,6 +40,8 @@ pub(crate) struct Local {
     pub type_name: String,
     /// Of what sort the type is.
     pub shape: Shape,
+    /// A number or a pointer, and nothing else than the function's own steps changes it.
+    pub is_plain: bool,
     /// `static` or `extern`.
     pub is_static: bool,
     /// Each thread has its own.
@@ -88,10 +90,19 @@ pub(crate) struct Node {
     pub gives: Gives,
     /// A call that does not return.
     pub never_returns: bool,
-    /// A call that has no effect but its result.
-    pub has_no_effect: bool,
+    /// Of a call in the name of a lock or a condition that does nothing but compute its result: what it reads.
+    pub computes: Option<Reads>,
     /// What it consists of, in the order of the text.
     pub children: Vec<Node>,
+}
+
+/// What a call that does nothing but compute reads besides its arguments and constants.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reads {
+    /// Members of structures, as [`Node::place`] names them.
+    pub members: BTreeSet<String>,
+    /// What its arguments point to.
+    pub pointees: bool,
 }
 
 /// What an expression may do with the address of a part of it.
@@ -245,6 +256,42 @@ impl Node {
         node
     }
 
+    /// A name for the memory that an expression stands for: a variable's, a member's with a dot in front, and with a star in front that of
+    /// the pointer or the array that it is behind. Of all structures a member has the same name.
+    pub(crate) fn place(&self) -> Option<String> {
+        let node = self.bare();
+        match (&node.kind, node.children.as_slice()) {
+            (Kind::Local(variable), _) => Some(variable.name.clone()),
+            (Kind::Name(name) | Kind::ThreadLocal(name), _) => Some(name.clone()),
+            (Kind::Member { name, .. }, _) => Some(format!(".{name}")),
+            (Kind::Subscript, [of, _]) | (Kind::Unary(Unary::Dereference), [of]) => of.pointee(),
+            (Kind::Cast(_), [.., of]) => of.place(),
+            _ => None,
+        }
+    }
+
+    /// The same of the memory that a pointer points to.
+    pub(crate) fn pointee(&self) -> Option<String> {
+        let node = self.bare();
+        match (&node.kind, node.children.as_slice()) {
+            (Kind::Unary(Unary::Address), [of]) => of.place(),
+            (Kind::Cast(_), [.., of]) => of.pointee(),
+            (Kind::Binary(_), [one, other]) => one.pointee().or_else(|| other.pointee()),
+            _ => node.place().map(|place| format!("*{place}")),
+        }
+    }
+
+    /// The names of the memory that an expression is read from, with those of what it is a part of.
+    pub(crate) fn places(&self) -> Vec<String> {
+        let node = self.bare();
+        let around = match (&node.kind, node.children.as_slice()) {
+            (Kind::Member { is_arrow: false, .. }, [of]) => of.places(),
+            (Kind::Member { is_arrow: true, .. }, [of]) => of.pointee().into_iter().collect(),
+            _ => Vec::new(),
+        };
+        node.place().into_iter().chain(around).collect()
+    }
+
     /// The expression as C text with all parentheses, from the tree alone; `None` if it has a part that is not understood, or that has
     /// an effect.
     #[must_use]
@@ -276,7 +323,7 @@ impl Node {
                 format!("({} {operator} {})", child(0)?, child(1)?)
             }
             Kind::Cast(type_name) => format!("(({type_name}){})", self.children.last()?.expression()?),
-            Kind::Call(name) if self.has_no_effect => {
+            Kind::Call(name) if self.computes.is_some() => {
                 let given = self.children.iter().skip(1).map(Self::expression).collect::<Option<Vec<_>>>()?;
                 format!("{name}({})", given.join(", "))
             }

@@ -139,6 +139,11 @@ impl Vocabulary {
         Ok(())
     }
 
+    /// Whether a function of this name does something to a lock.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.words.iter().any(|word| word.name == name)
+    }
+
     /// Whether the program's file of words says of a function that it does not return.
     pub(crate) fn never_returns(&self, name: &str) -> bool {
         self.without_return.iter().any(|other| other == name)

@@ -43,6 +43,30 @@ fn a_converted_program_does_what_it_did() {
     does_what_it_did(&program, &project, all());
 }
 
+/// What a section gives local variables is passed out of the closure.
+const SET_FIRST: &str = include_str!("programs/set_first.c");
+
+/// The compiler sees of such a variable what it saw before, so that it warns of no other that has a value under a condition on it. Where
+/// the section might leave the variable as it was, the closure has its address.
+#[test]
+fn what_a_section_sets_first_keeps_its_address() {
+    let program = Program::new(SET_FIRST);
+    let Some(project) = program.project(all()) else { return };
+    let text = does_what_it_did(&program, &project, all());
+    let library = program.run_with(&headers(), &library(), "locked(futex)");
+    assert!(library.status.success(), "{library:?}");
+    // The other configuration.
+    let other = |text: &str| Program::new(&format!("#define OTHER\n{text}")).run().stdout;
+    assert_eq!(String::from_utf8_lossy(&other(&text)), String::from_utf8_lossy(&other(SET_FIRST)));
+    for (function, variable) in [("numbered", "mine"), ("leaves", "left"), ("twice", "mine")] {
+        let passed_out = format!("{variable} = lockwork_{function}_1.{variable};");
+        assert!(text.contains(&passed_out), "no {passed_out} in\n{text}");
+    }
+    let addresses = text.matches("mine = &mine").count() + text.matches("left = &left").count();
+    assert_eq!(addresses, 1, "only the section that reads it has it:\n{text}");
+    assert_eq!(text.matches("kept = lockwork_").count(), 0, "{text}");
+}
+
 /// A program that its compiler holds to C90's order of declarations and statements.
 const DECLARATIONS: &str = include_str!("programs/declarations.c");
 

@@ -97,6 +97,49 @@ fn a_lock_that_a_call_names_is_refused_with_the_mend() {
     assert_eq!(of(&project, "choose"), [Some(Refusal::LockChanges("turn".to_owned()))]);
 }
 
+/// A lock's name may read memory, by itself or by a call, that the section leaves alone.
+#[test]
+fn a_section_that_writes_what_its_locks_name_is_read_from_is_refused() {
+    const PROGRAM: &str = "#include <pthread.h>\nstatic pthread_mutex_t locks[4];\nstatic int counter;\n\
+        struct box { int at, other; int *slot; char name[8]; };\n\
+        static int member(const struct box *box)\n{\n    return box->at & 3;\n}\n\
+        static int pointer(const int *at)\n{\n    return *at & 3;\n}\n\
+        static int inner(const struct box *box)\n{\n    return pointer(box->slot);\n}\n\
+        static int hash(const char *key)\n{\n    int sum = 0;\n    while (*key)\n        sum = sum * 31 + *key++;\n\
+        \x20   return sum & 3;\n}\n\
+        int next(struct box *box, struct box *other, int *at, char *key)\n{\n    pthread_mutex_lock(&locks[NAME]);\n\
+        \x20   counter += other->other + *at + *key + member(box) + pointer(at) + hash(key) + inner(box);\n    BODY;\n\
+        \x20   pthread_mutex_unlock(&locks[NAME]);\n    return counter;\n}\n";
+    let verdict = |name: &str, body: &str| {
+        let program = Program::new(&PROGRAM.replace("NAME", name).replace("BODY", body));
+        let project = program.project(Choice { may_hold: true, ..Choice::default() })?;
+        Some(of(&project, "next"))
+    };
+    for (name, body, changes) in [
+        ("member(box)", "box->other = 2", None),
+        ("member(box)", "box->at = 2", Some("at")),
+        ("member(box)", "other->at++", Some("at")),
+        ("member(box)", "*box = *other", Some("box")),
+        ("pointer(at)", "box->at = 2", None),
+        ("pointer(at)", "*at = 2", Some("at")),
+        ("pointer(at)", "at[1] += 2", Some("at")),
+        ("pointer(&box->at)", "box->at = 2", Some("at")),
+        ("inner(box)", "*box->slot = 2", Some("slot")),
+        ("inner(box)", "box->slot = at", Some("slot")),
+        ("hash(key)", "box->name[0] = 'a'", None),
+        ("hash(key)", "key[0] = 'a'", Some("key")),
+        ("hash(box->name)", "other->name[0] = 'a'", Some("name")),
+        ("box->slot[1]", "box->at = 2", None),
+        ("box->slot[1]", "box->slot[0] = 2", Some("slot")),
+        ("box->slot[1]", "other->slot = at", Some("slot")),
+        ("box->name[1]", "box->slot = at", None),
+        ("counter", "box->slot = at", Some("counter")),
+    ] {
+        let Some(verdicts) = verdict(name, body) else { return };
+        assert_eq!(verdicts, [changes.map(|it| Refusal::LockChanges(it.to_owned()))], "{name}: {body}");
+    }
+}
+
 /// What is initialised by a macro of the program's in a way that is not followed keeps all that the macro initialises.
 #[test]
 fn initialisers_of_macros_change_for_all_or_for_none() {

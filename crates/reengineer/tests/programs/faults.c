@@ -118,6 +118,29 @@ static long lock_changes(struct part *part, long by)
     return part->value;
 }
 
+/* LockIsRead */
+struct pair {
+    pthread_mutex_t *current, *next;
+};
+
+static pthread_mutex_t in_turn[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
+
+static long lock_is_read(struct pair *pair, long by)
+{
+    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(pair->current);
+    pthread_mutex_t *kept = pair->current;
+    pthread_mutex_lock(pair->next);
+    counter += by;
+    pair->current = pair->next;
+    pair->next = kept;
+    pthread_mutex_unlock(pair->next);
+    counter += 2 * by;
+    pthread_mutex_unlock(pair->current);
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
 /* BoundToCaller */
 static long bound(long by)
 {
@@ -569,9 +592,11 @@ int main(void)
     apart = malloc(room);
     pthread_mutex_init(apart, NULL);
     struct part part = { PTHREAD_MUTEX_INITIALIZER, 1 };
+    struct pair pair = { &in_turn[0], &in_turn[1] };
     for (long by = 0; by < 5; by++) {
         printf("%ld %ld %ld %ld\n", taken_again(by), mixed(by), entered(by), nested(by));
         printf("%ld %ld %ld %ld\n", waits(by), lock_changes(&part, by), bound(by), opaque(by));
+        printf("%ld\n", lock_is_read(&pair, by));
         printf("%ld %ld %ld %ld\n", copied(by), named_types(by), variable_arrays(by), hoisted(by));
         printf("%ld %ld %ld %ld\n", survives(by), directives(by), defined(by), understood(&part));
         printf("%ld %ld %ld\n", leaves(by), one_macro(by), returns(by));
