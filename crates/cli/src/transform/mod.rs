@@ -152,6 +152,14 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
         changes.iter().try_for_each(write)?;
         say!("lockwork: {} files written; {}", changes.len(), summary(&project));
     }
+    for change in &changes {
+        for line in &change.left {
+            eprintln!(
+                "lockwork: {}:{line}: stays a lock: it cannot become a closure when the sections inside of it have",
+                change.path.display()
+            );
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
