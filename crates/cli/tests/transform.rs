@@ -130,6 +130,43 @@ fn only_the_hot_mutex_is_chosen() {
 }
 
 #[test]
+fn one_place_is_converted_in_place_and_all_other_lines_stay() {
+    let tree = Tree::new();
+    let before = std::fs::read_to_string(tree.path("hot.c")).unwrap();
+    let line = before.lines().position(|line| line.contains("pthread_mutex_lock(&cold)")).unwrap() + 1;
+    let site = format!("hot.c:{line}");
+    let transform = || {
+        let mut command = lockwork();
+        command.current_dir(tree.0.path()).args(["transform", "--site", &site, "--in-place"]);
+        output(&mut command)
+    };
+    let (status, text, errors) = transform();
+    if errors.contains("libclang 17 or newer is needed") {
+        skipped(errors.lines().next().unwrap_or_default());
+        return;
+    }
+    assert_eq!(status, Some(0), "{text}{errors}");
+    let written =
+        "1 files written; 5 sections, 1 can be converted, 4 stay locks; 2 mutexes, 1 become delegates";
+    assert!(format!("{text}{errors}").contains(written), "{text}{errors}");
+    let after = std::fs::read_to_string(tree.path("hot.c")).unwrap();
+    assert_eq!(lines_with(&after, "static lockwork_delegate_t cold"), 1, "{after}");
+    assert_eq!(lines_with(&after, "static pthread_mutex_t hot"), 1, "{after}");
+    let gone = [
+        "static pthread_mutex_t cold = PTHREAD_MUTEX_INITIALIZER;",
+        "pthread_mutex_lock(&cold);",
+        "cold_sum++;",
+        "pthread_mutex_unlock(&cold);",
+    ];
+    let mut lines = after.lines();
+    for kept in before.lines().filter(|line| !gone.contains(&line.trim())) {
+        assert!(lines.any(|line| line == kept), "`{kept}` is gone, or in another place:\n{after}");
+    }
+    let _ = transform();
+    assert_eq!(std::fs::read_to_string(tree.path("hot.c")).unwrap(), after, "a second run changes nothing");
+}
+
+#[test]
 fn what_cannot_be_used_is_refused_with_the_mend() {
     let tree = Tree::new();
     tree.compile("hot", &["-g"]);
