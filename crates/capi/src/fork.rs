@@ -73,7 +73,8 @@ pub(crate) fn forget_ghosts(lock: usize, spec: &Spec) {
 fn forget_waiters(waiting_on: usize) {
     const KIND: usize = WAITING_ON_DELEGATE;
     let address = waiting_on & !KIND;
-    // A delegate that another thread executes is lost to the child; one that nobody executes has no waiters.
+    // A delegate that another thread executes is lost to the child. One that nobody executes has no waiters, but for `locked(L)` of a
+    // lock that is free for a moment while threads queue: that is lost, too.
     if waiting_on & KIND == WAITING_ON_DELEGATE || !sys::is_mapped(address) {
         return;
     }

@@ -7,7 +7,8 @@
 //! # State
 //!
 //! A row for each thread, of the number that the platform gives it: the delegates that it is inside of, in no order. A thread without a
-//! number, or inside of more than a row has places for, is counted at the delegate.
+//! number, or inside of more than a row has places for, or for which there is no memory, is counted at the delegate. A child of `fork`
+//! does not know which of those that are counted are its parent's.
 //!
 //! # Invariants
 //!
@@ -17,15 +18,16 @@
 //!
 //! # Ordering
 //!
-//! - E1: the store that fills a place → the load of [`are_inside`]: by the delegate, which orders a requester before its section, and
+//! - E1: the store that fills a place (Release, for E2 of the delegate that was there before) → the load of [`are_inside`]: by the delegate, which orders a requester before its section, and
 //!   that before those that run later (U2).
-//! - E2: the store that empties a place (Release) → the load of [`are_inside`] (Acquire): all that the thread did with the delegate.
+//! - E2: the store that empties a place (Release), or one that fills it again → the load of [`are_inside`] (Acquire): all that the thread
+//!   did with the delegate.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
-use lockwork_platform::{Native, Sched as _, Waiters as _};
+use lockwork_platform::{Native, Sched as _, Waiters as _, sys};
 
 /// Delegates within whose sections a thread requests those of others, before it is counted.
 const PLACES: usize = 7;
@@ -66,43 +68,56 @@ impl Page {
         unsafe { self.next.load(Acquire).as_ref() }
     }
 
+    /// Makes the page behind this one, without malloc, whose lock may be a delegate. `None`: there is no memory.
     #[cold]
-    fn make_next(&self) -> &'static Self {
-        let fresh = Box::into_raw(Box::new(Self::new()));
+    fn make_next(&self) -> Option<&'static Self> {
+        let pages = sys::map_pages(size_of::<Self>())?;
+        let fresh = pages.cast::<Self>().as_ptr();
+        // ORDER: Release publishes the zeros that the system has put there, which are rows without a delegate.
         match self.next.compare_exchange(ptr::null_mut(), fresh, Release, Acquire) {
             // SAFETY: made above, and never freed.
-            Ok(_) => unsafe { &*fresh },
+            Ok(_) => Some(unsafe { &*fresh }),
             Err(there) => {
                 // SAFETY: made above, and nobody knows of it.
-                drop(unsafe { Box::from_raw(fresh) });
+                unsafe { sys::unmap_pages(pages, size_of::<Self>()) };
                 // SAFETY: as in `next`.
-                unsafe { &*there }
+                Some(unsafe { &*there })
             }
         }
     }
 }
 
-/// The row of the thread with this number.
+/// The row of the thread with this number. `None`: there is no memory for it.
 #[inline(always)]
-fn row(number: usize) -> &'static Row {
+fn row(number: usize) -> Option<&'static Row> {
     match FIRST.rows.get(number) {
-        Some(row) => row,
+        Some(row) => Some(row),
         None => row_behind(number - ROWS),
     }
 }
 
 #[cold]
-fn row_behind(mut number: usize) -> &'static Row {
+fn row_behind(mut number: usize) -> Option<&'static Row> {
     let mut page = &FIRST;
     loop {
-        page = match page.next() {
-            Some(next) => next,
-            None => page.make_next(),
-        };
+        page = page.next().or_else(|| page.make_next())?;
         if let Some(row) = page.rows.get(number) {
-            return row;
+            return Some(row);
         }
         number -= ROWS;
+    }
+}
+
+impl Row {
+    /// Begins to use the row in this process. What it says is the thread's own, if that has come here by `fork`, or else a ghost's.
+    #[cold]
+    fn begin_anew(&self, thread: u32, generation: u32) {
+        if !Native::lives_since(thread, self.generation.load(Relaxed)) {
+            for place in &self.inside {
+                place.store(ptr::null_mut(), Relaxed);
+            }
+        }
+        self.generation.store(generation, Relaxed); // ORDER: E1, as the places.
     }
 }
 
@@ -132,16 +147,16 @@ impl Drop for Inside<'_> {
 /// The calling thread is inside of `delegate`, whose `others` these are, until it drops what it gets: the last that it does with it.
 #[inline(always)]
 pub(crate) fn enter<T>(delegate: *const T, others: &Others) -> Inside<'_> {
-    let number = Native::thread_id() as usize;
-    let Some(row) = number.checked_sub(1).map(row) else { return counted(others) };
+    let thread = Native::thread_id();
+    let Some(row) = (thread as usize).checked_sub(1).and_then(row) else { return counted(others) };
     let generation = Native::generation();
     if row.generation.load(Relaxed) != generation {
-        row.generation.store(generation, Relaxed); // ORDER: E1, as the place.
+        row.begin_anew(thread, generation);
     }
     // ORDER: of the row this thread writes all; a signal handler empties what it fills.
     match row.inside.iter().find(|place| place.load(Relaxed).is_null()) {
         Some(place) => {
-            place.store(delegate.cast_mut().cast(), Relaxed); // ORDER: E1.
+            place.store(delegate.cast_mut().cast(), Release); // ORDER: E1, and E2 of another delegate.
             Inside::Place(place)
         }
         None => counted(others),

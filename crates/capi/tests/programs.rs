@@ -93,6 +93,13 @@ fn a_delegate_whose_section_runs_does_not_end() {
     check_with("cc", "-std=gnu11", "ends.c", false, &runs);
 }
 
+/// A child of `fork` ends a delegate that threads of its parent were inside of.
+#[test]
+fn a_delegate_ends_in_a_child() {
+    let runs = ["cc-synch", "dsm-synch", "fc", "locked(futex)"].map(|spec| vec![spec, "forked"]);
+    check_with("cc", "-std=gnu11", "ends.c", false, &runs);
+}
+
 /// Servers are threads: a process whose other threads have all ended does not go on for them.
 #[test]
 fn a_process_ends_with_its_last_thread() {

@@ -1,6 +1,7 @@
 /* The last user of an object ends its delegate and frees it, as POSIX allows with a mutex, while the threads that have used it before
    may be on their way out of their requests, where signals hold them up. Under the delegate that the first argument names;
-   `ends DELEGATE held`: by acquiring; `ends DELEGATE busy`: one whose section still runs does not leave. */
+   `ends DELEGATE held`: by acquiring; `ends DELEGATE busy`: one whose section still runs does not leave; `ends DELEGATE forked`: in a
+   child one that a thread of the parent was inside of, whose number another thread has by then. */
 #define _GNU_SOURCE
 #include <lockwork.h>
 
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CHECK(what)                                                                           \
@@ -105,10 +107,58 @@ static void refuse(const char *spec) {
     end(busy);
 }
 
+static pid_t child;
+
+static void *do_nothing(void *unused) { return unused; }
+
+static void *line_up(void *unused) {
+    while (!__atomic_load_n(&has_begun, __ATOMIC_ACQUIRE)) sched_yield();
+    CHECK(lockwork_delegate_execute(&busy->lock, do_nothing, NULL, NULL) == 0);
+    return unused;
+}
+
+static void *fork_here(void *unused) {
+    __atomic_store_n(&has_begun, 1, __ATOMIC_RELEASE);
+    usleep(50000); /* The other thread lines up meanwhile. */
+    child = fork();
+    return unused;
+}
+
+static void *request_of(void *object) {
+    CHECK(lockwork_delegate_execute(&((struct object *)object)->lock, do_nothing, NULL, NULL) == 0);
+    return NULL;
+}
+
+static void end_in_child(const char *spec) {
+    lockwork_mutex_t mutex = LOCKWORK_MUTEX_INITIALIZER;
+    struct object *other = made(spec, 1);
+    pthread_t thread;
+    int status;
+    /* Numbers of the parent's threads are free in a child of a program that has mutexes, too. */
+    CHECK(lockwork_mutex_lock(&mutex) == 0 && lockwork_mutex_unlock(&mutex) == 0);
+    busy = made(spec, 1);
+    CHECK(!pthread_create(&thread, NULL, line_up, NULL));
+    CHECK(lockwork_delegate_execute(&busy->lock, fork_here, NULL, NULL) == 0);
+    if (child == 0) {
+        CHECK(!pthread_create(&thread, NULL, request_of, other) && !pthread_join(thread, NULL));
+        end(busy);
+        _exit(0);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    pthread_join(thread, NULL);
+    end(busy);
+    end(other);
+}
+
 int main(int count, char **arguments) {
     pthread_t threads[THREADS];
     if (count > 2 && !strcmp(arguments[2], "busy")) {
         refuse(arguments[1]);
+        puts("ok");
+        return 0;
+    }
+    if (count > 2 && !strcmp(arguments[2], "forked")) {
+        end_in_child(arguments[1]);
         puts("ok");
         return 0;
     }

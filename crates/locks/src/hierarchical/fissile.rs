@@ -121,21 +121,31 @@ impl<P: Platform, W: First<P>> Fissile<P, W> {
         }
         self.word.fetch_or(WAITED_FOR, Relaxed); // I2.
         let taken = if W::SLEEPS {
-            take_soon() || self.sleep_until_taken(deadline)
+            deadline.is_none() && take_soon() || self.sleep_until_taken(deadline)
         } else {
             poll_steadily::<P>(deadline, || self.take())
         };
-        if !taken {
-            self.word.fetch_and(HELD, Relaxed); // I2.
+        taken || self.take_or_give_up()
+    }
+
+    /// Acquires, if the lock has been left to the first of the queue, or clears that one's bits.
+    fn take_or_give_up(&self) -> bool {
+        loop {
+            let seen = self.word.load(Relaxed);
+            if seen & HELD == 0 {
+                return self.take(); // I3.
+            }
+            if self.word.compare_exchange(seen, HELD, Relaxed, Relaxed).is_ok() {
+                return false; // I2.
+            }
         }
-        taken
     }
 
     fn sleep_until_taken(&self, deadline: Option<Deadline>) -> bool {
         self.word.fetch_or(ASLEEP, Relaxed); // I3: from now on a release wakes us.
         while !self.take() {
             if self.word.wait(HELD | WAITED_FOR | ASLEEP, deadline).is_err() {
-                return self.take();
+                return false;
             }
         }
         true
