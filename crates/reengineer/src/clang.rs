@@ -307,24 +307,37 @@ impl Reader<'_> {
 
     /// The function that a cursor at the top of the file defines: in the file itself, or in one of the program's headers.
     fn function(&self, cursor: CXCursor, in_file: bool) -> Option<Function> {
+        if kind(cursor) != CXCursor_FunctionDecl {
+            return None;
+        }
         // SAFETY: see `spelling`.
         let location = unsafe { clang_getCursorLocation(cursor) };
-        // SAFETY: as above.
-        let is_of_file = unsafe { clang_Location_isFromMainFile(location) } != 0;
+        // A name that a macro has, or is given, is in no file by itself: the place where the macro is used is.
+        let (file, at) = offset(location, clang_getFileLocation as Locate);
+        // SAFETY: files of the unit, which is alive.
+        let is_of_file = !file.is_null() && unsafe { clang_File_isEqual(file, self.main_file()) } != 0;
         // SAFETY: as above.
         let is_of_system = unsafe { clang_Location_isInSystemHeader(location) } != 0;
-        if kind(cursor) != CXCursor_FunctionDecl || is_of_file != in_file || is_of_system {
+        if is_of_file != in_file || is_of_system {
             return None;
         }
         let body = children(cursor).into_iter().find(|child| kind(*child) == CXCursor_CompoundStmt)?;
         let mut locals = HashMap::new();
-        let (file, at) = offset(location, clang_getFileLocation as Locate);
         self.read.set(Progress { file, at, is_elsewhere: false });
         for parameter in children(cursor).into_iter().filter(|child| kind(*child) == CXCursor_ParmDecl) {
             self.note_local(parameter, &mut locals);
         }
-        let (range, _) = self.range(cursor);
+        let (range, from_macro) = self.range(cursor);
         let body = self.node(body, &mut locals);
+        let first = offset(start_of(cursor), clang_getFileLocation as Locate);
+        // SAFETY: they take any cursor.
+        let is_other = |other: &CXCursor| unsafe { clang_equalCursors(*other, cursor) } == 0;
+        let begins_there =
+            |other: &CXCursor| offset(start_of(*other), clang_getFileLocation as Locate) == first;
+        // SAFETY: as above.
+        let around = unsafe { clang_getCursorSemanticParent(cursor) };
+        let has_other = || children(around).iter().any(|other| is_other(other) && begins_there(other));
+        let begins_in_macro = body.from_macro || in_file && from_macro && has_other();
         let is_elsewhere = self.read.get().is_elsewhere;
         let arrays = self.arrays.take().into_iter().filter(|(_, is_array)| *is_array).map(|(name, _)| name);
         let arrays = arrays.collect();
@@ -334,9 +347,23 @@ impl Reader<'_> {
             body,
             locals,
             is_elsewhere,
+            begins_in_macro,
             arrays,
             made: self.made.take(),
         })
+    }
+
+    /// The file that the unit is of.
+    fn main_file(&self) -> CXFile {
+        // SAFETY: the unit is alive.
+        let name = unsafe { clang_getTranslationUnitSpelling(self.unit) };
+        // SAFETY: a string of libclang, which is freed behind its only use.
+        let path = unsafe { clang_getCString(name) };
+        // SAFETY: as above, of the unit, which is alive.
+        let file = unsafe { clang_getFile(self.unit, path) };
+        // SAFETY: got above.
+        unsafe { clang_disposeString(name) };
+        file
     }
 
     /// The text that a cursor comes from, and whether it begins in the body of a macro.

@@ -362,7 +362,8 @@ impl Project {
         }
         let bytes = std::fs::read(path).map_err(|source| Error::file(path, source))?;
         let Source { text, stand_ins } = Source::new(bytes);
-        match stand_ins {
+        let without = || (!self.keeps(Rule::Legible)).then(BTreeMap::new);
+        match stand_ins.or_else(without) {
             Some(stand_ins) => drop(self.stand_ins.insert(path.to_owned(), stand_ins)),
             None => drop(self.writable.illegible.insert(path.to_owned())),
         }

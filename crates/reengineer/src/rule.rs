@@ -1,4 +1,14 @@
 //! The rules by which sections are refused, one by one: a test switches each off and must notice.
+//!
+//! Some refusals have no rule, because nothing could be written in the section's place: where the statement that takes the lock is in no
+//! block ([`Refusal::NoBlock`]) no text begins that could become the closure; where the call that takes it is part of an expression
+//! ([`Refusal::InsideExpression`]), or the lock has no name ([`Refusal::NamesLock`]), no statement could become the request; and where too
+//! many combinations of locks may be held ([`Refusal::Exploded`]), it is not known where the section ends.
+//!
+//! [`Refusal::NoBlock`]: crate::Refusal::NoBlock
+//! [`Refusal::InsideExpression`]: crate::Refusal::InsideExpression
+//! [`Refusal::NamesLock`]: crate::Refusal::NamesLock
+//! [`Refusal::Exploded`]: crate::Refusal::Exploded
 
 /// A rule that a section is refused by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +53,18 @@ pub enum Rule {
     CalleeKeeps,
     /// Nothing inside takes a mutex that knows the thread which holds it.
     Owned,
+    /// What each lock call inside does is known: it is a statement of its own, and its lock has a name.
+    Clear,
     /// There is no assembly and no computed goto.
     Opaque,
     /// Lock and release are two statements.
     OneMacro,
     /// A macro that takes or releases a lock, or waits, does nothing else, and what is moved is all that its text stands for.
     AsWritten,
+    /// A function begins in the file's text, or in a macro that declares nothing else: that would not be there in front of the macro.
+    Begins,
+    /// A macro inside that may return from the function, because it takes another lock, does not stay in a closure.
+    MacrosInside,
     /// A variable that a macro's body names can be copied.
     Copied,
     /// No text is made of a variable's name that is put another in the place of.
@@ -75,6 +91,8 @@ pub enum Rule {
     Defined,
     /// The compiler finds no error in what is read.
     Errors,
+    /// What is no UTF-8 in a file is there when the file is written.
+    Legible,
     /// A registered wrapper does nothing but take or release a lock.
     Wrappers,
     /// Nothing that waits is cancelled.
@@ -120,9 +138,12 @@ impl Rule {
         Self::CalleeLeaves,
         Self::CalleeKeeps,
         Self::Owned,
+        Self::Clear,
         Self::Opaque,
         Self::OneMacro,
         Self::AsWritten,
+        Self::Begins,
+        Self::MacrosInside,
         Self::Copied,
         Self::Spelt,
         Self::Commands,
@@ -136,6 +157,7 @@ impl Rule {
         Self::Directives,
         Self::Defined,
         Self::Errors,
+        Self::Legible,
         Self::Wrappers,
         Self::Cancels,
         Self::Understood,

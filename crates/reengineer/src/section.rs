@@ -270,7 +270,7 @@ pub enum Refusal {
     NotAsWritten,
     /// It is in an argument of a macro, which the closure's commas would divide.
     MacroArgument,
-    /// The function is, or begins, in a macro.
+    /// The function is in a macro, or begins in one that has more than what stands before its `{`.
     FunctionInMacro,
     /// A macro's body names a local variable that cannot be copied.
     MacroNames(String),
@@ -411,7 +411,7 @@ impl fmt::Display for Refusal {
                 "its text is not what the compiler sees: an #include in its function, or a macro that begins or ends in the midst of \
                  it (write that out)",
             ),
-            Self::FunctionInMacro => f.write_str("its function begins in a macro"),
+            Self::FunctionInMacro => f.write_str("its function begins in a macro that has the `{`, or another declaration, too"),
             Self::MacroSpells(name) => write!(
                 f,
                 "a macro makes text, or another name, of `{name}`, which cannot be copied because something has its address (give the \
@@ -702,7 +702,9 @@ impl<'a> Finder<'a> {
         }
         self.resume(&mut found);
         let mut found: Vec<Section> = found.into_iter().map(|(_, section)| section).collect();
-        refuse_macros(&mut found);
+        if self.applies(Rule::MacrosInside) {
+            refuse_macros(&mut found);
+        }
         for section in &mut found {
             section.warnings = section.plan.as_ref().map(|plan| self.warnings(plan)).unwrap_or_default();
         }
@@ -980,7 +982,7 @@ impl<'a> Finder<'a> {
         if flow.exploded {
             return Err(Refusal::Exploded);
         }
-        if self.function.body.from_macro {
+        if self.function.begins_in_macro && self.applies(Rule::Begins) {
             return Err(Refusal::FunctionInMacro);
         }
         if self.function.is_elsewhere {
@@ -1401,7 +1403,9 @@ impl<'a> Finder<'a> {
         for step in region {
             match &flow.steps[*step].effect {
                 Effect::Unlock(of) if of == lock => {}
-                Effect::Unclear => return Err(self.unclear(flow.steps[*step].node)),
+                Effect::Unclear if self.applies(Rule::Clear) => {
+                    return Err(self.unclear(flow.steps[*step].node));
+                }
                 _ => continue,
             }
             debug_assert!(flow.before[*step].iter().any(|held| held.contains(&site)));

@@ -18,6 +18,8 @@ pub(crate) struct Function {
     pub locals: HashMap<Variable, Local>,
     /// Some of it is in another file, which an `#include` brings in: the ranges of that are of what is before it.
     pub is_elsewhere: bool,
+    /// It begins in a macro that has its `{`, or another declaration, too.
+    pub begins_in_macro: bool,
     /// The names of the file's variables that are arrays, and those of members with a dot in front.
     pub arrays: HashSet<String>,
     /// Strings, members and names made of others that macros have, and the text of the macro.

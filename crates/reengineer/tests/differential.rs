@@ -283,7 +283,8 @@ impl Generator {
     /// Goes elsewhere, sometimes, with what must be released released.
     fn leave(&mut self, place: Place, how: &str) {
         let value = self.value();
-        self.line(&format!("if (({value} & 7) == 3) {{"));
+        // A constant would make dead what follows, and a compiler that sees it in a closure warns of variables which are set there.
+        self.line(&format!("if ((({value} ^ a) & 7) == 3) {{"));
         // To the end of a loop or a switch of the section's own, the lock is kept.
         let stays_inside = match how {
             "break;" => place.in_loop || place.in_switch,
@@ -381,9 +382,11 @@ impl Generator {
         self.depth += 1;
         let value = self.value();
         if self.random.bool() {
-            self.line(&format!("for (int i = 0; i < 2; i++) if ((({value} + i) & 3) == 1) goto {fail};"));
+            self.line(&format!(
+                "for (int i = 0; i < 2; i++) if ((({value} ^ (a + i)) & 3) == 1) goto {fail};"
+            ));
         } else {
-            self.line(&format!("if (({value} & 3) == 1) goto {fail};"));
+            self.line(&format!("if ((({value} ^ a) & 3) == 1) goto {fail};"));
         }
         self.line("shared += 7;");
         self.give();

@@ -48,6 +48,8 @@ fn a_rule_that_is_switched_off_is_missed() {
         Rule::Commands,
         Rule::CalleeKeeps,
         Rule::Owned,
+        Rule::MacrosInside,
+        Rule::Legible,
     ];
     for rule in Rule::ALL.iter().filter(|rule| !apart.contains(rule) && !OF_CHAINS.contains(rule)) {
         let (others, text) = outcome(Some(*rule), true).expect("there is libclang");
@@ -257,6 +259,60 @@ fn sections_that_take_mutexes_of_their_thread_are_not_converted() {
         .replace("PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP", "PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP")
         .replace("init(&checked, kind)", "init(&checked, NULL)");
     assert_eq!(verdict(Choice::default(), &plain), Some(unsaid), "others belong to nobody");
+}
+
+/// A macro that takes a lock may return from the function, which a closure must not.
+#[test]
+fn macros_that_take_a_lock_inside_do_not_stay_in_a_closure() {
+    const MACROS: &str = include_str!("programs/macros.c");
+    let outcome = |without| {
+        let program = Program::new(MACROS);
+        let words = program.path().join("words");
+        let all = "lock TAKE $2 by run($1, $2)\nunlock GIVE $2\n";
+        std::fs::write(&words, all).expect("written");
+        let mut vocabulary = Vocabulary::default();
+        vocabulary.add_from(&words).expect("words");
+        let project = program.project_with(vocabulary, Choice { without, ..Choice::default() })?;
+        let verdicts: Vec<_> = project
+            .findings
+            .iter()
+            .filter(|it| it.section.function == "changes")
+            .map(|found| found.refusal().cloned())
+            .collect();
+        let before = program.run();
+        program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+        Some((verdicts, program.try_run().is_some_and(|after| after.stdout == before.stdout)))
+    };
+    let Some((verdicts, is_same)) = outcome(None) else { return };
+    assert_eq!(verdicts[0], Some(Refusal::KeepsMacro));
+    assert!(is_same);
+    let (verdicts, is_same) = outcome(Some(Rule::MacrosInside)).expect("there is libclang");
+    assert_eq!(verdicts[0], None, "nothing else refuses it");
+    assert!(!is_same, "the macro's `return` is the closure's");
+}
+
+/// More different bytes that are no UTF-8 than there are characters which could stand for them.
+#[test]
+fn files_whose_bytes_would_be_lost_are_not_converted() {
+    let outcome = |count: u8, without| {
+        let program = Program::new("");
+        let mut text = b"#include <pthread.h>\n#include <stdio.h>\n\
+            static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nstatic int counter;\n\
+            int main(void)\n{\n    pthread_mutex_lock(&lock);\n    counter++;\n    pthread_mutex_unlock(&lock);\n    puts(\""
+            .to_vec();
+        text.extend(0xa0..0xa0 + count);
+        text.extend(b"\");\n    return counter - 1;\n}\n");
+        std::fs::write(program.file(), text).expect("written");
+        let project = program.project(Choice { without, ..Choice::default() })?;
+        let verdicts: Vec<_> = project.findings.iter().map(|found| found.refusal().cloned()).collect();
+        let before = program.run();
+        program.write(&project.converted(&mut |_, _, _| {}).expect("converted"));
+        Some((verdicts, program.run().stdout == before.stdout))
+    };
+    let Some(refused) = outcome(30, None) else { return };
+    assert_eq!(refused, (vec![Some(Refusal::Illegible)], true));
+    assert_eq!(outcome(30, Some(Rule::Legible)), Some((vec![None], false)), "nothing else refuses it");
+    assert_eq!(outcome(20, None), Some((vec![None], true)), "there are characters for so many");
 }
 
 /// A callee that takes another lock for longer than it runs takes it for the thread that it runs in.

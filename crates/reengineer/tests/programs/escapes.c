@@ -613,6 +613,63 @@ odd:
     return counter;
 }
 
+#define FUNCTION(name) static long name(long by)
+FUNCTION(by_a_macro)
+{
+    pthread_mutex_lock(&lock);
+    long (*const itself)(long) = by_a_macro;
+    counter += by + (itself == NULL);
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+#define FUNCTION_AND_BRACE(name) static long name(long by) {
+/* braced_by_a_macro refused: its function begins in a macro that has the `{`, or another declaration, too */
+FUNCTION_AND_BRACE(braced_by_a_macro)
+    pthread_mutex_lock(&lock);
+    counter += by;
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+#define KEPT_FUNCTION(name) static long kept_by_##name = 3; static long name(long by)
+/* keeps_more refused: its function begins in a macro that has the `{`, or another declaration, too */
+KEPT_FUNCTION(keeps_more)
+{
+    pthread_mutex_lock(&lock);
+    counter += kept_by_keeps_more++ + by;
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
+/* explodes refused: too many combinations of locks may be held */
+static long explodes(long by)
+{
+    static pthread_mutex_t many[7] = {
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER
+    };
+    if (by & 1)
+        pthread_mutex_lock(&many[0]);
+    if (by & 2)
+        pthread_mutex_lock(&many[1]);
+    if (by & 4)
+        pthread_mutex_lock(&many[2]);
+    if (by & 8)
+        pthread_mutex_lock(&many[3]);
+    if (by & 16)
+        pthread_mutex_lock(&many[4]);
+    if (by & 32)
+        pthread_mutex_lock(&many[5]);
+    if (by & 64)
+        pthread_mutex_lock(&many[6]);
+    counter += by;
+    for (int number = 0; number < 7; number++)
+        if (by >> number & 1)
+            pthread_mutex_unlock(&many[number]);
+    return counter;
+}
+
 int main(void)
 {
     for (long by = 1; by < 5; by++) {
@@ -627,6 +684,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", commented(by) + rekeyed(by), half_static(by), on_one_line(by), factorial(by));
         printf("%ld %ld %ld %ld\n", forks(by), jumps_back(by), sums(by, 3 * by), goes_by_address(by));
         printf("%ld %ld\n", declared_before(by), declared_within(by));
+        printf("%ld %ld %ld %ld\n", by_a_macro(by), braced_by_a_macro(by), keeps_more(by), explodes(by));
         printf("%s %ld %ld %ld\n", of_its_own(by), hides_a_global(by), of_another_file(by), keeps_its_own(by));
     }
     return 0;

@@ -530,6 +530,30 @@ static long one_meaning(long x)
     return x;
 }
 
+/* Clear: what the release in an expression does would not be seen. */
+static long clear(long by)
+{
+    long outcome = 0;
+    pthread_mutex_lock(&lock);
+    counter += by;
+    if (by == 2) {
+        outcome = pthread_mutex_unlock(&lock);
+        outcome += 2 * pthread_mutex_lock(&lock);
+    }
+    counter++;
+    pthread_mutex_unlock(&lock);
+    return counter + outcome;
+}
+
+#define HELPED(name) static long name##_helps(long by) { return by * 2; } static long name(long by) {
+/* Begins: what the macro declares in front of the function is not there yet in front of the macro. */
+HELPED(begins)
+    pthread_mutex_lock(&lock);
+    counter += begins_helps(by);
+    pthread_mutex_unlock(&lock);
+    return counter;
+}
+
 /* The suffix of a number is part of a lock's name: without it, this is another lock. */
 static pthread_mutex_t stripes[16];
 static long suffixes(int by)
@@ -607,6 +631,7 @@ int main(void)
         printf("%ld %ld %ld %ld\n", checks(by), leaves_by_a_macro(by), begins_by_a_macro(by), pauses_by_a_macro(by));
         printf("%ld %ld %ld %ld %ld\n", fixed(by), loops(by), pauses(by), one_meaning(by), suffixes((int)by));
         printf("%ld %ld %ld\n", derives(by), spelt(by), shown(by));
+        printf("%ld %ld\n", clear(by), begins(by));
     }
     return 0;
 }
