@@ -447,6 +447,14 @@ impl Locks {
         self.calls.iter().filter(move |call| holds(call.does) && self.class_of(&call.of) == Some(class))
     }
 
+    /// Where a mutex of a class is initialised by a call, if no call destroys one of the class.
+    pub(crate) fn is_never_destroyed(&self, class: usize) -> Option<&Place> {
+        let first =
+            |does| self.calls.iter().find(|call| call.does == does && self.class_of(&call.of) == Some(class));
+        let at = &first(Use::Init)?.at;
+        first(Use::Destroy).is_none().then_some(at)
+    }
+
     /// Whether anything is seen to be done to what a class has.
     pub(crate) fn is_used(&self, class: usize) -> bool {
         let is_it = |origin: &Origin| self.class_of(origin) == Some(class);

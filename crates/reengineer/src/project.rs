@@ -734,6 +734,27 @@ impl Project {
                 found.section.plan = Err(Refusal::StaysMutex(reason));
             }
         }
+        self.warn_of_memory();
+    }
+
+    /// Says, at the first section of each delegate, that the program destroys none of its kind.
+    fn warn_of_memory(&mut self) {
+        let mut said = BTreeSet::new();
+        for number in 0..self.findings.len() {
+            let found = &self.findings[number];
+            let Some(class) = found.mutex.filter(|_| found.refusal().is_none()) else { continue };
+            if !said.insert(class) {
+                continue;
+            }
+            if let Some(at) = self.locks.is_never_destroyed(class) {
+                let place = self.describe(at);
+                let warning = format!(
+                    "its mutex is initialised at {place}, and pthread_mutex_destroy is called for none of its kind: as a \
+                     delegate each keeps memory until it is destroyed"
+                );
+                self.findings[number].section.warnings.push(warning);
+            }
+        }
     }
 
     /// The program's mutexes that sections take.

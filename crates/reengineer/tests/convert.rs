@@ -542,6 +542,41 @@ fn headers_beside_the_files_are_the_programs() {
     assert!(changes.is_empty(), "{changes:?}");
 }
 
+/// A delegate keeps memory until it is destroyed, which a mutex does not.
+#[test]
+fn mutexes_that_are_never_destroyed_are_warned_of() {
+    const PROGRAM: &str = "#include <pthread.h>\n#include <stdlib.h>\n\
+        struct part { pthread_mutex_t lock; long count; };\nstruct other { pthread_mutex_t lock; long count; };\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\nstatic long counter;\n\
+        struct part *part(void)\n{\n    struct part *made = malloc(sizeof(*made));\n    pthread_mutex_init(&made->lock, NULL);\n\
+        \x20   return made;\n}\n\
+        void first(struct part *of)\n{\n    pthread_mutex_lock(&of->lock);\n    of->count++;\n    pthread_mutex_unlock(&of->lock);\n}\n\
+        void second(struct part *of)\n{\n    pthread_mutex_lock(&of->lock);\n    of->count--;\n    pthread_mutex_unlock(&of->lock);\n}\n\
+        void initialised(void)\n{\n    pthread_mutex_lock(&lock);\n    counter++;\n    pthread_mutex_unlock(&lock);\n}\n\
+        void destroyed(struct other *of)\n{\n    pthread_mutex_init(&of->lock, NULL);\n\
+        \x20   pthread_mutex_lock(&of->lock);\n    of->count++;\n\
+        \x20   pthread_mutex_unlock(&of->lock);\n    pthread_mutex_destroy(&of->lock);\n}\n";
+    let warnings = |text: &str| {
+        let project = Program::new(text).project(Choice::default())?;
+        let of = |found: &lockwork_reengineer::Finding| {
+            assert_eq!(found.refusal(), None, "{}", found.section.function);
+            (found.section.function.clone(), found.section.warnings.clone())
+        };
+        Some(project.findings.iter().map(of).collect::<BTreeMap<_, _>>())
+    };
+    let Some(said) = warnings(PROGRAM) else { return };
+    let [warning] = said["first"].as_slice() else { panic!("{said:?}") };
+    assert!(warning.starts_with("its mutex is initialised at program.c:10, and"), "{warning}");
+    for function in ["second", "initialised", "destroyed"] {
+        assert!(said[function].is_empty(), "{function}: {said:?}");
+    }
+    let destroys = format!(
+        "{PROGRAM}void end(struct part *of)\n{{\n    pthread_mutex_destroy(&of->lock);\n    free(of);\n}}\n"
+    );
+    let said = warnings(&destroys).expect("there is libclang");
+    assert!(said.values().all(Vec::is_empty), "{said:?}");
+}
+
 /// The name of the function is another in a closure, which is worth a warning, by whatever macro it comes: other than in an assertion,
 /// and in what runs at the call site.
 #[test]
