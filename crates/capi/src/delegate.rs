@@ -751,25 +751,21 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// Waits until no thread is inside. `false`: there is one that does not leave.
 fn is_left(inner: &Inner) -> bool {
-    if !inner.is_used() {
-        return true;
-    }
     let begun = Instant::now();
-    for attempt in 0.. {
+    let mut attempts = 0;
+    while inner.is_used() {
         if begun.elapsed() > PATIENCE {
-            break;
+            return false;
         }
         // One that is to leave may have lost its CPU to this thread, or to others.
-        if attempt < ATTEMPTS {
-            std::thread::yield_now()
+        if attempts < ATTEMPTS {
+            attempts += 1;
+            std::thread::yield_now();
         } else {
-            std::thread::sleep(PAUSE)
-        }
-        if !inner.is_used() {
-            return true;
+            std::thread::sleep(PAUSE);
         }
     }
-    false
+    true
 }
 
 /// Ends a delegate that nobody uses any more: its last users may be on their way out.

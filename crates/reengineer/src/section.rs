@@ -2151,14 +2151,10 @@ impl<'a> Finder<'a> {
     /// address need not leave the function then, so that a compiler that knows what the variable has still knows it.
     fn is_set_first(&self, capture: &Capture, body: &[&Node], held: &[&Node]) -> bool {
         let variable = &capture.variable;
-        let names = |node: &Node| {
-            node.walk().any(|inner| matches!(&inner.kind, Kind::Local(used) if used == variable))
-        };
+        let is_it = |node: &Node| matches!(&node.kind, Kind::Local(used) if used == variable);
+        let names = |node: &Node| node.walk().any(is_it);
         let sets = |node: &Node| match (&node.kind, node.children.as_slice()) {
-            (Kind::Binary(sign), [to, value]) => {
-                let is_it = matches!(&to.bare().kind, Kind::Local(set) if set == variable);
-                sign == "=" && is_it && !names(value)
-            }
+            (Kind::Binary(sign), [to, value]) => sign == "=" && is_it(to.bare()) && !names(value),
             _ => false,
         };
         let is_step = |node: &Node| {
@@ -2168,32 +2164,27 @@ impl<'a> Finder<'a> {
         };
         let local = self.function.locals.get(variable);
         let is_plain = local.is_some_and(|local| local.is_plain && !local.is_static && !local.is_register);
-        // Closures that there are already have it while they run.
-        let all: Vec<&Node> = self.function.body.walk().collect();
-        let contexts = contexts(&all);
-        let has_address = |node: &&Node| {
-            let is_it = matches!(&node.kind, Kind::Local(used) if used == variable);
-            is_it && !contexts.contains(&id(node)) && self.needs_address(node)
-        };
         let first = body.iter().find(|node| !is_step(node) || names(node));
+        if !is_plain
+            || capture.by_value
+            || capture.hoisted.is_some()
+            || !first.is_some_and(|node| !node.from_macro && is_step(node) && sets(node))
+        {
+            return false;
+        }
+        let all: Vec<&Node> = self.function.body.walk().collect();
+        let uses: Vec<&Node> = all.iter().copied().filter(|node| is_it(node)).collect();
+        // Closures that there are already have it while they run.
+        let contexts = contexts(&all);
+        let has_address = |node: &&Node| !contexts.contains(&id(node)) && self.needs_address(node);
         // Where nothing reads it, the compiler would warn of a variable that is only set.
         let in_section: HashSet<Id> = held.iter().map(|node| id(node)).collect();
-        let is_read = |node: &&Node| {
-            let is_it = matches!(&node.kind, Kind::Local(used) if used == variable);
-            let is_target = || {
-                let around = self.parent(node);
-                around.is_some_and(|(around, number)| {
-                    number == 0 && around.kind == Kind::Binary("=".to_owned())
-                })
-            };
-            is_it && !in_section.contains(&id(node)) && !is_target()
+        let is_target = |node: &Node| {
+            let around = self.parent(node);
+            around.is_some_and(|(around, number)| number == 0 && around.kind == Kind::Binary("=".to_owned()))
         };
-        is_plain
-            && !capture.by_value
-            && capture.hoisted.is_none()
-            && first.is_some_and(|node| !node.from_macro && is_step(node) && sets(node))
-            && !all.iter().any(has_address)
-            && all.iter().any(is_read)
+        let is_read = |node: &&Node| !in_section.contains(&id(node)) && !is_target(node);
+        !uses.iter().any(has_address) && uses.iter().any(is_read)
     }
 
     /// Whether no more of a declaration comes from a macro than `bool`, which is one.

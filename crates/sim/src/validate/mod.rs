@@ -74,7 +74,7 @@ enum Rule {
     Between(f64, f64),
 }
 
-/// Who says how much is enough.
+/// Whose word it is how much is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
     /// We do: the paper says it in words, or draws it.
