@@ -177,7 +177,7 @@ six_workloads() {
 pairs() {
     local -a locks
     mapfile -t locks < <(and_gcr tas backoff "${BASES[@]}" | tr ' ' '\n')
-    strictly on_pairs pairs --locks "$(alone "$DEFAULT" "${locks[@]}"),passthrough" --runs "$(rounds 11)"
+    strictly on_pairs pairs --locks "$(alone "$DEFAULT" auto "${locks[@]}" 'biased(ttas)'),passthrough" --runs "$(rounds 11)"
 }
 
 # The same for every lock, and every wrapper.
@@ -309,18 +309,19 @@ memory() {
     mkdir -p "$out"
     program=$(mktemp)
     g++ -O2 -pthread crates/testkit/tests/memory.cpp -o "$program"
+    describe memory 1 'memory.cpp mutex|shared 100000 4, timeouts 200000 4' >"$out/meta.json"
     {
-        echo "commit $COMMIT"
-        for lock in glibc "$DEFAULT" c-bo-mcs-stp c-tkt-tkt c-ptl-tkt c-mcs-mcs-stp hticket-ls hmcs-stp ahmcs-stp fc-mcs-stp \
-            hclh-stp 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' glk auto alock ptl; do
+        for lock in glibc "$DEFAULT" c-bo-mcs-stp c-tkt-tkt c-ptl-tkt c-mcs-mcs-stp c-tkt-mcs-stp hticket-ls hmcs-stp ahmcs-stp \
+            fc-mcs-stp hclh-stp cna-stp shfl-stp fissile-stp 'gcr(mcs-stp)' "gcr($DEFAULT)" 'gcr-numa(mcs-stp)' glk auto alock ptl; do
             memory_of "$program" mutex 100000 "$lock"
         done
-        for lock in glibc mcs-stp+{cst-rwsem,cst-rwsem-neutral,c-rw-np,c-rw-wp,c-rw-rp,pf-q-stp}; do
+        for lock in glibc mcs-stp+{cst-rwsem,cst-rwsem-neutral,c-rw-np,c-rw-wp,c-rw-rp,pf-q,pf-q-stp,linux-rwsem,auto-rw} \
+            'mcs-stp+bravo(cst-rwsem)'; do
             memory_of "$program" shared 100000 "$lock"
         done
         for lock in glibc "$DEFAULT" mcs-stp mcs-spin mcs-aware clh-stp k42-stp hemlock-stp reciprocating-stp malth-stp cna-stp \
             shfl-stp mcs-try-stp mcs-timepub flexguard c-mcs-mcs-stp c-bo-mcs-stp c-tkt-mcs-stp hmcs-stp ahmcs-stp hclh-stp \
-            fc-mcs-stp glk auto linux-mutex mutexee 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' "gcr($DEFAULT)" 'biased(mcs-stp)' ticket \
+            fc-mcs-stp fissile-stp glk auto linux-mutex mutexee 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' "gcr($DEFAULT)" 'biased(mcs-stp)' ticket \
             alock ptl futex; do
             memory_of "$program" timeouts 200000 "$lock"
         done
