@@ -29,7 +29,9 @@ readonly BASES=(ttas ticket clh-spin clh-stp mcs-spin mcs-stp k42-spin k42-stp f
 readonly KEYS=1000000
 RESULTS=results/$(date +%F)-${BENCH_HOST:-$(uname -n)}
 readonly RESULTS
-COMMIT=$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
+# Results of before are no change of what is measured.
+COMMIT=$(git describe --always --abbrev=12 2>/dev/null || echo unknown)
+git diff --quiet HEAD -- . ':!results' 2>/dev/null || COMMIT+=-dirty
 readonly COMMIT
 
 # ---- What is compared ----
