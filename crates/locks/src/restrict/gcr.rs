@@ -229,13 +229,19 @@ fn acquire_until<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadl
 fn acquire_slow<P: Platform, S: Restricted<P>>(lock: &S, wait: &Wait) -> Option<Token<P, S>> {
     if is_restricted(lock) {
         acquire_restricted(lock, wait, false)
-    } else if scan_is_due::<P>() && P::waiters_of(wait.address) >= lock.knobs().enabling_waiters::<P>() {
+    } else if scan_is_due::<P>() && has_many_waiters(lock, wait) {
         // Contention is here: this thread looks closely again.
         P::set_thread_word(0);
         acquire_restricted(lock, wait, true)
     } else {
         lock.inner().lock_with(wait)
     }
+}
+
+/// Whether so many threads wait that restriction is to begin.
+fn has_many_waiters<P: Platform, S: Restricted<P>>(lock: &S, wait: &Wait) -> bool {
+    let waiters = P::waiters_of(wait.address);
+    waiters > 0 && waiters >= lock.knobs().enabling_waiters::<P>()
 }
 
 /// Acquires under restriction, if that is on, or is to be turned on.

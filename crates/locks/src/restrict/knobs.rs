@@ -41,7 +41,7 @@ pub(super) const NUMA_KNOBS: &[Knob] = &[
         low: 1,
         high: 65_535,
         names: &[],
-        default: "4; with fewer than 3 CPUs, one more than those; where `active` is given, no more than two above that",
+        default: "one more than there are CPUs, or, where threads wait for CPUs, two more than `active`; at most 4",
         meaning: "restriction begins when this many threads hold the lock or wait for it; 1 = at the first contention",
         get: |knobs| knobs.enable,
         set: |knobs, value| knobs.enable = Some(value),
@@ -130,11 +130,15 @@ impl Knobs {
         }
     }
 
-    /// How many waiters, the holder not counted, make restriction begin. Two threads on two CPUs do not hinder each other, and
-    /// under restriction each acquisition costs more.
+    /// How many waiters, the holder not counted, make restriction begin. Under restriction each acquisition costs more, and threads that
+    /// have a CPU each do not hinder one another; where they have not, a waiter that spins keeps a holder from its CPU.
     pub(super) fn enabling_waiters<P: Platform>(&self) -> usize {
-        let enough = self.active.map_or(P::parallelism() as u32 + 1, |active| active + 2);
-        let threads = self.enable.unwrap_or(enough.min(4));
+        let threads = self.enable.unwrap_or_else(|| {
+            let has_a_cpu_each = self.active.is_none() && !P::is_overloaded();
+            let enough =
+                if has_a_cpu_each { P::parallelism() as u32 + 1 } else { self.active::<P>() + 2 };
+            enough.min(4)
+        });
         (threads as usize).saturating_sub(1).max(1)
     }
 }
