@@ -11,17 +11,18 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::cpu::Clock;
 use crate::sys::{self, Usage};
 
-/// How long a sample is at least: several time slices.
-const SAMPLE_NS: u64 = 30_000_000;
+/// How long a sample is at least: eight of the longest time slices. In shorter ones what the kernel does by itself looks like
+/// competition now and then, and each time for as long as [`LASTS_NS`].
+const SAMPLE_NS: u64 = 200_000_000;
 /// A sample that began longer ago says little of the present.
-const STALE_NS: u64 = 500_000_000;
+const STALE_NS: u64 = 1_000_000_000;
 /// For how long a process counts as one that competes after it was seen to.
 const LASTS_NS: u64 = 2_000_000_000;
 /// A thread that is preempted so often, once in so many ns of CPU time, competes. A time slice is 3 ms on most machines, and 24
-/// at most; what the kernel does by itself preempts a thread some ten times a second.
+/// at most; what the kernel does by itself preempts a thread some ten to twenty times a second, and often in bursts.
 const SLICE_NS: u64 = 25_000_000;
 /// Fewer preemptions in a sample may be chance.
-const FEWEST: u64 = 3;
+const FEWEST: u64 = 8;
 
 /// When the current sample began, by the monotonic clock; 0 = there is none.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
@@ -76,9 +77,9 @@ mod tests {
     #[test]
     fn slices_that_end_early_tell_of_competitors() {
         assert!(competes(usage(500, 70), usage(530, 80)), "a slice of 3 ms");
-        assert!(competes(usage(0, 0), usage(72, 3)), "a slice of 24 ms");
-        assert!(!competes(usage(0, 0), usage(2, 2)), "chance");
-        assert!(!competes(usage(0, 0), usage(1_000, 10)), "what the kernel does by itself");
+        assert!(competes(usage(0, 0), usage(192, 8)), "a slice of 24 ms");
+        assert!(!competes(usage(0, 0), usage(60, 5)), "a burst");
+        assert!(!competes(usage(0, 0), usage(400, 9)), "what the kernel does by itself");
         assert!(!competes(usage(500, 70), usage(530, 70)));
     }
 
