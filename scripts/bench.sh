@@ -275,10 +275,10 @@ blocking() {
         --runs "$(rounds 7)" --warmup 0 --timeout 20
 }
 
-# Bounded queues: from a place for one item, where all is hand-over, to a thousand, without and with a microsecond of work
-# for an item on either side.
+# Bounded queues: a place for one item, where all is hand-over, and for a thousand, without and with a microsecond of work
+# for an item on either side. A quarter of an hour.
 queue() {
-    queues "$(alone "$DEFAULT" 'gcr(mcs-stp)' futex)" 1 10 100 1000
+    queues "$(alone "$DEFAULT" 'gcr(mcs-stp)' futex)" 1 1000
 }
 queues() {
     local locks=$1 capacity work
