@@ -6,7 +6,7 @@
 #   scripts/bench.sh against OLD.so [pairs|crowds|blocking]...
 #                                           this build of the library against another, each lock against itself
 #
-# NAME is one of: pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks closures kernels sim, profile_costs, and
+# NAME is one of: pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks oversubscribed closures kernels sim, profile_costs, and
 # monitor, which needs root and is monitor_costs, monitor_helps and monitor_crowd.
 #
 # Each writes results/<date>-<host>/<name>/: table.txt, runs.csv and meta.json (host, commit, command, seed, date, rounds),
@@ -354,6 +354,17 @@ locks() {
         --seed 1 --commit "$COMMIT")
     strictly "$BIN/lockwork" bench "${options[@]}" --threads 2,8 --delay 200ns --lines 4 --out "$RESULTS/locks"
     strictly "$BIN/lockwork" bench contend "${options[@]}" --threads 2 --instances 64 --out "$RESULTS/locks/instances"
+}
+
+# More threads than CPUs that think between two sections: the usual server, in which locks convoyed on simulated machines
+# (docs/decisions/021-cst-mutex-wakes-one.md, 022-waiters-in-a-crowd-give-way.md). In front the baseline.
+oversubscribed() {
+    local think
+    for think in 1us 10us 50us; do
+        "$BIN/lockwork" bench contend --locks 'futex,cst-mutex,cst-mutex(wake=15),auto,mcs-stp,gcr(mcs-stp),gcr(futex),gcr-numa(mcs-stp)' \
+            --threads 2,4,8,32 --delay "$think" --lines 3 --time 0.2 --runs "$(rounds 9)" --timeout 5 --seed 1 --commit "$COMMIT" \
+            --out "$RESULTS/oversubscribed/$think"
+    done
 }
 
 # Sections of five lines handed to delegates, by the time that threads think between two, beside std::sync::Mutex, parking_lot and
@@ -749,10 +760,10 @@ case ${1-} in
         against "$@"
         ;;
     *)
-        [[ $# -gt 0 ]] || set -- pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks closures kernels sim
+        [[ $# -gt 0 ]] || set -- pairs every startup avl rocksdb crowds blocking queue rwlocks memory locks oversubscribed closures kernels sim
         for name in "$@"; do
             case $name in
-                pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | closures | kernels | sim | quick) "$name" ;;
+                pairs | every | startup | avl | rocksdb | crowds | blocking | queue | rwlocks | memory | locks | oversubscribed | closures | kernels | sim | quick) "$name" ;;
                 profile_costs | recorded_x265 | recorded_memcached | recorded_mariadb | monitor | monitor_costs | monitor_helps | monitor_crowd) "$name" ;;
                 *) echo "bench: no benchmark is called $name; see the head of scripts/bench.sh" >&2; exit 2 ;;
             esac

@@ -3,11 +3,12 @@
 # tsan [PROGRAM...] | warnings [PROGRAM...] | check [PACKAGE...]]: programs of Debian, and Splash-3, converted by `lockwork transform`.
 #
 #   memcached   builds it before and after, runs its own tests under several delegates, and measures SET
-#   from        profiles it under SET, converts what the profile says is worth it (SHARE percent of the threads' time, WAITED
-#               percent of waiting) but for the section at EXCEPT, and compares delegates (RUNS rounds, results in OUT)
+#   from        goes RCL's way by `lockwork delegate`: profiles it under SET, converts what the profile says is worth it (SHARE percent of
+#               the threads' time, WAITED percent of waiting) but for the section at EXCEPT, and compares (RUNS rounds, results in OUT)
 #   berkeley    converts Berkeley DB, and compares delegates on transactions in the manner of TPC-C (RUNS rounds, results in OUT)
 #   berkeley-tests  converts it, and runs those of its C tests that it passes itself
 #   sections    profiles Berkeley DB with POSIX's mutexes, and makes sections for `lockwork sim --sections` of that (results in OUT)
+#   passes PROGRAM  runs memcached's TESTS and its test program: what `from` tests
 #   sets CMD    starts memcached by this command, and measures SET: what `from` has compared
 #   tests       converts memcached, and runs its test program and TESTS under each of the delegates; `none`: as it was
 #   unbound     builds it before and after, and runs its unit tests and its replayed queries (TESTS) under each of the delegates
@@ -41,7 +42,7 @@ mkdir -p "$work"
 work=$(realpath "$work")
 [[ -n ${KEEP:-} ]] || trap 'rm -rf "$work"' EXIT
 # One run at a time fills a folder, of programs that are only set up one at a time for each; what is compared only uses it.
-[[ ${1-} == sets || ${1-} == transactions || ${1-} == trees ]] || { exec 5>"$work/lock"; flock 5; }
+[[ ${1-} == sets || ${1-} == passes || ${1-} == transactions || ${1-} == trees ]] || { exec 5>"$work/lock"; flock 5; }
 
 skipped() { echo "SKIPPED $1: $2"; exit 0; }
 
@@ -77,6 +78,7 @@ case ${1:-memcached} in
         (($#)) || set -- memcached zstd redis unbound
         tsan "$@" ;;
     sets) shift; sets "$@" ;;
+    passes) passes "$2" ;;
     berkeley-tests) ready db5.3; berkeley_tests ;;
     sections) ready db5.3; sections ;;
     transactions) shift; transactions "$@" ;;
@@ -86,5 +88,5 @@ case ${1:-memcached} in
         (($#)) || set -- memcached redis unbound libzstd sqlite3 db5.3 fuse3
         check "$@" ;;
     trees) shift; recorder; trees "$@" ;;
-    *) echo "usage: $0 [memcached | from | berkeley | berkeley-tests | sections | tests | unbound | zstd | redis | fuse3 | splash | tsan [PROGRAM...] | warnings [PROGRAM...] | sets CMD... | check [PACKAGE...] | trees PACKAGE...]" >&2; exit 2 ;;
+    *) echo "usage: $0 [memcached | from | berkeley | berkeley-tests | sections | tests | unbound | zstd | redis | fuse3 | splash | tsan [PROGRAM...] | warnings [PROGRAM...] | sets CMD... | passes PROGRAM | check [PACKAGE...] | trees PACKAGE...]" >&2; exit 2 ;;
 esac

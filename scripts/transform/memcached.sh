@@ -116,48 +116,43 @@ memcached() {
     done
 }
 
-# RCL's workflow: profile, convert what is worth it, build, compare.
+# RCL's way, by one command: a profile, what it says is worth it, a build, memcached's tests, a comparison.
 from() {
     memcached_sources || skipped memcached "its source package, or libevent-dev, cannot be fetched"
-    local tree=$work/memcached-from profile=$work/memcached.profile list delegate
+    local tree=$work/memcached-from
     export THREADS=${THREADS:-16} CLIENTS=${CLIENTS:-16}
-    # Some of its sections stay locks, so that the delegates have to be ones that can be held.
-    delegates=${DELEGATES:-locked(futex) locked(mcs-stp) rcl sanl}
-    if [[ ! -x $tree/memcached.before ]]; then
+    if [[ ! -s $tree/compile_commands.json ]]; then
         rm -rf "$tree"
         cp -a "$work/memcached" "$tree"
         cd "$tree"
         ./configure CC="$work/cc" CFLAGS="-O2 -g -fno-omit-frame-pointer -I$work/root/usr/include -I$top/crates/capi/include" \
             LDFLAGS="-L$work/root/usr/lib/$(gcc -print-multiarch)" LIBS="$library -lm -ldl -pthread" >configure.log 2>&1
         COMPILE_LINES=$tree/lines quiet_make memcached-debug >first.log 2>&1
-        COMPILE_LINES=$tree/lines quiet_make memcached testapp >>first.log 2>&1
+        COMPILE_LINES=$tree/lines quiet_make memcached testapp sizes timedrun >>first.log 2>&1
         database lines compile_commands.json
-        sets "$lockwork" profile -o "$profile" -- "$tree/memcached"
-        echo "By RCL's threshold:"
-        "$lockwork" transform --from "$profile" -p . --hold | head -20
-        echo "From ${SHARE:-1}% of the time on, with ${WAITED:-0.5}% of waiting:"
-        local choice=(--from "$profile" -p . --hold --share "${SHARE:-1}" --waited "${WAITED:-0.5}"
-            ${EXCEPT:+--except "$EXCEPT"})
-        "$lockwork" transform "${choice[@]}" | tee chosen.txt
-        grep -q 'becomes a delegate' chosen.txt || { echo "no mutex becomes a delegate"; exit 0; }
-        /usr/bin/time -f "converted in %e s" \
-            "$lockwork" transform "${choice[@]}" --in-place 2>&1 | tail -2
-        mv memcached memcached.before
-        rm -f ./*.o memcached-debug testapp
-        quiet_make memcached memcached-debug testapp sizes timedrun >build.log 2>&1 || { tail -20 build.log; exit 1; }
         cd "$top"
     fi
-    local tests=${TESTS:-t/cas.t t/evictions.t t/getset.t t/lru.t t/lru-crawler.t t/slabs_reassign.t t/slabs-reassign2.t t/stats.t}
-    for delegate in $delegates; do
-        TESTS=$tests memcached_tests "$tree" "$delegate"
-    done
-    list=$(tr ' ' , <<<"$delegates")
-    # Results name no place of this machine, as long as the programs lie below this directory.
+    # Results name no place of this machine, as long as the program lies below this directory. Some of its sections stay locks, so that
+    # the delegates have to be ones that can be held.
     tree=${tree#"$top/"}
-    WORK=$work KEEP=1 "$lockwork" compare --original "scripts/transform-programs.sh sets $tree/memcached.before" \
-        --locks "${LOCKS:-pthread}" --delegates "$list" --metric '+SET=(\d+) SET/s' --runs "${RUNS:-6}" \
-        --commit "$(git describe --always --dirty)" \
-        --out "${OUT:-$work/report}" -- scripts/transform-programs.sh sets "$tree/memcached"
+    export WORK=$work KEEP=1 TESTS=${TESTS:-t/cas.t t/evictions.t t/getset.t t/lru.t t/lru-crawler.t t/slabs_reassign.t \
+t/slabs-reassign2.t t/stats.t}
+    "$lockwork" delegate -p "$tree" --hold --share "${SHARE:-1}" --waited "${WAITED:-0.5}" ${EXCEPT:+--except "$EXCEPT"} \
+        --program "$tree/memcached" --build "make -s -C '$tree' memcached memcached-debug testapp" \
+        --test 'scripts/transform-programs.sh passes {program}' \
+        --delegates "$(tr ' ' , <<<"${DELEGATES:-locked(futex) locked(mcs-stp) rcl sanl}")" --locks "${LOCKS:-pthread}" \
+        --metric '+SET=(\d+) SET/s' --runs "${RUNS:-6}" --commit "$(git describe --always --dirty)" --out "${OUT:-$work/delegate}" \
+        -- scripts/transform-programs.sh sets '{program}'
+}
+
+# passes PROGRAM: memcached's tests of what `from` has converted, under LOCKWORK_DELEGATE. They run the program beside it that has
+# assertions.
+passes() {
+    local tree
+    tree=$(dirname "$1")
+    memcached_tests "$tree" "$LOCKWORK_DELEGATE" | tee "$tree/passes.log"
+    [[ $TESTS == none ]] || grep -q 'Result: PASS' "$tree/passes.log" || return 1
+    grep -q 'testapp: .* passed' "$tree/passes.log"
 }
 
 # The converted memcached under each of the delegates.

@@ -63,7 +63,7 @@ const RULES: &[Rule] = &[
         of_process: true,
         advice: "the program spends much of its time in critical sections: sections that run on one core, as with delegation, \
                  may be faster",
-        effect: "shorter sections, whose data stay in one cache; the code has to be changed (lockwork transform)",
+        effect: "shorter sections, whose data stay in one cache; the code has to be changed (lockwork delegate)",
         source: "Lozi et al., \"Remote Core Locking\" (USENIX ATC 2012), section 4: 20% under POSIX locks",
         candidates: &[],
     },
@@ -72,7 +72,7 @@ const RULES: &[Rule] = &[
         when: &[("time in sections under MCS", delegation::UNDER_MCS, ANY)],
         of_process: true,
         advice: "even under MCS the program spends most of its time in critical sections: delegation is the way",
-        effect: "shorter sections, whose data stay in one cache; the code has to be changed (lockwork transform)",
+        effect: "shorter sections, whose data stay in one cache; the code has to be changed (lockwork delegate)",
         source: "Lozi et al., \"Remote Core Locking\" (USENIX ATC 2012), section 4: 70% under MCS",
         candidates: &[],
     },

@@ -21,6 +21,7 @@ use crate::sim::predict::PredictArgs;
 use crate::study::StudyCommand;
 use crate::top::TopArgs;
 use crate::transform::TransformArgs;
+use crate::transform::delegate::DelegateArgs;
 use crate::tune::TuneArgs;
 
 /// The whole command line.
@@ -112,6 +113,8 @@ pub(crate) enum Command {
     Study(StudyCommand),
     /// Turn critical sections of a C program into closures that a delegate runs
     Transform(TransformArgs),
+    /// Make delegates of the mutexes of a C program that a profile finds worth it, and measure what came of that
+    Delegate(Box<DelegateArgs>),
     /// Measure this machine for the simulator: cache lines between CPUs, memory, the kernel
     Calibrate(CalibrateArgs),
     /// List the locks

@@ -71,6 +71,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Sim(args) => sim::main(&args),
         Command::Study(command) => study::main(&command),
         Command::Transform(args) => transform::main(&args),
+        Command::Delegate(args) => transform::delegate::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::List(args) => list::main(&args),
         Command::Info(args) => info::main(&args),

@@ -5,9 +5,10 @@ mod common;
 
 use common::{bare_lockwork, lockwork, output, script};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "run",
     "compare",
+    "delegate",
     "profile",
     "advise",
     "tune",

@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{lockwork, output, skipped};
+use common::{lockwork, output, script, skipped};
 use serde_json::Value;
 
 fn library() -> PathBuf {
@@ -164,6 +164,87 @@ fn one_place_is_converted_in_place_and_all_other_lines_stay() {
     }
     let _ = transform();
     assert_eq!(std::fs::read_to_string(tree.path("hot.c")).unwrap(), after, "a second run changes nothing");
+}
+
+/// What the converted program is compiled with.
+fn with_the_library() -> Vec<String> {
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/include");
+    let archive = library().with_file_name("liblockwork_c.a");
+    ["-I", &include.display().to_string(), &archive.display().to_string(), "-lm", "-ldl"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// `lockwork delegate` in a tree, of the program `hot`; `None` where there is no libclang.
+fn delegate(tree: &Tree, options: &[&str]) -> Option<(Option<i32>, String, String)> {
+    let mut command = lockwork();
+    command.env("LOCKWORK_SO", library()).current_dir(tree.0.path()).arg("delegate").args(options);
+    command.args(["--program", "./hot", "--", "./measured", "{program}"]);
+    let (status, stdout, stderr) = output(&mut command);
+    if stderr.contains("libclang 17 or newer is needed") {
+        skipped(stderr.lines().next().unwrap_or_default());
+        return None;
+    }
+    Some((status, stdout, stderr))
+}
+
+#[test]
+fn one_command_goes_from_a_profile_to_a_comparison() {
+    let tree = Tree::new();
+    tree.compile("hot", &["-g"]);
+    script(tree.0.path(), "measured", "#!/bin/sh\n\"$1\" 4 50 && echo measured 1\n");
+    let words = ["cd build && gcc -O1 -pthread -Wall -Wextra -Werror -o ../hot ../hot.c".to_owned()];
+    let build = [words.as_slice(), &with_the_library()].concat().join(" ");
+    let [source, program] = ["hot.c", "hot"].map(|name| std::fs::read(tree.path(name)).unwrap());
+    let is_as_before = || {
+        assert_eq!(std::fs::read(tree.path("hot.c")).unwrap(), source);
+        assert_eq!(std::fs::read(tree.path("hot")).unwrap(), program);
+        assert!(!tree.path("hot.before-delegate").exists());
+    };
+
+    let test = r#"[ "$LOCKWORK_DELEGATE" != cc-synch ] && {program} 2 5"#;
+    let options = ["--build", &build, "--test", test, "--delegates", "locked(futex),cc-synch,fc"];
+    let measured = ["--runs", "2", "--metric", "+figure=measured (.*)"];
+    let Some((status, text, errors)) = delegate(&tree, &[&options[..], &measured].concat()) else { return };
+    assert_eq!(status, Some(0), "{text}{errors}");
+    is_as_before();
+    assert_eq!(lines_with(&text, "  chosen  hot "), 1, "{text}");
+    assert_eq!(lines_with(&errors, "cc-synch is left out: with it --test ends with status 1"), 1, "{errors}");
+    let table = std::fs::read_to_string(tree.path("lockwork-delegate/comparison/table.txt")).unwrap();
+    for (row, times) in [("pthread ", 1), ("locked(futex) ", 1), ("fc ", 1), ("cc-synch ", 0)] {
+        let rows = table.lines().filter(|line| line.trim_start().starts_with(row)).count();
+        assert_eq!(rows, times, "{row}: {table}");
+    }
+    let patch = std::fs::read_to_string(tree.path("lockwork-delegate/delegates.patch")).unwrap();
+    assert_eq!(lines_with(&patch, "+static lockwork_delegate_t hot"), 1, "{patch}");
+    let converted = std::fs::read(tree.path("hot.delegates")).unwrap();
+    assert!(converted.windows(8).any(|bytes| bytes == b"lockwork") && converted != program);
+
+    // With the profile that there is. Whatever goes wrong, sources and program are there as they were.
+    let from = ["--from", "lockwork-delegate/profile"];
+    let refused = |options: &[&str], expected: &str| {
+        let (status, text, errors) = delegate(&tree, &[&from, options].concat()).unwrap();
+        assert_ne!(status, Some(0), "{text}{errors}");
+        assert!(errors.contains(expected), "{errors}, not {expected}");
+        is_as_before();
+    };
+    let broken = "grep -q lockwork_delegate_t hot.c && echo broken >hot; false";
+    refused(&["--build", broken], "the converted program does not build: --build ends with status 1");
+    refused(&["--build", "true"], "--build has not made it");
+    refused(&["--build", &build, "--test", "false {program}"], "fails its test with every delegate");
+    refused(
+        &["--build", &build, "--test", "true"],
+        "--test runs the program before and after: write {program}",
+    );
+    refused(&["--build", &build, "--delegates", "nonsense"], "nonsense");
+    std::fs::write(tree.path("hot.c.before-delegate"), "").unwrap();
+    refused(&["--build", &build], "`lockwork delegate` is at work here, or was killed");
+
+    let nothing = [&from[..], &["--share", "100", "--build", "false"]].concat();
+    let (status, text, errors) = delegate(&tree, &nothing).unwrap();
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(text.starts_with("Nothing is worth delegating in hot; "), "{text}");
+    is_as_before();
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub struct Mutex {
     pub kept: Option<String>,
 }
 
-/// A file that changes.
+/// What conversion does to a file.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// Which.
@@ -854,7 +854,7 @@ impl Project {
         self.seen.iter().any(takes)
     }
 
-    /// The files as they would be after conversion.
+    /// The files that conversion changes, and those in which sections cannot become closures after all.
     ///
     /// # Errors
     ///
@@ -900,7 +900,8 @@ impl Project {
             let left = left.get(path).cloned().unwrap_or_default();
             Change { path: path.to_owned(), before, after, left }
         };
-        Ok(after.into_iter().map(change).filter(|change| change.before != change.after).collect())
+        let is_told = |change: &Change| change.changes_text() || !change.left.is_empty();
+        Ok(after.into_iter().map(change).filter(is_told).collect())
     }
 
     /// Converts sections of one file from the inside out, until there is none left that can be. The text, and the lines where sections
@@ -1012,6 +1013,12 @@ impl Project {
 }
 
 impl Change {
+    /// Whether the text is another one after conversion.
+    #[must_use]
+    pub fn changes_text(&self) -> bool {
+        self.before != self.after
+    }
+
     /// The change as a patch, with paths from `directory` on.
     #[must_use]
     pub fn diff(&self, directory: &Path) -> Vec<u8> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use library::{headers, library};
-use lockwork_reengineer::{Choice, Error, Project, Refusal, Vocabulary};
+use lockwork_reengineer::{Change, Choice, Error, Project, Refusal, Vocabulary};
 use program::Program;
 
 /// Everything, and what stays locks holds the delegate.
@@ -30,7 +30,7 @@ fn does_what_it_did(program: &Program, project: &Project, choice: Choice) -> Str
     assert!(after.status.success(), "{after:?}\n{text}");
     let again = program.project(choice).expect("there is libclang");
     assert!(
-        again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
+        !again.converted(&mut |_, _, _| {}).expect("converted").iter().any(Change::changes_text),
         "a second run changes nothing"
     );
     text
@@ -158,7 +158,7 @@ fn locks_that_a_program_can_do_without_are_converted() {
     assert_eq!(requests(&without(&text).preprocessed()), 0, "a program without its locks requests nothing");
     let again = program.project(all()).expect("there is libclang");
     assert!(
-        again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
+        !again.converted(&mut |_, _, _| {}).expect("converted").iter().any(Change::changes_text),
         "a second run changes nothing"
     );
 }

@@ -2,7 +2,7 @@
 
 mod program;
 
-use lockwork_reengineer::{Choice, Finding, Project, Vocabulary};
+use lockwork_reengineer::{Change, Choice, Finding, Project, Vocabulary};
 use program::Program;
 
 const MACROS: &str = include_str!("programs/macros.c");
@@ -63,7 +63,7 @@ fn sections_of_macros_are_run_by_the_programs_own_call() {
     );
     let again = self::project(&program, WORDS).expect("there is libclang");
     assert!(
-        again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
+        !again.converted(&mut |_, _, _| {}).expect("converted").iter().any(Change::changes_text),
         "a second run changes nothing"
     );
 }

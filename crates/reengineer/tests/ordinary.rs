@@ -2,7 +2,7 @@
 
 mod program;
 
-use lockwork_reengineer::{Choice, Project, Refusal, Vocabulary};
+use lockwork_reengineer::{Change, Choice, Project, Refusal, Vocabulary};
 use program::Program;
 
 const ORDINARY: &str = include_str!("programs/ordinary.c");
@@ -32,7 +32,7 @@ fn what_ordinary_programs_do_is_converted() {
     assert_eq!(String::from_utf8_lossy(&after.stdout), String::from_utf8_lossy(&before.stdout), "{text}");
     let again = program.project(Choice::default()).expect("there is libclang");
     assert!(
-        again.converted(&mut |_, _, _| {}).expect("converted").is_empty(),
+        !again.converted(&mut |_, _, _| {}).expect("converted").iter().any(Change::changes_text),
         "a second run changes nothing"
     );
 }

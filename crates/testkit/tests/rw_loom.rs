@@ -18,7 +18,7 @@ use lockwork_testkit::sources::{self, Source, proves};
 use lockwork_testkit::watchdog::watchdog;
 
 /// Far more than any scenario needs.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Pool nodes that a lock may keep.
 const KEPT: usize = 24;

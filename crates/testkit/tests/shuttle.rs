@@ -10,7 +10,7 @@ use lockwork_testkit::scenarios::{self, Scenario, Subject};
 use lockwork_testkit::watchdog::watchdog;
 
 /// Far more than any scenario needs.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Schedules of each kind.
 fn schedules() -> usize {

@@ -15,6 +15,8 @@ static GROUP: Mutex<Option<Pid>> = Mutex::new(None);
 /// A server beside the runs, which the second Ctrl-C kills, too.
 static SERVER: Mutex<Option<Pid>> = Mutex::new(None);
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// Held while files are not where the user left them.
+static NO_EXIT: Mutex<()> = Mutex::new(());
 
 /// The exit status after an interrupt, as a shell gives it for SIGINT.
 pub(crate) const EXIT_STATUS: u8 = 130;
@@ -25,11 +27,17 @@ pub(crate) fn listen() -> Result<(), Failure> {
         if REQUESTED.swap(true, Ordering::SeqCst) {
             kill_group();
             kill(*lock(&SERVER));
+            let _put_back = hold_exit();
             std::process::exit(i32::from(EXIT_STATUS));
         }
         kill_group();
     });
     listens.map_err(|error| Failure::with_status(1, format!("cannot listen for Ctrl-C: {error}")))
+}
+
+/// As long as this is held, the second signal does not end `lockwork` either: it waits.
+pub(crate) fn hold_exit() -> MutexGuard<'static, ()> {
+    NO_EXIT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the user wants to stop.

@@ -357,7 +357,7 @@ pub(crate) fn any_seed() -> u64 {
 }
 
 /// Splits at commas outside parentheses and checks each spec.
-fn parse_locks(text: &str) -> Result<Vec<String>, Failure> {
+pub(crate) fn parse_locks(text: &str) -> Result<Vec<String>, Failure> {
     let mut names: Vec<String> = Vec::new();
     for part in split_locks(text, "pthread,mcs-stp")? {
         match part {
@@ -373,7 +373,7 @@ fn parse_locks(text: &str) -> Result<Vec<String>, Failure> {
 }
 
 /// The same for delegates; there may be none.
-fn parse_delegates(text: &str) -> Result<Vec<String>, Failure> {
+pub(crate) fn parse_delegates(text: &str) -> Result<Vec<String>, Failure> {
     if text.is_empty() {
         return Ok(Vec::new());
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use clap::{Args, ValueHint};
+use clap::Args;
 use lockwork_reengineer::{Frame, Project, Seen};
 use serde_json::{Value, json};
 
@@ -19,19 +19,22 @@ use crate::profile::view::{OWN_LIBRARY, Row, View};
 /// Locks below the thresholds that are named; the others are counted.
 const NAMED: usize = 8;
 
-/// Which locks, by a profile.
+/// When a mutex of a profile is worth delegating.
 #[derive(Debug, Args)]
-pub(super) struct FromArgs {
-    /// Only sections of the mutexes that are worth delegating by what `lockwork profile -o PROFILE` recorded
-    #[arg(long, value_name = "PROFILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["lock", "site"])]
-    pub(super) from: Option<PathBuf>,
-    /// With --from: the least part of the threads' time in a mutex's sections, waiting included [default: 20 of a profile under
+pub(super) struct Thresholds {
+    /// Of a profile: the least part of the threads' time in a mutex's sections, waiting included [default: 20 of a profile under
     /// glibc's locks, 70 under MCS]
-    #[arg(long, value_name = "PERCENT", requires = "from", value_parser = part)]
+    #[arg(long, value_name = "PERCENT", value_parser = part)]
     share: Option<f64>,
-    /// With --from: the least part of the threads' time that they wait for the mutex [default: 1]
-    #[arg(long, value_name = "PERCENT", requires = "from", value_parser = part)]
+    /// Of a profile: the least part of the threads' time that they wait for the mutex [default: 1]
+    #[arg(long, value_name = "PERCENT", value_parser = part)]
     waited: Option<f64>,
+}
+
+impl Thresholds {
+    pub(super) fn are_given(&self) -> bool {
+        self.share.is_some() || self.waited.is_some()
+    }
 }
 
 /// A percentage as a part of one.
@@ -80,7 +83,7 @@ pub(super) struct Chosen {
 
 impl Chosen {
     /// Reads a profile, and judges its locks.
-    pub(super) fn read(file: &Path, args: &FromArgs) -> Result<Self, Failure> {
+    pub(super) fn read(file: &Path, args: &Thresholds) -> Result<Self, Failure> {
         let view = profile::open(file)?;
         let candidates = view.locks.iter().map(|row| Candidate::of(&view, row, args));
         let mut chosen = Self {
@@ -199,7 +202,7 @@ impl Chosen {
 
 impl Candidate {
     /// What the thresholds say of a lock.
-    fn of(view: &View, row: &Row, args: &FromArgs) -> Self {
+    fn of(view: &View, row: &Row, args: &Thresholds) -> Self {
         let hottest = delegation::hottest(view, row);
         let in_sections = delegation::in_sections_of(view, hottest);
         let waited = view.of_threads(hottest.wait.total_ns);
@@ -411,7 +414,7 @@ mod tests {
         let profile = Profile { threads_ns: 1_000_000_000, locks, ..Profile::default() };
         let view = View::new(profile);
         assert_eq!(view.locks.len(), 1, "one row");
-        let args = FromArgs { from: None, share: None, waited: None };
+        let args = Thresholds { share: None, waited: None };
         Candidate::of(&view, &view.locks[0], &args)
     }
 

@@ -1,6 +1,8 @@
 //! `lockwork transform`: critical sections of a C program as closures.
 
+mod aside;
 mod chosen;
+pub(crate) mod delegate;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -15,7 +17,7 @@ use serde_json::{Value, json};
 use crate::error::Failure;
 use crate::terminal;
 use crate::terminal::say;
-use chosen::Chosen;
+use chosen::{Chosen, Thresholds};
 
 /// `lockwork transform`
 #[derive(Debug, Args)]
@@ -33,11 +35,8 @@ lockwork`. Each mutex becomes a delegate or stays a mutex by itself. With --hold
 cannot be closures take and release the delegate as a lock; without, their mutex stays one.
 --from converts the mutexes in whose sections a program compiled with -g spent much of its time:
 RCL's criterion. Its lock calls are found by their lines; then all sections of those mutexes are
-converted. `lockwork compare --delegates` measures the result.")]
+converted. `lockwork delegate` does all of that, and measures what came of it.")]
 pub(crate) struct TransformArgs {
-    /// The compilation database, or the directory that it is in
-    #[arg(short = 'p', long = "database", value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
-    database: PathBuf,
     /// Print what would be converted and what is refused [default]
     #[arg(long, conflicts_with_all = ["diff", "in_place"])]
     check: bool,
@@ -53,11 +52,30 @@ pub(crate) struct TransformArgs {
     /// Only the section that begins here; may be repeated
     #[arg(long, value_name = "FILE:LINE", value_parser = site)]
     site: Vec<(PathBuf, usize)>,
+    /// Only sections of the mutexes that are worth delegating by what `lockwork profile -o PROFILE` recorded
+    #[arg(long, value_name = "PROFILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["lock", "site"])]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    thresholds: Thresholds,
+    #[command(flatten)]
+    program: Program,
+    /// Print the check as JSON
+    #[arg(long, conflicts_with_all = ["diff", "in_place"])]
+    json: bool,
+    /// Only these files of the database
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+}
+
+/// What is read, and what may become a closure.
+#[derive(Debug, Args)]
+struct Program {
+    /// The compilation database, or the directory that it is in
+    #[arg(short = 'p', long = "database", value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
+    database: PathBuf,
     /// Leave the section that begins here a lock, and the others of its lock in its function; may be repeated
     #[arg(long, value_name = "FILE:LINE", value_parser = site)]
     except: Vec<(PathBuf, usize)>,
-    #[command(flatten)]
-    profile: chosen::FromArgs,
     /// Let sections that stay as they are hold the delegate, which `locked(L)`, `sanl` and `rcl` can, and combiners cannot
     #[arg(long)]
     hold: bool,
@@ -69,12 +87,6 @@ pub(crate) struct TransformArgs {
     /// locks are no mutexes of POSIX's: `lock NAME EXPRESSION by CALL(…)`, `unlock NAME EXPRESSION`, `$1` being the first argument
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     macros: Option<PathBuf>,
-    /// Print the check as JSON
-    #[arg(long, conflicts_with_all = ["diff", "in_place"])]
-    json: bool,
-    /// Only these files of the database
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    files: Vec<PathBuf>,
 }
 
 fn site(text: &str) -> Result<(PathBuf, usize), String> {
@@ -82,55 +94,100 @@ fn site(text: &str) -> Result<(PathBuf, usize), String> {
     Ok((PathBuf::from(file), line.parse().map_err(|_| "write FILE:LINE")?))
 }
 
-pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
-    let mut vocabulary = Vocabulary::default();
-    if let Some(path) = &args.macros {
-        vocabulary.add_from(path).map_err(Failure::usage)?;
+/// What a user chooses of the program besides.
+#[derive(Debug, Default)]
+struct Only {
+    files: Vec<PathBuf>,
+    locks: Vec<String>,
+    sites: Vec<(PathBuf, usize)>,
+}
+
+impl Program {
+    /// Reads it, and says what could not be read; notes in `chosen` where the calls of a profile are.
+    fn read(&self, only: Only, mut chosen: Option<&mut Chosen>) -> Result<Project, Failure> {
+        let mut vocabulary = Vocabulary::default();
+        if let Some(path) = &self.macros {
+            vocabulary.add_from(path).map_err(Failure::usage)?;
+        }
+        let choice = Choice {
+            calls: chosen.as_deref().map(Chosen::calls),
+            files: only.files,
+            locks: only.locks,
+            sites: only.sites,
+            except: self.except.clone(),
+            may_hold: self.hold,
+            any_thread: self.any_thread,
+            ..Choice::default()
+        };
+        let bar = Bar::new();
+        let project = Project::open(&self.database, vocabulary, choice, &mut |at, of, file| {
+            bar.show("reading", at, of, file)
+        })
+        .map_err(Failure::usage)?;
+        bar.0.finish_and_clear();
+        for error in project.errors.iter().take(5) {
+            say!("lockwork: {error}");
+        }
+        let again: BTreeSet<&PathBuf> = project.again.iter().collect();
+        if let Some(first) = again.first() {
+            let others = match again.len() - 1 {
+                0 => String::new(),
+                others => format!(" and {others} more"),
+            };
+            say!(
+                "lockwork: {}{others}: compiled by several commands, with other macros; what differs stays as it is",
+                first.display()
+            );
+        }
+        if let Some((file, line)) = project.needless_exception() {
+            return Err(Failure::usage(format!(
+                "no section begins at {}:{line}, which --except names; --check lists where sections begin",
+                file.display()
+            )));
+        }
+        if let Some(chosen) = &mut chosen {
+            chosen.place(&project)?;
+        }
+        Ok(project)
     }
-    let from = args.profile.from.as_deref();
-    let mut chosen = from.map(|file| Chosen::read(file, &args.profile)).transpose()?;
+}
+
+/// What conversion does to the files of a program. Says which sections do not become closures after all.
+fn changes(project: &Project) -> Result<Vec<Change>, Failure> {
+    let bar = Bar::new();
+    let mut changes = project
+        .converted(&mut |at, of, file| bar.show("converting", at, of, file))
+        .map_err(Failure::usage)?;
+    bar.0.finish_and_clear();
+    for change in &changes {
+        for line in &change.left {
+            say!(
+                "lockwork: {}:{line}: stays a lock: it cannot become a closure when the sections inside of it have",
+                change.path.display()
+            );
+        }
+    }
+    changes.retain(Change::changes_text);
+    Ok(changes)
+}
+
+/// All changes as one patch, with paths from the current directory on.
+fn patch(changes: &[Change]) -> Vec<u8> {
+    let here = std::env::current_dir().unwrap_or_default();
+    changes.iter().flat_map(|change| change.diff(&here)).collect()
+}
+
+pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
+    if args.from.is_none() && args.thresholds.are_given() {
+        return Err(Failure::usage("--share and --waited judge a profile: name it by --from"));
+    }
+    let from = args.from.as_deref();
+    let mut chosen = from.map(|file| Chosen::read(file, &args.thresholds)).transpose()?;
     if let Some(nothing) = chosen.as_ref().filter(|chosen| chosen.is_empty()) {
         return print_nothing(args, nothing);
     }
-    let choice = Choice {
-        calls: chosen.as_ref().map(Chosen::calls),
-        files: args.files.clone(),
-        locks: args.lock.clone(),
-        sites: args.site.clone(),
-        except: args.except.clone(),
-        may_hold: args.hold,
-        any_thread: args.any_thread,
-        ..Choice::default()
-    };
-    let bar = Bar::new();
-    let project = Project::open(&args.database, vocabulary, choice, &mut |at, of, file| {
-        bar.show("reading", at, of, file)
-    })
-    .map_err(Failure::usage)?;
-    bar.0.finish_and_clear();
-    for error in project.errors.iter().take(5) {
-        say!("lockwork: {error}");
-    }
-    let again: BTreeSet<&PathBuf> = project.again.iter().collect();
-    if let Some(first) = again.first() {
-        let others = match again.len() - 1 {
-            0 => String::new(),
-            others => format!(" and {others} more"),
-        };
-        say!(
-            "lockwork: {}{others}: compiled by several commands, with other macros; what differs stays as it is",
-            first.display()
-        );
-    }
-    if let Some((file, line)) = project.needless_exception() {
-        return Err(Failure::usage(format!(
-            "no section begins at {}:{line}, which --except names; --check lists where sections begin",
-            file.display()
-        )));
-    }
-    if let Some(chosen) = &mut chosen {
-        chosen.place(&project)?;
-    }
+    let only = Only { files: args.files.clone(), locks: args.lock.clone(), sites: args.site.clone() };
+    let project = args.program.read(only, chosen.as_mut())?;
     if !args.diff && !args.in_place {
         let text =
             if args.json { as_json(&project, chosen.as_ref()) } else { as_text(&project, chosen.as_ref()) };
@@ -140,38 +197,25 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     if let Some(chosen) = &chosen {
         eprint!("{}", chosen.text());
     }
-    let bar = Bar::new();
-    let changes = project
-        .converted(&mut |at, of, file| bar.show("converting", at, of, file))
-        .map_err(Failure::usage)?;
-    bar.0.finish_and_clear();
+    let changes = changes(&project)?;
     if args.diff {
-        let here = std::env::current_dir().unwrap_or_default();
-        terminal::print_bytes(&changes.iter().flat_map(|change| change.diff(&here)).collect::<Vec<u8>>())?;
+        terminal::print_bytes(&patch(&changes))?;
     } else {
-        changes.iter().try_for_each(write)?;
+        changes.iter().try_for_each(|change| write(&change.path, &change.after))?;
         say!("lockwork: {} files written; {}", changes.len(), summary(&project));
-    }
-    for change in &changes {
-        for line in &change.left {
-            eprintln!(
-                "lockwork: {}:{line}: stays a lock: it cannot become a closure when the sections inside of it have",
-                change.path.display()
-            );
-        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a file whole or not at all.
-fn write(change: &Change) -> Result<(), Failure> {
-    let failed = |error| Failure::usage(format_args!("{}: {error}", change.path.display()));
-    let directory = change.path.parent().unwrap_or(Path::new("."));
+fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    let failed = |error| Failure::usage(format_args!("{}: {error}", path.display()));
+    let directory = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
-    file.write_all(&change.after).map_err(failed)?;
-    let permissions = std::fs::metadata(&change.path).map_err(failed)?.permissions();
+    file.write_all(text).map_err(failed)?;
+    let permissions = std::fs::metadata(path).map_err(failed)?.permissions();
     file.as_file().set_permissions(permissions).map_err(failed)?;
-    file.persist(&change.path).map_err(|error| failed(error.error))?;
+    file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
 }
 

@@ -3,26 +3,28 @@
 //!
 //! A thread that competes is preempted at the end of each time slice. One system call says how often that happened to the
 //! threads of this process, and how long they ran meanwhile. All the time between two looks counts, so a sample misses
-//! nothing. Sleepers are not preempted: a process that waits asleep because it was preempted finds out by a short time of
-//! spinning, every [`LASTS_NS`], whether it still would be.
+//! nothing. Sleepers are not preempted: a process that waits asleep because it was preempted finds out by spinning
+//! for a sample, every [`LASTS_NS`], whether it still would be.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::cpu::Clock;
 use crate::sys::{self, Usage};
 
-/// How long a sample is at least: eight of the longest time slices. In shorter ones what the kernel does by itself looks like
-/// competition now and then, and each time for as long as [`LASTS_NS`].
-const SAMPLE_NS: u64 = 200_000_000;
+/// How long a sample is at least: a dozen time slices. In 30 ms what the kernel does by itself looked like competition, in up to one
+/// of eight samples of two threads on two idle CPUs, and each time for as long as [`LASTS_NS`].
+const SAMPLE_NS: u64 = 100_000_000;
 /// A sample that began longer ago says little of the present.
-const STALE_NS: u64 = 1_000_000_000;
+const STALE_NS: u64 = 500_000_000;
 /// For how long a process counts as one that competes after it was seen to.
-const LASTS_NS: u64 = 2_000_000_000;
-/// A thread that is preempted so often, once in so many ns of CPU time, competes. A time slice is 3 ms on most machines, and 24
-/// at most; what the kernel does by itself preempts a thread some ten to twenty times a second, and often in bursts.
-const SLICE_NS: u64 = 25_000_000;
-/// Fewer preemptions in a sample may be chance.
-const FEWEST: u64 = 8;
+const LASTS_NS: u64 = 3_000_000_000;
+/// A thread that is preempted so often, once in so many ns of CPU time, competes. A time slice is 3 ms on most machines, and 12 where
+/// two threads share one of many CPUs under Linux before 6.6; what the kernel does by itself preempts a thread some ten to twenty
+/// times a second, often in bursts.
+const SLICE_NS: u64 = 16_000_000;
+/// Fewer preemptions in a sample may be chance. So a thread that runs alone and shares its CPU by slices of more than 8 ms is not
+/// seen.
+const FEWEST: u64 = 6;
 
 /// When the current sample began, by the monotonic clock; 0 = there is none.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
@@ -77,9 +79,9 @@ mod tests {
     #[test]
     fn slices_that_end_early_tell_of_competitors() {
         assert!(competes(usage(500, 70), usage(530, 80)), "a slice of 3 ms");
-        assert!(competes(usage(0, 0), usage(192, 8)), "a slice of 24 ms");
+        assert!(competes(usage(0, 0), usage(200, 16)), "slices of 12 ms on two CPUs");
         assert!(!competes(usage(0, 0), usage(60, 5)), "a burst");
-        assert!(!competes(usage(0, 0), usage(400, 9)), "what the kernel does by itself");
+        assert!(!competes(usage(0, 0), usage(200, 9)), "what the kernel does by itself");
         assert!(!competes(usage(500, 70), usage(530, 70)));
     }
 

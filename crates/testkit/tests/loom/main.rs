@@ -17,7 +17,7 @@ use lockwork_testkit::scenarios::{self, Scenario};
 use lockwork_testkit::watchdog::watchdog;
 
 /// Far more than any scenario needs within its own bounds.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// All scenarios.
 static WITNESSES: LazyLock<Vec<Witness>> =
