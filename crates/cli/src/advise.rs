@@ -114,7 +114,7 @@ const RULES: &[Rule] = &[
         of_process: false,
         advice: "nearly all acquisitions read, on several nodes: a lock that counts readers by node keeps them out of each \
                  other's caches",
-        effect: "10x Linux's rwsem on eight nodes with 10% writes, 12x simulated (results/2026-11-22-epyc-2cpu/sim); on one node \
+        effect: "10x Linux's rwsem on eight nodes with 10% writes, 12x simulated; on one node \
                  it was never better than rw-futex",
         source: "Kashyap et al., \"Scalable NUMA-aware Blocking Synchronization Primitives\" (USENIX ATC 2017), figure 7a",
         candidates: &["cst-rwsem", "rw-futex"],
