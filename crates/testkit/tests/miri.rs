@@ -1,7 +1,7 @@
 //! Every lock on the portable platform, whose nodes are boxes: under Miri this shows that no lock reads freed or
 //! uninitialised memory, races, or leaks.
 //!
-//! Run it by `make miri`; without Miri it is an ordinary test.
+//! Run it by `make miri`; without Miri it is an ordinary test (`cargo test -p lockwork-testkit --test miri`).
 
 use std::sync::Mutex;
 use std::thread;
