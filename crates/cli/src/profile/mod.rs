@@ -142,8 +142,15 @@ pub(crate) fn main(args: &ProfileArgs) -> Result<ExitCode, Failure> {
         }
         None => say!("lockwork: no process used a lock that could be seen; nothing was recorded"),
     }
-    for other in &recorded.others {
-        say!("lockwork: another process recorded in {}", other.display());
+    match &recorded.others[..] {
+        [] => {}
+        [other] => say!("lockwork: another process recorded in {}", other.display()),
+        [first, .., last] => say!(
+            "lockwork: {} other processes recorded in {} to {}",
+            recorded.others.len(),
+            first.display(),
+            last.display()
+        ),
     }
     Ok(recorded.status)
 }
