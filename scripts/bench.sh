@@ -278,7 +278,7 @@ blocking() {
 # Bounded queues: a place for one item, where all is hand-over, and for a thousand, without and with a microsecond of work
 # for an item on either side. A quarter of an hour.
 queue() {
-    queues "$(alone "$DEFAULT" 'gcr(mcs-stp)' futex)" 1 1000
+    queues "$(alone "$DEFAULT" auto 'gcr(mcs-stp)' futex)" 1 1000
 }
 queues() {
     local locks=$1 capacity work
