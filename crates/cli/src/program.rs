@@ -79,6 +79,14 @@ fn executable(path: &Path) -> Result<(), Obstacle> {
         .map_err(|error| Obstacle::NotExecutable(describe(&error.into())))
 }
 
+/// The path of a file beside another, whose name is followed by this.
+pub(crate) fn beside(path: &Path, what: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(what);
+    name.into()
+}
+
 /// An I/O error without Rust's ` (os error 2)`, its first letter small as it ends a sentence.
 pub(crate) fn describe(error: &io::Error) -> String {
     let text = error.to_string();

@@ -1,6 +1,6 @@
 //! Runs a program with the recorder on, and keeps what its processes recorded.
 
-use std::ffi::{OsStr, OsString, c_int};
+use std::ffi::{OsString, c_int};
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::environment;
 use crate::error::{Failure, NOT_EXECUTABLE};
 use crate::preload::{self, Library};
-use crate::program::{self, describe};
+use crate::program::{self, beside, describe};
 use crate::run::read_policy;
 use crate::specs;
 use crate::terminal::say;
@@ -285,7 +285,7 @@ impl Place {
         for (number, (_, region, path)) in found.iter().enumerate() {
             let target = match number {
                 0 => self.output.clone(),
-                _ => numbered(&self.output, number),
+                _ => beside(&self.output, &number.to_string()),
             };
             let header = &region.header;
             // A process that still runs goes on recording in its file.
@@ -326,12 +326,6 @@ fn complaint(path: &Path, error: &std::io::Error) -> String {
          install both anew, else record again",
         path.display()
     )
-}
-
-fn numbered(path: &Path, number: usize) -> PathBuf {
-    let mut name = path.file_name().unwrap_or(OsStr::new("")).to_owned();
-    name.push(format!(".{number}"));
-    path.with_file_name(name)
 }
 
 /// What tells the process that is meant from the shells around it.

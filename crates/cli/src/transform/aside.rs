@@ -8,9 +8,10 @@ use std::time::SystemTime;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use super::write;
 use crate::compare::interrupt;
 use crate::error::Failure;
-use crate::program::describe;
+use crate::program::{beside, describe};
 use crate::terminal::say;
 
 /// What a file that makes way has behind its name.
@@ -37,17 +38,14 @@ impl Aside {
 
     /// Puts a source aside, which is to be as it was when it was read, and has another text in its place.
     pub(super) fn replace(&mut self, path: &Path, before: &[u8], after: &[u8]) -> Result<(), Failure> {
-        let failed = |error| cannot(path, &error);
-        if fs::read(path).map_err(failed)? != before {
+        if fs::read(path).map_err(|error| cannot(path, &error))? != before {
             return Err(Failure::with_status(
                 1,
                 format!("`{}` has changed since it was read; begin again", path.display()),
             ));
         }
         let aside = self.put(path, Some(after.to_owned()))?;
-        fs::write(path, after).map_err(failed)?;
-        let permissions = fs::metadata(aside).map_err(failed)?.permissions();
-        fs::set_permissions(path, permissions).map_err(failed)
+        write(path, after, &aside)
     }
 
     /// Makes way for a file that is to be made.
@@ -77,7 +75,7 @@ impl Aside {
     ///
     /// # Errors
     ///
-    /// If one cannot be; the others are back then.
+    /// If one cannot be; the others are back then. Where several cannot, those before the last are said.
     pub(super) fn restore(mut self) -> Result<(), Failure> {
         self.put_back()
     }
@@ -85,7 +83,11 @@ impl Aside {
     fn put_back(&mut self) -> Result<(), Failure> {
         let mut result = Ok(());
         for moved in self.files.drain(..).rev() {
-            result = result.and(moved.put_back());
+            if let Err(failure) = moved.put_back()
+                && let Err(earlier) = std::mem::replace(&mut result, Err(failure))
+            {
+                say!("lockwork: {earlier}");
+            }
         }
         result
     }
@@ -126,14 +128,6 @@ impl Moved {
         }
         Ok(())
     }
-}
-
-/// A file beside another.
-pub(super) fn beside(path: &Path, what: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(what);
-    name.into()
 }
 
 /// Renames a file to a name that no other has.

@@ -3,7 +3,6 @@
 //!
 //! The sources and the program are what they were when it ends: the conversion is a patch beside the figures.
 
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -12,13 +11,13 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use lockwork_reengineer::Change;
 
-use super::aside::{Aside, SUFFIX, beside};
+use super::aside::{Aside, SUFFIX};
 use super::chosen::{Chosen, Thresholds};
 use super::{Only, Program, as_text, changes, patch};
 use crate::compare::child::{self, End, Finished};
-use crate::compare::{interrupt, plan};
+use crate::compare::{format, interrupt, plan};
 use crate::error::Failure;
-use crate::program::describe;
+use crate::program::{beside, describe};
 use crate::terminal;
 use crate::terminal::say;
 
@@ -184,8 +183,8 @@ impl<'a> Way<'a> {
         let file = self.args.out.join("profile");
         // What was recorded before is of another run.
         let _ = fs::remove_file(&file);
-        let mut words: Vec<OsString> = vec!["profile".into(), "-o".into(), file.clone().into(), "--".into()];
-        words.extend(self.words(&self.program).into_iter().map(OsString::from));
+        let mut words = ["profile", "-o", &file.display().to_string(), "--"].map(str::to_owned).to_vec();
+        words.extend(self.words(&self.program));
         let status = step(&words)?;
         go_on()?;
         match status.success() && file.is_file() {
@@ -227,17 +226,15 @@ impl<'a> Way<'a> {
                 ))
             }
         });
-        let restored = aside.restore();
+        aside.restore()?;
         go_on()?;
-        built.and(restored)
+        built
     }
 
     /// The delegates with which the program passes its test.
     fn tested(&self) -> Result<Vec<String>, Failure> {
         let Some(test) = &self.args.test else { return Ok(self.delegates.clone()) };
-        let program = self.converted.display().to_string();
-        let quoted = shlex::try_quote(&program).map_err(|error| Failure::usage(error.to_string()))?;
-        let test = test.replace(PLACE, &quoted);
+        let test = test.replace(PLACE, &format::command(&[self.converted.display().to_string()]));
         let mut passed = Vec::new();
         for delegate in &self.delegates {
             let run = in_shell(&test, Some(delegate))?;
@@ -257,25 +254,19 @@ impl<'a> Way<'a> {
 
     /// Compares the program as it was with the converted one under these delegates.
     fn compare(&self, delegates: &[String]) -> Result<ExitCode, Failure> {
-        let before = self.templates(&self.program);
-        let before = shlex::try_join(before.iter().map(String::as_str))
-            .map_err(|error| Failure::usage(error.to_string()))?;
-        let mut words: Vec<OsString> = vec!["compare".into(), "--original".into(), before.into()];
-        let mut with = |name: &str, value: &OsStr| words.extend([name.into(), value.to_owned()]);
         let args = self.args;
-        with("--locks", args.locks.as_ref());
-        with("--delegates", delegates.join(",").as_ref());
-        for metric in &args.metric {
-            with("--metric", metric.as_ref());
-        }
-        with("--runs", args.runs.to_string().as_ref());
-        with("--timeout", args.timeout.as_secs_f64().to_string().as_ref());
-        if let Some(commit) = &args.commit {
-            with("--commit", commit.as_ref());
-        }
-        with("--out", args.out.join("comparison").as_ref());
-        words.push("--".into());
-        words.extend(self.templates(&self.converted).into_iter().map(OsString::from));
+        let mut words = vec!["compare".to_owned()];
+        let mut with = |name: &str, value: &str| words.extend([name, value].map(str::to_owned));
+        with("--original", &format::command(&self.templates(&self.program)));
+        with("--locks", &args.locks);
+        with("--delegates", &delegates.join(","));
+        args.metric.iter().for_each(|metric| with("--metric", metric));
+        with("--runs", &args.runs.to_string());
+        with("--timeout", &args.timeout.as_secs_f64().to_string());
+        args.commit.iter().for_each(|commit| with("--commit", commit));
+        with("--out", &args.out.join("comparison").display().to_string());
+        words.push("--".to_owned());
+        words.extend(self.templates(&self.converted));
         let status = step(&words)?;
         let patch = args.out.join("delegates.patch");
         terminal::print(&format!("The conversion: patch -p1 < {}\n", patch.display()))?;
@@ -305,11 +296,9 @@ fn program_file(given: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// A step that is a command of lockwork's: shown as a user would type it, and run.
-fn step<S: AsRef<OsStr>>(words: &[S]) -> Result<ExitStatus, Failure> {
+fn step(words: &[String]) -> Result<ExitStatus, Failure> {
     let failed = |error: &std::io::Error| Failure::with_status(1, format!("lockwork: {}", describe(error)));
-    let shown: Vec<_> = words.iter().map(|word| word.as_ref().to_string_lossy()).collect();
-    let shown = shlex::try_join(shown.iter().map(|word| &**word)).unwrap_or_else(|_| shown.join(" "));
-    terminal::print(&format!("\n$ lockwork {shown}\n"))?;
+    terminal::print(&format!("\n$ lockwork {}\n", format::command(words)))?;
     let mut itself = Command::new(std::env::current_exe().map_err(|error| failed(&error))?);
     child::die_with_parent(&mut itself);
     itself.args(words).status().map_err(|error| failed(&error))

@@ -201,19 +201,19 @@ pub(crate) fn main(args: &TransformArgs) -> Result<ExitCode, Failure> {
     if args.diff {
         terminal::print_bytes(&patch(&changes))?;
     } else {
-        changes.iter().try_for_each(|change| write(&change.path, &change.after))?;
+        changes.iter().try_for_each(|change| write(&change.path, &change.after, &change.path))?;
         say!("lockwork: {} files written; {}", changes.len(), summary(&project));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file whole or not at all.
-fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
+/// Writes a file whole or not at all, with the permissions of another one, or of the one that it takes the place of.
+fn write(path: &Path, text: &[u8], like: &Path) -> Result<(), Failure> {
     let failed = |error| Failure::usage(format_args!("{}: {error}", path.display()));
     let directory = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
     file.write_all(text).map_err(failed)?;
-    let permissions = std::fs::metadata(path).map_err(failed)?.permissions();
+    let permissions = std::fs::metadata(like).map_err(failed)?.permissions();
     file.as_file().set_permissions(permissions).map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())

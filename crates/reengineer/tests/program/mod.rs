@@ -14,6 +14,14 @@ use tempfile::TempDir;
 /// Where the delegate is that the tests compile with.
 const STUB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stub");
 
+/// Makes sure that a second run changes nothing: the program was converted, and is read again.
+#[allow(dead_code, reason = "not all tests that have this module convert")]
+pub(crate) fn changes_nothing(again: &Project) {
+    let changes = again.converted(&mut |_, _, _| {}).expect("converted");
+    let changes: Vec<_> = changes.iter().filter(|it| it.changes_text()).map(|it| &it.path).collect();
+    assert!(changes.is_empty(), "a second run changes {changes:?}");
+}
+
 /// One file and its compilation database.
 pub(crate) struct Program {
     directory: TempDir,
