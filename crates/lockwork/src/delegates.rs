@@ -4,13 +4,11 @@ use std::fmt;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::delegation::sanl::{self, BY_NODE};
-use lockwork_locks::delegation::{
-    Seat, cc_synch, dsm_synch, fc, ffwd, h_synch, held_here, held_of, locked, oyama, p_sim, rcl,
-};
-use lockwork_locks::registry::erased::{ErasedLock, Held};
+use lockwork_locks::delegation::{Seat, cc_synch, dsm_synch, fc, ffwd, h_synch, locked, oyama, p_sim, rcl};
+use lockwork_locks::registry::erased::{ErasedLock, Held, UnderLock};
 use lockwork_locks::registry::{DelegateSpec, Visitor};
 use lockwork_locks::wait::SpinThenPark;
-use lockwork_platform::{Native, Waiters as _};
+use lockwork_platform::Native;
 
 use crate::dynamic::SpecError;
 use crate::servers;
@@ -41,79 +39,6 @@ pub type SanlNuma = sanl::Sanl<Native, BY_NODE>;
 pub type SanlPlus = sanl::SanlPlus<Native>;
 /// `locked(…)`: the requester runs its section itself, with the lock `L` held.
 pub type Locked<L> = locked::Locked<Native, L>;
-
-/// A lock under which requesters run their sections themselves.
-struct UnderLock(Box<dyn ErasedLock<Native>>);
-
-impl UnderLock {
-    /// Runs a section under the lock, which is held, and releases that.
-    ///
-    /// # Safety
-    ///
-    /// The section has not been run, and its requester waits; `held` is the word of the acquisition.
-    unsafe fn run_holding(&self, section: Section, held: Held) {
-        let generation = Native::generation();
-        // SAFETY: the caller's contract.
-        unsafe { section.run() };
-        if Native::generation() != generation {
-            // The section has forked, and this is the child: the lock would be handed to a thread that is gone.
-            // SAFETY: the threads that wait are gone.
-            unsafe { self.0.forget_waiters(Some(held)) };
-        }
-        // SAFETY: the caller's contract.
-        unsafe { self.0.unlock(held) };
-    }
-}
-
-// SAFETY: the lock's guarantees.
-unsafe impl Delegate<Native> for UnderLock {
-    fn new() -> Self {
-        DelegateSpec::parse("locked(cst-mutex)").map_or_else(
-            |error| unreachable!("a lock of the registry: {error}"),
-            |spec| Self(spec.dispatch(Lock)),
-        )
-    }
-
-    unsafe fn execute(&self, section: Section) {
-        let held = self.0.lock_inside();
-        // SAFETY: with the lock held no other section runs, and the caller waits for this one.
-        unsafe { self.run_holding(section, held) };
-    }
-
-    unsafe fn try_execute(&self, section: Section) -> bool {
-        let Some(held) = self.0.try_lock() else { return false };
-        // SAFETY: as in `execute`.
-        unsafe { self.run_holding(section, held) };
-        true
-    }
-
-    fn acquire(&self) -> Option<Held> {
-        Some(held_here::<Native>(self.0.lock_inside()))
-    }
-
-    fn try_acquire(&self) -> Attempt {
-        self.0.try_lock().map_or(Attempt::Busy, |held| Attempt::Held(held_here::<Native>(held)))
-    }
-
-    unsafe fn release(&self, held: Held) {
-        let (held, is_in_child) = held_of::<Native>(held);
-        if is_in_child {
-            // SAFETY: the threads that wait are gone: the lock would be handed to one of them.
-            unsafe { self.0.forget_waiters(Some(held)) };
-        }
-        // SAFETY: the caller's contract.
-        unsafe { self.0.unlock(held) };
-    }
-
-    fn is_busy(&self) -> bool {
-        self.0.is_locked()
-    }
-
-    unsafe fn dispose(&self) {
-        // SAFETY: the caller's contract.
-        unsafe { self.0.dispose() };
-    }
-}
 
 /// Builds the lock inside `locked(…)`.
 struct Lock;
@@ -164,7 +89,7 @@ impl DynDelegate {
     fn of(spec: DelegateSpec) -> Self {
         let delegate = match spec {
             DelegateSpec::Of(..) => spec.dispatch(Build),
-            DelegateSpec::Locked(_) => Box::new(UnderLock(spec.dispatch(Lock))),
+            DelegateSpec::Locked(lock) => Box::new(UnderLock::over(lock.dispatch(Lock))),
         };
         Self { spec, delegate }
     }

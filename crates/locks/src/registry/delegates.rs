@@ -58,25 +58,35 @@ impl DelegateSpec {
         self.entry().map_or(&locked::DESCRIPTOR, |entry| entry.descriptor)
     }
 
-    /// Calls the visitor with the type of the delegate; with that of the lock inside if it is `locked(…)`.
+    /// Calls the visitor with the type of a delegate of the table.
+    ///
+    /// # Panics
+    ///
+    /// If it is `locked(…)`, which is [`UnderLock`](super::erased::UnderLock) over the lock of that spec.
     pub fn dispatch<P: Platform, V: Visitor<P>>(&self, visitor: V) -> V::Output {
-        match *self {
-            Self::Of(_, knobs) => self.dispatch_bare(Configured { knobs, visitor }),
-            Self::Locked(spec) => spec.dispatch(visitor),
-        }
+        let (_, knobs) = self.of_the_table();
+        self.dispatch_bare(Configured { knobs, visitor })
     }
 
     /// As [`DelegateSpec::dispatch`], of delegates whose knobs are still to be set ([`Delegate::configure`]).
+    ///
+    /// # Panics
+    ///
+    /// As there.
     pub fn dispatch_bare<P: Platform, V: Visitor<P>>(&self, visitor: V) -> V::Output {
-        let (id, knobs) = match *self {
-            Self::Of(id, knobs) => (id, knobs),
-            Self::Locked(spec) => return Spec { knobs: Knobs::NONE, ..spec }.dispatch(visitor),
-        };
+        let (id, knobs) = self.of_the_table();
         match (id, knobs.in_place) {
             (LockId::Sanl, Some(lock)) => in_place::<P, _, PUBLISHED>(lock, visitor),
             (LockId::SanlNuma, Some(lock)) => in_place::<P, _, BY_NODE>(lock, visitor),
             (LockId::SanlPlus, Some(lock)) => in_place::<P, _, SOBER>(lock, visitor),
             _ => id.dispatch(visitor),
+        }
+    }
+
+    fn of_the_table(&self) -> (LockId, Knobs) {
+        match *self {
+            Self::Of(id, knobs) => (id, knobs),
+            Self::Locked(_) => panic!("the lock of {self} is dispatched, not the delegate"),
         }
     }
 }

@@ -1,10 +1,14 @@
 //! Locks whose type is forgotten, for code that is compiled once and not once for every lock.
 
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Deref;
+
 use lockwork_platform::{Deadline, Platform};
 
 pub use crate::api::Held;
 use crate::api::{RawLock, RawRwLock, Token};
-use crate::delegation;
+use crate::delegation::{self, Attempt, Delegate, Section, held_here, held_of};
 use crate::knobs::Knobs;
 
 /// [`RawLock`] with words for tokens: every lock is one.
@@ -92,6 +96,108 @@ unsafe impl<P: Platform, L: RawLock<P>> ErasedLock<P> for L {
     unsafe fn dispose(&self) {
         // SAFETY: the caller's contract.
         unsafe { RawLock::dispose(self) };
+    }
+}
+
+/// As [`Locked`](crate::delegation::locked::Locked), over a lock without its type that `B` points to: a delegate whose requesters
+/// run their sections themselves.
+#[derive(Clone, Copy)]
+pub struct UnderLock<P, B> {
+    lock: B,
+    platform: PhantomData<P>,
+}
+
+impl<P, B> UnderLock<P, B> {
+    /// Sections under `lock`, which is free.
+    #[must_use]
+    pub fn over(lock: B) -> Self {
+        Self { lock, platform: PhantomData }
+    }
+}
+
+impl<P: Platform, B: Deref<Target = dyn ErasedLock<P>>> UnderLock<P, B> {
+    /// Runs a section under the lock, which is held, and releases that.
+    ///
+    /// # Safety
+    ///
+    /// The section has not been run, and its requester waits; `held` is the word of the acquisition.
+    unsafe fn run_holding(&self, section: Section, held: Held) {
+        let generation = P::generation();
+        // SAFETY: the caller's contract.
+        unsafe { section.run() };
+        // If the section has forked, and this is the child, the lock would be handed to a thread that is gone.
+        // SAFETY: the caller's contract.
+        unsafe { self.unlock(held, P::generation() != generation) };
+    }
+
+    /// Releases the lock, in a child of the process in which it was acquired or in that itself.
+    ///
+    /// # Safety
+    ///
+    /// `held` is the word of an acquisition, and has not been used for a release.
+    unsafe fn unlock(&self, held: Held, is_in_child: bool) {
+        if is_in_child {
+            // SAFETY: the threads that wait are gone.
+            unsafe { self.lock.forget_waiters(Some(held)) };
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.unlock(held) };
+    }
+}
+
+// SAFETY: the lock's guarantees.
+unsafe impl<P: Platform, B: Deref<Target = dyn ErasedLock<P>> + Send + Sync> Delegate<P> for UnderLock<P, B> {
+    /// # Panics
+    ///
+    /// Always: it is made [over](UnderLock::over) a lock.
+    fn new() -> Self {
+        unreachable!("which lock?")
+    }
+
+    fn configure(&self, knobs: &Knobs) {
+        self.lock.configure(knobs);
+    }
+
+    unsafe fn execute(&self, section: Section) {
+        let held = self.lock.lock_inside();
+        // SAFETY: with the lock held no other section runs, and the caller waits for this one.
+        unsafe { self.run_holding(section, held) };
+    }
+
+    unsafe fn try_execute(&self, section: Section) -> bool {
+        let Some(held) = self.lock.try_lock() else { return false };
+        // SAFETY: as in `execute`.
+        unsafe { self.run_holding(section, held) };
+        true
+    }
+
+    fn acquire(&self) -> Option<Held> {
+        Some(held_here::<P>(self.lock.lock_inside()))
+    }
+
+    fn try_acquire(&self) -> Attempt {
+        self.lock.try_lock().map_or(Attempt::Busy, |held| Attempt::Held(held_here::<P>(held)))
+    }
+
+    unsafe fn release(&self, held: Held) {
+        let (held, is_in_child) = held_of::<P>(held);
+        // SAFETY: the caller's contract.
+        unsafe { self.unlock(held, is_in_child) };
+    }
+
+    unsafe fn dispose(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.lock.dispose() };
+    }
+
+    fn is_busy(&self) -> bool {
+        self.lock.is_locked()
+    }
+}
+
+impl<P, B> fmt::Debug for UnderLock<P, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UnderLock")
     }
 }
 

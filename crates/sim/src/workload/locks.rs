@@ -4,11 +4,10 @@ use std::fmt;
 use std::ptr;
 
 use lockwork_locks::api::{RawLock, RawRwLock};
-use lockwork_locks::delegation::locked::Locked;
 use lockwork_locks::delegation::served::Manner;
 use lockwork_locks::delegation::{Delegate, Section, Server};
 use lockwork_locks::knobs::Knobs;
-use lockwork_locks::registry::erased::{self, ErasedLock, ErasedRwLock};
+use lockwork_locks::registry::erased::{self, ErasedLock, ErasedRwLock, UnderLock};
 use lockwork_locks::registry::{DelegateSpec, LockId, Spec, Visitor};
 
 use crate::platform::Sim;
@@ -59,10 +58,6 @@ impl Visitor<Sim> for BuildDelegate<'_> {
 
     fn delegate<D: Delegate<Sim> + 'static>(self, new: impl Fn() -> D) -> SimDelegate {
         self.0.place_named("the delegate", new())
-    }
-
-    fn mutex<L: RawLock<Sim> + 'static>(self, new: impl Fn() -> L) -> SimDelegate {
-        self.0.place_named("the lock", Locked::over(new()))
     }
 }
 
@@ -146,6 +141,7 @@ pub(super) enum Guard {
     Lock(SimLock),
     Rw(SimRwLock),
     Delegate(SimDelegate),
+    Locked(UnderLock<Sim, SimLock>),
 }
 
 /// What is needed to release.
@@ -162,6 +158,9 @@ impl Guard {
             Protection::None => Self::None,
             Protection::Lock(spec) => Self::Lock(build(run, spec)),
             Protection::Rw(spec) => Self::Rw(spec.dispatch(BuildRw(run))),
+            Protection::Delegate(DelegateSpec::Locked(spec)) => {
+                Self::Locked(UnderLock::over(build(run, spec)))
+            }
             // As for locks, knobs are set later.
             Protection::Delegate(spec) => Self::Delegate(spec.dispatch_bare(BuildDelegate(run))),
         }
@@ -171,8 +170,10 @@ impl Guard {
     pub(super) fn configure(self, protection: &Protection, servers: &Servers, turn: usize) {
         match (self, protection) {
             (Self::Lock(lock), Protection::Lock(spec)) => lock.configure(&spec.knobs),
-            (Self::Delegate(delegate), Protection::Delegate(spec)) => {
-                let (DelegateSpec::Of(_, knobs) | DelegateSpec::Locked(Spec { knobs, .. })) = spec;
+            (Self::Locked(delegate), Protection::Delegate(DelegateSpec::Locked(spec))) => {
+                delegate.configure(&spec.knobs);
+            }
+            (Self::Delegate(delegate), Protection::Delegate(DelegateSpec::Of(_, knobs))) => {
                 delegate.configure(knobs);
                 if let (Some(seat), Some(server)) = (delegate.seat(), servers.0.iter().cycle().nth(turn)) {
                     seat.give(server);
@@ -184,7 +185,7 @@ impl Guard {
 
     /// Whether it is handed sections.
     pub(super) fn is_delegate(self) -> bool {
-        matches!(self, Self::Delegate(_))
+        matches!(self, Self::Delegate(_) | Self::Locked(_))
     }
 
     /// Hands a section over, and waits until it has run. `false`: it has not run, because `tries` and somebody else executes.
@@ -200,7 +201,11 @@ impl Guard {
                 section();
             }
         }
-        let Self::Delegate(delegate) = self else { panic!("only delegates run sections") };
+        let delegate: &dyn Delegate<Sim> = match &self {
+            Self::Delegate(delegate) => *delegate,
+            Self::Locked(delegate) => delegate,
+            _ => panic!("only delegates run sections"),
+        };
         // SAFETY: all threads of a run are coroutines of one host thread; a panic ends the run.
         let section = unsafe { Section::new(run::<F>, ptr::from_mut(section).cast()) };
         if tries {
@@ -230,7 +235,7 @@ impl Guard {
                 debug_assert!(acquired);
                 Held::Rw(access)
             }
-            Self::Delegate(_) => panic!("sections are handed to a delegate"),
+            Self::Delegate(_) | Self::Locked(_) => panic!("sections are handed to a delegate"),
         }
     }
 
@@ -244,7 +249,7 @@ impl Guard {
             Self::None => Some(Held::Nothing),
             Self::Lock(lock) => lock.try_lock().map(Held::Lock),
             Self::Rw(lock) => lock.try_lock_exclusive().then_some(Held::Rw(Access::Write)),
-            Self::Delegate(_) => panic!("sections are handed to a delegate"),
+            Self::Delegate(_) | Self::Locked(_) => panic!("sections are handed to a delegate"),
         }
     }
 

@@ -4,6 +4,7 @@
 //! [`loom::MAX_THREADS`] threads and the last seven stores to a word.
 
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use loom::cell::UnsafeCell;
@@ -143,7 +144,7 @@ pub fn explore(
 impl Engine for Loom {
     type U32 = AtomicU32;
     type Usize = AtomicUsize;
-    type Ptr<T: 'static> = AtomicPtr<T>;
+    type Ptr<T: 'static> = Pointer<T>;
     type Data<T: Copy + Send + 'static> = LoomData<T>;
 
     /// Spinners yield, so a few turns each show that nobody can go on.
@@ -186,26 +187,31 @@ impl Engine for Loom {
     }
 }
 
+// What follows is called from every lock, and loom's part of it is large: it is compiled once, not inlined everywhere.
 macro_rules! raw_cell {
-    ($cell:ty, $value:ty $(, $generic:ident)?) => {
-        impl$(<$generic: 'static>)? RawCell<$value> for $cell {
+    ($cell:ty, $value:ty) => {
+        impl RawCell<$value> for $cell {
             #[track_caller]
             fn new(value: $value) -> Self {
                 <$cell>::new(value)
             }
             #[track_caller]
+            #[inline(never)]
             fn load(&self, order: Ordering) -> $value {
                 self.load(order)
             }
             #[track_caller]
+            #[inline(never)]
             fn store(&self, value: $value, order: Ordering) {
                 self.store(value, order);
             }
             #[track_caller]
+            #[inline(never)]
             fn swap(&self, value: $value, order: Ordering) -> $value {
                 self.swap(value, order)
             }
             #[track_caller]
+            #[inline(never)]
             fn compare_exchange(
                 &self,
                 current: $value,
@@ -224,18 +230,22 @@ macro_rules! raw_int {
         raw_cell!($cell, $value);
         impl RawInt<$value> for $cell {
             #[track_caller]
+            #[inline(never)]
             fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 self.fetch_add(value, order)
             }
             #[track_caller]
+            #[inline(never)]
             fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
                 self.fetch_sub(value, order)
             }
             #[track_caller]
+            #[inline(never)]
             fn fetch_or(&self, value: $value, order: Ordering) -> $value {
                 self.fetch_or(value, order)
             }
             #[track_caller]
+            #[inline(never)]
             fn fetch_and(&self, value: $value, order: Ordering) -> $value {
                 self.fetch_and(value, order)
             }
@@ -245,7 +255,51 @@ macro_rules! raw_int {
 
 raw_int!(AtomicU32, u32);
 raw_int!(AtomicUsize, usize);
-raw_cell!(AtomicPtr<T>, *mut T, T);
+raw_cell!(AtomicPtr<()>, *mut ());
+
+/// A pointer. To loom all are of one type: each type more would compile loom's atomics once more.
+#[derive(Debug)]
+pub struct Pointer<T>(AtomicPtr<()>, PhantomData<*mut T>);
+
+// SAFETY: a word.
+unsafe impl<T> Send for Pointer<T> {}
+// SAFETY: as above; loom's words are shared between its threads.
+unsafe impl<T> Sync for Pointer<T> {}
+
+impl<T: 'static> RawCell<*mut T> for Pointer<T> {
+    #[track_caller]
+    fn new(value: *mut T) -> Self {
+        Self(AtomicPtr::new(value.cast()), PhantomData)
+    }
+
+    #[track_caller]
+    fn load(&self, order: Ordering) -> *mut T {
+        RawCell::load(&self.0, order).cast()
+    }
+
+    #[track_caller]
+    fn store(&self, value: *mut T, order: Ordering) {
+        RawCell::store(&self.0, value.cast(), order);
+    }
+
+    #[track_caller]
+    fn swap(&self, value: *mut T, order: Ordering) -> *mut T {
+        RawCell::swap(&self.0, value.cast(), order).cast()
+    }
+
+    #[track_caller]
+    fn compare_exchange(
+        &self,
+        current: *mut T,
+        new: *mut T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        RawCell::compare_exchange(&self.0, current.cast(), new.cast(), success, failure)
+            .map(<*mut ()>::cast)
+            .map_err(<*mut ()>::cast)
+    }
+}
 
 /// Plain data: loom reports a "Causality violation" where accesses are not ordered.
 #[derive(Debug)]

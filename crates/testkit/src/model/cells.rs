@@ -24,13 +24,15 @@ impl<E: Engine, A> Word<E, A> {
         std::ptr::from_ref(self) as usize
     }
 
-    /// What comes before every operation that only reads.
+    /// What comes before every operation that only reads. Compiled once, not inlined into every lock.
+    #[inline(never)]
     fn before_read(&self) {
         E::switch();
         E::machine(|machine| machine.touch(self.address()));
     }
 
     /// What comes before every operation that writes.
+    #[inline(never)]
     fn before_write(&self) {
         E::switch();
         E::machine(|machine| {
