@@ -157,16 +157,18 @@ fn read(
         names_lock: Cell::default(),
         made: RefCell::default(),
     };
+    let paths = Paths::below(directory);
     let of_headers = if asked.is_some() {
         let all = children(root).into_iter();
         all.filter_map(|cursor| {
-            Some((of_header.file(cursor, directory)?, of_header.function(cursor, false)?))
+            let function = of_header.function(cursor, false)?;
+            Some((file_of(cursor, &paths)?, function))
         })
         .collect()
     } else {
         Vec::new()
     };
-    let facts = asked.map(|asked| uses::facts(root, directory, vocabulary, asked.text)).unwrap_or_default();
+    let facts = asked.map(|asked| uses::facts(root, &paths, vocabulary, asked.text)).unwrap_or_default();
     let (errors, error_places) = errors(unit).into_iter().unzip();
     Unit { functions, of_headers, errors, error_places, facts }
 }
@@ -216,6 +218,14 @@ fn attributes_of(cursor: CXCursor) -> impl Iterator<Item = CXCursor> {
     children(cursor).into_iter().filter(|child| unsafe { clang_isAttribute(kind(*child)) } != 0)
 }
 
+/// The file that a cursor is in, by its path.
+fn file_of(cursor: CXCursor, paths: &Paths<'_>) -> Option<PathBuf> {
+    // SAFETY: see `spelling`.
+    let location = unsafe { clang_getCursorLocation(cursor) };
+    let (file, _) = offset(location, clang_getFileLocation as Locate);
+    (!file.is_null()).then(|| paths.of(file))
+}
+
 /// Where a cursor's text begins.
 fn start_of(cursor: CXCursor) -> CXSourceLocation {
     // SAFETY: see `spelling`.
@@ -259,6 +269,29 @@ fn offset(location: CXSourceLocation, locate: Locate) -> (CXFile, usize) {
     (file, offset as usize)
 }
 
+/// The paths of the files of a unit, each of which the system is asked for once: there is a cursor for every word of a program.
+#[derive(Debug)]
+struct Paths<'a> {
+    directory: &'a Path,
+    known: RefCell<HashMap<CXFile, PathBuf>>,
+}
+
+impl<'a> Paths<'a> {
+    fn below(directory: &'a Path) -> Self {
+        Self { directory, known: RefCell::default() }
+    }
+
+    /// The path of a file of a living unit.
+    fn of(&self, file: CXFile) -> PathBuf {
+        let find = || {
+            // SAFETY: the caller's file.
+            let path = self.directory.join(owned(unsafe { clang_getFileName(file) }));
+            path.canonicalize().unwrap_or(path)
+        };
+        self.known.borrow_mut().entry(file).or_insert_with(find).clone()
+    }
+}
+
 struct Reader<'a> {
     unit: CXTranslationUnit,
     /// The file's own text.
@@ -292,19 +325,6 @@ impl Default for Progress {
 }
 
 impl Reader<'_> {
-    /// The file that a cursor is in.
-    fn file(&self, cursor: CXCursor, directory: &Path) -> Option<PathBuf> {
-        // SAFETY: see `spelling`.
-        let location = unsafe { clang_getCursorLocation(cursor) };
-        let (file, _) = offset(location, clang_getFileLocation as Locate);
-        if file.is_null() {
-            return None;
-        }
-        // SAFETY: a file of a living unit.
-        let path = directory.join(owned(unsafe { clang_getFileName(file) }));
-        Some(path.canonicalize().unwrap_or(path))
-    }
-
     /// The function that a cursor at the top of the file defines: in the file itself, or in one of the program's headers.
     fn function(&self, cursor: CXCursor, in_file: bool) -> Option<Function> {
         if kind(cursor) != CXCursor_FunctionDecl {

@@ -20,12 +20,12 @@ static const struct rules RECURSIVE = {0, 0, EPERM, true};
 static const struct rules ERRORCHECK = {EDEADLK, EBUSY, EPERM, true};
 
 static int timed(pthread_mutex_t *m) {
-    struct timespec soon = in_ms(CLOCK_REALTIME, 20);
+    struct timespec soon = in_ms(CLOCK_REALTIME, 5);
     return pthread_mutex_timedlock(m, &soon);
 }
 
 static int clocked(pthread_mutex_t *m) {
-    struct timespec soon = in_ms(CLOCK_MONOTONIC, 20);
+    struct timespec soon = in_ms(CLOCK_MONOTONIC, 5);
     return pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &soon);
 }
 

@@ -6,7 +6,7 @@ use lockwork_locks::RawRwLock;
 use lockwork_locks::describe::{Favour, Keeps, Waiting};
 use lockwork_locks::registry::{LockId, Spec, Visitor, WrapperId, rwlocks};
 use lockwork_locks::rw::RwFutexWriters;
-use lockwork_platform::Platform;
+use lockwork_platform::{Native, Platform};
 
 use crate::erased::{AnyRwLock, undropped_rw, zeroed_rw};
 
@@ -75,20 +75,27 @@ impl RwSubject {
 
     /// A new one, which is never dropped.
     #[must_use]
-    pub fn make<P: Platform>(&self) -> AnyRwLock<P> {
+    pub fn make_on<P: Platform>(&self) -> AnyRwLock<P> {
         self.visit(Make)
+    }
+
+    /// [`RwSubject::make_on`] the real machine. Not generic, as the others here, so that all locks are compiled with the kit, and not
+    /// again with every test.
+    #[must_use]
+    pub fn make(&self) -> AnyRwLock<Native> {
+        self.make_on()
     }
 
     /// One made of nothing but zeros, and dropped.
     #[must_use]
-    pub fn zeroed<P: Platform>(&self) -> AnyRwLock<P> {
+    pub fn zeroed(&self) -> AnyRwLock<Native> {
         self.visit(Zeroed)
     }
 
     /// Its size in bytes.
     #[must_use]
-    pub fn size<P: Platform>(&self) -> usize {
-        self.visit::<P, _>(Size)
+    pub fn size(&self) -> usize {
+        self.visit::<Native, _>(Size)
     }
 }
 

@@ -6,10 +6,67 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use lockwork_locks::wait::WAITING_ON_RWLOCK;
 use lockwork_platform::{DataCell, Deadline};
 
+use crate::engines::loom::LoomPlatform;
+use crate::engines::shuttle::ShuttlePlatform;
 use crate::erased::AnyRwLock;
 use crate::model::{ModelPlatform, Play};
 use crate::rw::RwSubject;
 use crate::scenarios::{expired, in_time};
+
+/// A play with a reader-writer lock.
+#[derive(Clone, Copy, Debug)]
+pub enum RwPlay {
+    /// The parts of each thread, a letter each; threads separated by spaces. Three threads or more share a lock that has been used.
+    Parts(&'static str),
+    /// The same with a lock that has been used, however many there are.
+    Used(&'static str),
+    /// So many threads read and write, and the last writer destroys the lock.
+    Destroy(usize),
+    /// As well, and forks.
+    DestroyAndFork(usize),
+    /// A writer forks, while others wait or give up.
+    Fork,
+    /// A reader forks, perhaps of a lock that has been read before.
+    ForkReading {
+        /// Whether it has.
+        has_read: bool,
+    },
+    /// A reader forks, while another comes and goes and a writer waits.
+    ForkReadingBeside,
+    /// A thread forks while readers come and go, and writers leave or give up.
+    ForkBesideReaders,
+    /// A thread forks that has tried to read, until a deadline if there is one.
+    ForkHavingTried(Option<Deadline>),
+}
+
+impl RwPlay {
+    /// An execution of it for loom. Not generic, as its neighbour: so plays and locks are compiled with the kit, optimised, and not with
+    /// every test.
+    #[must_use]
+    pub fn for_loom(self, subject: RwSubject) -> Play {
+        self.with::<LoomPlatform>(subject)
+    }
+
+    /// An execution of it for shuttle.
+    #[must_use]
+    pub fn for_shuttle(self, subject: RwSubject) -> Play {
+        self.with::<ShuttlePlatform>(subject)
+    }
+
+    fn with<P: ModelPlatform>(self, subject: RwSubject) -> Play {
+        match self {
+            Self::Parts(parts) => play::<P>(subject, parts),
+            Self::Used(parts) => play_with(Shelf::<P>::used(subject), parts),
+            Self::Destroy(threads) => destroy::<P>(subject, threads),
+            Self::DestroyAndFork(threads) => destroy_and_fork::<P>(subject, threads),
+            Self::Fork => fork::<P>(subject),
+            Self::ForkReading { has_read } => fork_reading::<P>(subject, has_read),
+            Self::ForkReadingBeside => fork_reading_beside::<P>(subject),
+            Self::ForkBesideReaders => fork_beside_readers::<P>(subject),
+            Self::ForkHavingTried(deadline) => fork_having_tried::<P>(subject, deadline),
+        }
+    }
+}
 
 /// A lock and what it protects.
 struct Shelf<P: ModelPlatform> {
@@ -26,7 +83,7 @@ struct Shelf<P: ModelPlatform> {
 impl<P: ModelPlatform> Shelf<P> {
     fn new(subject: RwSubject) -> Arc<Self> {
         let shelf = Arc::new(Self {
-            lock: subject.make(),
+            lock: subject.make_on(),
             count: P::Data::new(0),
             inside: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
@@ -189,14 +246,9 @@ fn perform<P: ModelPlatform>(shelf: &Shelf<P>, part: u8) {
 /// A play in short: the parts of each thread, threads separated by spaces.
 ///
 /// The lock is as new; three threads or more share one that has been used.
-pub fn play<P: ModelPlatform>(subject: RwSubject, parts: &'static str) -> Play {
+fn play<P: ModelPlatform>(subject: RwSubject, parts: &'static str) -> Play {
     let is_used = parts.split(' ').count() > 2;
     play_with(if is_used { Shelf::<P>::used(subject) } else { Shelf::new(subject) }, parts)
-}
-
-/// As [`play`], with a lock that has been used.
-pub fn play_used<P: ModelPlatform>(subject: RwSubject, parts: &'static str) -> Play {
-    play_with(Shelf::<P>::used(subject), parts)
 }
 
 fn play_with<P: ModelPlatform>(shelf: Arc<Shelf<P>>, parts: &'static str) -> Play {
@@ -217,7 +269,7 @@ fn play_with<P: ModelPlatform>(shelf: Arc<Shelf<P>>, parts: &'static str) -> Pla
 
 /// Every thread reads and then writes; the last writer destroys the lock afterwards, as programs do that count references
 /// under the lock: no other release may touch the lock any more.
-pub fn destroy<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
+fn destroy<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
     let shelf = Shelf::<P>::used(subject);
     (0..threads).fold(shelf.play(2 * threads - 1, 2 * threads - 1), |play, number| {
         let shelf = Arc::clone(&shelf);
@@ -234,7 +286,7 @@ pub fn destroy<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
 
 /// As [`destroy`], and the thread that has destroyed the lock forks while others come to the end of their releases: no
 /// thread is registered for the lock, which the child would look for in memory that has been freed.
-pub fn destroy_and_fork<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
+fn destroy_and_fork<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Play {
     let shelf = Shelf::<P>::used(subject);
     (0..threads).fold(Play::new(|| {}), |play, _| {
         let shelf = Arc::clone(&shelf);
@@ -249,7 +301,7 @@ pub fn destroy_and_fork<P: ModelPlatform>(subject: RwSubject, threads: usize) ->
 }
 
 /// While a writer holds the lock and others wait or give up, its thread forks: in the child it is alone.
-pub fn fork<P: ModelPlatform>(subject: RwSubject) -> Play {
+fn fork<P: ModelPlatform>(subject: RwSubject) -> Play {
     let shelf = Shelf::<P>::new(subject);
     let (parent, reader, writer) = (Arc::clone(&shelf), Arc::clone(&shelf), Arc::clone(&shelf));
     shelf
@@ -271,7 +323,7 @@ pub fn fork<P: ModelPlatform>(subject: RwSubject) -> Play {
 /// holder would hold the lock there for ever, so there is none.
 ///
 /// If `has_read`, somebody has read before: a biased lock's readers are visible.
-pub fn fork_reading<P: ModelPlatform>(subject: RwSubject, has_read: bool) -> Play {
+fn fork_reading<P: ModelPlatform>(subject: RwSubject, has_read: bool) -> Play {
     let shelf = Shelf::<P>::new(subject);
     if has_read {
         shelf.read(None);
@@ -296,7 +348,7 @@ pub fn fork_reading<P: ModelPlatform>(subject: RwSubject, has_read: bool) -> Pla
 
 /// While a reader holds the lock, another comes and goes, and a writer waits for them, its thread forks. In the child the
 /// other reader may be inside for ever; but the forker must be, too.
-pub fn fork_reading_beside<P: ModelPlatform>(subject: RwSubject) -> Play {
+fn fork_reading_beside<P: ModelPlatform>(subject: RwSubject) -> Play {
     let shelf = Shelf::<P>::new(subject);
     let (parent, reader, writer) = (Arc::clone(&shelf), Arc::clone(&shelf), Arc::clone(&shelf));
     shelf
@@ -318,7 +370,7 @@ pub fn fork_reading_beside<P: ModelPlatform>(subject: RwSubject) -> Play {
 /// A writer leaves once another one, which gives up, and a reader wait for it. Then a thread forks, and its child forgets those only
 /// that the registry knows of. Where nobody writes or tries to, the child can read: readers, and those in the middle of a reader's
 /// release, are in nobody's way.
-pub fn fork_beside_readers<P: ModelPlatform>(subject: RwSubject) -> Play {
+fn fork_beside_readers<P: ModelPlatform>(subject: RwSubject) -> Play {
     let shelf = Shelf::<P>::used(subject);
     let writing = Arc::new(AtomicUsize::new(2));
     let address = shelf.lock.address() | WAITING_ON_RWLOCK;
@@ -355,7 +407,7 @@ pub fn fork_beside_readers<P: ModelPlatform>(subject: RwSubject) -> Play {
 }
 
 /// A thread tries to read, beside a writer, and forks when it has left, or has not come in: in the child nobody reads.
-pub fn fork_having_tried<P: ModelPlatform>(subject: RwSubject, deadline: Option<Deadline>) -> Play {
+fn fork_having_tried<P: ModelPlatform>(subject: RwSubject, deadline: Option<Deadline>) -> Play {
     let shelf = Shelf::<P>::new(subject);
     let (parent, writer) = (Arc::clone(&shelf), Arc::clone(&shelf));
     shelf

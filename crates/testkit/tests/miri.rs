@@ -111,7 +111,7 @@ impl Visitor<Portable> for Make {
 /// Readers, writers, those who try, give up or go from one to the other.
 fn exercise_rw(subject: RwSubject) {
     let before = Portable::nodes_in_use();
-    let lock = subject.make::<Portable>();
+    let lock = subject.make_on::<Portable>();
     let count = PortableData::new(0_u64);
     let add = || {
         // SAFETY: the caller is the writer.

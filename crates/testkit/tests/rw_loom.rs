@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use lockwork_locks::registry::LockId;
-use lockwork_testkit::engines::loom::LoomPlatform;
 use lockwork_testkit::exploration::{report, run};
 use lockwork_testkit::model::Config;
 use lockwork_testkit::mutation::{Witness, judge_source};
 use lockwork_testkit::rw::RwSubject;
-use lockwork_testkit::rw_plays::{destroy, play, play_used};
-use lockwork_testkit::scenarios::{Scenario, Subject, states_of_rwlocks};
+use lockwork_testkit::rw_plays::RwPlay;
+use lockwork_testkit::scenarios::{Scenario, Subject, states_of_rwlocks_for_loom};
 use lockwork_testkit::sources::{self, Source, proves};
 use lockwork_testkit::watchdog::watchdog;
 
@@ -75,7 +74,7 @@ const NODES: &[(&str, usize)] = &[("w r  r", 1), ("x r", 3)];
 fn used(subject: RwSubject, config: Config, plays: &[(&'static str, usize)]) -> Vec<Scenario> {
     let scenario = |&(parts, preemptions): &(&'static str, usize)| {
         let threads = parts.split(' ').count();
-        let scenario = Scenario::new(parts, threads, move || play_used::<LoomPlatform>(subject, parts));
+        let scenario = Scenario::new(parts, threads, move || RwPlay::Used(parts).for_loom(subject));
         Scenario { config, preemptions, resident: KEPT, ..scenario }
     };
     plays.iter().map(scenario).collect()
@@ -125,7 +124,7 @@ fn is_linux(subject: RwSubject) -> bool {
 /// A play as a scenario.
 fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenario {
     let threads = parts.split(' ').count();
-    let scenario = Scenario::new(parts, threads, move || play::<LoomPlatform>(subject, parts));
+    let scenario = Scenario::new(parts, threads, move || RwPlay::Parts(parts).for_loom(subject));
     // Threads that poll have many executions where one of them reads twice, as have locks that take many steps.
     let polls = subject.spins() && parts.contains('a');
     let many_steps = threads > 2 && (is_linux(subject) || subject.to_string() == "bravo(rw-futex)");
@@ -152,7 +151,7 @@ static WITNESSES: LazyLock<Vec<Witness>> = LazyLock::new(|| {
         let plays = scenarios(subject, PAIRS).chain(scenarios(subject, TRIOS)).chain(deep(subject));
         Subject { name: subject.to_string(), scenarios: plays.collect() }
     };
-    let states = states_of_rwlocks::<LoomPlatform>();
+    let states = states_of_rwlocks_for_loom();
     RwSubject::all().map(of_lock).chain(states).flat_map(Witness::all_of).collect()
 });
 
@@ -180,7 +179,7 @@ fn others(subject: RwSubject) -> Vec<Scenario> {
             (true, _) => 0,
             (false, _) => preemptions,
         };
-        let scenario = Scenario::new(name, threads, move || destroy::<LoomPlatform>(subject, threads));
+        let scenario = Scenario::new(name, threads, move || RwPlay::Destroy(threads).for_loom(subject));
         Scenario { config, preemptions, resident: KEPT, ..scenario }
     }));
     plays

@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
-use lockwork_testkit::engines::shuttle::{Schedules, ShuttlePlatform, explore};
+use lockwork_testkit::engines::shuttle::{Schedules, explore};
 use lockwork_testkit::model::Config;
 use lockwork_testkit::rw::RwSubject;
-use lockwork_testkit::rw_plays::{
-    destroy, destroy_and_fork, fork, fork_beside_readers, fork_having_tried, fork_reading,
-    fork_reading_beside, play,
-};
+use lockwork_testkit::rw_plays::RwPlay;
 use lockwork_testkit::scenarios::expired;
 use lockwork_testkit::watchdog::watchdog;
 
@@ -41,30 +38,30 @@ const GUESTS: &[&str] = &["rA wA Aw rw", "rn wl Aw xT c"];
 const KEPT: usize = 24;
 
 fn check(subject: RwSubject, config: Config) {
+    let each = |schedules: &[Schedules], play: RwPlay| {
+        for schedules in schedules {
+            explore(*schedules, config, KEPT, move || play.for_shuttle(subject));
+        }
+    };
     let guests = if subject.to_string().starts_with("pf-") { GUESTS } else { &[] };
     for parts in CROWDS.iter().chain(guests) {
-        for schedules in [Schedules::Random(1_000), Schedules::Pct(300)] {
-            explore(schedules, config, KEPT, move || play::<ShuttlePlatform>(subject, parts));
-        }
+        each(&[Schedules::Random(1_000), Schedules::Pct(300)], RwPlay::Parts(parts));
     }
-    for threads in [3, 5] {
-        explore(Schedules::Pct(500), config, KEPT, move || destroy::<ShuttlePlatform>(subject, threads));
-    }
-    for schedules in [Schedules::Random(1_000), Schedules::Pct(1_000)] {
-        explore(schedules, config, KEPT, move || destroy_and_fork::<ShuttlePlatform>(subject, 3));
-    }
-    explore(Schedules::Random(2_000), config, KEPT, move || fork::<ShuttlePlatform>(subject));
+    each(&[Schedules::Pct(500)], RwPlay::Destroy(3));
+    each(&[Schedules::Pct(500)], RwPlay::Destroy(5));
+    each(&[Schedules::Random(1_000), Schedules::Pct(1_000)], RwPlay::DestroyAndFork(3));
+    each(&[Schedules::Random(2_000)], RwPlay::Fork);
     for has_read in [false, true] {
-        let play = move || fork_reading::<ShuttlePlatform>(subject, has_read);
-        explore(Schedules::Random(2_000), config, KEPT, play);
+        each(&[Schedules::Random(2_000)], RwPlay::ForkReading { has_read });
     }
-    for schedules in [Schedules::Random(2_000), Schedules::Pct(2_000)] {
-        explore(schedules, config, KEPT, move || fork_reading_beside::<ShuttlePlatform>(subject));
-        explore(schedules, config, KEPT, move || fork_beside_readers::<ShuttlePlatform>(subject));
-        for deadline in [None, Some(expired())] {
-            let play = move || fork_having_tried::<ShuttlePlatform>(subject, deadline);
-            explore(schedules, config, KEPT, play);
-        }
+    let beside = [
+        RwPlay::ForkReadingBeside,
+        RwPlay::ForkBesideReaders,
+        RwPlay::ForkHavingTried(None),
+        RwPlay::ForkHavingTried(Some(expired())),
+    ];
+    for play in beside {
+        each(&[Schedules::Random(2_000), Schedules::Pct(2_000)], play);
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[allow(clippy::wildcard_imports, reason = "its names all begin with clang_ or CX")]
 use clang_sys::*;
 
-use super::{Locate, attributes_of, children, kind, owned, spelling, start_of};
+use super::{Locate, Paths, attributes_of, children, kind, owned, spelling, start_of};
 use crate::locks::{Call, Fact, Origin, Place, Thing, Use};
 use crate::vocabulary::{Action, Vocabulary};
 use crate::ways::ELSEWHERE;
@@ -58,7 +58,7 @@ const COPIERS: [(&str, usize); 5] =
 /// The facts of a file. `text` has the file's own text and those of the program's headers.
 pub(super) fn facts(
     root: CXCursor,
-    directory: &Path,
+    paths: &Paths<'_>,
     vocabulary: &Vocabulary,
     text: &mut dyn FnMut(&Path) -> Option<String>,
 ) -> Vec<Fact> {
@@ -67,7 +67,7 @@ pub(super) fn facts(
     let (facts, initialised) = (Vec::new(), BTreeSet::new());
     let mut walker = Walker {
         unit,
-        directory,
+        paths,
         vocabulary,
         text,
         facts,
@@ -113,9 +113,15 @@ fn sort(of: CXType) -> Option<usize> {
     }
     // SAFETY: as above.
     let declared = spelling(unsafe { clang_getTypeDeclaration(at) });
+    if declared.chars().all(|character| character.is_alphanumeric() || character == '_')
+        && !declared.is_empty()
+    {
+        return TYPES.iter().position(|name| declared == *name);
+    }
+    // What has no name of its own is spelt by that of its typedef.
     // SAFETY: as above.
     let spelt = owned(unsafe { clang_getTypeSpelling(at) });
-    TYPES.iter().position(|name| declared == *name || spelt.trim_start_matches("const ") == *name)
+    TYPES.iter().position(|name| spelt.trim_start_matches("const ") == *name)
 }
 
 /// Whether a type is one of [`TYPES`] itself.
@@ -191,7 +197,7 @@ fn value_of(cursor: CXCursor) -> CXCursor {
 
 struct Walker<'a> {
     unit: CXTranslationUnit,
-    directory: &'a Path,
+    paths: &'a Paths<'a>,
     vocabulary: &'a Vocabulary,
     text: &'a mut dyn FnMut(&Path) -> Option<String>,
     facts: Vec<Fact>,
@@ -213,10 +219,7 @@ impl Walker<'_> {
         if file.is_null() {
             return None;
         }
-        // SAFETY: a file of a living unit.
-        let name = PathBuf::from(owned(unsafe { clang_getFileName(file) }));
-        let path = self.directory.join(name);
-        Some(Place { file: path.canonicalize().unwrap_or(path), offset })
+        Some(Place { file: self.paths.of(file), offset })
     }
 
     /// Where a cursor begins in the text: of a macro, its expansion.
@@ -789,12 +792,7 @@ impl Walker<'_> {
             // SAFETY: a location of a living unit.
             unsafe { clang_Location_isInSystemHeader(begin) == 0 }
         };
-        let path = |file: CXFile| {
-            // SAFETY: a file of a living unit.
-            let path = self.directory.join(PathBuf::from(owned(unsafe { clang_getFileName(file) })));
-            path.canonicalize().unwrap_or(path)
-        };
-        found.into_iter().filter(is_of_program).map(path).collect()
+        found.into_iter().filter(is_of_program).map(|file| self.paths.of(file)).collect()
     }
 
     /// Initialisers of a structure's fields.

@@ -3,6 +3,7 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use lockwork_platform::{Clock, Cpu, Deadline, Native};
@@ -104,8 +105,15 @@ impl Shop {
         assert_eq!(self.entered.load(Relaxed), sections, "sections entered");
         assert_eq!(*self.counter.get_mut(), sections, "increments under the lock");
         assert!(!self.lock.is_locked(), "the lock is free in the end");
-        let token = self.lock.try_lock().expect("a free lock");
-        self.unlock(token);
+        // A thread of a lock that the state belonged to before may hold it for a moment, until it has seen that.
+        let token = (0..1_000_000).find_map(|_| {
+            let token = self.lock.try_lock();
+            if token.is_none() {
+                thread::yield_now();
+            }
+            token
+        });
+        self.unlock(token.expect("a free lock"));
     }
 
     /// Runs `f` under the watchdog, which describes the shop when `f` hangs.

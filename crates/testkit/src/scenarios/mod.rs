@@ -201,6 +201,12 @@ pub fn for_loom() -> Vec<Subject> {
     all
 }
 
+/// Of those, the states of reader-writer locks.
+#[must_use]
+pub fn states_of_rwlocks_for_loom() -> Vec<Subject> {
+    states_of_rwlocks::<LoomPlatform>()
+}
+
 /// Every large scenario, for shuttle. Not generic, as [`for_loom`].
 #[must_use]
 pub fn for_shuttle() -> Vec<Subject> {

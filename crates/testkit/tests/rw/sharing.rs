@@ -44,7 +44,7 @@ pub(crate) fn readers_share(subject: RwSubject) {
 }
 
 pub(crate) fn attempts(subject: RwSubject) {
-    let lock = subject.make::<Native>();
+    let lock = subject.make();
     assert!(lock.try_lock_shared());
     assert!(lock.try_lock_shared(), "readers share");
     assert!(!lock.try_lock_exclusive(), "readers exclude a writer");
@@ -94,13 +94,13 @@ pub(crate) fn attempts_to_write_do_not_hinder_attempts_to_read(subject: RwSubjec
 }
 
 pub(crate) fn zero_is_unlocked(subject: RwSubject) {
-    let lock = subject.zeroed::<Native>();
+    let lock = subject.zeroed();
     assert!(!lock.is_locked());
     assert!(lock.try_lock_exclusive());
     assert!(lock.is_locked());
     // SAFETY: the writer.
     unsafe { lock.unlock_exclusive() };
-    assert!(subject.size::<Native>() <= 24, "it must fit before the fields that glibc keeps");
+    assert!(subject.size() <= 24, "it must fit before the fields that glibc keeps");
 }
 
 /// What a lock keeps outside itself it gives back, and makes anew.
@@ -120,7 +120,7 @@ pub(crate) fn disposal(subject: RwSubject) {
 pub(crate) fn a_lock_that_ends_held_locks_no_other(subject: RwSubject) {
     for reads in [true, false] {
         for _ in 0..4 {
-            let lock = subject.zeroed::<Native>();
+            let lock = subject.zeroed();
             // Of the second a biased lock knows by its slot in the table.
             for _ in 0..2 {
                 assert!(lock.try_lock_shared(), "a new lock");
@@ -129,7 +129,7 @@ pub(crate) fn a_lock_that_ends_held_locks_no_other(subject: RwSubject) {
             }
             assert!(lock.try_lock_exclusive(), "a free lock");
             drop(lock);
-            let lock = subject.zeroed::<Native>();
+            let lock = subject.zeroed();
             assert!(lock.try_lock_shared(), "a new lock");
             // SAFETY: the reader.
             unsafe { lock.unlock_shared() };
