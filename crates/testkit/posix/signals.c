@@ -68,7 +68,7 @@ static void bombard(int (*wait)(void), bool rwlock) {
    before the first signal is sent, which says nothing: the next one is later. */
 static void must_time_out(pthread_t (*begin)(void *), void *arg) {
     int error = ETIMEDOUT;
-    for (int deadline_ms = 200; error == ETIMEDOUT && get(&handled) == 0 && deadline_ms < 4000; deadline_ms *= 2) {
+    for (int deadline_ms = 50; error == ETIMEDOUT && get(&handled) == 0 && deadline_ms < 4000; deadline_ms *= 2) {
         set(&done, 0);
         when = in_ms(CLOCK_REALTIME, deadline_ms);
         pthread_t thread = begin(arg);

@@ -171,7 +171,7 @@ pub(crate) fn effort(lock: &str) -> Effort {
     let base = lock.rsplit('(').next().and_then(|rest| rest.split([',', ')']).next()).unwrap_or(lock);
     if lookup(base).is_none_or(|lock| !lock.waiting.never_sleeps()) {
         // In most of these every hand-off among so many threads wakes a sleeper.
-        Effort { scale: 20, threads: 64, patience: 2, spin: false }
+        Effort { scale: 10, threads: 64, patience: 2, spin: false }
     } else if base == lock {
         Effort { scale: 2, threads: 3, patience: 3, spin: true }
     } else {
