@@ -563,6 +563,22 @@ impl<P: Platform> Lines<P> {
     /// Calls `f` with the lines of every page, and the number of the first one's thread.
     #[inline(always)]
     fn each_numbered_page(&self, mut f: impl FnMut(u32, &[Line<P>; LINES])) {
+        self.pages(|first, page| {
+            P::look_ahead(page.lines.iter().map(ptr::from_ref));
+            f(first, &page.lines);
+        });
+    }
+
+    /// Lines that there are: at most so many threads have requested something at once.
+    pub(super) fn count(&self) -> usize {
+        let mut pages = 0;
+        self.pages(|_, _| pages += 1);
+        pages * LINES
+    }
+
+    /// Calls `f` with every page, and the number of its first line's thread.
+    #[inline(always)]
+    fn pages(&self, mut f: impl FnMut(u32, &Page<P>)) {
         let mut first = 1;
         let mut next = self.first.load(Acquire); // ORDER: L-E3.
         // SAFETY: L3.
@@ -570,8 +586,7 @@ impl<P: Platform> Lines<P> {
             for page in &root.pages {
                 // SAFETY: L3. ORDER: L-E3.
                 if let Some(page) = unsafe { page.load(Acquire).as_ref() } {
-                    P::look_ahead(page.lines.iter().map(ptr::from_ref));
-                    f(first, &page.lines);
+                    f(first, page);
                 }
                 first += LINES as u32;
             }

@@ -511,9 +511,15 @@ impl<P: Platform> Server<P> {
     fn waits(&self, line: &Line<P>, mut looks_lost: impl FnMut() -> bool) -> bool {
         let mut left = pauses_before_sleep::<P>();
         let mut patience = Patience::brief::<P>();
+        let mut is_in_crowd = false;
         while !line.is_done() {
             if left > 0 {
                 left = left.saturating_sub(patience.pause_within::<P>(left));
+                continue;
+            }
+            if !is_in_crowd {
+                is_in_crowd = true;
+                (left, patience) = (self.pauses_in_crowd(), Patience::new::<P>());
                 continue;
             }
             let deadline = Deadline::after(Clock::Monotonic, P::now(Clock::Monotonic), LOOK_NS);
@@ -526,6 +532,18 @@ impl<P: Platform> Server<P> {
             }
         }
         true
+    }
+
+    /// For how many pauses more a requester stays awake, where all threads have a CPU: for as long as it takes to wake those that may
+    /// wait with it, one after the other. Otherwise sleep is infectious, as in [`Wait::among`](crate::wait::Wait): a server that has to
+    /// wake somebody with each answer takes so long for all that those whose answer comes last fall asleep, and so do all the others.
+    #[cold]
+    fn pauses_in_crowd(&self) -> u32 {
+        if P::runnable() > P::parallelism() {
+            return 0;
+        }
+        let others = self.lines.count().min(P::parallelism());
+        pauses_before_sleep::<P>().saturating_mul(others.try_into().unwrap_or(u32::MAX))
     }
 
     /// Takes the request at the calling thread's `line` back, unless its section has run or is run (V4).
