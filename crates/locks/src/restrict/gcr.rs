@@ -24,7 +24,7 @@
 //! - A thread that was admitted out of turn counts itself in, but waits for another to leave before it asks for the lock.
 //! - The thresholds shrink on machines with fewer than ten CPUs (see `knobs`).
 //! - GCR-NUMA (section 5 of the paper): the preferred node changes after `turn` acquisitions, to the next that has passive
-//!   threads. While none of the preferred node is passive, threads of all nodes are eligible; while no thread is active, too, so
+//!   threads. While none of the preferred node is passive, threads of all nodes are eligible; while no more than one is active, too, so
 //!   that the lock is not left free for a thread that sleeps, or has no CPU.
 //! - Timed acquisition: a passive thread leaves the queue, an active one the count.
 //!
@@ -105,7 +105,7 @@ pub const NUMA: Descriptor = Descriptor {
     properties: "As gcr, with the threads that compete mostly of one NUMA node, which spares the lock's data transfers. \
                  Another 64 bytes of state, and 64 for each node that has passive threads.",
     deviations: "As gcr; the preferred node changes after so many acquisitions (`turn`), to the next that has passive threads; \
-                 threads of the others are eligible while none is active, too.",
+                 threads of the others are eligible while no more than one is active, too.",
     avoid: "One NUMA node: there it is gcr with a costlier queue.",
     knobs: NUMA_KNOBS,
     ..DESCRIPTOR

@@ -277,10 +277,10 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         true
     }
 
-    /// How many threads may be active when one of this line joins them: `most` where the line is eligible, else none. So
-    /// the lock is never free while a thread waits for the turn of its node.
+    /// How many threads may be active when one of this line joins them: `most` where the line is eligible, else no more than the
+    /// holder. So the lock is not left free for a thread of the preferred node that sleeps, or has no CPU.
     fn room_for(&self, line: &Line<P>, most: i32) -> i32 {
-        if S::are_eligible(&self.gate.0.lines, line) { most } else { 0 }
+        if S::are_eligible(&self.gate.0.lines, line) { most } else { most.min(ALONE) }
     }
 
     /// Notes that the new holder of the lock at `address` counted itself in.
@@ -415,7 +415,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         let joined_may_go_on = joined > 0 && now - joined <= active;
         let may_matter = joined_may_go_on || asleep % A_JOINED > 0 && now <= join;
         // Every line that is looked at comes from another node, and the next holder waits meanwhile, unless there is none.
-        if may_matter { self.find_sleeper(joined_may_go_on || now <= 0) } else { None }
+        if may_matter { self.find_sleeper(joined_may_go_on || now <= ALONE) } else { None }
     }
 
     /// Approves the first passive thread of a line that sleeps and need not any more. Nobody, if one is on its way that was
@@ -480,6 +480,9 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     }
 }
 
+/// The holder of the lock, and no other active thread.
+const ALONE: i32 = 1;
+
 /// Of `asleep`: how many have joined.
 fn joined_asleep(asleep: u32) -> i32 {
     (asleep / A_JOINED) as i32
@@ -528,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_other_nodes_join_only_where_nobody_is_active() {
+    fn threads_of_other_nodes_join_only_where_no_more_than_the_holder_is_active() {
         let state: Restriction<Native, ByNode> = PoolNode::new();
         state.configure(&Knobs { active: Some(4), join: Some(2), spin: Some(0), ..Knobs::default() });
         let lines = &state.gate.0.lines;
@@ -536,7 +539,9 @@ mod tests {
         let passive = preferred.queue.lock();
         assert!(state.may_go_on(other, TOP_PARKED));
         assert!(state.join_active(other, None), "nobody is active");
-        assert!(!state.join_active(other, None), "one is");
+        assert!(state.may_go_on(other, TOP_PARKED));
+        assert!(state.join_active(other, None), "one is");
+        assert!(!state.join_active(other, None), "two are");
         assert!(!state.may_go_on(other, TOP_PARKED));
         assert!(state.may_go_on(preferred, TOP_PARKED));
         assert!(state.join_active(preferred, None));
