@@ -13,7 +13,7 @@ use std::ptr;
 use clang_sys::*;
 
 use crate::error::Error;
-use crate::locks::Fact;
+use crate::locks::{Fact, Place};
 use crate::source::is_stand_in;
 use crate::tree::{Function, Gives, Kind, Local, Node, Reads, Shape, Unary, Variable};
 use crate::vocabulary::{Expansion, Vocabulary, ends_the_thread};
@@ -162,7 +162,9 @@ fn read(
         let all = children(root).into_iter();
         all.filter_map(|cursor| {
             let function = of_header.function(cursor, false)?;
-            Some((file_of(cursor, &paths)?, function))
+            // SAFETY: see `spelling`.
+            let location = unsafe { clang_getCursorLocation(cursor) };
+            Some((paths.place(location, clang_getFileLocation as Locate)?.file, function))
         })
         .collect()
     } else {
@@ -218,14 +220,6 @@ fn attributes_of(cursor: CXCursor) -> impl Iterator<Item = CXCursor> {
     children(cursor).into_iter().filter(|child| unsafe { clang_isAttribute(kind(*child)) } != 0)
 }
 
-/// The file that a cursor is in, by its path.
-fn file_of(cursor: CXCursor, paths: &Paths<'_>) -> Option<PathBuf> {
-    // SAFETY: see `spelling`.
-    let location = unsafe { clang_getCursorLocation(cursor) };
-    let (file, _) = offset(location, clang_getFileLocation as Locate);
-    (!file.is_null()).then(|| paths.of(file))
-}
-
 /// Where a cursor's text begins.
 fn start_of(cursor: CXCursor) -> CXSourceLocation {
     // SAFETY: see `spelling`.
@@ -279,6 +273,12 @@ struct Paths<'a> {
 impl<'a> Paths<'a> {
     fn below(directory: &'a Path) -> Self {
         Self { directory, known: RefCell::default() }
+    }
+
+    /// Where a location of a living unit is, if it is in a file.
+    fn place(&self, location: CXSourceLocation, locate: Locate) -> Option<Place> {
+        let (file, offset) = offset(location, locate);
+        (!file.is_null()).then(|| Place { file: self.of(file), offset })
     }
 
     /// The path of a file of a living unit.

@@ -236,6 +236,11 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
+/// Whether tests may take longer than they are worth every time.
+fn runs_deeper() -> bool {
+    std::env::var_os("LOCKWORK_DEEPER").is_some()
+}
+
 #[test]
 fn memcached_is_converted_and_built() {
     let Some(tree) = tree("memcached") else { return };
@@ -282,7 +287,7 @@ fn redis() {
 /// Its configuration takes half a minute, so that this is only for deeper runs.
 #[test]
 fn unbound() {
-    if std::env::var_os("LOCKWORK_DEEPER").is_some() {
+    if runs_deeper() {
         check("unbound", false);
         convert("unbound");
     }
@@ -297,7 +302,7 @@ fn zstd() {
 /// Two sections, neither of which can be converted, in one file of 240,000 lines: only for deeper runs, too.
 #[test]
 fn sqlite() {
-    if std::env::var_os("LOCKWORK_DEEPER").is_some() {
+    if runs_deeper() {
         check("sqlite3", true);
     }
 }

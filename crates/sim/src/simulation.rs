@@ -1,7 +1,7 @@
 //! Runs: threads on a machine, from outside and from inside.
 
 use std::alloc::Layout;
-use std::ptr::NonNull;
+use std::ptr;
 
 use crate::engine::fiber::{Seat, State};
 use crate::engine::stats::{Counts, Transfers};
@@ -88,18 +88,9 @@ impl Simulation {
 
     /// As [`Simulation::place`], with a name for reports.
     pub fn place_named<T: 'static>(&mut self, name: &'static str, value: T) -> &'static T {
-        let place = self.named(name, Layout::new::<T>()).cast::<T>();
-        // SAFETY: fresh memory of this layout.
-        unsafe { place.write(value) };
-        // SAFETY: it stays for as long as the run, and by the contract of `new` nobody uses it for longer.
-        unsafe { place.as_ref() }
-    }
-
-    /// Memory with a name for reports. Beside what is generic over the type, which is compiled once for every lock.
-    fn named(&mut self, name: &'static str, layout: Layout) -> NonNull<u8> {
-        let place = self.engine().allocate(layout);
-        self.engine().name(place.as_ptr() as usize, layout, Name::Given(name));
-        place
+        let placed = self.place(value);
+        self.engine().name(ptr::from_ref(placed).addr(), Layout::new::<T>(), Name::Given(name));
+        placed
     }
 
     /// Puts a value into simulated memory, on cache lines of its own. It stays until the run is dropped, without being
@@ -126,7 +117,8 @@ impl Simulation {
         let values: Vec<T> = values.into_iter().collect();
         let count = values.len();
         let layout = Layout::array::<T>(count).expect("a size that fits the address space");
-        let place = self.named(name, layout).cast::<T>();
+        let place = self.engine().allocate(layout).cast::<T>();
+        self.engine().name(place.as_ptr() as usize, layout, Name::Given(name));
         for (index, value) in values.into_iter().enumerate() {
             // SAFETY: inside the array.
             let element = unsafe { place.add(index) };

@@ -414,7 +414,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         let joined = joined_asleep(asleep);
         let joined_may_go_on = joined > 0 && now - joined <= active;
         let may_matter = joined_may_go_on || asleep % A_JOINED > 0 && now <= join;
-        // Every line that is looked at comes from another node, and the next holder waits meanwhile, unless there is none.
+        // Every line that is looked at comes from another node, and a next holder waits meanwhile.
         if may_matter { self.find_sleeper(joined_may_go_on || now <= ALONE) } else { None }
     }
 

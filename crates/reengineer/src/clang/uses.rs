@@ -113,15 +113,15 @@ fn sort(of: CXType) -> Option<usize> {
     }
     // SAFETY: as above.
     let declared = spelling(unsafe { clang_getTypeDeclaration(at) });
-    if declared.chars().all(|character| character.is_alphanumeric() || character == '_')
-        && !declared.is_empty()
-    {
-        return TYPES.iter().position(|name| declared == *name);
-    }
-    // What has no name of its own is spelt by that of its typedef.
-    // SAFETY: as above.
-    let spelt = owned(unsafe { clang_getTypeSpelling(at) });
-    TYPES.iter().position(|name| spelt.trim_start_matches("const ") == *name)
+    let is_name = |text: &str| text.chars().all(|it| it.is_alphanumeric() || it == '_') && !text.is_empty();
+    let name = if is_name(&declared) {
+        declared
+    } else {
+        // What has no name of its own is spelt by that of its typedef.
+        // SAFETY: as above.
+        owned(unsafe { clang_getTypeSpelling(at) }).trim_start_matches("const ").to_owned()
+    };
+    TYPES.iter().position(|known| name == *known)
 }
 
 /// Whether a type is one of [`TYPES`] itself.
@@ -214,18 +214,10 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    fn located(&self, location: CXSourceLocation, locate: Locate) -> Option<Place> {
-        let (file, offset) = super::offset(location, locate);
-        if file.is_null() {
-            return None;
-        }
-        Some(Place { file: self.paths.of(file), offset })
-    }
-
     /// Where a cursor begins in the text: of a macro, its expansion.
     fn place(&self, cursor: CXCursor) -> Place {
         let nowhere = || Place { file: PathBuf::new(), offset: 0 };
-        self.located(start_of(cursor), clang_getFileLocation as Locate).unwrap_or_else(nowhere)
+        self.paths.place(start_of(cursor), clang_getFileLocation as Locate).unwrap_or_else(nowhere)
     }
 
     /// Where `name` is spelt that a cursor begins with: in the text, or in the body of a macro.
@@ -233,7 +225,7 @@ impl Walker<'_> {
         let start = start_of(cursor);
         [clang_getSpellingLocation as Locate, clang_getFileLocation as Locate].into_iter().find_map(
             |locate| {
-                let place = self.located(start, locate)?;
+                let place = self.paths.place(start, locate)?;
                 let text = (self.text)(&place.file)?;
                 let rest = text.get(place.offset..)?.strip_prefix(name)?;
                 let ends = !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_');
@@ -302,7 +294,7 @@ impl Walker<'_> {
         {
             // SAFETY: see `facts`.
             let location = unsafe { clang_getCursorLocation(cursor) };
-            let place = self.located(location, clang_getFileLocation as Locate);
+            let place = self.paths.place(location, clang_getFileLocation as Locate);
             return place.map_or(name, |place| format!("local {}:{}", place.file.display(), place.offset));
         }
         name
@@ -476,7 +468,7 @@ impl Walker<'_> {
                 }
                 None => (self.thing(of), at),
             };
-            let expanded = self.located(start_of(child), clang_getExpansionLocation as Locate);
+            let expanded = self.paths.place(start_of(child), clang_getExpansionLocation as Locate);
             let of_macro = expanded.as_ref() != Some(&at);
             self.facts.push(Fact::Sized { by, at, of_macro });
         }
@@ -729,7 +721,7 @@ impl Walker<'_> {
     fn initialiser(&mut self, init: CXCursor) -> Option<Place> {
         let name = INITIALISERS[sort(type_of(init))?];
         // It is spelt in the body of POSIX's macro, and no other of its kind.
-        let spelt = self.located(start_of(init), clang_getSpellingLocation as Locate)?;
+        let spelt = self.paths.place(start_of(init), clang_getSpellingLocation as Locate)?;
         let text = (self.text)(&spelt.file)?;
         let (_, defined) = text.get(..spelt.offset)?.rsplit_once("define")?;
         if word(defined.trim_start()) != name {
@@ -1080,7 +1072,7 @@ impl Walker<'_> {
             // SAFETY: see `facts`.
             let extent = unsafe { clang_getCursorExtent(cursor) };
             // SAFETY: an extent of a living unit.
-            walker.located(unsafe { clang_getRangeEnd(extent) }, clang_getFileLocation as Locate)
+            walker.paths.place(unsafe { clang_getRangeEnd(extent) }, clang_getFileLocation as Locate)
         };
         // In a macro the text is another.
         let at = self.place(call);

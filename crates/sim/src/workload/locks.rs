@@ -170,10 +170,9 @@ impl Guard {
     pub(super) fn configure(self, protection: &Protection, servers: &Servers, turn: usize) {
         match (self, protection) {
             (Self::Lock(lock), Protection::Lock(spec)) => lock.configure(&spec.knobs),
-            (Self::Locked(delegate), Protection::Delegate(DelegateSpec::Locked(spec))) => {
-                delegate.configure(&spec.knobs);
-            }
-            (Self::Delegate(delegate), Protection::Delegate(DelegateSpec::Of(_, knobs))) => {
+            (_, Protection::Delegate(spec)) => {
+                let (DelegateSpec::Of(_, knobs) | DelegateSpec::Locked(Spec { knobs, .. })) = spec;
+                let Some(delegate) = self.delegate() else { return };
                 delegate.configure(knobs);
                 if let (Some(seat), Some(server)) = (delegate.seat(), servers.0.iter().cycle().nth(turn)) {
                     seat.give(server);
@@ -185,7 +184,15 @@ impl Guard {
 
     /// Whether it is handed sections.
     pub(super) fn is_delegate(self) -> bool {
-        matches!(self, Self::Delegate(_) | Self::Locked(_))
+        self.delegate().is_some()
+    }
+
+    fn delegate(&self) -> Option<&dyn Delegate<Sim>> {
+        match self {
+            Self::Delegate(delegate) => Some(*delegate),
+            Self::Locked(delegate) => Some(delegate),
+            _ => None,
+        }
     }
 
     /// Hands a section over, and waits until it has run. `false`: it has not run, because `tries` and somebody else executes.
@@ -201,11 +208,7 @@ impl Guard {
                 section();
             }
         }
-        let delegate: &dyn Delegate<Sim> = match &self {
-            Self::Delegate(delegate) => *delegate,
-            Self::Locked(delegate) => delegate,
-            _ => panic!("only delegates run sections"),
-        };
+        let Some(delegate) = self.delegate() else { panic!("only delegates run sections") };
         // SAFETY: all threads of a run are coroutines of one host thread; a panic ends the run.
         let section = unsafe { Section::new(run::<F>, ptr::from_mut(section).cast()) };
         if tries {

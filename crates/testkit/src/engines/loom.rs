@@ -259,12 +259,7 @@ raw_cell!(AtomicPtr<()>, *mut ());
 
 /// A pointer. To loom all are of one type: each type more would compile loom's atomics once more.
 #[derive(Debug)]
-pub struct Pointer<T>(AtomicPtr<()>, PhantomData<*mut T>);
-
-// SAFETY: a word.
-unsafe impl<T> Send for Pointer<T> {}
-// SAFETY: as above; loom's words are shared between its threads.
-unsafe impl<T> Sync for Pointer<T> {}
+pub struct Pointer<T>(AtomicPtr<()>, PhantomData<std::sync::atomic::AtomicPtr<T>>);
 
 impl<T: 'static> RawCell<*mut T> for Pointer<T> {
     #[track_caller]

@@ -509,19 +509,21 @@ impl<P: Platform> Server<P> {
     /// Waits until the section of the calling thread's `line` has run. After every [`LOOK_NS`] asleep with nobody having begun to run
     /// it, `looks_lost` is called; if it says so, the request is taken back. `false`: it was, and the section has not run.
     fn waits(&self, line: &Line<P>, mut looks_lost: impl FnMut() -> bool) -> bool {
-        let mut left = pauses_before_sleep::<P>();
-        let mut patience = Patience::brief::<P>();
-        let mut is_in_crowd = false;
-        while !line.is_done() {
-            if left > 0 {
+        let spins = |mut left: u32, mut patience: Patience| {
+            while !line.is_done() {
+                if left == 0 {
+                    return false;
+                }
                 left = left.saturating_sub(patience.pause_within::<P>(left));
-                continue;
             }
-            if !is_in_crowd {
-                is_in_crowd = true;
-                (left, patience) = (self.pauses_in_crowd(), Patience::new::<P>());
-                continue;
-            }
+            true
+        };
+        if spins(pauses_before_sleep::<P>(), Patience::brief::<P>())
+            || spins(self.pauses_in_crowd(), Patience::new::<P>())
+        {
+            return true;
+        }
+        while !line.is_done() {
             let deadline = Deadline::after(Clock::Monotonic, P::now(Clock::Monotonic), LOOK_NS);
             line.asleep.store(1, Relaxed);
             P::heavy_barrier(); // ORDER: L8.
