@@ -1,9 +1,9 @@
 //! Every lock under loom: one test for each lock and scenario. `BOUNDS.md` lists how far each is explored. Then every ordering,
 //! weakened: [`mutants`].
 //!
-//! Scenarios that mutants are shown to are explored in full, once for both. Most other models of three threads, of locks that only
-//! wait in another way, run with fewer involuntary switches than they have; `LOCKWORK_DEEPER=n` runs all with theirs and n more
-//! (many minutes for 1); `LOCKWORK_BOUNDS=FILE` notes there how many executions there were.
+//! Scenarios that mutants are shown to are explored in full, once for both. Most others, of locks that only wait in another way, run with
+//! fewer involuntary switches than they have if they have three threads or several nodes; `LOCKWORK_DEEPER=n` runs all with theirs and
+//! n more (many minutes for 1); `LOCKWORK_BOUNDS=FILE` notes there how many executions there were.
 
 mod mutants;
 
@@ -29,13 +29,15 @@ fn deeper() -> Option<usize> {
 
 /// A scenario that no mutant is shown to, as deep as it is to be explored.
 fn bounded(scenario: Scenario) -> Scenario {
+    // On a machine with nodes there are many more steps to switch between.
+    let most = match (scenario.threads > 2, scenario.config.nodes > 1) {
+        (true, true) => 0,
+        (true, false) | (false, true) => 1,
+        (false, false) => scenario.preemptions,
+    };
     let preemptions = match deeper() {
         Some(more) => scenario.preemptions + more,
-        // On a machine with nodes there are many more steps to switch between.
-        None if scenario.threads > 2 => {
-            scenario.preemptions.min(if scenario.config.nodes > 1 { 0 } else { 1 })
-        }
-        None => scenario.preemptions,
+        None => scenario.preemptions.min(most),
     };
     scenario.within(preemptions)
 }
