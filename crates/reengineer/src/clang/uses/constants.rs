@@ -3,8 +3,10 @@
 #[allow(clippy::wildcard_imports, reason = "its names all begin with clang_ or CX")]
 use clang_sys::*;
 
-use super::{Walker, element, is_expression, is_object, is_size, referenced, sort, type_of};
-use crate::locks::{Fact, Origin};
+use super::origins::is_size;
+use super::{Walker, is_object, sort};
+use crate::clang::cursor::{binary_operator, children, is_expression, is_of_system, kind, referenced, value};
+use crate::clang::types::{canonical_type, element, is_array, is_number, pointee_of, size_of, type_of};
 
 const HOW: &str = "a constant is computed of its structure's size, or of its own";
 
@@ -12,7 +14,7 @@ impl Walker<'_> {
     /// The constants of a declaration: bounds of arrays, widths of members, assertions, the values of enumerations. An array may become
     /// larger with the structure; whatever else is computed of the structure's size keeps its mutexes.
     pub(super) fn constants(&mut self, cursor: CXCursor, below: &[CXCursor]) {
-        let own = super::kind(cursor);
+        let own = kind(cursor);
         let is_bound = matches!(own, CXCursor_VarDecl | CXCursor_ParmDecl | CXCursor_TypedefDecl);
         // SAFETY: a cursor of a living unit.
         let is_width = own == CXCursor_FieldDecl && unsafe { clang_Cursor_isBitField(cursor) } != 0;
@@ -27,29 +29,26 @@ impl Walker<'_> {
         let values = below.iter().copied().filter(|child| is_expression(*child) && has_bounds);
         // Behind the value of a `case` is its statement.
         let count = if own == CXCursor_CaseStmt { 1 } else { usize::MAX };
-        for value in values.take(count).filter(|value| !is_bound || is_number(*value)) {
+        for value in values.take(count).filter(|value| !is_bound || is_number(type_of(*value))) {
             self.constant(value, may_grow);
         }
     }
 
     fn constant(&mut self, cursor: CXCursor, may_grow: bool) {
-        let below = super::children(cursor);
+        let below = children(cursor);
         if is_size(cursor) {
             if !may_grow {
                 self.sized(cursor, &below);
             }
             return;
         }
-        let grows: [bool; 2] = match super::kind(cursor) {
+        let grows: [bool; 2] = match kind(cursor) {
             CXCursor_ParenExpr | CXCursor_UnexposedExpr | CXCursor_CStyleCastExpr => [may_grow; 2],
-            CXCursor_BinaryOperator => {
-                // SAFETY: a cursor of a living unit.
-                match unsafe { clang_getCursorBinaryOperatorKind(cursor) } {
-                    CXBinaryOperator_Add | CXBinaryOperator_Mul => [may_grow; 2],
-                    CXBinaryOperator_Sub | CXBinaryOperator_Shl => [may_grow, false],
-                    _ => [false; 2],
-                }
-            }
+            CXCursor_BinaryOperator => match binary_operator(cursor) {
+                CXBinaryOperator_Add | CXBinaryOperator_Mul => [may_grow; 2],
+                CXBinaryOperator_Sub | CXBinaryOperator_Shl => [may_grow, false],
+                _ => [false; 2],
+            },
             _ => [false; 2],
         };
         for (number, child) in below.into_iter().filter(|child| is_expression(*child)).enumerate() {
@@ -65,19 +64,14 @@ impl Walker<'_> {
                 self.escapes(*child, HOW);
             } else if is_expression(*child) {
                 self.copied(of, cursor, HOW);
-            } else if super::kind(*child) == CXCursor_TypeRef {
+            } else if kind(*child) == CXCursor_TypeRef {
                 let named = referenced(*child);
                 let of = type_of(named);
                 // Of a pointer to the structure, the size is another.
-                let is_whole = super::super::value(cursor).is_none_or(|value| {
-                    // SAFETY: a type of a living unit.
-                    value >= unsafe { clang_Type_getSizeOf(of) }
-                });
-                let is_typedef = super::kind(named) == CXCursor_TypedefDecl;
-                if is_whole && is_typedef && sort(of).is_some() && !Self::is_of_system(named) {
-                    let origin = Origin::Of(self.thing(named));
-                    let at = self.place(cursor);
-                    self.facts.push(Fact::Escapes { origin, at, how: HOW });
+                let is_whole = value(cursor).is_none_or(|value| value >= size_of(of));
+                let is_typedef = kind(named) == CXCursor_TypedefDecl;
+                if is_whole && is_typedef && sort(of).is_some() && !is_of_system(named) {
+                    self.keep(self.thing(named), cursor, HOW);
                 } else if is_whole {
                     self.copied(of, cursor, HOW);
                 }
@@ -88,19 +82,9 @@ impl Walker<'_> {
 
 /// Whether a declaration is of an array, or of what is made of one.
 fn has_elements(cursor: CXCursor) -> bool {
-    // SAFETY: a type of a living unit, as below.
-    let mut of = unsafe { clang_getCanonicalType(type_of(cursor)) };
+    let mut of = canonical_type(type_of(cursor));
     while of.kind == CXType_Pointer {
-        // SAFETY: as above.
-        let inner = unsafe { clang_getPointeeType(of) };
-        // SAFETY: as above.
-        of = unsafe { clang_getCanonicalType(inner) };
+        of = canonical_type(pointee_of(of));
     }
-    matches!(of.kind, CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray)
-}
-
-fn is_number(cursor: CXCursor) -> bool {
-    // SAFETY: a type of a living unit.
-    let of = unsafe { clang_getCanonicalType(type_of(cursor)) };
-    super::is_number(of)
+    is_array(of)
 }

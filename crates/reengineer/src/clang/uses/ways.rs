@@ -1,38 +1,27 @@
 //! Where pointers to structures go without the names of these: the facts by which [`crate::ways`] joins structures.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 #[allow(clippy::wildcard_imports, reason = "its names all begin with clang_ or CX")]
 use clang_sys::*;
 
-use super::{
-    ALLOCATORS, Walker, arguments, bare, children, element, is_array, is_blank, is_expression, is_function,
-    is_number, is_object, kind, kind_of, name_of, owned, pointee, record_below, referenced, result, sort,
-    spelling, type_of,
+use super::origins::ALLOCATORS;
+use super::{Walker, sort};
+use crate::clang::cursor::{
+    arguments, bare, children, definition_of, is_expression, is_of_system, kind, name_of, referenced,
+    spelling,
+};
+use crate::clang::types::{
+    are_same, canonical_type, declaration_of, is_blank, is_function, is_number, is_variadic, kind_of,
+    parameters, pointee, record_below, result, result_of, type_of, type_text,
 };
 use crate::locks::{Fact, Thing};
 use crate::rule::Rule;
-use crate::ways::{ELSEWHERE, Layout, Pointer, Within};
+use crate::ways::ELSEWHERE;
 
 /// Functions that give what they get a pointer to to nobody.
 const BORROWERS: [&str; 7] = ["free", "memset", "memcmp", "bzero", "fwrite", "fread", "__builtin_memset"];
 
 /// The way of what the program's functions get by variable arguments: which function has a `va_list` of which is not followed.
 const ARGUMENTS: &str = "variable arguments";
-
-/// How many elements of an array of pointers have ways of their own places.
-const ELEMENTS: i64 = 16;
-
-/// Where the members of a structure within others are.
-#[derive(Clone, Copy)]
-struct Base {
-    /// The bit that it begins at.
-    begin: i64,
-    /// How far the last of an array of such structures is behind the first, in bits.
-    spread: i64,
-    /// It is in a union, or is one.
-    in_union: bool,
-}
 
 impl Walker<'_> {
     fn same_way(&mut self, one: &str, other: &str, by: Rule) {
@@ -87,8 +76,7 @@ impl Walker<'_> {
         let function = |of| pointee(of).filter(|of| is_function(*of));
         let (before, after) = (function(type_of(value)), function(to));
         let is_veiled = match (before, after) {
-            // SAFETY: types of a living unit.
-            (Some(before), Some(after)) => unsafe { clang_equalTypes(before, after) == 0 },
+            (Some(before), Some(after)) => !are_same(before, after),
             (Some(_), None) => !matches!(kind_of(to), CXType_Void | CXType_Bool),
             // Null is none, and the name of a function is one.
             (None, Some(_)) => self.way(value).is_some(),
@@ -110,16 +98,14 @@ impl Walker<'_> {
     }
 
     /// The name of a structure's type as a way.
-    fn structure(&self, record: CXType) -> Thing {
-        // SAFETY: a type of a living unit.
-        let declaration = unsafe { clang_getTypeDeclaration(record) };
+    pub(super) fn structure(&self, record: CXType) -> Thing {
+        let declaration = declaration_of(record);
         self.structure_of(declaration)
     }
 
     /// The same by a declaration: structures of several files that have one name are as many structures.
-    fn structure_of(&self, declaration: CXCursor) -> Thing {
-        // SAFETY: a cursor of a living unit.
-        let definition = unsafe { clang_getCursorDefinition(declaration) };
+    pub(super) fn structure_of(&self, declaration: CXCursor) -> Thing {
+        let definition = definition_of(declaration);
         let name = name_of(declaration);
         if matches!(kind(definition), CXCursor_StructDecl | CXCursor_UnionDecl) {
             let at = self.place(definition);
@@ -144,7 +130,7 @@ impl Walker<'_> {
                 let of = referenced(cursor);
                 match kind(of) {
                     CXCursor_FunctionDecl | CXCursor_EnumConstantDecl => None,
-                    CXCursor_VarDecl | CXCursor_ParmDecl | CXCursor_FieldDecl if !Self::is_of_system(of) => {
+                    CXCursor_VarDecl | CXCursor_ParmDecl | CXCursor_FieldDecl if !is_of_system(of) => {
                         // Numbers are not followed.
                         if is_number(type_of(of)) { Some(ELSEWHERE.to_owned()) } else { Some(self.thing(of)) }
                     }
@@ -222,7 +208,7 @@ impl Walker<'_> {
         if is_named && ALLOCATORS.contains(&name.as_str()) {
             return None;
         }
-        if !is_named || Self::is_of_system(function) || is_number(result(function)) {
+        if !is_named || is_of_system(function) || is_number(result(function)) {
             return Some(ELSEWHERE.to_owned());
         }
         let way = format!("{}#r", name_of(function));
@@ -243,7 +229,7 @@ impl Walker<'_> {
     pub(super) fn passes(&mut self, cursor: CXCursor, function: CXCursor, all: &[CXCursor]) {
         let name = spelling(cursor);
         let is_named = kind(function) == CXCursor_FunctionDecl;
-        let is_program = is_named && !Self::is_of_system(function);
+        let is_program = is_named && !is_of_system(function);
         // What a thread is given is what its function gets.
         let begun = all.get(2).map(|begun| {
             let mut inner = bare(*begun);
@@ -270,7 +256,7 @@ impl Walker<'_> {
         }
         let count = arguments(function).len();
         for (number, argument) in all.iter().enumerate() {
-            let is_variable = is_variadic(cursor).is_some_and(|named| number >= named);
+            let is_variable = named_arguments(cursor).is_some_and(|named| number >= named);
             if is_variable && is_program {
                 let way = format!("{}#…", name_of(function));
                 self.same_way(&way, ARGUMENTS, Rule::Arguments);
@@ -304,140 +290,35 @@ impl Walker<'_> {
         }
         self.same_way(&format!("{}#r", name_of(function)), ELSEWHERE, Rule::Veiled);
         let of = type_of(function);
-        // SAFETY: a type of a living unit.
-        if unsafe { clang_isFunctionTypeVariadic(of) } != 0 || passed(of).into_iter().any(is_argument_list) {
+        if is_variadic(of) || passed(of).into_iter().any(is_argument_list) {
             self.same_way(ARGUMENTS, ELSEWHERE, Rule::Arguments);
         }
     }
 
     /// A pointer to the one structure becomes one to the other.
     fn alike(&mut self, one: CXType, other: CXType) {
-        // SAFETY: types of a living unit.
-        if unsafe { clang_equalTypes(one, other) } != 0 {
+        if are_same(one, other) {
             return;
         }
         let (of_one, of_other) = (self.structure(one), self.structure(other));
         self.same_way(&of_one, &of_other, Rule::Veiled);
         for record in [one, other] {
-            // SAFETY: as above.
-            if Self::is_of_system(unsafe { clang_getTypeDeclaration(record) }) {
+            if is_of_system(declaration_of(record)) {
                 self.veil(record, ELSEWHERE);
             }
         }
     }
-
-    /// What a structure or a union has, which is declared there.
-    pub(super) fn describe(&mut self, declaration: CXCursor) {
-        let structure = self.structure_of(declaration);
-        // SAFETY: a cursor of a living unit.
-        let is_definition = unsafe { clang_isCursorDefinition(declaration) } != 0;
-        if !is_definition || !self.described.insert(structure.clone()) {
-            return;
-        }
-        let mut layout = Layout::default();
-        let base = Base { begin: 0, spread: 0, in_union: false };
-        self.members(declaration, base, &mut DefaultHasher::new(), &mut layout);
-        if layout != Layout::default() {
-            let unseen = format!("structure {}", name_of(declaration));
-            self.facts.push(Fact::Layout { structure, unseen, layout });
-        }
-    }
-
-    /// Adds the members of a structure. `before`: what is in front of it.
-    fn members(&self, declaration: CXCursor, base: Base, before: &mut DefaultHasher, layout: &mut Layout) {
-        if Self::is_of_system(declaration) {
-            return;
-        }
-        let is_union = kind(declaration) == CXCursor_UnionDecl;
-        let base = Base { in_union: base.in_union || is_union, ..base };
-        let in_front = before.clone();
-        for part in children(declaration) {
-            if is_union {
-                before.clone_from(&in_front);
-            }
-            if kind(part) == CXCursor_FieldDecl {
-                self.member(part, base, before, layout);
-                continue;
-            }
-            // What has no name is a field in some versions of libclang, and has fields of what is around it.
-            // SAFETY: a cursor of a living unit.
-            if unsafe { clang_Cursor_isAnonymousRecordDecl(part) } != 0 {
-                self.members(part, base, before, layout);
-            }
-        }
-    }
-
-    fn member(&self, field: CXCursor, base: Base, before: &mut DefaultHasher, layout: &mut Layout) {
-        let of = type_of(field);
-        // SAFETY: a field of a living unit, as all here.
-        let at = unsafe { clang_Cursor_getOffsetOfField(field) };
-        // SAFETY: as above.
-        let size = unsafe { clang_Type_getSizeOf(of) }.saturating_mul(8).max(8);
-        if at < 0 {
-            return;
-        }
-        let begin = base.begin.saturating_add(at);
-        let inner = element(of);
-        // SAFETY: as above.
-        let one = unsafe { clang_Type_getSizeOf(inner) }.saturating_mul(8).max(8);
-        if let Some(number) = sort(of) {
-            let is_pointer = !is_object(inner);
-            let end = begin.saturating_add(size).saturating_add(base.spread);
-            let is_array = base.spread > 0 || is_array(of);
-            layout.locks.push((Within { number, is_pointer, begin, end, is_array }, self.thing(field)));
-            ("lock", number, begin, size).hash(before);
-        } else if inner.kind == CXType_Record {
-            let spread = base.spread.saturating_add(size.saturating_sub(one).max(0));
-            // SAFETY: as above.
-            let declaration = unsafe { clang_getTypeDeclaration(inner) };
-            self.members(declaration, Base { begin, spread, ..base }, before, layout);
-            if size > one || kind(declaration) == CXCursor_UnionDecl {
-                ("structures", begin, size).hash(before);
-            }
-        } else {
-            let elements = (size / one).clamp(1, ELEMENTS);
-            let sort = if pointee(inner).is_some() { "pointer" } else { "number" };
-            for begin in (0..elements).map(|number| begin.saturating_add(number * one)) {
-                if let Some(way) = self.way_of_member(field, base, one) {
-                    layout.pointers.push(Pointer { begin, before: before.finish(), way });
-                }
-                (sort, begin, one).hash(before);
-            }
-            ("all", size).hash(before);
-        }
-    }
-
-    /// The way of what a member has that is no structure; `None`: nothing that could be a pointer to one.
-    fn way_of_member(&self, field: CXCursor, base: Base, size: i64) -> Option<Thing> {
-        let of = type_of(field);
-        if let Some(record) = record_below(of) {
-            return Some(self.structure(record));
-        }
-        if is_blank(of) {
-            return Some(self.thing(field));
-        }
-        // A number is not followed. In a union it may be a pointer.
-        let is_float = matches!(kind_of(element(of)), CXType_Float | CXType_Double | CXType_LongDouble);
-        (base.in_union && size == 64 && is_number(element(of)) && !is_float).then(|| ELSEWHERE.to_owned())
-    }
 }
 
 /// How many arguments have types, if a call's function gets others, too.
-fn is_variadic(call: CXCursor) -> Option<usize> {
+fn named_arguments(call: CXCursor) -> Option<usize> {
     let callee = pointee(type_of(*children(call).first()?))?;
-    // SAFETY: a type of a living unit, as below.
-    let is_variadic = unsafe { clang_isFunctionTypeVariadic(callee) } != 0;
-    // SAFETY: as above.
-    let count = usize::try_from(unsafe { clang_getNumArgTypes(callee) }).ok()?;
-    (callee.kind == CXType_FunctionProto && is_variadic).then_some(count)
+    (callee.kind == CXType_FunctionProto && is_variadic(callee)).then(|| parameters(callee).len())
 }
 
 /// Whether a type is that of a `va_list`, or of what it is passed as.
 fn is_argument_list(of: CXType) -> bool {
-    // SAFETY: a type of a living unit, as below.
-    let canonical = unsafe { clang_getCanonicalType(of) };
-    // SAFETY: as above.
-    owned(unsafe { clang_getTypeSpelling(canonical) }).contains("__va_list")
+    type_text(canonical_type(of)).contains("__va_list")
 }
 
 /// Whether an expression is a `va_arg` of a list.
@@ -459,10 +340,7 @@ fn last_value(cursor: CXCursor) -> Option<CXCursor> {
 
 /// The types of what a function gets and gives.
 fn passed(of: CXType) -> Vec<CXType> {
-    // SAFETY: a type of a living unit, as below.
-    let count = u32::try_from(unsafe { clang_getNumArgTypes(of) }).unwrap_or(0);
-    // SAFETY: as above, and fewer than there are.
-    let parameters = (0..count).map(|at| unsafe { clang_getArgType(of, at) });
-    // SAFETY: as above.
-    parameters.chain([unsafe { clang_getResultType(of) }]).collect()
+    let mut passed = parameters(of);
+    passed.push(result_of(of));
+    passed
 }
