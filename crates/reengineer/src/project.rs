@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::locks::{Call, Fact, Locks, Place, Renaming, Use};
 use crate::rewrite::conversion;
 use crate::rule::Rule;
-use crate::section::{Analysis, GivenUp, Meanwhile, Refusal, Rules, Section, analysis, outline};
+use crate::section::{Analysis, GivenUp, Meanwhile, Refusal, Rules, Section, Summary, analysis, summary};
 use crate::source::{self, Source, Writable, restored};
 use crate::tree::Function;
 use crate::vocabulary::{Action, Vocabulary, leaves_its_caller, may_be_cancelled};
@@ -143,13 +143,13 @@ struct Outline {
 
 impl Outline {
     /// Adds what one of the functions does, which is in this file.
-    fn add(&mut self, file: &Path, analysis: &Analysis) {
+    fn add(&mut self, file: &Path, summary: &Summary) {
         let here = |(offset, action): &(usize, Action)| (file.to_owned(), *offset, *action);
-        self.asks = self.asks.take().or_else(|| analysis.asks.clone());
-        self.given_up.extend(analysis.given_up.iter().map(|call| (file.to_owned(), call.clone())));
-        self.takes.extend(analysis.takes.iter().map(here));
-        self.keeps.extend(analysis.keeps.iter().map(here));
-        self.callees.extend(analysis.calls.iter().map(|(callee, _)| callee.clone()));
+        self.asks = self.asks.take().or_else(|| summary.asks.clone());
+        self.given_up.extend(summary.given_up.iter().map(|call| (file.to_owned(), call.clone())));
+        self.takes.extend(summary.takes.iter().map(here));
+        self.keeps.extend(summary.keeps.iter().map(here));
+        self.callees.extend(summary.calls.iter().map(|(callee, _)| callee.clone()));
     }
 }
 
@@ -254,18 +254,18 @@ impl Project {
         self.errors.extend(unit.errors.iter().cloned());
         facts.extend(unit.facts.iter().map(|fact| (format!("{fact:?}"), fact.clone())));
         for (file, function) in &unit.of_headers {
-            let analysis = outline(function, &self.vocabulary, self.rules());
-            self.outlines.entry(function.name.clone()).or_default().add(file, &analysis);
+            let summary = summary(function, &self.vocabulary, self.rules());
+            self.outlines.entry(function.name.clone()).or_default().add(file, &summary);
         }
         for function in &unit.functions {
-            let analysis = analysis(function, &text, &self.vocabulary, self.rules());
+            let Analysis { sections: mut all, summary } =
+                analysis(function, &text, &self.vocabulary, self.rules());
             if self.vocabulary.wrapper(&function.name).is_some() && !self.vocabulary.only_calls(function) {
                 self.do_more.insert(function.name.clone());
             }
-            self.outlines.entry(function.name.clone()).or_default().add(&command.file, &analysis);
-            let Analysis { sections: mut all, calls, .. } = analysis;
+            self.outlines.entry(function.name.clone()).or_default().add(&command.file, &summary);
             if self.choice.calls.is_some() {
-                self.calls.extend(calls.into_iter().map(|(callee, offset)| CallSite {
+                self.calls.extend(summary.calls.into_iter().map(|(callee, offset)| CallSite {
                     file: command.file.clone(),
                     line: line_of(&text, offset),
                     function: function.name.clone(),
@@ -289,14 +289,12 @@ impl Project {
             });
             if is_broken && self.keeps(Rule::Errors) {
                 for section in &mut all {
-                    section.plan = Err(Refusal::HasErrors);
-                    section.warnings.clear();
+                    section.refuse(Refusal::HasErrors);
                 }
             }
             if self.writable.illegible.contains(&command.file) {
                 for section in &mut all {
-                    section.plan = Err(Refusal::Illegible);
-                    section.warnings.clear();
+                    section.refuse(Refusal::Illegible);
                 }
             }
             for section in all {
@@ -321,9 +319,8 @@ impl Project {
         let mut refused = BTreeMap::new();
         let is_broken = !unit.errors.is_empty();
         for function in &unit.functions {
-            let analysis = analysis(function, &text, &self.vocabulary, self.rules());
-            self.outlines.entry(function.name.clone()).or_default().add(&command.file, &analysis);
-            let sections = analysis.sections;
+            let Analysis { sections, summary } = analysis(function, &text, &self.vocabulary, self.rules());
+            self.outlines.entry(function.name.clone()).or_default().add(&command.file, &summary);
             let of_function =
                 |found: &&Finding| found.file == command.file && found.section.function == function.name;
             let before: Vec<&Section> =

@@ -258,6 +258,15 @@ impl Node {
         node
     }
 
+    /// The name of the function that a call is of, empty if it goes through a pointer; `None` if it is no call.
+    #[must_use]
+    pub(crate) fn called(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Call(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// A name for the memory that an expression stands for: a variable's, a member's with a dot in front, and with a star in front that of
     /// the pointer or the array that it is behind. Of all structures a member has the same name.
     pub(crate) fn place(&self) -> Option<String> {
