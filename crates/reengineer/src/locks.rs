@@ -252,6 +252,17 @@ fn keeps_a_size(facts: &[Fact]) -> bool {
     facts.iter().any(is_elsewhere) || !facts.iter().any(|fact| matches!(fact, Fact::Sized { .. }))
 }
 
+/// The functions that have bodies.
+fn defined(facts: &[Fact]) -> BTreeSet<&String> {
+    facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Defined(function) => Some(function),
+            _ => None,
+        })
+        .collect()
+}
+
 fn typedefs(facts: &[Fact]) -> BTreeSet<&Thing> {
     facts
         .iter()
@@ -262,6 +273,137 @@ fn typedefs(facts: &[Fact]) -> BTreeSet<&Thing> {
         .collect()
 }
 
+/// Facts while they are joined into classes.
+struct Joining<'a> {
+    locks: Locks,
+    /// Why things stay. Unknown origins of all kinds keep a class as it is; which, is known when all are joined.
+    reasons: Vec<(Thing, String)>,
+    writable: &'a Writable,
+    /// A place for people.
+    describe: &'a dyn Fn(&Place) -> String,
+    /// The names of mutexes' types that change for all that is declared by them or for nothing.
+    whole: BTreeSet<Thing>,
+    typedefs: BTreeSet<&'a Thing>,
+    /// The functions that have bodies.
+    defined: BTreeSet<&'a String>,
+    keeps_a_size: bool,
+    has_owned_kinds: bool,
+}
+
+impl Joining<'_> {
+    fn keep(&mut self, thing: &Thing, reason: String) {
+        self.reasons.push((thing.clone(), reason));
+    }
+
+    /// A thing whose type is named in a file that cannot be written stays.
+    fn keep_unless_writable(&mut self, thing: &Thing, at: &Place) {
+        if let Some(reason) = self.writable.refuses(&at.file) {
+            self.keep(thing, reason);
+        }
+    }
+
+    /// A thing whose type is another name of a mutex's stays unless the program declares that name.
+    fn keep_unless_typedef(&mut self, thing: &Thing, by: &Thing, at: &Place) {
+        if !self.typedefs.contains(by) {
+            let reason = format!("its typedef is not the program's ({})", (self.describe)(at));
+            self.keep(thing, reason);
+        }
+    }
+
+    /// Takes in one fact, other than one of structures that may become one another.
+    fn note(&mut self, fact: &Fact) {
+        let describe = self.describe;
+        match fact {
+            Fact::Type { .. }
+            | Fact::Named { .. }
+            | Fact::Initialiser { .. }
+            | Fact::Through { .. }
+            | Fact::Typedef(_) => self.note_name(fact),
+            Fact::Unsized { thing, at } if self.keeps_a_size => {
+                let reason = format!(
+                    "the size of its memory is not written where that is allocated ({})",
+                    describe(at)
+                );
+                self.keep(thing, reason);
+            }
+            Fact::Same(thing, Origin::Of(other)) => self.locks.join(thing, other),
+            Fact::Same(thing, Origin::Unknown) => {
+                self.keep(thing, "its address comes from what is not understood".to_owned());
+            }
+            Fact::Escapes { origin: Origin::Of(thing), at, how } => {
+                self.keep(thing, format!("{how} ({})", describe(at)));
+            }
+            Fact::Call(call) => self.locks.calls.push(call.clone()),
+            Fact::Owned { origin: Origin::Of(thing), at, by_attributes } => {
+                if !by_attributes || self.has_owned_kinds {
+                    self.locks.owned.push((thing.clone(), describe(at)));
+                }
+            }
+            Fact::Parameter { function, thing, at } if !self.defined.contains(function) => {
+                let reason = format!("it goes to a function of another program ({})", describe(at));
+                self.keep(thing, reason);
+            }
+            Fact::Sized { .. } | Fact::Size(_) | Fact::Unsized { .. } => {}
+            Fact::Veiled { .. } | Fact::Layout { .. } | Fact::SameWay { .. } | Fact::PassedBy { .. } => {}
+            Fact::Same(..) | Fact::Escapes { .. } | Fact::Owned { .. } => {}
+            Fact::OwnedKind | Fact::Defined(_) | Fact::Parameter { .. } => {}
+        }
+    }
+
+    /// Takes in by what name the type of a thing is named, or where a thing is initialised.
+    fn note_name(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Named { thing, by, at, body, .. } if self.whole.contains(by) => {
+                self.locks.join(thing, by);
+                match body {
+                    Some(body) => {
+                        self.keep_unless_writable(thing, body);
+                        self.locks.types.push((thing.clone(), body.clone(), None));
+                    }
+                    None => self.keep_unless_typedef(thing, by, at),
+                }
+            }
+            Fact::Type { thing, at } | Fact::Named { thing, at, .. } | Fact::Initialiser { thing, at } => {
+                // Declarations that share the text of their type change together.
+                self.locks.join(thing, &at.to_string());
+                self.keep_unless_writable(thing, at);
+                let stands_for = match fact {
+                    Fact::Named { stands_for, .. } => Some(*stands_for),
+                    _ => None,
+                };
+                match fact {
+                    Fact::Initialiser { .. } => self.locks.initialisers.push((thing.clone(), at.clone())),
+                    _ => self.locks.types.push((thing.clone(), at.clone(), stands_for)),
+                }
+            }
+            Fact::Through { thing, by, at } => {
+                self.locks.join(thing, by);
+                self.keep_unless_typedef(thing, by, at);
+            }
+            // What is declared by it has been given the delegate's type, or has not.
+            Fact::Typedef(typedef) if !self.whole.contains(typedef) => {
+                self.keep(typedef, "it is a name of a mutex's type".to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in what calls do: delegates have not all that mutexes have, and a call has to be named otherwise for them.
+    fn note_calls(&mut self) {
+        for call in &self.locks.calls.clone() {
+            let Origin::Of(thing) = &call.of else { continue };
+            self.locks.classes.number(thing);
+            let is_written = call.does != Use::Wait && !call.is_wrapper;
+            let place = || (self.describe)(&call.at);
+            if call.does == Use::Foreign {
+                self.keep(thing, format!("delegates have no {} ({})", call.name, place()));
+            } else if is_written && let Some(reason) = call.is_fixed(self.writable, &place()) {
+                self.keep(thing, reason);
+            }
+        }
+    }
+}
+
 impl Locks {
     /// The classes by what all files say. Only `writable` files can be written. `keeps`: the rules that apply.
     pub(crate) fn of(
@@ -270,109 +412,27 @@ impl Locks {
         keeps: &dyn Fn(Rule) -> bool,
         describe: &dyn Fn(&Place) -> String,
     ) -> Self {
-        let mut locks = Self::default();
-        let defined: BTreeSet<&String> = facts
-            .iter()
-            .filter_map(|fact| match fact {
-                Fact::Defined(function) => Some(function),
-                _ => None,
-            })
-            .collect();
-        let whole = if keeps(Rule::Whole) { whole(facts) } else { BTreeSet::new() };
-        let typedefs = typedefs(facts);
-        let keeps_a_size = keeps_a_size(facts);
-        let has_owned_kinds = facts.iter().any(|fact| matches!(fact, Fact::OwnedKind));
-        let foreign_typedef = |at: &Place| format!("its typedef is not the program's ({})", describe(at));
-        // Unknown origins of all kinds keep a class as it is; which, is known when all are joined.
-        let mut reasons: Vec<(Thing, String)> = Vec::new();
+        let mut joining = Joining {
+            locks: Self::default(),
+            reasons: Vec::new(),
+            writable,
+            describe,
+            whole: if keeps(Rule::Whole) { whole(facts) } else { BTreeSet::new() },
+            typedefs: typedefs(facts),
+            defined: defined(facts),
+            keeps_a_size: keeps_a_size(facts),
+            has_owned_kinds: facts.iter().any(|fact| matches!(fact, Fact::OwnedKind)),
+        };
         for fact in facts {
-            match fact {
-                Fact::Named { thing, by, at, body, .. } if whole.contains(by) => {
-                    locks.join(thing, by);
-                    if let Some(body) = body {
-                        if let Some(reason) = writable.refuses(&body.file) {
-                            reasons.push((thing.clone(), reason));
-                        }
-                        locks.types.push((thing.clone(), body.clone(), None));
-                    } else if !typedefs.contains(by) {
-                        reasons.push((thing.clone(), foreign_typedef(at)));
-                    }
-                }
-                Fact::Type { thing, at }
-                | Fact::Named { thing, at, .. }
-                | Fact::Initialiser { thing, at } => {
-                    // Declarations that share the text of their type change together.
-                    locks.join(thing, &at.to_string());
-                    if let Some(reason) = writable.refuses(&at.file) {
-                        reasons.push((thing.clone(), reason));
-                    }
-                    match fact {
-                        Fact::Initialiser { .. } => locks.initialisers.push((thing.clone(), at.clone())),
-                        Fact::Named { stands_for, .. } => {
-                            locks.types.push((thing.clone(), at.clone(), Some(stands_for)));
-                        }
-                        _ => locks.types.push((thing.clone(), at.clone(), None)),
-                    }
-                }
-                Fact::Through { thing, by, at } => {
-                    locks.join(thing, by);
-                    if !typedefs.contains(by) {
-                        reasons.push((thing.clone(), foreign_typedef(at)));
-                    }
-                }
-                // What is declared by it has been given the delegate's type, or has not.
-                Fact::Typedef(typedef) if !whole.contains(typedef) => {
-                    reasons.push((typedef.clone(), "it is a name of a mutex's type".to_owned()));
-                }
-                Fact::Unsized { thing, at } if keeps_a_size => {
-                    let reason = format!(
-                        "the size of its memory is not written where that is allocated ({})",
-                        describe(at)
-                    );
-                    reasons.push((thing.clone(), reason));
-                }
-                Fact::Typedef(_) | Fact::Sized { .. } | Fact::Size(_) | Fact::Unsized { .. } => {}
-                Fact::Same(thing, Origin::Of(other)) => locks.join(thing, other),
-                Fact::Same(thing, Origin::Unknown) => {
-                    reasons.push((thing.clone(), "its address comes from what is not understood".to_owned()));
-                }
-                Fact::Veiled { .. } | Fact::Layout { .. } | Fact::SameWay { .. } | Fact::PassedBy { .. } => {}
-                Fact::Same(..) | Fact::Escapes { origin: Origin::Fresh | Origin::Unknown, .. } => {}
-                Fact::Escapes { origin: Origin::Of(thing), at, how } => {
-                    reasons.push((thing.clone(), format!("{how} ({})", describe(at))));
-                }
-                Fact::Call(call) => locks.calls.push(call.clone()),
-                Fact::Owned { origin: Origin::Of(thing), at, by_attributes } => {
-                    if !by_attributes || has_owned_kinds {
-                        locks.owned.push((thing.clone(), describe(at)));
-                    }
-                }
-                Fact::Owned { .. } | Fact::OwnedKind => {}
-                Fact::Defined(_) => {}
-                Fact::Parameter { function, thing, at } => {
-                    if !defined.contains(function) {
-                        let reason = format!("it goes to a function of another program ({})", describe(at));
-                        reasons.push((thing.clone(), reason));
-                    }
-                }
-            }
+            joining.note(fact);
         }
         if keeps(Rule::Veiled) {
             for (one, other) in ways::alike(facts, keeps) {
-                locks.join(&one, &other);
+                joining.locks.join(&one, &other);
             }
         }
-        for call in &locks.calls.clone() {
-            let Origin::Of(thing) = &call.of else { continue };
-            locks.classes.number(thing);
-            let is_written = call.does != Use::Wait && !call.is_wrapper;
-            if call.does == Use::Foreign {
-                let reason = format!("delegates have no {} ({})", call.name, describe(&call.at));
-                reasons.push((thing.clone(), reason));
-            } else if is_written && let Some(reason) = call.is_fixed(writable, &describe(&call.at)) {
-                reasons.push((thing.clone(), reason));
-            }
-        }
+        joining.note_calls();
+        let Joining { mut locks, reasons, .. } = joining;
         for (thing, reason) in reasons {
             locks.keep(&thing, reason);
         }
