@@ -189,6 +189,7 @@ impl Project {
     }
 }
 
+/// The line, from 1, of a byte of a text.
 fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
 }

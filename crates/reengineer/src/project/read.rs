@@ -125,6 +125,7 @@ impl Project {
         Ok(())
     }
 
+    /// The text of a file, which is read once. What stands in it for bytes that are no UTF-8 is noted.
     fn text(&mut self, path: &Path) -> Result<String, Error> {
         if let Some(text) = self.texts.get(path) {
             return Ok(text.clone());

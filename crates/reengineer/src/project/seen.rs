@@ -43,6 +43,7 @@ impl Project {
         calls.iter().map(|call| call::seen(call, &places, &files)).collect()
     }
 
+    /// A section as calls are compared with it.
     fn place<'a>(&self, found: &'a Finding) -> call::Place<'a> {
         let line =
             |offset: usize| self.texts.get(&found.file).map_or(found.line, |text| line_of(text, offset));

@@ -28,6 +28,7 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
+    /// What runs with the lock of a section whose text is cut so.
     pub(super) fn of(cut: &'a Cut<'a>) -> Self {
         let elsewhere: HashSet<Id> = cut
             .exits
@@ -175,6 +176,7 @@ impl<'a> Body<'a> {
         Ok(captures)
     }
 
+    /// Whether a node is a call that may set `errno`, other than one that does something to a lock.
     fn may_set_errno(&self, node: &Node) -> bool {
         let is_lock_call = self.view().vocabulary.of(node).is_some();
         node.called().is_some_and(|name| !is_lock_call && !leaves_errno(name))

@@ -37,6 +37,7 @@ struct Found<'a> {
 }
 
 impl<'a> Captures<'a> {
+    /// Those of a section; `releases` are the nodes of the statements that release its lock, take it again or wait.
     pub(super) fn of(body: &'a Body<'a>, releases: &'a HashSet<Id>) -> Self {
         let declaration = |node: &&'a Node| match &node.kind {
             Kind::Declaration(variable) => Some((variable, *node)),
@@ -114,7 +115,7 @@ impl<'a> Captures<'a> {
                 capture.by_value = true;
                 continue;
             }
-            // The name is put another in the place of, so that it must be there: as it is, and nothing else at the same place.
+            // Another text is put in the name's place, so that the name must be there: as it is, and nothing else at the same place.
             let at = node.range.start;
             if self.view.text.get(at..at + variable.name.len()) != Some(variable.name.as_str()) {
                 return Err(Refusal::NotAsWritten);
@@ -171,6 +172,7 @@ impl<'a> Captures<'a> {
         Ok(settled)
     }
 
+    /// Whether a copy can stand for a variable while the section runs.
     fn can_be_copied(&self, capture: &Capture) -> bool {
         let (view, variable) = (self.view, &capture.variable);
         let has_address = view.function.body.walk().any(|node| {
@@ -183,7 +185,7 @@ impl<'a> Captures<'a> {
         !has_address && !is_fixed && capture.hoisted.is_none()
     }
 
-    /// A capture of a variable that nothing is known of but its declaration.
+    /// The capture of a variable of which no use has been looked at.
     pub(super) fn capture(&self, variable: &Variable, hoisted: Option<Hoisted>) -> Result<Capture, Refusal> {
         let name = || variable.name.clone();
         let local = self.view.local(variable).ok_or_else(|| Refusal::UnnamedType(name()))?;

@@ -29,6 +29,7 @@ pub(super) struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
+    /// The cuts of a section whose extent is known, if nothing enters it or leaves it by another way.
     pub(super) fn of(extent: &'a Extent<'a>) -> Result<Self, Refusal> {
         let Extent { view, spot, .. } = *extent;
         let guard = view.guard(spot.statement);

@@ -41,6 +41,7 @@ impl Body<'_> {
     }
 }
 
+/// Whether a node is a use of a variable.
 fn is_use(node: &Node, variable: &Variable) -> bool {
     matches!(&node.kind, Kind::Local(used) if used == variable)
 }

@@ -36,6 +36,7 @@ pub(crate) struct GivenUp {
 }
 
 impl Summary {
+    /// That of a function whose flow is known.
     pub(super) fn of(view: &View<'_>, flow: &Flow<'_>) -> Self {
         let nodes = || view.function.body.walk();
         Self {

@@ -41,10 +41,12 @@ impl<'a> View<'a> {
         Self { function, text, vocabulary, rules, parents: function.body.walk().flat_map(children).collect() }
     }
 
+    /// Whether a rule is to be kept.
     pub(super) fn applies(&self, rule: Rule) -> bool {
         self.rules.applies(rule)
     }
 
+    /// What a node is in, and the number of the node there.
     pub(super) fn parent(&self, node: &Node) -> Option<(&'a Node, usize)> {
         self.parents.get(&id(node)).copied()
     }
@@ -138,6 +140,7 @@ impl<'a> View<'a> {
         }
     }
 
+    /// A part of the text, if it is one.
     pub(super) fn text_of(&self, range: Range<usize>) -> Result<&'a str, Refusal> {
         self.text.get(range).ok_or(Refusal::NotAsWritten)
     }

@@ -14,6 +14,7 @@ use crate::source::is_stand_in;
 use crate::tree::{Gives, Kind, Unary};
 
 impl Reader<'_> {
+    /// What the node of a cursor with these parts is.
     pub(super) fn kind(&self, cursor: CXCursor, below: &[CXCursor]) -> Kind {
         match kind(cursor) {
             CXCursor_CompoundStmt => Kind::Compound,

@@ -39,7 +39,7 @@ const OWNING: [&str; 4] = [
 ];
 
 /// Whether what such a function is told is `PTHREAD_MUTEX_NORMAL` or `PTHREAD_MUTEX_ADAPTIVE_NP`, or the same of the others.
-fn belongs_to_nobody(kind: CXCursor) -> bool {
+fn leaves_it_plain(kind: CXCursor) -> bool {
     matches!(value(kind), Some(0 | 3))
 }
 
@@ -75,7 +75,7 @@ impl Walker<'_> {
         let is_function = kind(function) == CXCursor_FunctionDecl;
         self.copied_by(&name, cursor, &all);
         self.passes(cursor, function, &all);
-        if OWNING.contains(&name.as_str()) && !all.get(1).is_some_and(|kind| belongs_to_nobody(*kind)) {
+        if OWNING.contains(&name.as_str()) && !all.get(1).is_some_and(|kind| leaves_it_plain(*kind)) {
             self.facts.push(Fact::OwnedKind);
         }
         // What is called is looked at only where it is no plain name.
@@ -272,7 +272,7 @@ fn is_harmless(call: CXCursor, variable: CXCursor) -> bool {
     match spelling(call).as_str() {
         "pthread_mutexattr_init" | "pthread_mutexattr_destroy" => takes(0),
         "pthread_mutex_init" => takes(1),
-        "pthread_mutexattr_settype" => takes(0) && all.get(1).is_some_and(|kind| belongs_to_nobody(*kind)),
+        "pthread_mutexattr_settype" => takes(0) && all.get(1).is_some_and(|kind| leaves_it_plain(*kind)),
         _ => false,
     }
 }

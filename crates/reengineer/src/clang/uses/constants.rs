@@ -34,6 +34,7 @@ impl Walker<'_> {
         }
     }
 
+    /// Looks for sizes in a constant, which may be larger with the structure or may not.
     fn constant(&mut self, cursor: CXCursor, may_grow: bool) {
         let below = children(cursor);
         if is_size(cursor) {

@@ -67,6 +67,7 @@ impl Walker<'_> {
         }
     }
 
+    /// Adds a member.
     fn member(&self, field: CXCursor, base: Base, before: &mut DefaultHasher, layout: &mut Layout) {
         let of = type_of(field);
         // SAFETY: a field of a living unit, as all here.

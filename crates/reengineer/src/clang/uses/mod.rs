@@ -235,6 +235,7 @@ impl Walker<'_> {
         compares || is_test || to_nothing || passes_on || is_condition || own == CXCursor_InitListExpr
     }
 
+    /// Notes that a function is defined and what it returns, and visits its parts.
     fn function(&mut self, cursor: CXCursor, below: &[CXCursor]) {
         let name = name_of(cursor);
         let is_defined = is_definition(cursor);
@@ -280,6 +281,7 @@ impl Walker<'_> {
         }
     }
 
+    /// Notes where a value goes that is returned.
     fn returned(&mut self, below: &[CXCursor]) {
         let (Some(function), Some(value)) = (self.function, below.first()) else { return };
         let thing = format!("{}#r", name_of(function));

@@ -32,6 +32,7 @@ impl Walker<'_> {
         }
     }
 
+    /// Notes by what name the type of a thing is named there.
     fn type_name(&mut self, thing: &str, name: CXCursor) {
         let of = referenced(name);
         let Some(sort) = sort(type_of(of)) else { return };

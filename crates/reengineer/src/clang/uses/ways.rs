@@ -17,13 +17,14 @@ use crate::locks::{Fact, Thing};
 use crate::rule::Rule;
 use crate::ways::ELSEWHERE;
 
-/// Functions that give what they get a pointer to to nobody.
+/// Functions that pass on nothing that they get a pointer to.
 const BORROWERS: [&str; 7] = ["free", "memset", "memcmp", "bzero", "fwrite", "fread", "__builtin_memset"];
 
 /// The way of what the program's functions get by variable arguments: which function has a `va_list` of which is not followed.
 const ARGUMENTS: &str = "variable arguments";
 
 impl Walker<'_> {
+    /// What goes the one way goes the other.
     fn same_way(&mut self, one: &str, other: &str, by: Rule) {
         self.facts.push(Fact::SameWay { one: one.to_owned(), other: other.to_owned(), by });
     }
@@ -90,6 +91,7 @@ impl Walker<'_> {
         before.is_some() && after.is_some()
     }
 
+    /// The way of what is converted there.
     fn conversion(&self, cursor: CXCursor) -> Thing {
         // Which of the expressions that begin there, whatever it was found by.
         let which = cursor.data[1].addr();
@@ -199,6 +201,7 @@ impl Walker<'_> {
         ways.into_iter().next().or_else(|| is_of_numbers.then(|| ELSEWHERE.to_owned()))
     }
 
+    /// The way of what a call returns.
     fn way_of_call(&mut self, cursor: CXCursor) -> Option<Thing> {
         let (name, function) = (spelling(cursor), referenced(cursor));
         let is_named = kind(function) == CXCursor_FunctionDecl;
