@@ -4,7 +4,9 @@ use std::fmt;
 
 use lockwork_locks::RawLock;
 use lockwork_locks::delegation::sanl::{self, BY_NODE};
-use lockwork_locks::delegation::{Seat, cc_synch, dsm_synch, fc, ffwd, h_synch, locked, oyama, p_sim, rcl};
+use lockwork_locks::delegation::{
+    Seat, cc_synch, dsm_synch, fc, fc_list, ffwd, h_synch, locked, oyama, p_sim, rcl,
+};
 use lockwork_locks::registry::erased::{ErasedLock, Held, UnderLock};
 use lockwork_locks::registry::{DelegateSpec, Visitor};
 use lockwork_locks::wait::SpinThenPark;
@@ -25,6 +27,8 @@ pub type HSynch = h_synch::HSynch<Native, SpinThenPark>;
 pub type Oyama = oyama::Oyama<Native, SpinThenPark>;
 /// `fc`, flat combining: the thread that finds it free looks over the requests of all others.
 pub type Fc = fc::Fc<Native>;
+/// `fc-list`: flat combining as published, with a list of records, which the thread that combines follows once.
+pub type FcList = fc_list::FcList<Native>;
 /// `p-sim`: requesters turn a bit each, and one store answers all whose bits were found turned.
 pub type PSim = p_sim::PSim<Native>;
 /// `ffwd`: a thread of its own runs the sections, and answers neighbouring requests together.

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lockwork::delegates::{
-    CcSynch, Delegate, DsmSynch, Fc, Ffwd, HSynch, Locked, Oyama, PSim, Rcl, Sanl, SanlNuma, SanlPlus,
+    CcSynch, Delegate, DsmSynch, Fc, FcList, Ffwd, HSynch, Locked, Oyama, PSim, Rcl, Sanl, SanlNuma, SanlPlus,
 };
 use lockwork::locks::CstMutex;
 use lockwork::{Condition, Delegated, Native, RunError};
@@ -502,7 +502,7 @@ fn in_time(test: fn()) {
 }
 
 under_every_delegate! {
-    oyama: Oyama, fc: Fc, cc_synch: CcSynch, dsm_synch: DsmSynch, h_synch: HSynch, p_sim: PSim, ffwd: Ffwd, rcl: Rcl, sanl: Sanl,
+    oyama: Oyama, fc: Fc, fc_list: FcList, cc_synch: CcSynch, dsm_synch: DsmSynch, h_synch: HSynch, p_sim: PSim, ffwd: Ffwd, rcl: Rcl, sanl: Sanl,
     sanl_numa: SanlNuma, sanl_plus: SanlPlus, locked: Locked<CstMutex>,
 }
 
@@ -510,6 +510,7 @@ under_every_delegate! {
 fn specs_name_delegates() {
     for spec in [
         "fc",
+        "fc-list",
         "oyama",
         "rcl(servers=1)",
         "ffwd",

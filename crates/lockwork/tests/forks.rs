@@ -55,8 +55,9 @@ fn exit(is_well: bool) -> ! {
 }
 
 const OTHERS: u64 = 4;
-const SPECS: [&str; 10] = [
+const SPECS: [&str; 11] = [
     "fc",
+    "fc-list",
     "sanl",
     "sanl-numa",
     "sanl-plus",

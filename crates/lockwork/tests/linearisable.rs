@@ -19,9 +19,10 @@ const SECTIONS: usize = 1_920;
 const THREADS: [usize; 6] = [2, 4, 8, 16, 32, 64];
 
 /// Every delegate by name, and a lock under which sections run in place.
-const DELEGATES: [&str; 12] = [
+const DELEGATES: [&str; 13] = [
     "oyama",
     "fc",
+    "fc-list",
     "cc-synch",
     "dsm-synch",
     "h-synch",

@@ -19,9 +19,10 @@ pub(crate) const SPECS: [(&str, &str); 8] = [
 ];
 
 /// Every delegate by name, and locks under which sections run.
-pub(crate) const DELEGATES: [&str; 14] = [
+pub(crate) const DELEGATES: [&str; 15] = [
     "oyama",
     "fc",
+    "fc-list",
     "cc-synch",
     "dsm-synch",
     "h-synch",

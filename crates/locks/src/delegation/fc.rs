@@ -126,7 +126,9 @@ impl<P: Platform> Fc<P> {
         unsafe { line.request(section) };
         let is_busy = || self.busy.load(Relaxed) != 0;
         let begin = || self.begin().then_some(());
-        let outcome = Wait::run::<P, _>(known_by(self), None, |_| self.parked.wait(line, 0, is_busy, begin));
+        let outcome = Wait::run::<P, _>(known_by(self), None, |_| {
+            self.parked.wait(line, &self.lines, 0, is_busy, begin)
+        });
         match outcome {
             Outcome::Served => {}
             Outcome::Begun(()) => {

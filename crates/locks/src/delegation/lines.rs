@@ -70,10 +70,11 @@ pub(super) struct Line<P: Platform> {
     word: P::Futex,
     /// 1 while the owner sleeps here, or is about to.
     pub(super) asleep: P::Futex,
-    /// At a server: twice the number of the request, not 0; one more while the owner wants it back. The owner's.
+    /// At a server: twice the number of the request, not 0; one more while the owner wants it back. The owner's. Of a record in a list:
+    /// [`Line::link`].
     number: P::U32,
     /// At a server: the number of a request that a thread has in its hands which has lost its turn. That of an earlier request says
-    /// nothing. Written by the thread that has the turn, and by the owner.
+    /// nothing. Written by the thread that has the turn, and by the owner. Of a record in a list: [`Line::age`].
     pub(super) taken: P::U32,
     section: P::Data<Option<Section>>,
     /// Of the request.
@@ -124,6 +125,18 @@ impl<P: Platform> Line<P> {
         unsafe { self.section.set(Some(section)) };
         self.generation.note();
         self.word.store(REQUESTED, Release); // ORDER: L-E1.
+    }
+
+    /// What a list of records keeps here that is not a server's: which record is the next.
+    #[inline(always)]
+    pub(super) fn link(&self) -> &P::U32 {
+        &self.number
+    }
+
+    /// Likewise: when the record was last of use.
+    #[inline(always)]
+    pub(super) fn age(&self) -> &P::U32 {
+        &self.taken
     }
 
     /// Leaves a request with a server, for the delegate that is `target` to it.
@@ -326,11 +339,13 @@ impl<P: Platform> Parked<P> {
     pub(super) fn wait<T>(
         &self,
         line: &Line<P>,
+        lines: &Lines<P>,
         mut patience: u32,
         is_busy: impl Fn() -> bool,
         begin: impl Fn() -> Option<T>,
     ) -> Outcome<T> {
         let mut left = pauses_before_sleep::<P>();
+        let mut has_more = true;
         let mut pauses = Patience::new::<P>();
         loop {
             if line.is_done() {
@@ -351,6 +366,10 @@ impl<P: Platform> Parked<P> {
                 let paused = pauses.pause_within::<P>(if patience > 0 { patience } else { left });
                 left = left.saturating_sub(paused);
                 patience = patience.saturating_sub(paused);
+                continue;
+            }
+            if core::mem::take(&mut has_more) {
+                left = lines.pauses_in_crowd();
                 continue;
             }
             self.0.fetch_add(1, Relaxed);
@@ -570,10 +589,22 @@ impl<P: Platform> Lines<P> {
     }
 
     /// Lines that there are: at most so many threads have requested something at once.
-    pub(super) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         let mut pages = 0;
         self.pages(|_, _| pages += 1);
         pages * LINES
+    }
+
+    /// For how many pauses more a requester stays awake, where all threads have a CPU: for as long as it takes to wake those that may
+    /// wait with it, one after the other. Otherwise sleep is infectious, as in [`Wait::among`](crate::wait::Wait): an executor that has
+    /// to wake somebody with each answer takes so long for all that those whose answer comes last fall asleep, and so do all the others.
+    #[cold]
+    pub(super) fn pauses_in_crowd(&self) -> u32 {
+        if P::runnable() > P::parallelism() {
+            return 0;
+        }
+        let others = self.count().min(P::parallelism());
+        pauses_before_sleep::<P>().saturating_mul(others.try_into().unwrap_or(u32::MAX))
     }
 
     /// Calls `f` with every page, and the number of its first line's thread.

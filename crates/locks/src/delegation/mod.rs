@@ -16,6 +16,7 @@ pub mod cc_synch;
 pub mod condition;
 pub mod dsm_synch;
 pub mod fc;
+pub mod fc_list;
 pub mod ffwd;
 pub mod h_synch;
 mod lines;

@@ -3,7 +3,8 @@
 //!
 //! Mingzhe Zhang, Haibo Chen, Luwei Cheng, Francis C. M. Lau and Cho-Li Wang, "Scalable adaptive NUMA-aware lock", IEEE TPDS
 //! 28(6), 2017, algorithms 1 to 3. Deviations: the lines of requests follow the threads that exist ([`lines`](super::lines))
-//! instead of 256 for each CPU; a thread profiles one section in [`SAMPLE`], in fixed-point arithmetic; a lock that one thread
+//! instead of 256 for each CPU; a thread profiles one section in [`SAMPLE`], and one in
+//! two while its profiles speak against its vote, in fixed-point arithmetic; a lock that one thread
 //! has used, or two, stays in place; a requester that has found nobody serving for some time joins the queue of the lock, so that
 //! it is not passed for ever by threads in place; requesters sleep after a while, and a server that ends wakes one; the tolerance
 //! of low request density (L_s) is a linear function of the contention, and not fitted.
@@ -304,6 +305,8 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
             profile.against = profile.against.saturating_sub(1);
             return;
         }
+        // A profile that speaks for a change is looked into at once.
+        profile.count = SAMPLE - 1;
         profile.against += 1;
         if profile.against > BOUNDARY {
             profile.against = 0;
@@ -376,7 +379,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
             attempts.set(attempts.get() + 1);
             self.lock.try_lock().or_else(|| (attempts.get() > ATTEMPTS).then(|| lock_inside(&self.lock)))
         };
-        self.parked.wait(line, patience, is_served, begin)
+        self.parked.wait(line, &self.lines, patience, is_served, begin)
     }
 
     /// Under much contention, a thread of another node than the server's waits before it leaves a request: until the server is of

@@ -22,7 +22,7 @@ pub use visit::Visitor;
 use crate::adaptive::auto;
 use crate::blocking::{adaptive, futex, linux, mutexee};
 use crate::competitive::{backoff, hbo, tas, ttas, two_phase};
-use crate::delegation::{cc_synch, dsm_synch, fc, ffwd, h_synch, oyama, p_sim, rcl, sanl};
+use crate::delegation::{cc_synch, dsm_synch, fc, fc_list, ffwd, h_synch, oyama, p_sim, rcl, sanl};
 use crate::describe::{Descriptor, Kind, Waiting};
 use crate::hierarchical::{ahmcs, cna, combinations, cst, fc_mcs, fissile, hclh, hmcs, hticket, shfl};
 use crate::load::{flexguard, glk, lc, malth};
@@ -205,6 +205,7 @@ table! {
     rwlock AutoRw, "auto-rw", SpinThenPark, rw::auto::DESCRIPTOR, rw::auto::Auto<P>;
     delegate Oyama, "oyama", SpinThenPark, oyama::DESCRIPTOR, oyama::Oyama<P, SpinThenPark>;
     delegate Fc, "fc", SpinThenPark, fc::DESCRIPTOR, fc::Fc<P>;
+    delegate FcList, "fc-list", SpinThenPark, fc_list::DESCRIPTOR, fc_list::FcList<P>;
     delegate CcSynch, "cc-synch", SpinThenPark, cc_synch::DESCRIPTOR, cc_synch::CcSynch<P, SpinThenPark>;
     delegate DsmSynch, "dsm-synch", SpinThenPark, dsm_synch::DESCRIPTOR, dsm_synch::DsmSynch<P, SpinThenPark>;
     delegate HSynch, "h-synch", SpinThenPark, h_synch::DESCRIPTOR, h_synch::HSynch<P, SpinThenPark>;

@@ -8,6 +8,7 @@ use lockwork_locks::delegation::cc_synch::CcSynch;
 use lockwork_locks::delegation::condition::{Condition, Seen};
 use lockwork_locks::delegation::dsm_synch::DsmSynch;
 use lockwork_locks::delegation::fc::Fc;
+use lockwork_locks::delegation::fc_list::FcList;
 use lockwork_locks::delegation::h_synch::HSynch;
 use lockwork_locks::delegation::locked::Locked;
 use lockwork_locks::delegation::oyama::Oyama;
@@ -512,6 +513,8 @@ pub fn delegates<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         made::<P>("p-sim", large, 1, || Box::new(PSim::<P>::new())),
         made::<P>("p-sim, one a group", large, 8, || Box::new(PSim::<P, 1>::new())),
         made::<P>("fc", large, 2, || Box::new(Fc::<P>::new())),
+        made::<P>("fc-list", large, 2, || Box::new(FcList::<P>::new())),
+        made::<P>("fc-list, removing at once", large, 2, || Box::new(FcList::<P, 1>::new())),
         on_two_nodes(made::<P>("h-synch-stp", large, 1, || Box::new(HSynch::<P, SpinThenPark>::new()))),
         made::<P>("sanl", large, 2, || Box::new(Sanl::<P>::in_mode(Mode::Mixed))),
         fewer(made::<P>("sanl, delegating", large, 2, || Box::new(Sanl::<P>::in_mode(Mode::Delegated)))),

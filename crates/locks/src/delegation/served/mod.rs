@@ -519,7 +519,7 @@ impl<P: Platform> Server<P> {
             true
         };
         if spins(pauses_before_sleep::<P>(), Patience::brief::<P>())
-            || spins(self.pauses_in_crowd(), Patience::new::<P>())
+            || spins(self.lines.pauses_in_crowd(), Patience::new::<P>())
         {
             return true;
         }
@@ -534,18 +534,6 @@ impl<P: Platform> Server<P> {
             }
         }
         true
-    }
-
-    /// For how many pauses more a requester stays awake, where all threads have a CPU: for as long as it takes to wake those that may
-    /// wait with it, one after the other. Otherwise sleep is infectious, as in [`Wait::among`](crate::wait::Wait): a server that has to
-    /// wake somebody with each answer takes so long for all that those whose answer comes last fall asleep, and so do all the others.
-    #[cold]
-    fn pauses_in_crowd(&self) -> u32 {
-        if P::runnable() > P::parallelism() {
-            return 0;
-        }
-        let others = self.lines.count().min(P::parallelism());
-        pauses_before_sleep::<P>().saturating_mul(others.try_into().unwrap_or(u32::MAX))
     }
 
     /// Takes the request at the calling thread's `line` back, unless its section has run or is run (V4).

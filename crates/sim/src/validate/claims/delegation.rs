@@ -1,7 +1,7 @@
 //! What RCL's and SANL's papers say of delegates: combiners, servers, and SANL between in-place locks and both.
 //!
 //! Of RCL's server the papers count a core more than of its clients; so do the points here. Where a paper says "high
-//! contention" without a delay, that is 100 cycles; "low contention" is 2,000,000.
+//! contention" without a delay, that is 100 cycles; "low contention" is 2,000,000. Flat combining is that with a list of records.
 
 use super::in_place::COHORT;
 use super::{
@@ -60,7 +60,7 @@ const FIGURE_7C: [Published; 5] = [
     },
     Published {
         name: "flat combining",
-        lock: "fc",
+        lock: "fc-list",
         section: [50_447.0, 15_060.0],
         more_misses: [0.3, 2.4],
         atomics: Some([0.0, 1.0]),
@@ -97,8 +97,8 @@ pub(super) fn rcl() -> Vec<Claim> {
         }
     }
     for (words, source, value, other, delay) in [
-        ("Flat combining against RCL at high contention", DERIVED, 3.02, "fc", HIGH),
-        ("Flat combining against RCL at low contention", DERIVED, 10.1, "fc", LOW),
+        ("Flat combining against RCL at high contention", DERIVED, 3.02, "fc-list", HIGH),
+        ("Flat combining against RCL at low contention", DERIVED, 10.1, "fc-list", LOW),
         ("POSIX against RCL at high contention", "RCL, section 1", 4.38, "futex", HIGH),
         ("MCS against RCL at high contention", DERIVED, 3.81, "mcs-spin", HIGH),
         ("CAS against RCL at high contention", DERIVED, 40.3, "tas", HIGH),
@@ -114,7 +114,7 @@ pub(super) fn rcl() -> Vec<Claim> {
     ));
     for delay in [1_000, 10_000, 100_000] {
         let words = format!("Flat combining is behind RCL at a delay of {delay}");
-        claims.push(at_least(words, TEXT, Figure::Section, 1.0, here("fc", delay), here("rcl", delay)));
+        claims.push(at_least(words, TEXT, Figure::Section, 1.0, here("fc-list", delay), here("rcl", delay)));
     }
     let added = [lines("rcl", HIGH, 5), here("rcl", HIGH), lines("rcl", LOW, 5), here("rcl", LOW)];
     claims.push(claim(
@@ -195,14 +195,14 @@ pub(super) fn sanl() -> Vec<Claim> {
         ("POSIX against SANL", TEXT, 14.0, "futex", "sanl"),
         ("C-TKT-MCS against SANL", TEXT, 2.4, COHORT, "sanl"),
         ("MCS against SANL", TEXT, 3.8, "mcs-spin", "sanl"),
-        ("flat combining against SANL", TEXT, 5.9, "fc", "sanl"),
+        ("flat combining against SANL", TEXT, 5.9, "fc-list", "sanl"),
         ("RCL against SANL", TEXT, 2.3, "rcl", "sanl"),
-        ("flat combining against RCL", DERIVED, 2.57, "fc", "rcl"),
+        ("flat combining against RCL", DERIVED, 2.57, "fc-list", "rcl"),
     ] {
         let words = format!("AMD: {name}, high");
         claims.push(ratio(words, source, Figure::Section, value, amd(other, HIGH), amd(this, HIGH)));
     }
-    for (name, other) in [("POSIX", "futex"), ("flat combining", "fc")] {
+    for (name, other) in [("POSIX", "futex"), ("flat combining", "fc-list")] {
         let words = format!("Intel: H-Synch is behind {name} under high contention");
         claims.push(at_least(words, TEXT, Figure::Section, 1.0, intel("h-synch", HIGH), intel(other, HIGH)));
     }
@@ -225,7 +225,7 @@ pub(super) fn sanl() -> Vec<Claim> {
         ("MCS", "mcs-spin", 3.5),
         ("POSIX", "futex", 3.5),
         ("RCL", "rcl", 1.3),
-        ("flat combining", "fc", 1.3),
+        ("flat combining", "fc-list", 1.3),
     ] {
         let words = format!("AMD: {name} against SANL with 63 threads, a delay of 1,000");
         claims.push(more_than(words, FEW, Figure::Section, value, amd(other, 1_000), amd("sanl", 1_000)));
@@ -236,7 +236,7 @@ pub(super) fn sanl() -> Vec<Claim> {
         words,
         "SANL, figures 13 and 19",
         "in words: 1x",
-        Quantity::ratio(Figure::Section, [amd("sanl", 50_000), amd("fc", 50_000)]),
+        Quantity::ratio(Figure::Section, [amd("sanl", 50_000), amd("fc-list", 50_000)]),
         near(1.0),
     ));
     let words = "Intel: SANL is ahead of MCS with five lines under high contention";
