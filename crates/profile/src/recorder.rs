@@ -191,13 +191,6 @@ impl Region {
         self.header.enabled.load(Relaxed) != 0
     }
 
-    /// The name of what serves locks with this number, of mutexes or (1) reader-writer locks.
-    pub fn name_server(&self, kind: usize, number: u32, name: &[u8]) {
-        if let Some(place) = self.servers[kind].get(number as usize) {
-            write_name(place, name);
-        }
-    }
-
     /// A place for the calling thread; `None` if all are taken. `exists` says whether the process has a thread with this id.
     pub fn enter_thread(&self, tid: u32, exists: impl Fn(u32) -> bool) -> Option<&Thread> {
         let header = &self.header;
