@@ -34,4 +34,3 @@ pub mod process;
 pub mod recorder;
 mod sampling;
 mod stacks;
-mod waits;

@@ -7,12 +7,9 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::AtomicU8;
 
 use crate::format::{
-    EDGES, FREE, Kind, Known, LIVE, LOCKS, LOCKS_OF_THEIR_OWN, Lock, NAME, NAMES, Named, RETIRED, Region,
+    FREE, Kind, Known, LIVE, LOCKS, LOCKS_OF_THEIR_OWN, Lock, NAME, NAMES, Named, PROBES, RETIRED, Region,
     SITES, hash,
 };
-
-/// How far a record lies from its hash at most.
-const PROBES: usize = 64;
 
 /// What the record of a lock, or of a site, is found by. It is never 0.
 fn key(kind: Kind, address: u64) -> u64 {
@@ -137,7 +134,8 @@ impl Region {
     }
 
     /// The lock at `address` is another one from here on, initialised by the code before `caller`; or (0) it is none.
-    pub(crate) fn renew(&self, kind: Kind, address: u64, caller: u64) {
+    pub fn renew_lock(&self, kind: Kind, address: usize, caller: usize) {
+        let (address, caller) = (address as u64, caller as u64);
         let index = self.look_up(kind, address);
         if index != 0 {
             self.locks[index as usize].state.store(RETIRED, Relaxed);
@@ -156,7 +154,8 @@ impl Region {
     }
 
     /// The program calls the lock at `address` so.
-    pub(crate) fn name(&self, address: u64, name: &[u8]) {
+    pub fn name_lock(&self, address: usize, name: &[u8]) {
+        let address = address as u64;
         for kind in [Kind::Mutex, Kind::RwLock, Kind::Cond] {
             let index = self.look_up(kind, address);
             if index != 0 {
@@ -171,34 +170,6 @@ impl Region {
     fn site_of(&self, address: u64) -> u64 {
         let site = &self.sites[(hash(address >> 3) >> 8) as usize % SITES];
         if site.address.load(Relaxed) == address { site.caller.load(Relaxed) } else { 0 }
-    }
-
-    /// Adds to the edge between stacks. `lock`, `waiter`, `acquired` and `released` are numbers.
-    pub(crate) fn blame(&self, [lock, waiter, acquired, released]: [u32; 4], ns: u64, count: u64) {
-        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-        let key = hash(hash(pair(lock, waiter)) ^ pair(acquired, released)) | 1;
-        for probe in 0..PROBES {
-            let edge = &self.edges[((key >> 16) as usize + probe) % EDGES];
-            let mut there = edge.hash.load(Acquire);
-            if there == 0 {
-                match edge.hash.compare_exchange(0, key, AcqRel, Acquire) {
-                    Ok(_) => {
-                        edge.lock.store(lock, Relaxed);
-                        edge.waiter.store(waiter, Relaxed);
-                        edge.acquired.store(acquired, Relaxed);
-                        edge.released.store(released, Relaxed);
-                        there = key;
-                    }
-                    Err(other) => there = other,
-                }
-            }
-            if there == key {
-                edge.ns.fetch_add(ns, Relaxed);
-                edge.count.fetch_add(count, Relaxed);
-                return;
-            }
-        }
-        self.header.dropped.blame_ns.fetch_add(ns, Relaxed);
     }
 }
 
@@ -236,7 +207,7 @@ mod tests {
         let rwlock = region.record(Kind::RwLock, 64, 0, 0);
         assert_ne!(mutex, rwlock);
         assert_eq!((region.look_up(Kind::Mutex, 64), region.look_up(Kind::RwLock, 64)), (mutex, rwlock));
-        region.renew(Kind::Mutex, 64, 5);
+        region.renew_lock(Kind::Mutex, 64, 5);
         assert_eq!(region.look_up(Kind::Mutex, 64), 0);
         let again = region.record(Kind::Mutex, 64, 0, 0);
         assert!(again != mutex && again != rwlock);
@@ -250,15 +221,15 @@ mod tests {
             let cells = region.locks[index as usize].name.iter().map(|cell| cell.load(Relaxed));
             cells.take_while(|byte| *byte != 0).collect()
         };
-        region.name(64, b"before");
+        region.name_lock(64, b"before");
         let mutex = region.record(Kind::Mutex, 64, 0, 0);
         assert_eq!(name(mutex), b"before");
-        region.name(64, b"a longer name");
-        region.name(64, b"after");
+        region.name_lock(64, b"a longer name");
+        region.name_lock(64, b"after");
         assert_eq!(name(mutex), b"after");
-        region.renew(Kind::Mutex, 64, 5);
+        region.renew_lock(Kind::Mutex, 64, 5);
         assert_eq!(name(region.record(Kind::Mutex, 64, 0, 0)), b"");
-        region.name(128, &[b'x'; 100]);
+        region.name_lock(128, &[b'x'; 100]);
         assert_eq!(name(region.record(Kind::RwLock, 128, 0, 0)), [b'x'; NAME - 1]);
     }
 }

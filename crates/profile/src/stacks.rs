@@ -8,7 +8,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::sys;
 
-use crate::format::{CODE, DEPTH, Region, STACKS, Stack, hash};
+use crate::format::{CODE, DEPTH, PROBES, Region, STACKS, Stack, hash};
+use crate::recorder::Call;
 
 /// Return addresses, the innermost first.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,19 @@ fn frames(bottom: u64, frame: u64) -> impl Iterator<Item = u64> {
     })
 }
 
+/// An address in the caller's frame.
+#[inline(always)]
+pub(crate) fn here() -> u64 {
+    let mark = 0_u8;
+    core::hint::black_box(&raw const mark) as u64
+}
+
 impl Region {
+    /// The number of the stack above a call that is under way.
+    pub(crate) fn stack_of(&self, call: Call) -> u32 {
+        self.intern(&self.walk(call.caller as u64, here(), call.frame as u64))
+    }
+
     /// The stack above a call: `bottom` is where its return address `caller` lies or lay, `frame` the caller's frame pointer.
     pub(crate) fn walk(&self, caller: u64, bottom: u64, frame: u64) -> Frames {
         let mut stack = Frames::of(caller);
@@ -104,7 +117,7 @@ impl Region {
     pub(crate) fn intern(&self, frames: &Frames) -> u32 {
         let frames = frames.as_slice();
         let key = frames.iter().fold(frames.len() as u64, |sum, frame| hash(sum.rotate_left(7) ^ frame)) | 1;
-        for probe in 0..64 {
+        for probe in 0..PROBES {
             let index = ((key >> 16) as usize + probe) % STACKS;
             if index == 0 {
                 continue;

@@ -6,7 +6,6 @@
 mod lock;
 mod thread;
 
-use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 pub use self::lock::{FREE, Kind, LIVE, Lock, Mode, PARKED, PARTS, Part, QUEUED, RETIRED, Release, SPINNING};
@@ -272,6 +271,9 @@ pub struct Page {
 /// Words of a page that are used.
 pub const ENTRANCES: usize = 256;
 
+/// How far an entry of a table lies at most from where its hash says.
+pub(crate) const PROBES: usize = 64;
+
 /// A hash of an address or a number.
 #[must_use]
 #[inline(always)]
@@ -287,34 +289,6 @@ impl Region {
         // Every release looks here: the high bits of a short product are hash enough.
         let hash = (address as u32).wrapping_mul(0x9e37_79b9);
         &self.watched[(hash >> (32 - WATCHED.ilog2())) as usize]
-    }
-}
-
-impl Region {
-    /// Switches the recorder on or off, from within the process or from another that has the file mapped. Threads that are in the
-    /// middle of an operation end it as they began it.
-    pub fn switch(&self, on: bool) {
-        let header = &self.header;
-        let copy = |from: &Page| {
-            for (to, from) in self.entrances.live.words.iter().zip(&from.words) {
-                // A process that has not filled its pages yet begins as the header says.
-                match from.load(Relaxed) {
-                    0 => {}
-                    function => to.store(function, Relaxed),
-                }
-            }
-        };
-        if on {
-            // What threads noted before is out of date.
-            header.epoch.fetch_add(1, Relaxed);
-            // Threads look at the epoch where they take samples, and there only.
-            self.threads.iter().for_each(|thread| thread.countdown.store(1, Relaxed));
-            header.enabled.store(1, Relaxed);
-            copy(&self.entrances.on);
-        } else {
-            copy(&self.entrances.off);
-            header.enabled.store(0, Relaxed);
-        }
     }
 }
 

@@ -1,10 +1,17 @@
-//! What becomes of waits that have ended: a thread keeps them for itself, and adds many at a time to the figures of their
-//! locks, whose cache lines all waiters would otherwise take from each other at every wait.
+//! What waits add to the figures of their locks, and when: a thread keeps those that ended with the lock in a log of its own, and
+//! adds many at a time. Otherwise all waiters would take the cache lines of the figures from each other at every wait.
+//!
+//! Invariants:
+//!
+//! - A thread alone writes to its log, and not from a signal handler while it is `busy`. Readers of the file add what is in it
+//!   to the figures, so nothing is lost when a process is killed; what is being settled then may be counted twice.
+//! - A wait has one entry, or two if its thread slept: they lie side by side, and fit both or neither.
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::raise;
+use super::wait::Wait;
 use crate::format::{Kind, LOG, Lock, Logged, Mode, PARKED, Region, Thread};
-use crate::recorder::raise;
 
 /// Waits for one lock, added up.
 #[derive(Default)]
@@ -69,7 +76,7 @@ impl Sum {
 impl Region {
     /// Notes a wait of the calling thread after which it has the lock, and how much of that it slept. `false`: there is no room
     /// until [`settle`](Self::settle).
-    pub(crate) fn log(thread: &Thread, wait: Logged, parked_ns: u64) -> bool {
+    pub(super) fn log(thread: &Thread, wait: Logged, parked_ns: u64) -> bool {
         let count = thread.logged.load(Relaxed) as usize;
         let needed = if parked_ns == 0 { 1 } else { 2 };
         if count + needed > LOG {
@@ -109,5 +116,23 @@ impl Region {
             sum.add_to(lock);
             thread.logged.store(count as u32, Relaxed);
         }
+    }
+}
+
+impl Lock {
+    /// Adds a wait that was given up.
+    pub(super) fn add_vain_wait(&self, wait: &Wait) {
+        let ns = wait.ns();
+        self.wait.add(ns, 1);
+        self.wait_ns.fetch_add(ns, Relaxed);
+        if wait.is_outer {
+            self.outer_wait_ns.fetch_add(ns, Relaxed);
+        }
+        if wait.mode == Mode::Read {
+            self.wait_reads_ns.fetch_add(ns, Relaxed);
+        }
+        let parked = if self.server.load(Relaxed) == 0 { ns } else { wait.parked_ns.min(ns) };
+        self.parts[PARKED].add(parked, 1);
+        raise(&self.wait_max_ns, ns);
     }
 }
