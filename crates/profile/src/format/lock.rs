@@ -79,7 +79,7 @@ pub struct Lock {
     pub site: AtomicU64,
     /// The code location that used it first, as far as that was seen.
     pub first_use: AtomicU64,
-    /// What serves it: 0 = glibc, else an index of [`Region::servers`].
+    /// What serves it: 0 = glibc, else an index of [`Region::servers`](super::Region::servers).
     pub server: AtomicU32,
     /// Fills the cache line: what is above is read at every wait, and what is below is written by many threads.
     pub unused: [AtomicU32; 5],

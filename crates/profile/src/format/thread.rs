@@ -19,7 +19,7 @@ pub struct Thread {
     pub period: AtomicU32,
     /// Samples taken at this distance.
     pub taken: AtomicU32,
-    /// [`Header::epoch`] when it last noted a lock.
+    /// [`Header::epoch`](super::Header::epoch) when it last noted a lock.
     pub epoch: AtomicU32,
     /// Locks in `held`.
     pub held_count: AtomicU32,
@@ -83,7 +83,7 @@ pub struct Known {
     pub address: AtomicU64,
     /// The number of the release in the lock's ring.
     pub turn: AtomicU32,
-    /// [`Lock::hand_overs`] then.
+    /// [`Lock::hand_overs`](super::Lock::hand_overs) then.
     pub hand_overs: AtomicU32,
 }
 
