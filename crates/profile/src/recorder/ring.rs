@@ -15,8 +15,7 @@
 //! - **E1.** The second step may be under way when the reader looks: `turn = 2n+2` is a release store, which an acquire load of
 //!   the same word sees, with the stacks.
 //! - **E2.** The place may be taken by release n + `RING` while the reader looks. So it looks at `turn` again behind an acquire
-//!   fence. Where stores are seen out of order this may miss that; then the entry has a time of after the wait, or stacks of a
-//!   neighbour.
+//!   fence, and whoever takes it has a release fence between `turn` and the rest: a reader that has seen any of that sees the turn.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -41,6 +40,13 @@ fn complete(turn: u32) -> u64 {
     u64::from(turn) * 2 + 2
 }
 
+impl Entry {
+    /// Whether the entry is that of a release, by a reader that has read it: it may not be begun yet, or be another one's already.
+    fn is_of(&self, turn: u32) -> bool {
+        self.turn.load(Relaxed).wrapping_sub(begun(turn)) <= 1
+    }
+}
+
 /// Holders.
 impl Lock {
     fn entry(&self, turn: u32) -> &Entry {
@@ -59,6 +65,8 @@ impl Lock {
         };
         let entry = self.entry(turn);
         entry.turn.store(begun(turn), Relaxed);
+        // ORDER: E2.
+        fence(Release);
         let at = sys::ticks();
         entry.at.store(at, Relaxed);
         entry.thread.store(tid, Relaxed);
@@ -142,8 +150,7 @@ impl Lock {
             let it = Seen { at, acquired, released, thread: entry.thread.load(Relaxed) };
             // ORDER: E2.
             fence(Acquire);
-            let is_it = entry.turn.load(Relaxed) <= complete(turn);
-            if is_it && at > wait.watched_from && at <= wait.until {
+            if entry.is_of(turn) && at > wait.watched_from && at <= wait.until {
                 releases.insert(it);
             }
         }
@@ -158,9 +165,7 @@ impl Lock {
             let (at, node) = (times.of(entry.at.load(Relaxed)), entry.node.load(Relaxed));
             // ORDER: E2.
             fence(Acquire);
-            // It may not be begun yet, either.
-            let is_it = entry.turn.load(Relaxed).wrapping_sub(begun(turn)) <= 1;
-            is_it.then_some((at, node))
+            entry.is_of(turn).then_some((at, node))
         });
         latest.skip_while(move |(at, _)| *at > until).take_while(move |(at, _)| *at > since)
     }
