@@ -4,7 +4,7 @@
 # way_of DELEGATE: sets `name` and `option`, the tree that goes with it and how that is converted: combiners cannot be held.
 way_of() {
     name=hold option=--hold
-    [[ $1 != *-synch && $1 != fc && $1 != oyama ]] || name=any option=--
+    [[ $1 != *-synch && $1 != fc-list && $1 != oyama ]] || name=any option=--
 }
 
 # transformed TREE [OPTION...]: the program in a tree is converted; what COMPILE_LINES noted says how it is compiled.

@@ -123,8 +123,8 @@ int lockwork_delegate_post(lockwork_delegate_t *delegate, void *(*section)(void 
 /* Waits for a section that was posted, and returns what it returned. Null with errno EDEADLK: the posted one runs after a section of
  * the same delegate that the thread runs, or after its release of the delegate; it can be waited for afterwards. */
 void *lockwork_delegate_wait(lockwork_posted_t *posted);
-/* Holds the delegate as a lock, until it is released. ENOTSUP: it cannot be held, as those in which requesters run
- * each other's sections. EDEADLK: the thread holds it, as for sections that it requests meanwhile. */
+/* Holds the delegate as a lock, until it is released. ENOTSUP: it cannot be held, as those whose requests are a queue or a
+ * stack. EDEADLK: the thread holds it, as for sections that it requests meanwhile. */
 int lockwork_delegate_acquire(lockwork_delegate_t *delegate);
 /* The same without waiting. EBUSY: a section runs, or a thread holds it. */
 int lockwork_delegate_try_acquire(lockwork_delegate_t *delegate);

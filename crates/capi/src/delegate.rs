@@ -539,7 +539,7 @@ fn cannot_be_held(inner: &Inner) -> c_int {
     refuse(
         ENOTSUP,
         &format!(
-            "`{}` cannot be held: hand it sections by lockwork_delegate_run, or use locked(…), sanl, rcl or ffwd",
+            "`{}` cannot be held: hand it sections by lockwork_delegate_run, or use locked(…), fc, sanl, rcl or ffwd",
             inner.delegate
         ),
     )

@@ -67,7 +67,7 @@ fn delegates_in_cpp_with_the_static_library() {
 
 /// The delegates that can be held like a lock.
 fn can_be_held(spec: &str) -> bool {
-    ["ffwd", "rcl", "sanl", "locked("].iter().any(|kind| spec.starts_with(kind))
+    spec == "fc" || ["ffwd", "rcl", "sanl", "locked("].iter().any(|kind| spec.starts_with(kind))
 }
 
 /// A last user that ends a delegate does not free it under a thread that is still inside of a request, or of a release.

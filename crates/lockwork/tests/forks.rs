@@ -122,7 +122,8 @@ fn a_child_runs_no_section_of_a_thread_that_is_gone() {
 #[test]
 fn a_child_can_release_what_its_parent_held() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    const HELD: [&str; 10] = [
+    const HELD: [&str; 11] = [
+        "fc",
         "locked(mcs-stp)",
         "locked(clh-stp)",
         "locked(ticket)",

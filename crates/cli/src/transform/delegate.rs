@@ -24,7 +24,7 @@ use crate::terminal::say;
 /// What stands for the program in commands.
 const PLACE: &str = "{program}";
 /// Delegates that can be held as a lock, which sections that stay locks need.
-const THAT_CAN_BE_HELD: &str = "locked(futex),locked(cst-mutex),sanl,rcl";
+const THAT_CAN_BE_HELD: &str = "locked(futex),locked(cst-mutex),fc,sanl,rcl";
 /// Those, and combiners.
 const WITH_COMBINERS: &str = "locked(futex),locked(cst-mutex),fc,cc-synch,sanl,rcl";
 /// What a build and a test may take.

@@ -22,6 +22,8 @@
 //!
 //! - I1: sections are run by the thread that moved `busy` to 1, before it moves it back.
 //! - I2: a requester waits until its section has run, or it combines: then it takes its request back, if that is still open.
+//! - I3: a thread that holds the delegate combines: it has moved `busy` to 1, and moves it back when it has released it, and run what
+//!   others have requested meanwhile. One that waits for that has a line that says so, and nothing to be run.
 //!
 //! # Ordering
 //!
@@ -32,8 +34,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Platform};
 
-use super::lines::{Lines, Outcome, Parked, Sleepers};
-use super::{COMBINED, Delegate, Section, Stint, known_by};
+use super::lines::{Line, Lines, Outcome, Parked, Sleepers};
+use super::{Attempt, COMBINED, Delegate, Section, Stint, held_here, known_by};
+use crate::api::Held;
 use crate::describe::{Capabilities, Citation, Descriptor, Family, Kind, Order, Proof, Timed};
 use crate::wait::{Patience, Wait};
 
@@ -41,7 +44,7 @@ use crate::wait::{Patience, Wait};
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "fc",
     kind: Kind::Delegate,
-    capabilities: Capabilities::COMBINER,
+    capabilities: Capabilities { guard: true, ..Capabilities::COMBINER },
     family: Family::Combining,
     order: Order::LongTerm,
     order_note: "every pass over the lines serves everybody who has a request there",
@@ -118,18 +121,15 @@ impl<P: Platform> Fc<P> {
 
     #[cold]
     unsafe fn request(&self, section: Section) {
-        let Some(line) = self.lines.own().filter(|line| !line.is_left_over()) else {
-            // SAFETY: the caller's contract.
-            return unsafe { self.run_alone(section) };
+        let Some(line) = self.line() else {
+            self.begin_without_line();
+            // SAFETY: I1.
+            unsafe { section.run() };
+            return self.combine();
         };
         // SAFETY: the calling thread's, which waits below.
         unsafe { line.request(section) };
-        let is_busy = || self.busy.load(Relaxed) != 0;
-        let begin = || self.begin().then_some(());
-        let outcome = Wait::run::<P, _>(known_by(self), None, |_| {
-            self.parked.wait(line, &self.lines, 0, is_busy, begin)
-        });
-        match outcome {
+        match self.wait(line) {
             Outcome::Served => {}
             Outcome::Begun(()) => {
                 // SAFETY: I1, I2: nobody has run it, and nobody will.
@@ -140,15 +140,32 @@ impl<P: Platform> Fc<P> {
         }
     }
 
-    /// By a thread that has no line.
-    unsafe fn run_alone(&self, section: Section) {
+    /// The line of the calling thread, if it may use it.
+    fn line(&self) -> Option<&Line<P>> {
+        self.lines.own().filter(|line| !line.is_left_over())
+    }
+
+    fn wait(&self, line: &Line<P>) -> Outcome<()> {
+        let is_busy = || self.busy.load(Relaxed) != 0;
+        let begin = || self.begin().then_some(());
+        Wait::run::<P, _>(known_by(self), None, |_| self.parked.wait(line, &self.lines, 0, is_busy, begin))
+    }
+
+    /// Waits until the calling thread combines, which has nothing to be run.
+    #[cold]
+    fn wait_to_begin(&self) {
+        let Some(line) = self.line() else { return self.begin_without_line() };
+        // SAFETY: the calling thread's, which waits below.
+        unsafe { line.hold() };
+        // Nobody answers, so that the wait ends only by beginning.
+        self.wait(line);
+    }
+
+    fn begin_without_line(&self) {
         let mut patience = Patience::new::<P>();
         while !self.begin() {
             patience.pause::<P>();
         }
-        // SAFETY: I1.
-        unsafe { section.run() };
-        self.combine();
     }
 }
 
@@ -174,6 +191,26 @@ unsafe impl<P: Platform> Delegate<P> for Fc<P> {
         unsafe { section.run() };
         self.combine();
         true
+    }
+
+    /// A thread that holds it combines, and runs what others have requested when it releases it.
+    fn acquire(&self) -> Option<Held> {
+        if self.busy.load(Relaxed) != 0 || !self.begin() {
+            self.wait_to_begin();
+        }
+        Some(held_here::<P>(Held(0)))
+    }
+
+    fn try_acquire(&self) -> Attempt {
+        if self.busy.load(Relaxed) == 0 && self.begin() {
+            return Attempt::Held(held_here::<P>(Held(0)));
+        }
+        Attempt::Busy
+    }
+
+    unsafe fn release(&self, _: Held) {
+        // Of what was requested in a parent the lines know.
+        self.combine();
     }
 
     fn is_busy(&self) -> bool {

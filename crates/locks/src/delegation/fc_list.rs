@@ -46,12 +46,13 @@ use lockwork_platform::{AtomicCell, Platform};
 
 use super::lines::{Line, Lines, Outcome, Parked, Sleepers};
 use super::{Delegate, Section, fc, known_by};
-use crate::describe::{Descriptor, Proof};
+use crate::describe::{Capabilities, Descriptor, Proof};
 use crate::wait::{Patience, Wait};
 
 /// What is known of it.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "fc-list",
+    capabilities: Capabilities::COMBINER,
     order_note: "every pass over the list serves everybody who has a request there",
     bytes: 24,
     proofs: &[Proof::of(file!()), Proof { source: "delegation/lines.rs", by: &["fc-list"] }],

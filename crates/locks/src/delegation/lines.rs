@@ -15,6 +15,7 @@
 //! |-------------|--------------------------------------|-----------------------------------------|
 //! | `IDLE`      | no request, or the section has run   | the executor; the owner that takes back |
 //! | `REQUESTED` | a section waits to be run, or runs   | the owner                               |
+//! | `HOLDS`     | the owner waits to execute itself    | the owner                               |
 //! | `LEFT_OVER` | in a child: of a thread that is gone | an executor that has found its request  |
 //!
 //! A request at a server has a `number`, which is odd while its owner wants it back, and is `taken` if a thread that has lost its turn
@@ -53,6 +54,7 @@ use crate::wait::{Patience, pauses_before_sleep};
 const IDLE: u32 = 0;
 const REQUESTED: u32 = 1;
 const LEFT_OVER: u32 = 2;
+const HOLDS: u32 = 3;
 
 /// Lines of a page.
 pub(super) const LINES: usize = 8;
@@ -125,6 +127,16 @@ impl<P: Platform> Line<P> {
         unsafe { self.section.set(Some(section)) };
         self.generation.note();
         self.word.store(REQUESTED, Release); // ORDER: L-E1.
+    }
+
+    /// Says that the owner waits to execute itself, and that there is nothing to be run for it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Line::request`].
+    pub(super) unsafe fn hold(&self) {
+        self.generation.note();
+        self.word.store(HOLDS, Relaxed); // ORDER: L5, before it sleeps; until then nobody asks.
     }
 
     /// What a list of records keeps here that is not a server's: which record is the next.
@@ -396,11 +408,12 @@ impl<P: Platform> Parked<P> {
         let mut is_woken = false;
         lines.each(|line| {
             // ORDER: the request stays where it is; L5's barriers order the rest.
-            let is_parked =
-                !is_woken && line.asleep.load(Relaxed) != 0 && line.word.load(Relaxed) == REQUESTED;
+            let word = line.word.load(Relaxed);
+            let waits = word == REQUESTED || word == HOLDS;
+            let is_parked = !is_woken && line.asleep.load(Relaxed) != 0 && waits;
             if is_parked && line.is_of_a_ghost(lines) {
                 // An executor may find it at the same time.
-                if line.word.compare_exchange(REQUESTED, LEFT_OVER, Relaxed, Relaxed).is_ok() {
+                if line.word.compare_exchange(word, LEFT_OVER, Relaxed, Relaxed).is_ok() {
                     self.wakes(line);
                 }
                 return;

@@ -130,6 +130,21 @@ impl<P: ModelPlatform> Sum<P> {
         is_run
     }
 
+    /// Adds `number` with the delegate held.
+    fn hold_and_add(&self, number: usize) {
+        let held = self.delegate.acquire().expect("it can be held");
+        assert_eq!(self.inside.fetch_add(1, Relaxed), 0, "a section while it is held");
+        // SAFETY: it is held; the checker reports it if sections run.
+        let before = unsafe { self.total.get() };
+        P::switch();
+        // SAFETY: as above.
+        unsafe { self.total.set(before + number) };
+        self.inside.fetch_sub(1, Relaxed);
+        self.history.lock().expect("no panic while it is held").push((number, before));
+        // SAFETY: acquired above.
+        unsafe { self.delegate.release(held) };
+    }
+
     /// Checks that the answers are those of some order of the sections.
     fn check(&self, sections: usize) {
         let mut history = self.history.lock().expect("all threads have ended").clone();
@@ -176,6 +191,22 @@ fn additions<P: ModelPlatform>(delegate: AnyDelegate<P>, threads: usize, section
             for section in 0..sections {
                 sum.add(thread * sections + section + 1);
             }
+            P::switch();
+        });
+    }
+    play
+}
+
+/// One thread holds the delegate, as a lock, and changes the total, while `others` request a section each.
+fn held<P: ModelPlatform>(delegate: AnyDelegate<P>, others: usize) -> Play {
+    let sum = Sum::<P>::new(delegate);
+    let end = Arc::clone(&sum);
+    let holder = Arc::clone(&sum);
+    let mut play = Play::new(move || end.check(others + 1)).with(move || holder.hold_and_add(others + 1));
+    for number in 1..=others {
+        let sum = Arc::clone(&sum);
+        play = play.with(move || {
+            sum.add(number);
             P::switch();
         });
     }
@@ -465,6 +496,16 @@ fn made<P: ModelPlatform>(name: &str, large: bool, keeps: usize, make: impl Make
     }
 }
 
+/// With plays of threads that hold it, besides those that request sections.
+fn holdable<P: ModelPlatform>(mut subject: Subject, large: bool, make: impl Make<P>) -> Subject {
+    let more = usize::from(large) * 2;
+    subject.scenarios.extend([
+        Scenario::new("held", 2 + more, move || held::<P>(make(), 1 + more)).keeping(2),
+        Scenario::new("held-of-three", 3 + more, move || held::<P>(make(), 2 + more)).within(1).keeping(2),
+    ]);
+    subject
+}
+
 fn beside<P: ModelPlatform>(large: bool) -> Vec<Subject> {
     let cc_synch = || -> AnyDelegate<P> { Box::new(CcSynch::<P, SpinThenPark>::new()) };
     let locked = || -> AnyDelegate<P> { Box::new(Locked::<P, Mcs<P, SpinThenPark>>::new()) };
@@ -512,7 +553,7 @@ pub fn delegates<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         subject::<P, Locked<P, Mcs<P, SpinThenPark>>>("locked(mcs-stp)", large),
         made::<P>("p-sim", large, 1, || Box::new(PSim::<P>::new())),
         made::<P>("p-sim, one a group", large, 8, || Box::new(PSim::<P, 1>::new())),
-        made::<P>("fc", large, 2, || Box::new(Fc::<P>::new())),
+        holdable(made::<P>("fc", large, 2, || Box::new(Fc::<P>::new())), large, || Box::new(Fc::<P>::new())),
         made::<P>("fc-list", large, 2, || Box::new(FcList::<P>::new())),
         made::<P>("fc-list, removing at once", large, 2, || Box::new(FcList::<P, 1>::new())),
         on_two_nodes(made::<P>("h-synch-stp", large, 1, || Box::new(HSynch::<P, SpinThenPark>::new()))),
