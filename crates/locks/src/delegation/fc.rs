@@ -84,6 +84,12 @@ impl<P: Platform> Fc<P> {
         self.busy.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
+    /// [`Fc::begin`], where nobody is seen to combine.
+    #[inline(always)]
+    fn try_begin(&self) -> bool {
+        self.busy.load(Relaxed) == 0 && self.begin()
+    }
+
     /// Runs what others have requested, and ends to combine.
     #[inline(always)]
     fn combine(&self) {
@@ -121,7 +127,7 @@ impl<P: Platform> Fc<P> {
 
     #[cold]
     unsafe fn request(&self, section: Section) {
-        let Some(line) = self.line() else {
+        let Some(line) = self.lines.own_usable() else {
             self.begin_without_line();
             // SAFETY: I1.
             unsafe { section.run() };
@@ -140,11 +146,6 @@ impl<P: Platform> Fc<P> {
         }
     }
 
-    /// The line of the calling thread, if it may use it.
-    fn line(&self) -> Option<&Line<P>> {
-        self.lines.own().filter(|line| !line.is_left_over())
-    }
-
     fn wait(&self, line: &Line<P>) -> Outcome<()> {
         let is_busy = || self.busy.load(Relaxed) != 0;
         let begin = || self.begin().then_some(());
@@ -154,7 +155,7 @@ impl<P: Platform> Fc<P> {
     /// Waits until the calling thread combines, which has nothing to be run.
     #[cold]
     fn wait_to_begin(&self) {
-        let Some(line) = self.line() else { return self.begin_without_line() };
+        let Some(line) = self.lines.own_usable() else { return self.begin_without_line() };
         // SAFETY: the calling thread's, which waits below.
         unsafe { line.hold() };
         // Nobody answers, so that the wait ends only by beginning.
@@ -184,7 +185,7 @@ unsafe impl<P: Platform> Delegate<P> for Fc<P> {
     }
 
     unsafe fn try_execute(&self, section: Section) -> bool {
-        if self.busy.load(Relaxed) != 0 || !self.begin() {
+        if !self.try_begin() {
             return false;
         }
         // SAFETY: I1: this thread combines, and nobody has run the section.
@@ -195,17 +196,14 @@ unsafe impl<P: Platform> Delegate<P> for Fc<P> {
 
     /// A thread that holds it combines, and runs what others have requested when it releases it.
     fn acquire(&self) -> Option<Held> {
-        if self.busy.load(Relaxed) != 0 || !self.begin() {
+        if !self.try_begin() {
             self.wait_to_begin();
         }
         Some(held_here::<P>(Held(0)))
     }
 
     fn try_acquire(&self) -> Attempt {
-        if self.busy.load(Relaxed) == 0 && self.begin() {
-            return Attempt::Held(held_here::<P>(Held(0)));
-        }
-        Attempt::Busy
+        if self.try_begin() { Attempt::Held(held_here::<P>(Held(0))) } else { Attempt::Busy }
     }
 
     unsafe fn release(&self, _: Held) {

@@ -169,7 +169,7 @@ unsafe impl<P: Platform, const OLD: u32> Delegate<P> for FcList<P, OLD> {
     }
 
     unsafe fn execute(&self, section: Section) {
-        let Some(line) = self.lines.own().filter(|line| !line.is_left_over()) else {
+        let Some(line) = self.lines.own_usable() else {
             // SAFETY: the caller's contract.
             return unsafe { self.run_alone(section) };
         };

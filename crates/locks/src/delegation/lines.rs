@@ -543,6 +543,12 @@ impl<P: Platform> Lines<P> {
         self.of(P::thread_id())
     }
 
+    /// The same, if the thread may leave a request there (L7).
+    #[inline(always)]
+    pub(super) fn own_usable(&self) -> Option<&Line<P>> {
+        self.own().filter(|line| !line.is_left_over())
+    }
+
     /// The line of the thread with this number; `None` for 0.
     #[inline(always)]
     pub(super) fn of(&self, number: u32) -> Option<&Line<P>> {
