@@ -64,13 +64,15 @@ headers_of() {
 }
 
 # Compilers, of C and of C++, that note how each C file is compiled, add options (COMPILE_WITH), and, with
-# NOTE_ONLY, compile nothing.
+# NOTE_ONLY, compile nothing. Another run may be building with the same ones, so that they are never there in part.
 recorder() {
+    local new
+    new=$(mktemp "$work/cc.XXXXXX")
     # Started for each file: the system's own, not what PATH has in front of it, and without what it does not need.
     local python=/usr/bin/python3
     [[ -x $python ]] || python=$(type -P python3)
-    echo "#!$python -SE" >"$work/cc"
-    cat >>"$work/cc" <<'PYTHON'
+    echo "#!$python -SE" >"$new"
+    cat >>"$new" <<'PYTHON'
 import json, os, sys
 arguments = sys.argv[1:]
 lines = os.environ.get("COMPILE_LINES")
@@ -95,8 +97,9 @@ if os.environ.get("NOTE_ONLY") and (made or "-c" in arguments):
 compiler = "g++" if sys.argv[0].endswith("/cxx") else "gcc"
 os.execvp(compiler, [compiler, *arguments])
 PYTHON
-    chmod +x "$work/cc"
-    ln -sf cc "$work/cxx"
+    chmod 755 "$new"
+    mv -f "$new" "$work/cc"
+    [[ -L $work/cxx ]] || ln -sf cc "$work/cxx"
 }
 
 database() { (echo '['; paste -sd, "$1"; echo ']') >"$2"; }
