@@ -4,10 +4,10 @@
 #   scripts/harness.sh PROGRAM [ARGUMENT]...
 #
 # Explorations of models take CPU time and nothing else. `scripts/test.sh` has begun them, and this script waits for their end
-# and prints what they printed. While a harness runs that measures, they stand still.
+# and prints what they printed. While a harness runs that measures, they stand still, and so do emulated tests.
 set -euo pipefail
 
-# Where the explorations write; `scripts/test.sh` has made it.
+# Where what runs beside writes; `scripts/test.sh` has made it.
 readonly EARLY=${EARLY_MODELS:?is set by scripts/test.sh}
 unset EARLY_MODELS
 # Tests that call cargo have no use for this script.
@@ -15,20 +15,21 @@ for variable in "${!CARGO_TARGET_@}"; do
     [[ $variable != *_RUNNER ]] || unset "$variable"
 done
 
-# Sends the explorations a signal, if they still go on; they are a process group.
-to_models() {
+# Sends what runs beside a signal, if it still goes on: process groups.
+beside() {
     local group
-    group=$(cat "$EARLY/group" 2>/dev/null) || return 0
-    kill "-$1" -- "-$group" 2>/dev/null || true
+    for group in "$EARLY"/*.group; do
+        [[ ! -s $group ]] || kill "-$1" -- "-$(<"$group")" 2>/dev/null || true
+    done
 }
 
 # A harness that has been begun with the same arguments, which are none.
 if (($# == 1)) && grep -qxF "$1" "$EARLY/programs"; then
     name=${1##*/}
-    to_models CONT
+    beside CONT
     # The group's file goes last, and what they said is there by then.
     until [[ -e $EARLY/$name.status ]]; do
-        [[ -e $EARLY/group ]] || [[ -e $EARLY/$name.status ]] || { echo "test: nobody explores $name" >&2; exit 1; }
+        [[ -e $EARLY/explored.group ]] || [[ -e $EARLY/$name.status ]] || { echo "test: nobody explores $name" >&2; exit 1; }
         sleep 0.2
     done
     cat "$EARLY/$name.log"
@@ -38,8 +39,8 @@ fi
 name=${1##*/}
 case ${name%-*} in
     profile | transform | truth | tune)
-        trap 'to_models CONT' EXIT
-        to_models STOP
+        trap 'beside CONT; touch "$EARLY/${name%-*}.measured"' EXIT
+        beside STOP
         "$@"
         ;;
     *) exec "$@" ;;

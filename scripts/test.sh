@@ -16,16 +16,20 @@ export CARGO_INCREMENTAL=0
 # What all parts print.
 readonly LOG=$PWD/target/test.log
 
+# Where explorations of models write, and what runs beside the native tests leaves the number of its process group.
+readonly EARLY_MODELS=$PWD/target/models
+
 # Both, the emulated tests beside those native ones that wait for others, or sleep.
 all() {
     build_native
     build_aarch64
-    local emulated status=0
-    (set -e; when_all_is_measured; run_aarch64) >target/aarch64.log 2>&1 &
-    emulated=$!
+    begin_models
+    beside emulated emulate
+    local emulated=$! status=0
     run_native || status=1
-    touch target/native-ended
-    if ! wait "$emulated"; then
+    touch "$EARLY_MODELS/native-ended"
+    wait "$emulated" || true
+    if ! grep -qx 0 "$EARLY_MODELS/emulated.status"; then
         status=1
         echo "test: aarch64 FAILED" >>target/aarch64.log
     fi
@@ -33,19 +37,45 @@ all() {
     return $status
 }
 
-# Waits for the tests of `transform`, with which the second half begins. Before it are tests of what is measured, which want the
-# machine for themselves.
-when_all_is_measured() {
-    rm -f target/native-ended
-    until grep -q '^     Running tests/convert.rs' "$LOG" || [[ -e target/native-ended ]]; do
+# The emulated tests take what explorations leave. Nor do they begin before the long one of those harnesses is over that measure, beside
+# which nothing else runs (`scripts/harness.sh`).
+emulate() {
+    local status=0
+    until [[ -e $EARLY_MODELS/native-ended || -e $EARLY_MODELS/tune.measured && ! -e $EARLY_MODELS/explored.group ]]; do
         kill -0 $$ || return # Somebody has ended this script.
-        sleep 1
+        sleep 0.5
+    done
+    (set -e; run_aarch64) >target/aarch64.log 2>&1 || status=$?
+    echo "$status" >"$EARLY_MODELS/emulated.status"
+}
+
+# beside NAME COMMAND...: runs a command with a process group of its own, so that all of it can be stopped or ended at once; its number is in
+# NAME.group until the command is over.
+beside() {
+    local group=$EARLY_MODELS/$1.group
+    shift
+    set -m
+    {
+        # The file is written behind this process's back.
+        until [[ -s $group ]]; do sleep 0.1; done
+        "$@"
+        rm "$group"
+    } &
+    set +m
+    echo $! >"$group"
+}
+
+end_what_is_beside() {
+    local group
+    for group in "$EARLY_MODELS"/*.group; do
+        [[ ! -e $group ]] || kill -- "-$(<"$group")" 2>/dev/null || true
     done
 }
 
 # The workspace's tests: units, models, mutants, conformance, POSIX suite, applications, command.
 native() {
     build_native
+    begin_models
     run_native
 }
 
@@ -61,8 +91,7 @@ build_native() {
 run_native() {
     local host
     host=$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
-    begin_models || return
-    export "CARGO_TARGET_${host}_RUNNER=$PWD/scripts/harness.sh"
+    export EARLY_MODELS "CARGO_TARGET_${host}_RUNNER=$PWD/scripts/harness.sh"
     local status=0
     # While the compiler is still in memory. After the others the system has forgotten it, and reads it for half a minute.
     unwinding test --workspace --no-fail-fast --doc || status=1
@@ -73,10 +102,10 @@ run_native() {
 # Half of the other tests wait or sleep, and explorations take nothing but CPU time: they get what is left over, and
 # `scripts/harness.sh` asks for what they said when their turn has come.
 begin_models() {
-    export EARLY_MODELS=$PWD/target/models
     local -a programs
     rm -rf "$EARLY_MODELS"
     mkdir -p "$EARLY_MODELS"
+    trap end_what_is_beside EXIT
     unwinding test --workspace --no-run --message-format=json 2>"$EARLY_MODELS/cargo.log" |
         sed -nE 's/.*"executable":"([^"]*\/(loom|rw_loom|rw_shuttle|shuttle)-[^"]*)".*/\1/p' | sort >"$EARLY_MODELS/programs"
     mapfile -t programs <"$EARLY_MODELS/programs"
@@ -85,18 +114,11 @@ begin_models() {
         echo "test: four programs explore models, not ${#programs[@]}: ${programs[*]}" >&2
         return 1
     fi
-    # With a process group of their own, so that all can be stopped at once.
-    set -m
-    explore "${programs[@]}" &
-    set +m
-    echo $! >"$EARLY_MODELS/group"
-    trap '[[ ! -e $EARLY_MODELS/group ]] || kill -- "-$(<"$EARLY_MODELS/group")" 2>/dev/null || true' EXIT
+    beside explored explore "${programs[@]}"
 }
 
 explore() {
     local program name status
-    # The file of the group is written behind this function's back.
-    until [[ -s $EARLY_MODELS/group ]]; do sleep 0.1; done
     renice -n 19 "$BASHPID" >/dev/null || true
     cd crates/testkit
     for program in "$@"; do
@@ -106,8 +128,6 @@ explore() {
         echo "$status" >"$EARLY_MODELS/$name.new"
         mv "$EARLY_MODELS/$name.new" "$EARLY_MODELS/$name.status"
     done
-    # Nothing is to be stopped or ended any more.
-    rm "$EARLY_MODELS/group"
 }
 
 # Test harnesses unwind. Where programs abort, as `panic` in Cargo.toml says for the sake of liblockwork.so, all they share with

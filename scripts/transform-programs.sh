@@ -17,9 +17,9 @@
 #   splash      builds Splash-3 (SPLASH: a folder with its sources) before and after, with its optional locks and without, and compares
 #               what small problems come to under each of the delegates; less than 95% of its sections as closures is a failure
 #   fuse3       builds it before and after, and runs its own tests, which mount file systems
-#   tsan [PROGRAM...]  builds memcached, zstd, redis and unbound with ThreadSanitizer, before and after, and compares what that reports of
-#               them under each of the delegates: a race between functions that have none in the original is a failure
-#   warnings [PROGRAM...]  builds all of them, Berkeley DB and Splash-3 before and after with -Wall -Wextra: a new warning is a failure
+#   tsan [PROGRAM...]  builds all of them with ThreadSanitizer, before and after, and compares what that reports of them under each of the
+#               delegates: a race between functions that have none in the original is a failure
+#   warnings [PROGRAM...]  builds all of them before and after with -Wall -Wextra: a new warning is a failure
 #   check       counts which sections of programs can be converted; nothing is compiled
 #   trees       sets programs up for that, and prints each one's name, version and folder
 #
@@ -36,6 +36,7 @@ cd "$(dirname "$0")/.."
 top=$PWD
 lockwork=${LOCKWORK:-$top/target/release/lockwork}
 library=${LIBRARY:-$top/target/release/liblockwork_c.a}
+programs="memcached redis unbound zstd berkeley splash fuse3"
 delegates=${DELEGATES:-locked(mcs-stp) cc-synch rcl sanl}
 work=${WORK:-$(mktemp -d)}
 mkdir -p "$work"
@@ -70,12 +71,12 @@ case ${1:-memcached} in
     warnings)
         shift
         ready warnings
-        (($#)) || set -- memcached redis unbound zstd berkeley splash fuse3
+        (($#)) || set -- $programs
         warnings "$@" ;;
     tsan)
         shift
         ready tsan
-        (($#)) || set -- memcached zstd redis unbound
+        (($#)) || set -- $programs
         tsan "$@" ;;
     sets) shift; sets "$@" ;;
     passes) passes "$2" ;;

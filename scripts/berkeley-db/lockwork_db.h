@@ -4,11 +4,23 @@
 #ifndef LOCKWORK_DB_H
 #define LOCKWORK_DB_H
 
+/* Its own mutexes, of the kind that it was configured with. */
+int __db_pthread_mutex_init(ENV *, db_mutex_t, u_int32_t);
+int __db_pthread_mutex_destroy(ENV *, db_mutex_t);
+int __db_pthread_mutex_lock(ENV *, db_mutex_t, db_timeout_t);
+int __db_pthread_mutex_trylock(ENV *, db_mutex_t);
+int __db_pthread_mutex_unlock(ENV *, db_mutex_t);
 int __db_tas_mutex_init(ENV *, db_mutex_t, u_int32_t);
 int __db_tas_mutex_destroy(ENV *, db_mutex_t);
 int __db_tas_mutex_lock(ENV *, db_mutex_t, db_timeout_t);
 int __db_tas_mutex_trylock(ENV *, db_mutex_t);
 int __db_tas_mutex_unlock(ENV *, db_mutex_t);
+
+static inline int lockwork_db_own_init(ENV *env, db_mutex_t mutex, u_int32_t flags) { return __mutex_init(env, mutex, flags); }
+static inline int lockwork_db_own_destroy(ENV *env, db_mutex_t mutex) { return __mutex_destroy(env, mutex); }
+static inline int lockwork_db_own_lock(ENV *env, db_mutex_t mutex) { return __mutex_lock(env, mutex); }
+static inline int lockwork_db_own_trylock(ENV *env, db_mutex_t mutex) { return __mutex_trylock(env, mutex); }
+static inline int lockwork_db_own_unlock(ENV *env, db_mutex_t mutex) { return __mutex_unlock(env, mutex); }
 
 /* The mutex, if it is a delegate; null: it is another, or mutexes are switched off. */
 static inline DB_MUTEX *lockwork_db_delegate(ENV *env, db_mutex_t mutex)
@@ -22,7 +34,7 @@ static inline DB_MUTEX *lockwork_db_delegate(ENV *env, db_mutex_t mutex)
 
 static inline int lockwork_db_init(ENV *env, db_mutex_t mutex, u_int32_t flags)
 {
-    int ret = __db_tas_mutex_init(env, mutex, flags);
+    int ret = lockwork_db_own_init(env, mutex, flags);
     if (ret == 0) {
         memset(&MUTEXP_SET(env, mutex)->delegate, 0, sizeof(lockwork_delegate_t));
         /* The mutex's own flags do not tell: a hybrid mutex has DB_MUTEX_SELF_BLOCK for its own sake. */
@@ -36,27 +48,27 @@ static inline int lockwork_db_destroy(ENV *env, db_mutex_t mutex)
     DB_MUTEX *mutexp = lockwork_db_delegate(env, mutex);
     if (mutexp != NULL)
         (void)lockwork_delegate_destroy(&mutexp->delegate);
-    return __db_tas_mutex_destroy(env, mutex);
+    return lockwork_db_own_destroy(env, mutex);
 }
 
 static inline int lockwork_db_lock(ENV *env, db_mutex_t mutex)
 {
     DB_MUTEX *mutexp = lockwork_db_delegate(env, mutex);
-    return mutexp != NULL ? lockwork_delegate_acquire_or_abort(&mutexp->delegate) : __db_tas_mutex_lock(env, mutex, 0);
+    return mutexp != NULL ? lockwork_delegate_acquire_or_abort(&mutexp->delegate) : lockwork_db_own_lock(env, mutex);
 }
 
 static inline int lockwork_db_trylock(ENV *env, db_mutex_t mutex)
 {
     DB_MUTEX *mutexp = lockwork_db_delegate(env, mutex);
     if (mutexp == NULL)
-        return __db_tas_mutex_trylock(env, mutex);
+        return lockwork_db_own_trylock(env, mutex);
     return lockwork_delegate_try_acquire_or_abort(&mutexp->delegate) == 0 ? 0 : DB_LOCK_NOTGRANTED;
 }
 
 static inline int lockwork_db_unlock(ENV *env, db_mutex_t mutex)
 {
     DB_MUTEX *mutexp = lockwork_db_delegate(env, mutex);
-    return mutexp != NULL ? lockwork_delegate_release(&mutexp->delegate) : __db_tas_mutex_unlock(env, mutex);
+    return mutexp != NULL ? lockwork_delegate_release(&mutexp->delegate) : lockwork_db_own_unlock(env, mutex);
 }
 
 #undef __mutex_init
@@ -74,14 +86,14 @@ static inline int lockwork_db_unlock(ENV *env, db_mutex_t mutex)
 static inline void lockwork_db_run(ENV *env, db_mutex_t mutex, void *(*section)(void *), void *argument)
 {
     DB_MUTEX *mutexp = lockwork_db_delegate(env, mutex);
-    int is_locked = mutexp == NULL && mutex != MUTEX_INVALID && __db_tas_mutex_lock(env, mutex, 0) == 0;
+    int is_locked = mutexp == NULL && mutex != MUTEX_INVALID && lockwork_db_own_lock(env, mutex) == 0;
     if (mutexp != NULL) {
         (void)lockwork_delegate_run_or_abort(&mutexp->delegate, section, argument);
         return;
     }
     (void)section(argument);
     if (is_locked)
-        (void)__db_tas_mutex_unlock(env, mutex);
+        (void)lockwork_db_own_unlock(env, mutex);
 }
 
 static inline void lockwork_db_run_if(int locks, ENV *env, db_mutex_t mutex, void *(*section)(void *), void *argument)

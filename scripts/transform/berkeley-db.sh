@@ -3,10 +3,10 @@
 
 berkeley_sources() { source_of db5.3; }
 
-# berkeley_tree NAME [OPTION...]: Berkeley DB's library in $work/db-NAME, converted with these options if there are any; `posix` has POSIX's
-# mutexes, which can be recorded.
+# berkeley_tree NAME [OPTION...]: Berkeley DB's library in $work/berkeley-NAME, converted with these options if there are any; `posix` has
+# POSIX's mutexes, which can be recorded, and `tsan-...` has them for ThreadSanitizer, which does not know those written in assembler.
 berkeley_tree() {
-    local name=$1 tree=$work/db-$1 ours="" flags=-O2
+    local name=$1 tree=$work/berkeley-$1 ours="" flags=-O2
     local -a options=(--disable-replication --disable-shared)
     shift
     [[ -x $tree/tpcc ]] && return 0
@@ -23,10 +23,10 @@ berkeley_tree() {
             sed -i '0,/^#define\tMUTEX_LOCK(env, mutex) do {/s||#include "dbinc/lockwork_db.h"\n&|' src/dbinc/mutex.h
         fi
         cd build_unix
-        if [[ $name == posix ]]; then
-            options+=(--with-mutex=POSIX/pthreads)
-            flags="-O2 -g -fno-omit-frame-pointer"
-        fi
+        case $name in
+            posix) options+=(--with-mutex=POSIX/pthreads) flags="-O2 -g -fno-omit-frame-pointer" ;;
+            tsan-*) options+=(--with-mutex=POSIX/pthreads --disable-atomicsupport) ;;
+        esac
         ../dist/configure CC="$work/cc" "${options[@]}" CFLAGS="$flags $ours" >configure.log 2>&1
         if (($#)); then
             NOTE_ONLY=1 COMPILE_LINES=$tree/lines timeout 900 make -k libdb-5.3.la >first.log 2>&1 || true
@@ -37,7 +37,7 @@ berkeley_tree() {
         # Its own archive is empty where no shared library is made.
         ar rcs "$tree/libdb.a" ./*.o
         # shellcheck disable=SC2086
-        gcc $flags -Wall -Wextra -I. "$top/scripts/berkeley-db/tpcc.c" "$tree/libdb.a" ${ours:+"$library"} -lpthread -lm -ldl \
+        "$work/cc" $flags -Wall -Wextra -I. "$top/scripts/berkeley-db/tpcc.c" "$tree/libdb.a" ${ours:+"$library"} -lpthread -lm -ldl \
             -o "$tree/tpcc"
     )
 }
@@ -50,17 +50,17 @@ berkeley() {
     delegates=${DELEGATES:-locked(futex) locked(cst-mutex) rcl sanl}
     berkeley_tree before
     berkeley_tree after --
-    warns_as_before "$work/db-before/build_unix/build.log" "$work/db-after/build_unix/build.log"
+    warns_as_before "$work/berkeley-before/build_unix/build.log" "$work/berkeley-after/build_unix/build.log"
     ((failures == 0)) || exit 1
     # A delegate of no name ends the program: otherwise no section is run by one.
-    if LOCKWORK_DELEGATE=no-such transactions "$work/db-after/tpcc" stock-level 1 >/dev/null 2>&1; then
+    if LOCKWORK_DELEGATE=no-such transactions "$work/berkeley-after/tpcc" stock-level 1 >/dev/null 2>&1; then
         echo "FAILED: no mutex of Berkeley DB is a delegate"
         exit 1
     fi
     for kind in ${KINDS:-stock-level order-status}; do
-        expected=$(SECONDS_EACH=8 transactions "$work/db-before/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
+        expected=$(SECONDS_EACH=8 transactions "$work/berkeley-before/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
         for delegate in $delegates; do
-            found=$(LOCKWORK_DELEGATE=$delegate SECONDS_EACH=8 transactions "$work/db-after/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
+            found=$(LOCKWORK_DELEGATE=$delegate SECONDS_EACH=8 transactions "$work/berkeley-after/tpcc" "$kind" 8 | grep -o 'first: [0-9]*')
             [[ $found == "$expected" ]] || { echo "FAILED: $kind under $delegate finds $found, not $expected"; exit 1; }
         done
         echo "$kind: the same is read under all delegates"
@@ -68,11 +68,11 @@ berkeley() {
     [[ ${RUNS:-6} != 0 ]] || return 0
     for kind in ${KINDS:-stock-level order-status}; do
         WORK=$work KEEP=1 "$lockwork" compare \
-            --original "scripts/transform-programs.sh transactions ${work#"$top/"}/db-before/tpcc $kind {threads}" \
+            --original "scripts/transform-programs.sh transactions ${work#"$top/"}/berkeley-before/tpcc $kind {threads}" \
             --locks "${LOCKS:-pthread}" --delegates "$(tr ' ' , <<<"$delegates")" --threads "${CLIENTS:-2,16}" \
             --metric '+tps=transactions/sec: ([\d.]+)' --runs "${RUNS:-6}" --commit "$(git describe --always --dirty)" \
             --out "${OUT:-$work/report}/$kind" \
-            -- scripts/transform-programs.sh transactions "${work#"$top/"}/db-after/tpcc" "$kind" '{threads}'
+            -- scripts/transform-programs.sh transactions "${work#"$top/"}/berkeley-after/tpcc" "$kind" '{threads}'
     done
 }
 
@@ -86,10 +86,10 @@ sections() {
         mkdir -p "$out/$kind"
         # What a transaction computes is measured unrecorded, what it locks recorded.
         home=$(mktemp -d)
-        /usr/bin/time -o "$work/cpu" -f '%U %S' timeout 120 "$work/db-posix/tpcc" "$home" "$kind" 2 "$seconds" >"$work/plain"
+        /usr/bin/time -o "$work/cpu" -f '%U %S' timeout 120 "$work/berkeley-posix/tpcc" "$home" "$kind" 2 "$seconds" >"$work/plain"
         rm -rf "$home"
         home=$(mktemp -d)
-        "$lockwork" profile --format json -o "$work/$kind.profile" -- timeout 120 "$work/db-posix/tpcc" "$home" "$kind" 2 "$seconds" \
+        "$lockwork" profile --format json -o "$work/$kind.profile" -- timeout 120 "$work/berkeley-posix/tpcc" "$home" "$kind" 2 "$seconds" \
             >"$work/recorded"
         rm -rf "$home"
         tps() { sed -n 's/.*transactions\/sec: \([0-9.]*\).*/\1/p' "$1"; }
@@ -111,7 +111,7 @@ berkeley_tests() {
     berkeley_tree after --
     for name in before after; do
         (
-            cd "$work/db-$name/build_unix"
+            cd "$work/berkeley-$name/build_unix"
             # Two of the files define the same name.
             gcc -O2 -w -fcommon -Wl,-z,muldefs -I. -I../src -I../test/c/cutest -I../test/c/suites -I../test/c/common \
                 -I"$top/crates/capi/include" ../test/c/cutest/*.c ../test/c/suites/*.c ../libdb.a "$library" -lpthread -lm -ldl -o ../cutest
@@ -122,14 +122,14 @@ berkeley_tests() {
         [[ $delegate != none ]] || name=before
         for suite in DbTuner DbHotBackup Encryption EnvConfig EnvMethod KeyExistErrorReturn Partial Channel; do
             home=$(mktemp -d)
-            if (cd "$home" && LOCKWORK_DELEGATE=$delegate timeout 120 "$work/db-$name/cutest" -s "Test$suite") >"$work/cutest.log" 2>&1; then
+            if (cd "$home" && LOCKWORK_DELEGATE=$delegate timeout 120 "$work/berkeley-$name/cutest" -s "Test$suite") >"$work/cutest.log" 2>&1; then
                 passed=$((passed + $(grep -oE 'OK \([0-9]+' "$work/cutest.log" | grep -oE '[0-9]+')))
             else
                 failed+=" $suite"
             fi
             rm -rf "$home"
         done
-        echo "db-$name $delegate: $passed passed, failed:${failed:- none}"
+        echo "berkeley-$name $delegate: $passed passed, failed:${failed:- none}"
         [[ -z $failed ]] || exit 1
     done
 }

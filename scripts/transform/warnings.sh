@@ -15,7 +15,6 @@ warned() {
         "${program}_tree" "$name" "$@"
     fi
     unset COMPILE_WITH MAKEFLAGS
-    [[ $program != berkeley ]] || tree=$work/db-$name
     # Splash-3's programs have two logs each, the other of a build without optional locks.
     find "$tree" \( -name build.log -o -name without.log \) -exec cat {} + >"$work/$program-$name.log"
 }
