@@ -22,8 +22,8 @@ readonly EARLY_MODELS=$PWD/target/models
 # Both, the emulated tests beside those native ones that wait for others, or sleep.
 all() {
     build_native
-    build_aarch64
     begin_models
+    build_aarch64
     beside emulated emulate
     local emulated=$! status=0
     run_native || status=1
@@ -37,11 +37,12 @@ all() {
     return $status
 }
 
-# The emulated tests take what explorations leave. Nor do they begin before the long one of those harnesses is over that measure, beside
-# which nothing else runs (`scripts/harness.sh`).
+# The emulated tests take what explorations leave, and begin with the second half of the tests in any case. Before it are tests of what
+# is measured, beside which nothing else runs (`scripts/harness.sh`): for the shorter ones they stand still.
 emulate() {
     local status=0
-    until [[ -e $EARLY_MODELS/native-ended || -e $EARLY_MODELS/tune.measured && ! -e $EARLY_MODELS/explored.group ]]; do
+    until [[ -e $EARLY_MODELS/native-ended || -e $EARLY_MODELS/tune.measured && ! -e $EARLY_MODELS/explored.group ]] ||
+        grep -q '^     Running tests/convert.rs' "$LOG"; do
         kill -0 $$ || return # Somebody has ended this script.
         sleep 0.5
     done

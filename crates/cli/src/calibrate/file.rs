@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::layout::{Layout, Level};
-use super::measured::{Measured, Pair, Spread};
+use super::measured::{Measured, Pair, Spread, WakeCost};
 use crate::doctor::machine::slice_ms;
 use crate::host::Host;
 
@@ -204,8 +204,8 @@ fn transfer(measured: &Measured, clock: &Clock, level: Level) -> Option<(u64, u6
 fn kernel(measured: &Measured, clock: &Clock) -> Vec<Entry> {
     let plain =
         |ns: Option<f64>, how: &str| ns.map(|ns| (clock.cycles(ns).max(1), format!("measured: {how}")));
-    let spread = |spread: &Option<Spread>, what: &str| {
-        spread.as_ref().map(|spread| (clock.cycles(spread.median), clock.spread(what, spread)))
+    let spread = |spread: Option<&Spread>, what: &str| {
+        spread.map(|spread| (clock.cycles(spread.median), clock.spread(what, spread)))
     };
     let slice = measured.slice.as_ref().map(|slice| {
         let us = |ns: f64| (ns / 1e3).round().max(1.0) as u64;
@@ -218,10 +218,7 @@ fn kernel(measured: &Measured, clock: &Clock) -> Vec<Entry> {
         );
         (us(slice.median), note)
     });
-    let round_trip = measured.round_trip.map_or(String::new(), |ns| {
-        format!("; two threads that wake each other on one CPU take {} there and back", clock.cycles(ns))
-    });
-    let by_yields = plain(measured.context_switch, &format!("threads that yield to each other{round_trip}"));
+    let by_yields = plain(measured.context_switch, "threads that yield to each other");
     // Each way there is a call that sleeps and one that wakes.
     let calls = measured.round_trip.zip(measured.system_call).map(|(ns, call)| ns / 2.0 - 2.0 * call);
     let by_wakes = || {
@@ -230,7 +227,44 @@ fn kernel(measured: &Measured, clock: &Clock) -> Vec<Entry> {
         plain(calls.filter(|ns| *ns > 0.0), how)
     };
     let order = if cfg!(target_arch = "x86_64") { "tso" } else { "weak" };
-    vec![
+    let wake = |cost: Option<&WakeCost>, what: &str, [call, latency]: [&str; 2], otherwise: [u64; 2]| {
+        let alone = "a single CPU can be used";
+        let calls = format!("wakes of a sleeper on another CPU, {what}, less the system call");
+        let latencies = format!("times from the end of such a wake to the sleeper's return, {what}");
+        [
+            figure("os", call, spread(cost.map(|cost| &cost.call), &calls), (otherwise[0], alone)),
+            figure("os", latency, spread(cost.map(|cost| &cost.latency), &latencies), (otherwise[1], alone)),
+        ]
+    };
+    let halted = wake(
+        measured.wake.as_ref(),
+        "which has been idle for 800 us",
+        ["wake", "wake-latency"],
+        [1500, 3000],
+    );
+    let known = |name: &str, value: u64, how: &str| Entry {
+        table: "os",
+        name: name.to_owned(),
+        value: value.to_string(),
+        measured: true,
+        note: format!("measured: {how}"),
+    };
+    let polled = measured.polled.iter().flat_map(|polled| {
+        let how = "the longest time, of 20, 50, 100, 200 and 400 us, after which a CPU with nothing to do still notices a wake soon";
+        let until = known("idle-poll-us", polled.until.as_micros() as u64, how);
+        let costs = wake(
+            Some(&polled.cost),
+            "which has been idle for 20 us",
+            ["wake-polled", "wake-latency-polled"],
+            [0, 0],
+        );
+        [until].into_iter().chain(costs)
+    });
+    let sleep = measured.round_trip.map(|ns| {
+        let how = "two threads that wake each other on one CPU, there and back: what locks take for the cost of a sleep";
+        known("round-trip", clock.cycles(ns).max(1), how)
+    });
+    let mut all = vec![
         Entry {
             table: "core",
             name: "order".to_owned(),
@@ -258,22 +292,9 @@ fn kernel(measured: &Measured, clock: &Clock) -> Vec<Entry> {
             plain(measured.system_call, "wakes of a futex that nobody sleeps on"),
             (400, "no CPU could be used"),
         ),
-        figure(
-            "os",
-            "wake",
-            spread(&measured.wake, "wakes of a sleeper on another CPU, less the system call"),
-            (1500, "a single CPU can be used"),
-        ),
-        figure(
-            "os",
-            "wake-latency",
-            spread(
-                &measured.wake_latency,
-                "times from the end of a wake to the sleeper's return on an idle CPU",
-            ),
-            (3000, "a single CPU can be used"),
-        ),
-    ]
+    ];
+    all.extend(halted.into_iter().chain(polled).chain(sleep));
+    all
 }
 
 /// The file.
@@ -351,7 +372,7 @@ mod tests {
             pause: None,
             system_call: None,
             wake: None,
-            wake_latency: None,
+            polled: None,
             context_switch: None,
             slice: None,
             round_trip: None,

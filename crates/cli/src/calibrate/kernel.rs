@@ -70,8 +70,8 @@ pub(super) struct Wake {
     pub(super) awake: f64,
 }
 
-/// Wakes of a sleeper on another CPU, which has nothing else to do.
-pub(super) fn wakes(waker: usize, sleeper: usize, rounds: u32) -> Option<Vec<Wake>> {
+/// Wakes of a sleeper on another CPU, which has nothing else to do and has been `asleep` for so long.
+pub(super) fn wakes(waker: usize, sleeper: usize, rounds: u32, asleep: Duration) -> Option<Vec<Wake>> {
     let start = Instant::now();
     let now = || start.elapsed().as_nanos() as u64;
     let (word, back) = (AtomicU32::new(0), AtomicU64::new(0));
@@ -87,7 +87,10 @@ pub(super) fn wakes(waker: usize, sleeper: usize, rounds: u32) -> Option<Vec<Wak
         let mut seen = Vec::new();
         for round in 0..rounds {
             // It sleeps by then; if it did not, nobody is woken, and the round does not count.
-            thread::sleep(Duration::from_micros(200));
+            let since = now();
+            while now() - since < asleep.as_nanos() as u64 {
+                std::hint::spin_loop();
+            }
             back.store(0, SeqCst);
             word.store(round + 1, SeqCst);
             let begin = now();

@@ -87,9 +87,10 @@ pub(super) struct Measured {
     pub(super) dram_remote: Option<Spread>,
     pub(super) pause: Option<f64>,
     pub(super) system_call: Option<f64>,
-    /// Beyond the system call: the waker; then until the sleeper is awake.
-    pub(super) wake: Option<Spread>,
-    pub(super) wake_latency: Option<Spread>,
+    /// Wakes of CPUs that have been idle for long.
+    pub(super) wake: Option<WakeCost>,
+    /// Those of CPUs that have not, if they take less.
+    pub(super) polled: Option<Polled>,
     pub(super) context_switch: Option<f64>,
     pub(super) slice: Option<Spread>,
     /// Of two threads that wake each other on one CPU.
@@ -139,9 +140,11 @@ impl Measured {
         step("wakes");
         let sleeper = usable.iter().filter(|place| layout.level(first, **place) != Level::Core);
         let sleeper = sleeper.min_by_key(|place| layout.level(first, **place));
-        let wakes = sleeper.and_then(|sleeper| kernel::wakes(first.cpu, sleeper.cpu, effort.wakes));
-        let (wake, wake_latency) =
-            wakes.zip(system_call).map_or((None, None), |(wakes, call)| parts(&wakes, call));
+        let after = |asleep: Duration| {
+            WakeCost::of(&kernel::wakes(first.cpu, sleeper?.cpu, effort.wakes, asleep)?, system_call?)
+        };
+        let wake = after(LONG_IDLE);
+        let polled = wake.as_ref().and_then(|wake| polled(wake, &after));
         step("context switches");
         let context_switch = kernel::context_switch(first.cpu);
         let round_trip = std::thread::spawn(calibration::measure).join().ok().flatten().map(|ns| ns as f64);
@@ -159,7 +162,7 @@ impl Measured {
             pause,
             system_call,
             wake,
-            wake_latency,
+            polled,
             context_switch,
             slice,
             round_trip,
@@ -192,11 +195,54 @@ fn nodes_but(usable: &[Place], node: usize) -> Vec<Place> {
     found
 }
 
-/// What the waker pays beyond a system call, and how long the sleeper takes after that.
-fn parts(wakes: &[Wake], call: f64) -> (Option<Spread>, Option<Spread>) {
-    let wake = Spread::of(wakes.iter().map(|wake| (wake.call - call).max(0.0)));
-    let latency = Spread::of(wakes.iter().map(|wake| (wake.awake - wake.call).max(0.0)));
-    (wake, latency)
+/// By then a CPU with nothing to do has halted.
+const LONG_IDLE: Duration = Duration::from_micros(800);
+
+/// By when CPUs may halt that look for work before they do; after the first of these times nobody has.
+const IDLE: [Duration; 5] = [20, 50, 100, 200, 400].map(Duration::from_micros);
+
+/// What a wake costs, in nanoseconds.
+#[derive(Debug)]
+pub(super) struct WakeCost {
+    /// The waker, beyond a system call.
+    pub(super) call: Spread,
+    /// From then until the sleeper is awake.
+    pub(super) latency: Spread,
+}
+
+impl WakeCost {
+    fn of(wakes: &[Wake], call: f64) -> Option<Self> {
+        Some(Self {
+            call: Spread::of(wakes.iter().map(|wake| (wake.call - call).max(0.0)))?,
+            latency: Spread::of(wakes.iter().map(|wake| (wake.awake - wake.call).max(0.0)))?,
+        })
+    }
+
+    fn both(&self) -> f64 {
+        self.call.median + self.latency.median
+    }
+}
+
+/// Wakes of CPUs that have not halted.
+#[derive(Debug)]
+pub(super) struct Polled {
+    /// The longest time after which they had not.
+    pub(super) until: Duration,
+    pub(super) cost: WakeCost,
+}
+
+/// How long CPUs look for work before they halt, and what a wake costs meanwhile; `None` where that is hardly less than `long`, later.
+fn polled(long: &WakeCost, after: &dyn Fn(Duration) -> Option<WakeCost>) -> Option<Polled> {
+    /// Less of a difference is none.
+    const LESS: f64 = 1.5;
+    let soon = after(IDLE[0])?;
+    if soon.both() * LESS > long.both() {
+        return None;
+    }
+    let between = (soon.both() * long.both()).sqrt();
+    let polls = |asleep: &&Duration| after(**asleep).is_some_and(|cost| cost.both() < between);
+    let until = IDLE[1..].iter().take_while(polls).last().copied().unwrap_or(IDLE[0]);
+    Some(Polled { until, cost: soon })
 }
 
 fn progress_bar(length: u64) -> ProgressBar {

@@ -46,6 +46,8 @@ pub(super) struct Cpu {
     pub(super) give_way: bool,
     /// The thread that it ran last.
     pub(super) last: Option<FiberId>,
+    /// Since when it has none, if it has none.
+    pub(super) idle_since: u64,
 }
 
 impl Cpu {
@@ -61,6 +63,7 @@ impl Cpu {
             slice_filed: false,
             give_way: false,
             last: None,
+            idle_since: 0,
         }
     }
 

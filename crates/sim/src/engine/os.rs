@@ -9,6 +9,9 @@
 //! (`select_idle_sibling`). A CPU with nothing to do takes a thread from the longest queue (`newidle_balance`), and once in a
 //! slice a core with nothing to do takes a running thread from a core that runs two (`active_load_balance`).
 //!
+//! A CPU with nothing to do looks for work for a while before it halts (virt/kvm/halt-polling.rst in the kernel's documentation); what
+//! a wake costs depends on whether it has.
+//!
 //! A thread that wakes up takes its CPU from one that has run for longer than it by some granularity
 //! (`wakeup_preempt_entity`). How much less it counts as having run, after whatever sleep, is bounded (`place_entity`).
 
@@ -52,7 +55,9 @@ impl Engine {
         }
         let waiting = self.cpus[usize::from(cpu)].queue.pop_front();
         let Some(id) = waiting.or_else(|| self.steal(cpu)) else {
-            self.cpus[usize::from(cpu)].fiber = None;
+            let state = &mut self.cpus[usize::from(cpu)];
+            state.fiber = None;
+            state.idle_since = at;
             return;
         };
         let os = &self.machine.os;
@@ -237,7 +242,7 @@ impl Engine {
             if queue.is_empty() {
                 futexes.remove(&address);
             }
-            let (cost, latency) = (self.machine.os.wake, self.machine.os.wake_latency);
+            let (cost, latency) = self.cost_of_waking(id);
             let turn = self.fiber(id).turn;
             let me = self.current;
             self.note_step(me, |_| format!("wakes thread {id}"));
@@ -245,6 +250,21 @@ impl Engine {
             waker.clock += cost;
             let time = waker.clock + latency;
             self.file(time, Event::Wake(id, turn));
+        }
+    }
+
+    /// What waking a sleeper costs the calling thread, and after what time it is ready to run. A CPU that has been idle for long has
+    /// halted, and takes longer to notice.
+    fn cost_of_waking(&mut self, id: FiberId) -> (u64, u64) {
+        let now = self.me().clock;
+        let os = &self.machine.os;
+        let cpu = &self.cpus[usize::from(self.cpu_for(id))];
+        let polls_for = self.machine.cycles(os.idle_poll_us * 1000);
+        let has_halted = cpu.fiber.is_none() && now.saturating_sub(cpu.idle_since) >= polls_for;
+        if has_halted || polls_for == 0 {
+            (os.wake, os.wake_latency)
+        } else {
+            (os.wake_polled, os.wake_latency_polled)
         }
     }
 

@@ -163,6 +163,16 @@ pub struct Os {
     pub wake: u64,
     /// From a wake to the sleeper's being ready to run.
     pub wake_latency: u64,
+    /// How long a CPU with nothing to do looks for work before it halts, in microseconds (KVM's `halt_poll_ns`, Linux's `haltpoll`; or how
+    /// long it stays in a shallow state). 0: every wake costs what it costs of a CPU that has halted.
+    pub idle_poll_us: u64,
+    /// As `wake`, of a sleeper whose CPU has not halted.
+    pub wake_polled: u64,
+    /// As `wake_latency`, likewise.
+    pub wake_latency_polled: u64,
+    /// What a sleep costs by the measurement that locks go by: two threads that wake each other on one CPU, there and back. 0: what the
+    /// figures here add up to.
+    pub round_trip: u64,
     /// What a thread loses when it comes to another core.
     pub migration: u64,
     /// How much longer a thread must have run than one that wakes up before that takes its CPU away, in microseconds.
@@ -181,6 +191,10 @@ impl Default for Os {
             syscall: 400,
             wake: 1500,
             wake_latency: 3000,
+            idle_poll_us: 0,
+            wake_polled: 1500,
+            wake_latency_polled: 3000,
+            round_trip: 0,
             migration: 5000,
             wakeup_granularity_us: 1000,
             sleeper_credit_us: 3000,
@@ -191,7 +205,10 @@ impl Default for Os {
 impl Os {
     /// What a thread's sleep costs, in cycles, from the decision to sleep until it runs again.
     pub(crate) fn round_trip(&self) -> u64 {
-        2 * (self.context_switch + self.syscall) + self.wake + self.wake_latency
+        match self.round_trip {
+            0 => 2 * (self.context_switch + self.syscall) + self.wake + self.wake_latency,
+            measured => measured,
+        }
     }
 }
 

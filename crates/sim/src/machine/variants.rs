@@ -24,6 +24,9 @@ impl Machine {
                 &mut os.syscall,
                 &mut os.wake,
                 &mut os.wake_latency,
+                &mut os.wake_polled,
+                &mut os.wake_latency_polled,
+                &mut os.round_trip,
                 &mut os.migration,
             ] {
                 times(cost, factor);
@@ -49,8 +52,15 @@ impl Machine {
             (
                 "slow wake-ups",
                 with(&|m| {
-                    times(&mut m.os.wake, 5.0);
-                    times(&mut m.os.wake_latency, 5.0);
+                    let os = &mut m.os;
+                    for cost in [
+                        &mut os.wake,
+                        &mut os.wake_latency,
+                        &mut os.wake_polled,
+                        &mut os.wake_latency_polled,
+                    ] {
+                        times(cost, 5.0);
+                    }
                 }),
             ),
         ];

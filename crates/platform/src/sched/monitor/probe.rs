@@ -17,6 +17,7 @@ use crate::{Native, sys};
 /// The function. Kernels need not carry out its first instruction elsewhere: they know what it does.
 #[cfg(target_arch = "x86_64")]
 pub const PROBE: [u8; 2] = [0x90, 0xc3]; // nop; ret
+/// The function.
 #[cfg(target_arch = "aarch64")]
 pub const PROBE: [u8; 4] = [0xc0, 0x03, 0x5f, 0xd6]; // ret
 
