@@ -258,7 +258,11 @@ fn kernel(measured: &Measured, clock: &Clock) -> Vec<Entry> {
             ["wake-polled", "wake-latency-polled"],
             [0, 0],
         );
-        [until].into_iter().chain(costs)
+        let preempt = measured.preempt.as_ref().map(|spread| {
+            let what = "times from the end of a wake until the sleeper runs in place of a thread that computes, less a context switch";
+            figure("os", "preempt-latency", Some((clock.cycles(spread.median), clock.spread(what, spread))), (0, ""))
+        });
+        [until].into_iter().chain(costs).chain(preempt)
     });
     let sleep = measured.round_trip.map(|ns| {
         let how = "two threads that wake each other on one CPU, there and back: what locks take for the cost of a sleep";
@@ -373,6 +377,7 @@ mod tests {
             system_call: None,
             wake: None,
             polled: None,
+            preempt: None,
             context_switch: None,
             slice: None,
             round_trip: None,

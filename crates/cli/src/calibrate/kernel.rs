@@ -70,17 +70,30 @@ pub(super) struct Wake {
     pub(super) awake: f64,
 }
 
-/// Wakes of a sleeper on another CPU, which has nothing else to do and has been `asleep` for so long.
-pub(super) fn wakes(waker: usize, sleeper: usize, rounds: u32, asleep: Duration) -> Option<Vec<Wake>> {
+/// Wakes of a sleeper on another CPU that has been `asleep` for so long, while that CPU has nothing else to do, or, `busy`, has a
+/// thread that computes.
+pub(super) fn wakes(
+    waker: usize,
+    sleeper: usize,
+    rounds: u32,
+    asleep: Duration,
+    busy: bool,
+) -> Option<Vec<Wake>> {
     let start = Instant::now();
     let now = || start.elapsed().as_nanos() as u64;
-    let (word, back) = (AtomicU32::new(0), AtomicU64::new(0));
+    let (word, back, done) = (AtomicU32::new(0), AtomicU64::new(0), AtomicBool::new(!busy));
     let sleeps = || {
         for round in 0..rounds {
             while word.load(SeqCst) == round {
                 futex_wait(word.as_ptr(), round, None);
             }
             back.store(now(), SeqCst);
+        }
+        done.store(true, SeqCst);
+    };
+    let computes = || {
+        while !done.load(SeqCst) {
+            std::hint::spin_loop();
         }
     };
     let wakes = || {
@@ -108,7 +121,12 @@ pub(super) fn wakes(waker: usize, sleeper: usize, rounds: u32, asleep: Duration)
         }
         seen
     };
-    pair((waker, wakes), (sleeper, sleeps)).map(|(seen, ())| seen)
+    thread::scope(|scope| {
+        scope.spawn(|| on_cpu(sleeper, computes));
+        let seen = pair((waker, wakes), (sleeper, sleeps));
+        done.store(true, SeqCst);
+        seen.map(|(seen, ())| seen)
+    })
 }
 
 /// From one thread to another on a CPU: two that yield to each other, less what the yields cost that found nobody.

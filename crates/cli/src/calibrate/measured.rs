@@ -91,6 +91,8 @@ pub(super) struct Measured {
     pub(super) wake: Option<WakeCost>,
     /// Those of CPUs that have not, if they take less.
     pub(super) polled: Option<Polled>,
+    /// From a wake until the sleeper runs in place of a thread that computes.
+    pub(super) preempt: Option<Spread>,
     pub(super) context_switch: Option<f64>,
     pub(super) slice: Option<Spread>,
     /// Of two threads that wake each other on one CPU.
@@ -141,10 +143,11 @@ impl Measured {
         let sleeper = usable.iter().filter(|place| layout.level(first, **place) != Level::Core);
         let sleeper = sleeper.min_by_key(|place| layout.level(first, **place));
         let after = |asleep: Duration| {
-            WakeCost::of(&kernel::wakes(first.cpu, sleeper?.cpu, effort.wakes, asleep)?, system_call?)
+            WakeCost::of(&kernel::wakes(first.cpu, sleeper?.cpu, effort.wakes, asleep, false)?, system_call?)
         };
         let wake = after(LONG_IDLE);
         let polled = wake.as_ref().and_then(|wake| polled(wake, &after));
+        let taken = sleeper.and_then(|place| kernel::wakes(first.cpu, place.cpu, effort.wakes, LONG_IDLE, true));
         step("context switches");
         let context_switch = kernel::context_switch(first.cpu);
         let round_trip = std::thread::spawn(calibration::measure).join().ok().flatten().map(|ns| ns as f64);
@@ -163,6 +166,10 @@ impl Measured {
             system_call,
             wake,
             polled,
+            preempt: taken.and_then(|wakes| {
+                let switch = context_switch.unwrap_or(0.0);
+                Spread::of(wakes.iter().map(|wake| (wake.awake - wake.call - switch).max(0.0)))
+            }),
             context_switch,
             slice,
             round_trip,
@@ -198,8 +205,8 @@ fn nodes_but(usable: &[Place], node: usize) -> Vec<Place> {
 /// By then a CPU with nothing to do has halted.
 const LONG_IDLE: Duration = Duration::from_micros(800);
 
-/// By when CPUs may halt that look for work before they do; after the first of these times nobody has.
-const IDLE: [Duration; 5] = [20, 50, 100, 200, 400].map(Duration::from_micros);
+/// By when CPUs may halt that look for work before they do, in microseconds; after the first of these times nobody has.
+const IDLE_US: [u64; 5] = [20, 50, 100, 200, 400];
 
 /// What a wake costs, in nanoseconds.
 #[derive(Debug)]
@@ -235,13 +242,15 @@ pub(super) struct Polled {
 fn polled(long: &WakeCost, after: &dyn Fn(Duration) -> Option<WakeCost>) -> Option<Polled> {
     /// Less of a difference is none.
     const LESS: f64 = 1.5;
-    let soon = after(IDLE[0])?;
+    let [first, ..] = IDLE_US.map(Duration::from_micros);
+    let soon = after(first)?;
     if soon.both() * LESS > long.both() {
         return None;
     }
     let between = (soon.both() * long.both()).sqrt();
-    let polls = |asleep: &&Duration| after(**asleep).is_some_and(|cost| cost.both() < between);
-    let until = IDLE[1..].iter().take_while(polls).last().copied().unwrap_or(IDLE[0]);
+    let polls = |asleep: &Duration| after(*asleep).is_some_and(|cost| cost.both() < between);
+    let later = IDLE_US[1..].iter().map(|us| Duration::from_micros(*us));
+    let until = later.take_while(polls).last().unwrap_or(first);
     Some(Polled { until, cost: soon })
 }
 

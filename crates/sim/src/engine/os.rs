@@ -131,7 +131,7 @@ impl Engine {
         false
     }
 
-    /// A CPU's slice is over.
+    /// A CPU's slice is over, or is ended for a thread that goes first.
     pub(super) fn slice_ends(&mut self, cpu: CpuId, slice: u32) {
         let state = &mut self.cpus[usize::from(cpu)];
         if state.slice != slice {
@@ -260,11 +260,14 @@ impl Engine {
         let os = &self.machine.os;
         let cpu = &self.cpus[usize::from(self.cpu_for(id))];
         let polls_for = self.machine.cycles(os.idle_poll_us * 1000);
-        let has_halted = cpu.fiber.is_none() && now.saturating_sub(cpu.idle_since) >= polls_for;
-        if has_halted || polls_for == 0 {
+        if polls_for == 0 {
             (os.wake, os.wake_latency)
-        } else {
+        } else if cpu.fiber.is_some() {
+            (os.wake_polled, 0)
+        } else if now.saturating_sub(cpu.idle_since) < polls_for {
             (os.wake_polled, os.wake_latency_polled)
+        } else {
+            (os.wake, os.wake_latency)
         }
     }
 
@@ -295,8 +298,13 @@ impl Engine {
             if let Some(last) = state.queue.pop_back() {
                 state.queue.push_front(last);
             }
-            state.give_way = true;
-            self.try_preempt(cpu);
+            let (interrupt, slice) = (self.now + self.machine.os.preempt_latency, state.slice);
+            if interrupt > self.now {
+                self.file(interrupt, Event::Slice(cpu, slice));
+            } else {
+                state.give_way = true;
+                self.try_preempt(cpu);
+            }
         }
     }
 

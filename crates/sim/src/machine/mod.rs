@@ -168,8 +168,10 @@ pub struct Os {
     pub idle_poll_us: u64,
     /// As `wake`, of a sleeper whose CPU has not halted.
     pub wake_polled: u64,
-    /// As `wake_latency`, likewise.
+    /// As `wake_latency`, of a sleeper whose CPU has nothing to do and has not halted. One whose CPU is busy waits for that at once.
     pub wake_latency_polled: u64,
+    /// From a wake to the interrupt by which the sleeper takes the CPU from a thread that runs.
+    pub preempt_latency: u64,
     /// What a sleep costs by the measurement that locks go by: two threads that wake each other on one CPU, there and back. 0: what the
     /// figures here add up to.
     pub round_trip: u64,
@@ -194,6 +196,7 @@ impl Default for Os {
             idle_poll_us: 0,
             wake_polled: 1500,
             wake_latency_polled: 3000,
+            preempt_latency: 0,
             round_trip: 0,
             migration: 5000,
             wakeup_granularity_us: 1000,

@@ -26,6 +26,7 @@ impl Machine {
                 &mut os.wake_latency,
                 &mut os.wake_polled,
                 &mut os.wake_latency_polled,
+                &mut os.preempt_latency,
                 &mut os.round_trip,
                 &mut os.migration,
             ] {
@@ -58,6 +59,7 @@ impl Machine {
                         &mut os.wake_latency,
                         &mut os.wake_polled,
                         &mut os.wake_latency_polled,
+                        &mut os.preempt_latency,
                     ] {
                         times(cost, 5.0);
                     }
