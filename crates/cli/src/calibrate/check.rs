@@ -144,8 +144,8 @@ fn of_think(
     clock_ns: f64,
     quick: bool,
 ) -> Result<Vec<Cell>, Failure> {
-    // Long enough for a convoy to begin, which may take a hundred milliseconds, and to go on.
-    let (runs, seeds, time, ms) = if quick { (1, 1, 0.05, 50.0) } else { (3, 3, 1.0, 500.0) };
+    // Both for the same time, which is long enough for a convoy to begin, as may take a hundred milliseconds, and to go on.
+    let (runs, seeds, time, ms) = if quick { (1, 1, 0.05, 50.0) } else { (3, 3, 0.5, 500.0) };
     say!("think time of {think} cycles: {} locks × {} thread counts", locks.len(), args.threads.len());
     let names: Vec<String> = locks.iter().map(Protection::to_string).collect();
     let delay = Delay::Time(Duration::from_nanos((think as f64 / machine.ghz).round() as u64));
