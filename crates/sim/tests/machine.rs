@@ -95,6 +95,47 @@ fn a_sleeper_is_woken_and_a_deadline_is_kept() {
     assert_eq!(*seen.borrow(), [(Err(TimedOut), 10), (Ok(()), 100)]);
 }
 
+/// Cycles from a wake's begin to the sleeper's return, its CPU having been idle for so long, or computing meanwhile.
+fn woken_after(asleep: u64, is_busy: bool) -> u64 {
+    let mut machine = machine::named("e7-4850").expect("a machine of ours");
+    let os = &mut machine.os;
+    (os.idle_poll_us, os.wakeup_granularity_us, os.context_switch) = (100, 10, 0);
+    (os.wake, os.wake_latency, os.wake_polled, os.wake_latency_polled) = (5_000, 100_000, 1_000, 10_000);
+    os.preempt_latency = 30_000;
+    let mut run = new_run(&machine, Options::default());
+    let word: &'static Word<u32> = run.place(Word::new(0));
+    let returned = Rc::new(RefCell::new(0));
+    let then = Rc::clone(&returned);
+    run.spawn(0, true, move || {
+        let _ = word.wait(0, None);
+        *then.borrow_mut() = now();
+    });
+    if is_busy {
+        run.spawn(0, true, move || delay(10_000_000));
+    }
+    let begun = Rc::new(RefCell::new(0));
+    let at = Rc::clone(&begun);
+    run.spawn(1, true, move || {
+        delay(asleep);
+        word.store(1, Release);
+        *at.borrow_mut() = now();
+        // SAFETY: the word is alive.
+        unsafe { FutexCell::wake(word, 1) };
+    });
+    assert_eq!(run.run(LONG).end, End::Finished);
+    returned.take() - begun.take()
+}
+
+#[test]
+fn a_wake_takes_longer_where_the_cpu_has_halted_and_interrupts_one_that_computes() {
+    // 100 us are 200,000 cycles; with what system calls take.
+    let (polled, halted, busy) =
+        (woken_after(100_000, false), woken_after(400_000, false), woken_after(400_000, true));
+    assert!((11_000..14_000).contains(&polled), "{polled}");
+    assert!((105_000..108_000).contains(&halted), "{halted}");
+    assert!((31_000..34_000).contains(&busy), "{busy}");
+}
+
 #[test]
 fn a_deadlock_is_reported_with_the_state_of_every_thread() {
     let machine = machine::named("e7-4850").expect("a machine of ours");

@@ -147,7 +147,8 @@ impl Measured {
         };
         let wake = after(LONG_IDLE);
         let polled = wake.as_ref().and_then(|wake| polled(wake, &after));
-        let taken = sleeper.and_then(|place| kernel::wakes(first.cpu, place.cpu, effort.wakes, LONG_IDLE, true));
+        let taken =
+            sleeper.and_then(|place| kernel::wakes(first.cpu, place.cpu, effort.wakes, LONG_IDLE, true));
         step("context switches");
         let context_switch = kernel::context_switch(first.cpu);
         let round_trip = std::thread::spawn(calibration::measure).join().ok().flatten().map(|ns| ns as f64);
