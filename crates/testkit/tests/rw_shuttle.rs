@@ -45,14 +45,14 @@ fn check(subject: RwSubject, config: Config) {
     };
     let guests = if subject.to_string().starts_with("pf-") { GUESTS } else { &[] };
     for parts in CROWDS.iter().chain(guests) {
-        each(&[Schedules::Random(1_000), Schedules::Pct(300)], RwPlay::Parts(parts));
+        each(&[Schedules::Random(500), Schedules::Pct(150)], RwPlay::Parts(parts));
     }
-    each(&[Schedules::Pct(500)], RwPlay::Destroy(3));
-    each(&[Schedules::Pct(500)], RwPlay::Destroy(5));
-    each(&[Schedules::Random(1_000), Schedules::Pct(1_000)], RwPlay::DestroyAndFork(3));
-    each(&[Schedules::Random(2_000)], RwPlay::Fork);
+    each(&[Schedules::Pct(250)], RwPlay::Destroy(3));
+    each(&[Schedules::Pct(250)], RwPlay::Destroy(5));
+    each(&[Schedules::Random(500), Schedules::Pct(500)], RwPlay::DestroyAndFork(3));
+    each(&[Schedules::Random(1_000)], RwPlay::Fork);
     for has_read in [false, true] {
-        each(&[Schedules::Random(2_000)], RwPlay::ForkReading { has_read });
+        each(&[Schedules::Random(1_000)], RwPlay::ForkReading { has_read });
     }
     let beside = [
         RwPlay::ForkReadingBeside,
@@ -61,7 +61,7 @@ fn check(subject: RwSubject, config: Config) {
         RwPlay::ForkHavingTried(Some(expired())),
     ];
     for play in beside {
-        each(&[Schedules::Random(2_000), Schedules::Pct(2_000)], play);
+        each(&[Schedules::Random(1_000), Schedules::Pct(1_000)], play);
     }
 }
 

@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// Schedules of each kind.
 fn schedules() -> usize {
-    std::env::var("LOCKWORK_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
+    std::env::var("LOCKWORK_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(150)
 }
 
 fn run(scenario: &Scenario) {
