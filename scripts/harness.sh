@@ -4,7 +4,7 @@
 #   scripts/harness.sh PROGRAM [ARGUMENT]...
 #
 # Explorations of models take CPU time and nothing else. `scripts/test.sh` has begun them, and this script waits for their end
-# and prints what they printed. While a harness runs that measures, they stand still, and so do emulated tests.
+# and prints what they printed. While a harness runs that measures, or asks who is preempted, they stand still, and so do emulated tests.
 set -euo pipefail
 
 # Where what runs beside writes; `scripts/test.sh` has made it.
@@ -38,7 +38,7 @@ fi
 
 name=${1##*/}
 case ${name%-*} in
-    profile | transform | truth | tune)
+    monitor | profile | transform | truth | tune)
         trap 'beside CONT; touch "$EARLY/${name%-*}.measured"' EXIT
         beside STOP
         "$@"
