@@ -315,10 +315,7 @@ fn fuse() {
     convert("fuse3");
 }
 
-/// A minute of reading, so for deeper runs only: `scripts/transform-programs.sh berkeley-tests` converts and tests it.
 #[test]
 fn berkeley_db() {
-    if runs_deeper() {
-        check("db5.3", true);
-    }
+    check("db5.3", true);
 }
