@@ -36,7 +36,7 @@ cd "$(dirname "$0")/.."
 top=$PWD
 lockwork=${LOCKWORK:-$top/target/release/lockwork}
 library=${LIBRARY:-$top/target/release/liblockwork_c.a}
-programs="memcached redis unbound zstd berkeley splash fuse3"
+programs=(memcached redis unbound zstd berkeley splash fuse3)
 delegates=${DELEGATES:-locked(mcs-stp) cc-synch rcl sanl}
 work=${WORK:-$(mktemp -d)}
 mkdir -p "$work"
@@ -71,12 +71,12 @@ case ${1:-memcached} in
     warnings)
         shift
         ready warnings
-        (($#)) || set -- $programs
+        (($#)) || set -- "${programs[@]}"
         warnings "$@" ;;
     tsan)
         shift
         ready tsan
-        (($#)) || set -- $programs
+        (($#)) || set -- "${programs[@]}"
         tsan "$@" ;;
     sets) shift; sets "$@" ;;
     passes) passes "$2" ;;

@@ -107,6 +107,8 @@ splash_run() {
     [[ -z $failed ]]
 }
 
+splash_started() { (cd codes/apps/radiosity && uses_delegates "./$(splash_target).with" -p 2 -batch); }
+
 # Splash-3 as it was and converted, with its optional locks and without.
 splash() {
     splash_sources || skipped splash "SPLASH names no sources and its repository cannot be reached, or there is no m4 for its macros"

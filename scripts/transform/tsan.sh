@@ -67,15 +67,11 @@ berkeley_tsan() {
     for kind in stock-level order-status; do SECONDS_EACH=5 transactions ./tpcc "$kind" 6 || return 1; done
 }
 
-berkeley_started() { uses_delegates ./tpcc "$(mktemp -d)" stock-level 1 1; }
-
 # Small problems with the locks that its programs have where they race on purpose otherwise.
 splash_tsan() { splash_run "$PWD" with "$LOCKWORK_DELEGATE" || true; }
 
 # fmm's `MergeLocalGrid` reads the grid that the first thread makes with a lock, and reads it without one: seen only if both come at once.
 splash_known() { echo "data race: Grid written by InsertBoxInGrid"; }
-
-splash_started() { (cd codes/apps/radiosity && uses_delegates "./$(splash_target).with" -p 2 -batch); }
 
 # A server with four threads, which asks a second one, and is asked by several clients while it is looked at and reloaded.
 unbound_tsan() {

@@ -64,7 +64,8 @@ fn store(file: &PathBuf, calibration: &Calibration) {
 }
 
 /// Two threads on one CPU wake each other in turn, so that every turn is a futex call that sleeps, one that wakes, and a
-/// switch. The least of some batches: other programs only make it take longer, and what is kept must not depend on them. Binds the calling thread and its child to that CPU.
+/// switch. The least of some batches: other programs only make it take longer, and what is kept must not depend on them.
+/// Binds the calling thread and its child to that CPU.
 pub(crate) fn measure() -> Option<u64> {
     const BATCHES: usize = 21;
     const ROUNDS: u32 = 100;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use comfy_table::CellAlignment;
+use lockwork_platform::{Cpu, Native};
 use lockwork_sim::Machine;
 use lockwork_sim::workload::{Distribution, Micro, Protection};
 use serde::Serialize;
@@ -44,9 +45,6 @@ pub(super) struct GridArgs {
     #[arg(long, value_name = "CYCLES,…", requires = "check", value_delimiter = ',', default_value = "300,5000,50000", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     think: Vec<u64>,
 }
-
-/// What a sleep costs by the locks' default, in nanoseconds ([`lockwork_platform::Native::set_spin_ns`]).
-const DEFAULT_ROUND_TRIP_NS: f64 = 5000.0;
 
 /// A ratio to the first lock's throughput is right if it is off by no more than this.
 const RATIO: f64 = 1.25;
@@ -167,7 +165,7 @@ fn of_think(
         .collect();
     // Nobody tells the benchmark what a sleep costs here, so that its locks go by their default.
     let mut told = machine.clone();
-    told.os.round_trip = cycles(DEFAULT_ROUND_TRIP_NS);
+    told.os.round_trip = cycles(Native::round_trip_ns() as f64);
     let simulated = grid::throughputs(&told, &points, ms, seeds);
     let metric = &native.meta.metrics[0];
     let of = |(point, simulated): (&Point<'_, Micro>, Option<f64>)| {

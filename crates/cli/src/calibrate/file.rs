@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::layout::{Layout, Level};
-use super::measured::{Measured, Pair, Spread, WakeCost};
+use super::measured::{IDLE_US, LONG_IDLE, Measured, Pair, Spread, WakeCost};
 use crate::doctor::machine::slice_ms;
 use crate::host::Host;
 
@@ -227,46 +227,40 @@ fn kernel(measured: &Measured, clock: &Clock) -> Vec<Entry> {
         plain(calls.filter(|ns| *ns > 0.0), how)
     };
     let order = if cfg!(target_arch = "x86_64") { "tso" } else { "weak" };
-    let wake = |cost: Option<&WakeCost>, what: &str, [call, latency]: [&str; 2], otherwise: [u64; 2]| {
+    let wake = |cost: Option<&WakeCost>, idle_us: u64, [call, latency]: [&str; 2], otherwise: [u64; 2]| {
         let alone = "a single CPU can be used";
-        let calls = format!("wakes of a sleeper on another CPU, {what}, less the system call");
-        let latencies = format!("times from the end of such a wake to the sleeper's return, {what}");
+        let calls =
+            format!("wakes of a sleeper whose CPU has been idle for {idle_us} us, less the system call");
+        let latencies = "times from the end of such a wake to the sleeper's return";
         [
             figure("os", call, spread(cost.map(|cost| &cost.call), &calls), (otherwise[0], alone)),
-            figure("os", latency, spread(cost.map(|cost| &cost.latency), &latencies), (otherwise[1], alone)),
+            figure("os", latency, spread(cost.map(|cost| &cost.latency), latencies), (otherwise[1], alone)),
         ]
     };
-    let halted = wake(
-        measured.wake.as_ref(),
-        "which has been idle for 800 us",
-        ["wake", "wake-latency"],
-        [1500, 3000],
-    );
-    let known = |name: &str, value: u64, how: &str| Entry {
+    let long_us = LONG_IDLE.as_micros() as u64;
+    let halted = wake(measured.wake.as_ref(), long_us, ["wake", "wake-latency"], [1500, 3000]);
+    let known = |name: &str, value: u64, note: String| Entry {
         table: "os",
         name: name.to_owned(),
         value: value.to_string(),
         measured: true,
-        note: format!("measured: {how}"),
+        note,
     };
     let polled = measured.polled.iter().flat_map(|polled| {
-        let how = "the longest time, of 20, 50, 100, 200 and 400 us, after which a CPU with nothing to do still notices a wake soon";
-        let until = known("idle-poll-us", polled.until.as_micros() as u64, how);
-        let costs = wake(
-            Some(&polled.cost),
-            "which has been idle for 20 us",
-            ["wake-polled", "wake-latency-polled"],
-            [0, 0],
+        let how = format!(
+            "measured: the longest time, of {IDLE_US:?} us, after which a CPU with nothing to do still notices a wake soon"
         );
+        let until = known("idle-poll-us", polled.until.as_micros() as u64, how);
+        let costs = wake(Some(&polled.cost), IDLE_US[0], ["wake-polled", "wake-latency-polled"], [0, 0]);
         let preempt = measured.preempt.as_ref().map(|spread| {
             let what = "times from the end of a wake until the sleeper runs in place of a thread that computes, less a context switch";
-            figure("os", "preempt-latency", Some((clock.cycles(spread.median), clock.spread(what, spread))), (0, ""))
+            known("preempt-latency", clock.cycles(spread.median), clock.spread(what, spread))
         });
         [until].into_iter().chain(costs).chain(preempt)
     });
     let sleep = measured.round_trip.map(|ns| {
-        let how = "two threads that wake each other on one CPU, there and back: what locks take for the cost of a sleep";
-        known("round-trip", clock.cycles(ns).max(1), how)
+        let how = "measured: two threads that wake each other on one CPU, there and back: what locks take for the cost of a sleep";
+        known("round-trip", clock.cycles(ns).max(1), how.to_owned())
     });
     let mut all = vec![
         Entry {

@@ -81,7 +81,7 @@ pub(super) fn wakes(
 ) -> Option<Vec<Wake>> {
     let start = Instant::now();
     let now = || start.elapsed().as_nanos() as u64;
-    let (word, back, done) = (AtomicU32::new(0), AtomicU64::new(0), AtomicBool::new(!busy));
+    let (word, back, done) = (AtomicU32::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let sleeps = || {
         for round in 0..rounds {
             while word.load(SeqCst) == round {
@@ -89,7 +89,6 @@ pub(super) fn wakes(
             }
             back.store(now(), SeqCst);
         }
-        done.store(true, SeqCst);
     };
     let computes = || {
         while !done.load(SeqCst) {
@@ -100,8 +99,8 @@ pub(super) fn wakes(
         let mut seen = Vec::new();
         for round in 0..rounds {
             // It sleeps by then; if it did not, nobody is woken, and the round does not count.
-            let since = now();
-            while now() - since < asleep.as_nanos() as u64 {
+            let since = Instant::now();
+            while since.elapsed() < asleep {
                 std::hint::spin_loop();
             }
             back.store(0, SeqCst);
@@ -122,7 +121,9 @@ pub(super) fn wakes(
         seen
     };
     thread::scope(|scope| {
-        scope.spawn(|| on_cpu(sleeper, computes));
+        if busy {
+            scope.spawn(|| on_cpu(sleeper, computes));
+        }
         let seen = pair((waker, wakes), (sleeper, sleeps));
         done.store(true, SeqCst);
         seen.map(|(seen, ())| seen)

@@ -204,10 +204,10 @@ fn nodes_but(usable: &[Place], node: usize) -> Vec<Place> {
 }
 
 /// By then a CPU with nothing to do has halted.
-const LONG_IDLE: Duration = Duration::from_micros(800);
+pub(super) const LONG_IDLE: Duration = Duration::from_micros(800);
 
 /// By when CPUs may halt that look for work before they do, in microseconds; after the first of these times nobody has.
-const IDLE_US: [u64; 5] = [20, 50, 100, 200, 400];
+pub(super) const IDLE_US: [u64; 5] = [20, 50, 100, 200, 400];
 
 /// What a wake costs, in nanoseconds.
 #[derive(Debug)]

@@ -258,16 +258,17 @@ impl Engine {
     fn cost_of_waking(&mut self, id: FiberId) -> (u64, u64) {
         let now = self.me().clock;
         let os = &self.machine.os;
+        let halted = (os.wake, os.wake_latency);
+        if os.idle_poll_us == 0 {
+            return halted;
+        }
         let cpu = &self.cpus[usize::from(self.cpu_for(id))];
-        let polls_for = self.machine.cycles(os.idle_poll_us * 1000);
-        if polls_for == 0 {
-            (os.wake, os.wake_latency)
-        } else if cpu.fiber.is_some() {
+        if cpu.fiber.is_some() {
             (os.wake_polled, 0)
-        } else if now.saturating_sub(cpu.idle_since) < polls_for {
+        } else if now.saturating_sub(cpu.idle_since) < self.machine.cycles(os.idle_poll_us * 1000) {
             (os.wake_polled, os.wake_latency_polled)
         } else {
-            (os.wake, os.wake_latency)
+            halted
         }
     }
 

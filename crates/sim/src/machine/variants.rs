@@ -1,6 +1,17 @@
 //! The same machine with one figure changed that nobody publishes, or that differs from one measurement to the next.
 
-use super::{Arbitration, Machine};
+use super::{Arbitration, Machine, Os};
+
+/// What wakes cost.
+fn wakes(os: &mut Os) -> [&mut u64; 5] {
+    [
+        &mut os.wake,
+        &mut os.wake_latency,
+        &mut os.wake_polled,
+        &mut os.wake_latency_polled,
+        &mut os.preempt_latency,
+    ]
+}
 
 impl Machine {
     /// The machine with one uncertain figure changed, each with a name. Those that would be the machine as it is are left out.
@@ -18,15 +29,11 @@ impl Machine {
         };
         let kernel = |machine: &mut Self, factor| {
             let os = &mut machine.os;
+            wakes(os).into_iter().for_each(|cost| times(cost, factor));
             for cost in [
                 &mut os.context_switch,
                 &mut os.process_switch,
                 &mut os.syscall,
-                &mut os.wake,
-                &mut os.wake_latency,
-                &mut os.wake_polled,
-                &mut os.wake_latency_polled,
-                &mut os.preempt_latency,
                 &mut os.round_trip,
                 &mut os.migration,
             ] {
@@ -50,21 +57,7 @@ impl Machine {
             ("fast kernel", with(&|m| kernel(m, 0.5))),
             ("slow kernel", with(&|m| kernel(m, 2.0))),
             // What a wake-up takes in all is then some 25,000 cycles, within what CST's paper measured (section 3).
-            (
-                "slow wake-ups",
-                with(&|m| {
-                    let os = &mut m.os;
-                    for cost in [
-                        &mut os.wake,
-                        &mut os.wake_latency,
-                        &mut os.wake_polled,
-                        &mut os.wake_latency_polled,
-                        &mut os.preempt_latency,
-                    ] {
-                        times(cost, 5.0);
-                    }
-                }),
-            ),
+            ("slow wake-ups", with(&|m| wakes(&mut m.os).into_iter().for_each(|cost| times(cost, 5.0)))),
         ];
         if self.threads_per_core > 1 {
             all.push(("strong hyper-threads", with(&|m| m.core.smt_slowdown = 1.1)));
