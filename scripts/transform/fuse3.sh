@@ -38,9 +38,11 @@ fuse3_tests() {
     cd "$top"
 }
 
+# `printcap` fails in any case, and takes no mutex. A program that its delegate ends leaves its file system mounted.
 fuse3_started() {
     mkdir -p mounted
-    uses_delegates build/example/printcap mounted
+    uses_delegates build/example/hello -f mounted
+    umount -l mounted 2>/dev/null || true
 }
 
 fuse3() {
