@@ -157,7 +157,7 @@ CASE(cxx_signals_at_first_wait, 60) {
         std::condition_variable cv;
         std::atomic<bool> waits{false}, done{false};
     };
-    for (int i = 0; i < iterations(800); i++) {
+    for (int i = 0; i < iterations(300); i++) {
         auto round = std::make_unique<Round>();
         std::thread waiter([&] {
             std::unique_lock<std::mutex> lock(round->m);

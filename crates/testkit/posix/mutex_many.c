@@ -234,7 +234,7 @@ CASE(short_lived_threads_in_pairs, 60) {
 
 /* More threads wait at once than any fixed table of threads would hold. */
 CASE(crowd_of_waiters, 120) {
-    enum { CROWD = 3000 };
+    enum { CROWD = 1200 };
     int count = waiters_spin() ? 24 : CROWD;
     pthread_attr_t attr;
     static pthread_t thread[CROWD];

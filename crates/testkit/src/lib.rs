@@ -26,6 +26,8 @@ pub mod exceptions;
 #[cfg(feature = "models")]
 pub mod exploration;
 #[cfg(feature = "models")]
+pub mod largest;
+#[cfg(feature = "models")]
 pub mod model;
 #[cfg(feature = "models")]
 pub mod mutation;

@@ -183,7 +183,7 @@ pub fn large<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     ]
 }
 
-/// Every small scenario, for loom. Not generic, so that it is compiled here and not once in every test that uses it.
+/// Every small scenario, for loom, but those of reader-writer locks' [states](states_of_rwlocks_for_loom). Not generic, so that it is compiled here and not once in every test that uses it.
 #[must_use]
 pub fn for_loom() -> Vec<Subject> {
     let mut all = base_locks::<LoomPlatform>(false);
@@ -194,14 +194,13 @@ pub fn for_loom() -> Vec<Subject> {
     all.extend(delegates::<LoomPlatform>(false));
     all.extend(parts::<LoomPlatform>());
     all.extend(states::<LoomPlatform>());
-    all.extend(states_of_rwlocks::<LoomPlatform>());
     all.push(pool::<LoomPlatform>());
     all.push(publication::<LoomPlatform>());
     all.push(wait_free::<LoomPlatform>(false));
     all
 }
 
-/// Of those, the states of reader-writer locks.
+/// The states of reader-writer locks, for loom.
 #[must_use]
 pub fn states_of_rwlocks_for_loom() -> Vec<Subject> {
     states_of_rwlocks::<LoomPlatform>()

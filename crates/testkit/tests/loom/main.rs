@@ -1,7 +1,7 @@
 //! Every lock under loom: one test for each lock and scenario. `BOUNDS.md` lists how far each is explored. Then every ordering,
 //! weakened: [`mutants`].
 //!
-//! Scenarios that mutants are shown to are explored in full, once for both. Most others, of locks that only wait in another way, run with
+//! Scenarios that mutants are shown to are explored in full, once for both, but the [largest](LARGEST). Most others, of locks that only wait in another way, run with
 //! fewer involuntary switches than they have if they have three threads or several nodes; `LOCKWORK_DEEPER=n` runs all with theirs and
 //! n more (many minutes for 1); `LOCKWORK_BOUNDS=FILE` notes there how many executions there were.
 
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use lockwork_testkit::exploration::{report, run};
+use lockwork_testkit::largest::{LARGEST, gone, shallower};
 use lockwork_testkit::mutation::Witness;
 use lockwork_testkit::scenarios::{self, Scenario};
 use lockwork_testkit::watchdog::watchdog;
@@ -20,8 +21,10 @@ use lockwork_testkit::watchdog::watchdog;
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// All scenarios.
-static WITNESSES: LazyLock<Vec<Witness>> =
-    LazyLock::new(|| scenarios::for_loom().into_iter().flat_map(Witness::all_of).collect());
+static WITNESSES: LazyLock<Vec<Witness>> = LazyLock::new(|| {
+    let bounded = |subject| shallower(subject, LARGEST);
+    scenarios::for_loom().into_iter().map(bounded).flat_map(Witness::all_of).collect()
+});
 
 fn deeper() -> Option<usize> {
     std::env::var("LOCKWORK_DEEPER").ok().and_then(|text| text.parse().ok())
@@ -68,5 +71,9 @@ fn main() {
     // Delegates are the last and take longest: all CPUs have work until the end. Mutants need what the others have explored.
     let mut trials: Vec<Trial> = WITNESSES.iter().rev().map(trial).collect();
     trials.extend(mutants::trials());
+    trials.push(Trial::test("the largest are there", || {
+        let gone: Vec<_> = gone(LARGEST, &scenarios::for_loom()).map(|one| format!("{one:?}")).collect();
+        if gone.is_empty() { Ok(()) } else { Err(format!("no subject has {}", gone.join(", ")).into()) }
+    }));
     libtest_mimic::run(&arguments, trials).exit();
 }
