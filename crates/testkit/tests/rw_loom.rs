@@ -1,5 +1,6 @@
 //! Every reader-writer lock under loom: two threads with three involuntary switches, three threads with two or (the largest
-//! plays) one, the [largest](LARGEST_OF_RWLOCKS) one fewer; every ordering edge weakened and caught. `LOCKWORK_BOUNDS=FILE` notes there how many executions there were.
+//! plays) one, and ten of them with [one fewer](LARGEST_OF_RWLOCKS); every ordering edge weakened and caught.
+//! `LOCKWORK_DEEPER` explores those whole, `LOCKWORK_BOUNDS=FILE` notes there how many executions there were.
 
 use std::cmp::Reverse;
 use std::sync::LazyLock;
