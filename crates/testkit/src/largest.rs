@@ -1,7 +1,7 @@
-//! The scenarios with the most executions. Each took four seconds or more, and these two dozen a third of the time of three thousand: with
-//! one involuntary switch fewer they take next to nothing, and every mutant is still caught.
+//! The scenarios with the most executions. Each took four seconds or more, and these two dozen a third of the time of three
+//! thousand: with one involuntary switch fewer they take next to nothing, and every mutant is still caught.
 
-use crate::scenarios::Subject;
+use crate::scenarios::{Scenario, Subject};
 
 /// A subject, one of its scenarios, and the nodes of the machine that it runs on.
 pub type Large = (&'static str, &'static str, usize);
@@ -40,6 +40,10 @@ pub const LARGEST_OF_RWLOCKS: &[Large] = &[
     ("pf-q", "w r R", 1),
 ];
 
+fn is_it((name, of, nodes): &Large, subject: &str, scenario: &Scenario) -> bool {
+    *name == subject && *of == scenario.name && *nodes == scenario.config.nodes
+}
+
 /// The subject, the largest of its scenarios with one involuntary switch fewer; as it is with `LOCKWORK_DEEPER`.
 #[must_use]
 pub fn shallower(mut subject: Subject, largest: &[Large]) -> Subject {
@@ -47,19 +51,22 @@ pub fn shallower(mut subject: Subject, largest: &[Large]) -> Subject {
         return subject;
     }
     for scenario in &mut subject.scenarios {
-        if largest.contains(&(subject.name.as_str(), scenario.name, scenario.config.nodes)) {
+        if largest.iter().any(|one| is_it(one, &subject.name, scenario)) {
             scenario.preemptions = scenario.preemptions.saturating_sub(1);
         }
     }
     subject
 }
 
-/// Those of the list that no subject has: there is nothing left to spare.
-pub fn gone<'a>(largest: &'a [Large], subjects: &'a [Subject]) -> impl Iterator<Item = &'a Large> {
-    let has = |subject: &Subject, &(name, of, nodes): &Large| {
-        let is_it =
-            |scenario: &crate::scenarios::Scenario| scenario.name == of && scenario.config.nodes == nodes;
-        subject.name == name && subject.scenarios.iter().any(is_it)
+/// Whether these subjects have all that the list names.
+///
+/// # Errors
+///
+/// What none of them has, where there is nothing left to spare.
+pub fn are_there(largest: &[Large], subjects: &[Subject]) -> Result<(), String> {
+    let is_there = |one: &&Large| {
+        subjects.iter().any(|subject| subject.scenarios.iter().any(|it| is_it(one, &subject.name, it)))
     };
-    largest.iter().filter(move |one| !subjects.iter().any(|subject| has(subject, one)))
+    let gone: Vec<_> = largest.iter().filter(|one| !is_there(one)).collect();
+    if gone.is_empty() { Ok(()) } else { Err(format!("no subject has {gone:?}")) }
 }

@@ -183,7 +183,8 @@ pub fn large<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
     ]
 }
 
-/// Every small scenario, for loom, but those of reader-writer locks' [states](states_of_rwlocks_for_loom). Not generic, so that it is compiled here and not once in every test that uses it.
+/// Every small scenario, for loom, but those of reader-writer locks' [states](states_of_rwlocks_for_loom). Not generic, so that it
+/// is compiled here and not once in every test that uses it.
 #[must_use]
 pub fn for_loom() -> Vec<Subject> {
     let mut all = base_locks::<LoomPlatform>(false);
