@@ -49,7 +49,7 @@ pub(crate) struct BenchArgs {
     /// Rounds before those, not counted
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) warmup: u32,
-    /// Seconds that a run measures
+    /// Seconds that a run measures; of contend and closures after a tenth of that, in which all threads come
     #[arg(long, value_name = "SECS", default_value = "0.3", value_parser = crate::values::seconds)]
     pub(crate) time: std::time::Duration,
     /// Seconds after which a run is killed and counts as collapsed; more than --time

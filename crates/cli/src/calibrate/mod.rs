@@ -76,7 +76,10 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
         check_directory(path)?;
     }
     if let (true, Some(name)) = (args.check, &args.grid.machine) {
-        return check::main(&crate::sim::grid::machine(name)?, &args.grid, args.quick, args.json);
+        return check::main(Some(&crate::sim::grid::machine(name)?), &args.grid, args.quick, args.json);
+    }
+    if args.check && args.machine_out.is_none() {
+        return check::main(None, &args.grid, args.quick, args.json);
     }
     let host = Host::read();
     let system = Path::new("/sys/devices/system");
@@ -95,7 +98,7 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
         return Err(cannot_write(path, &error));
     }
     if args.check {
-        return check::main(&machine, &args.grid, args.quick, args.json);
+        return check::main(None, &args.grid, args.quick, args.json);
     }
     if args.json {
         let report =

@@ -1,5 +1,7 @@
 //! The throughput of workloads on one machine, point by point, for what compares it with something else.
 
+use std::ops::RangeInclusive;
+
 use lockwork_sim::workload::{Frame, Protection, Workload};
 use lockwork_sim::{Machine, Options};
 
@@ -26,22 +28,22 @@ pub(crate) fn locks(text: &str) -> Result<Vec<Protection>, Failure> {
     sweep::locks(text)
 }
 
-/// For each point sections a second, the median of `seeds` runs of so many simulated milliseconds; `None` where a run failed or
-/// was interrupted.
+/// For each point sections a second, the median of runs of so many simulated milliseconds, one for each seed; `None` where a run
+/// failed or was interrupted.
 pub(crate) fn throughputs<W: Workload + Sync>(
     machine: &Machine,
     points: &[Point<'_, W>],
     ms: f64,
-    seeds: u32,
+    seeds: RangeInclusive<u32>,
 ) -> Vec<Option<f64>> {
     let jobs: Vec<(&Point<'_, W>, u32)> =
-        points.iter().flat_map(|point| (1..=seeds).map(move |seed| (point, seed))).collect();
+        points.iter().flat_map(|point| seeds.clone().map(move |seed| (point, seed))).collect();
     let results = workers::map(&jobs, &machine.name, |(point, seed)| throughput(machine, point, ms, *seed));
     let of_point = |runs: &[Option<Option<f64>>]| {
         let values: Option<Vec<f64>> = runs.iter().map(|run| run.flatten()).collect();
         lockwork_stats::median(&values?)
     };
-    results.chunks(seeds as usize).map(of_point).collect()
+    results.chunks(seeds.count()).map(of_point).collect()
 }
 
 fn throughput<W: Workload>(machine: &Machine, point: &Point<'_, W>, ms: f64, seed: u32) -> Option<f64> {

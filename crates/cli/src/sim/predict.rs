@@ -250,7 +250,7 @@ pub(super) fn fit(view: &View) -> Result<Fitted, Failure> {
 fn simulate_home(home: &Machine, fitted: &Fitted, args: &PredictArgs) -> Result<Host, Failure> {
     let lock = grid::locks(&fitted.lock)?;
     let point = Point { workload: fitted.sections.clone(), lock: &lock[0], threads: fitted.threads };
-    let simulated = grid::throughputs(home, &[point], args.time, args.seeds).into_iter().next().flatten();
+    let simulated = grid::throughputs(home, &[point], args.time, 1..=args.seeds).into_iter().next().flatten();
     Ok(Host {
         machine: home.title.clone(),
         lock: fitted.lock.clone(),
@@ -488,7 +488,7 @@ mod tests {
         let order = |sections: &Sections| {
             let points: Vec<Point<'_, Sections>> =
                 locks.iter().map(|lock| Point { workload: sections.clone(), lock, threads: 20 }).collect();
-            let throughputs = grid::throughputs(&machine, &points, 0.2, 1);
+            let throughputs = grid::throughputs(&machine, &points, 0.2, 1..=1);
             let mut order: Vec<usize> = (0..locks.len()).collect();
             order.sort_by(|a, b| throughputs[*b].unwrap().total_cmp(&throughputs[*a].unwrap()));
             order

@@ -13,8 +13,8 @@ use lockwork::Delegated;
 use lockwork::delegates::DynDelegate;
 use lockwork::servers::Measures;
 
-use super::crew::{crew, nanos, stopped};
-use super::done::{Done, figures, operations};
+use super::crew::{Times, crew, nanos};
+use super::done::{Done, all_operations, figures};
 use super::objects::{Counter, Heap, Lines, Map, Object, Queue};
 use super::{Figures, Padded, figure, not_exclusive};
 use crate::bench::options::{Delay, Object as Kind};
@@ -122,20 +122,20 @@ impl Closures {
         let values = values.as_slice();
         let transfer = transfer();
         let before = servers();
-        let (done, wall) = crew(self.threads, self.time, |index, stop| {
+        let (done, wall) = crew(self.threads, Times::after_a_tenth(self.time), |index, course| {
             let mut random = fastrand::Rng::with_seed(u64::from(index));
             let mut done = Done::nothing();
-            while !stopped(stop) {
+            while !course.is_over() {
                 let place = if values.len() == 1 { 0 } else { random.usize(..values.len()) };
                 let begin = Instant::now();
                 std::hint::black_box(values[place].0.run(random.u64(..)));
-                done.add_since(begin);
+                done.add_since(course, begin);
                 self.delay.pass();
             }
             done
         })?;
 
-        let operations = operations(&done);
+        let operations = all_operations(&done);
         let guarded: u64 = values.iter().map(|value| value.0.operations()).sum();
         if guarded != operations {
             return Err(not_exclusive(guarded, operations));

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use lockwork_locks::registry::erased::ErasedLock;
 use lockwork_platform::Native;
 
-use super::crew::{crew, nanos, stopped};
-use super::done::{Done, figures, operations};
+use super::crew::{Times, crew, nanos};
+use super::done::{Done, all_operations, figures};
 use super::locks::{Job, Kind, Padded};
 use super::{Figures, not_exclusive};
 use crate::bench::options::Delay;
@@ -49,18 +49,18 @@ impl Job for Contend {
         let locks: Vec<Guarded> =
             (0..self.instances).map(|_| Guarded { lock: kind.padded(), lines: ring(self.lines) }).collect();
         let locks = locks.as_slice();
-        let (done, wall) = crew(self.threads, self.time, |index, stop| {
+        let (done, wall) = crew(self.threads, Times::after_a_tenth(self.time), |index, course| {
             let mut random = fastrand::Rng::with_seed(u64::from(index));
             let mut done = Done::nothing();
-            while !stopped(stop) {
+            while !course.is_over() {
                 let place = if locks.len() == 1 { 0 } else { random.usize(..locks.len()) };
-                done.add(operate(&locks[place]));
+                done.add(course, operate(&locks[place]));
                 self.delay.pass();
             }
             done
         })?;
 
-        let operations = operations(&done);
+        let operations = all_operations(&done);
         // SAFETY: the threads have ended.
         let touched: u64 = locks.iter().map(|guarded| total(unsafe { &*guarded.lines.get() })).sum();
         if touched != operations * self.lines as u64 {

@@ -6,14 +6,14 @@
 //! an operation, but no hand-off.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lockwork_locks::registry::erased::ErasedLock;
 use lockwork_platform::{Cpu, Native};
 
-use super::crew::{crew, nanos, stopped};
+use super::crew::{Course, Times, crew, nanos};
 use super::locks::{Job, Kind, Padded};
 use super::{Figures, figure, histogram, merged, not_exclusive};
 
@@ -56,16 +56,16 @@ impl Job for Handoff {
             turn: Padded(AtomicU64::new(0)),
         };
         let guarded = &guarded;
-        let (done, _) = crew(self.threads, self.time, |_, stop| {
+        let (done, _) = crew(self.threads, Times::at_once(self.time), |_, course| {
             let mut latency = histogram();
             let mut operations = 0_u64;
-            while !stopped(stop) {
-                let (turn, nanos) = operate(guarded, stop);
+            while !course.is_over() {
+                let (turn, nanos) = operate(guarded, course);
                 operations += 1;
                 if let Some(nanos) = nanos {
                     latency.saturating_record(nanos);
                 }
-                poll(stop, &guarded.turn.0, |now| now > turn);
+                poll(course, &guarded.turn.0, |now| now > turn);
             }
             (operations, latency)
         })?;
@@ -89,7 +89,7 @@ impl Job for Handoff {
 }
 
 /// One section; returns its turn, and the latency if the lock was handed over.
-fn operate(guarded: &Guarded, stop: &AtomicBool) -> (u64, Option<u64>) {
+fn operate(guarded: &Guarded, course: &Course) -> (u64, Option<u64>) {
     let begin = Instant::now();
     // ORDER: Relaxed, here and below: arrivals and turns order nothing, the lock does.
     guarded.arrivals.0.fetch_add(1, Ordering::Relaxed);
@@ -103,7 +103,7 @@ fn operate(guarded: &Guarded, stop: &AtomicBool) -> (u64, Option<u64>) {
     let waited = section.released.filter(|&released| begin < released);
     let latency = waited.map(|released| nanos(released, acquired));
     // `turn` threads have had the lock; an arrival beyond these waits.
-    poll(stop, &guarded.arrivals.0, |now| now > turn);
+    poll(course, &guarded.arrivals.0, |now| now > turn);
     let waited_for = Instant::now();
     while waited_for.elapsed() < HOLD {
         Native::pause();
@@ -115,9 +115,9 @@ fn operate(guarded: &Guarded, stop: &AtomicBool) -> (u64, Option<u64>) {
 }
 
 /// Waits until the counter is as wanted, or for the end.
-fn poll(stop: &AtomicBool, counter: &AtomicU64, wanted: impl Fn(u64) -> bool) {
+fn poll(course: &Course, counter: &AtomicU64, wanted: impl Fn(u64) -> bool) {
     let mut polls = 0;
-    while !wanted(counter.load(Ordering::Relaxed)) && !stopped(stop) {
+    while !wanted(counter.load(Ordering::Relaxed)) && !course.is_over() {
         if polls < PATIENCE {
             polls += 1;
             Native::pause();

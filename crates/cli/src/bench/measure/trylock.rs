@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockwork_locks::registry::erased::ErasedLock;
 use lockwork_platform::Native;
 
-use super::crew::{crew, stopped};
+use super::crew::{Times, crew};
 use super::locks::{Job, Kind, Padded};
 use super::{Figures, figure, not_exclusive};
 use crate::bench::options::Delay;
@@ -31,9 +31,9 @@ impl Job for Trylock {
     fn run(&self, kind: &dyn Kind) -> Result<Figures, String> {
         let guarded = Guarded { lock: kind.padded(), successes: Padded(UnsafeCell::new(0)) };
         let guarded = &guarded;
-        let (done, wall) = crew(self.threads, self.time, |_, stop| {
+        let (done, wall) = crew(self.threads, Times::at_once(self.time), |_, course| {
             let (mut attempts, mut successes) = (0_u64, 0_u64);
-            while !stopped(stop) {
+            while !course.is_over() {
                 attempts += 1;
                 if let Some(held) = guarded.lock.0.try_lock() {
                     successes += 1;
