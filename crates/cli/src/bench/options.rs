@@ -9,6 +9,9 @@ use lockwork_platform::{Cpu, Native};
 
 use crate::compare::metric::Metric;
 
+/// The warm-up of a run that has one: its measured time by this.
+pub(crate) const WARM_UP_PART: u32 = 10;
+
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Benchmark {

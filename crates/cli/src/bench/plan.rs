@@ -7,7 +7,7 @@ use lockwork_locks::registry::{Choice, DelegateSpec};
 
 use super::args::BenchArgs;
 use super::measure::{LOCK_VARIABLE, closures};
-use super::options::{Benchmark, Delay};
+use super::options::{Benchmark, Delay, WARM_UP_PART};
 use crate::compare::plan::{OwnBenchmark, Plan, any_seed, split_locks};
 use crate::error::Failure;
 use crate::specs::NO_PRELOAD;
@@ -120,7 +120,8 @@ fn plan(args: &BenchArgs, benchmark: Benchmark, locks: Vec<String>, seed: u64) -
         metrics: benchmark.metrics(&args.counts),
         runs: args.runs,
         warmup: args.warmup,
-        timeout: args.timeout,
+        // So that any time-out longer than the time does, whatever warm-up a benchmark has.
+        timeout: args.timeout + args.time / WARM_UP_PART,
         seed,
         command: command_line(),
         program,

@@ -172,9 +172,9 @@ fn within(factor: f64, most: f64) -> bool {
     factor <= most && factor >= 1.0 / most
 }
 
-/// Runs and simulates the grid, and prints both. Without a machine this one is measured over and over.
+/// Runs and simulates the grid, and prints both. Without a machine that is `given`, this one is measured over and over.
 pub(super) fn main(
-    machine: Option<&Machine>,
+    given: Option<&Machine>,
     args: &GridArgs,
     quick: bool,
     json: bool,
@@ -184,21 +184,21 @@ pub(super) fn main(
         return Err(Failure::usage("only mutexes are checked: name no reader-writer lock in --locks"));
     }
     interrupt::listen()?;
-    let now = || machine.map_or_else(super::this_host, |machine| Ok(machine.clone()));
-    let (title, clock_ns) = (now()?.title, clock());
+    let now = || given.map_or_else(super::this_host, |machine| Ok(machine.clone()));
+    let (machine, clock_ns) = (now()?, clock());
     let mut cells = Vec::new();
     for &think in &args.think {
         say!("think time of {think} cycles: {} locks × {} thread counts", locks.len(), args.threads.len());
         for &threads in &args.threads {
-            cells.extend(of_threads(&now, &locks, [think, threads.into()], clock_ns, quick)?);
+            cells.extend(of_threads(&now, &locks, think, threads, clock_ns, quick)?);
         }
     }
     let first = locks[0].to_string();
     relate(&mut cells, &first);
     if json {
-        terminal::print_json(&document(&title, &cells, &first, clock_ns))?;
+        terminal::print_json(&document(&machine, &cells, &first, clock_ns))?;
     } else {
-        terminal::print(&render(&title, &cells, &first))?;
+        terminal::print(&render(&machine, &cells, &first))?;
     }
     Ok(if interrupt::requested() { ExitCode::from(interrupt::EXIT_STATUS) } else { ExitCode::SUCCESS })
 }
@@ -219,13 +219,13 @@ fn clock() -> f64 {
 fn of_threads(
     now: &dyn Fn() -> Result<Machine, Failure>,
     locks: &[Protection],
-    [think, threads]: [u64; 2],
+    think: u64,
+    threads: u32,
     clock_ns: f64,
     quick: bool,
 ) -> Result<Vec<Cell>, Failure> {
     // Both for the same time, which is long enough for a convoy to begin, as may take a hundred milliseconds, and to go on.
     let (rounds, time) = if quick { (1, Duration::from_millis(50)) } else { (5, Duration::from_millis(500)) };
-    let threads = threads as u32;
     let of_lock =
         |lock: &Protection| Cell { think_cycles: think, threads, lock: lock.to_string(), ..Cell::default() };
     let mut cells: Vec<Cell> = locks.iter().map(of_lock).collect();
@@ -253,9 +253,6 @@ fn of_threads(
             cell.values[1].push(both.1);
         }
     }
-    for cell in &mut cells {
-        [cell.native, cell.simulated] = cell.values.each_ref().map(|values| Runs::of(values.iter().copied()));
-    }
     Ok(cells)
 }
 
@@ -274,10 +271,11 @@ fn natively(
     Ok(names.into_iter().map(|name| Some(of(name)?.value)).collect())
 }
 
-/// Gives each cell its ratios to the first lock's.
+/// What the rounds of each cell say, and of its ratios to the first lock's.
 fn relate(cells: &mut [Cell], first: &str) {
     let firsts: Vec<Cell> = cells.iter().filter(|cell| cell.lock == first).cloned().collect();
     for cell in cells {
+        [cell.native, cell.simulated] = cell.values.each_ref().map(|values| Runs::of(values.iter().copied()));
         let is_its = |f: &&Cell| (f.think_cycles, f.threads) == (cell.think_cycles, cell.threads);
         let Some(base) = firsts.iter().find(is_its) else { continue };
         // Of a round: the machine may have been faster in the next.
@@ -303,14 +301,14 @@ fn thinks(cells: &[Cell]) -> Vec<u64> {
     thinks
 }
 
-fn document(title: &str, cells: &[Cell], first: &str, clock_ns: f64) -> serde_json::Value {
+fn document(machine: &Machine, cells: &[Cell], first: &str, clock_ns: f64) -> serde_json::Value {
     let summary = |think: Option<u64>| {
         let [ratios, throughputs] = shares(cells, first, think);
         serde_json::json!({ "think_cycles": think, "ratios": ratios, "throughputs": throughputs })
     };
     let summaries = thinks(cells).into_iter().map(Some).chain([None]).map(summary);
     serde_json::json!({
-        "machine": title,
+        "machine": machine.name,
         "clock_ns": clock_ns,
         "baseline": first,
         "ratio_within": RATIO,
@@ -320,7 +318,7 @@ fn document(title: &str, cells: &[Cell], first: &str, clock_ns: f64) -> serde_js
     })
 }
 
-fn render(title: &str, cells: &[Cell], first: &str) -> String {
+fn render(machine: &Machine, cells: &[Cell], first: &str) -> String {
     let mut table = terminal::table();
     let ours = format!("× {first}, native");
     table.set_header([
@@ -359,7 +357,7 @@ fn render(title: &str, cells: &[Cell], first: &str) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let mut lines = vec![format!("{title}: sections a second\n{}", table.trim_fmt())];
+    let mut lines = vec![format!("{}: sections a second\n{}", machine.title, table.trim_fmt())];
     let kinds = [format!("ratios to {first} within {RATIO}×"), format!("throughputs within {THROUGHPUT}×")];
     for think in thinks(cells).into_iter().map(Some).chain([None]) {
         let those = think.map_or_else(|| "in all".to_owned(), |think| format!("{think} cycles"));
@@ -380,8 +378,7 @@ mod tests {
 
     fn cell(think_cycles: u64, lock: &str, native: [f64; 3], simulated: [f64; 3]) -> Cell {
         let values = [native, simulated].map(|values| values.map(Some).to_vec());
-        let [native, simulated] = values.each_ref().map(|values| Runs::of(values.iter().copied()));
-        Cell { think_cycles, threads: 2, lock: lock.to_owned(), native, simulated, values, ..Cell::default() }
+        Cell { think_cycles, threads: 2, lock: lock.to_owned(), values, ..Cell::default() }
     }
 
     #[test]
@@ -393,7 +390,6 @@ mod tests {
             cell(5000, "futex", [10.0; 3], [10.0; 3]),
             cell(5000, "ttas", [20.0; 3], [12.0; 3]),
         ];
-        cells[4].simulated = None;
         cells[4].values[1][2] = None;
         relate(&mut cells, "futex");
         // In each round, though the rounds differ.
@@ -407,7 +403,7 @@ mod tests {
         let [ratios, throughputs] = shares(&cells, "futex", Some(5000));
         assert_eq!(ratios, Shares::default());
         assert_eq!(throughputs, Shares { all: share(1, 1), that_repeat: share(1, 1) });
-        let text = render("a machine", &cells, "futex");
+        let text = render(&lockwork_sim::machine::named("e7-4850").unwrap(), &cells, "futex");
         let said = "in all: ratios to futex within 1.25×: 1 of 2 (50%), 1 of 1 (100%) where no two native runs differ by more";
         assert!(text.contains(said), "{text}");
         assert!(text.contains("no; runs differ"), "{text}");

@@ -75,11 +75,9 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.machine_out {
         check_directory(path)?;
     }
-    if let (true, Some(name)) = (args.check, &args.grid.machine) {
-        return check::main(Some(&crate::sim::grid::machine(name)?), &args.grid, args.quick, args.json);
-    }
-    if args.check && args.machine_out.is_none() {
-        return check::main(None, &args.grid, args.quick, args.json);
+    if args.check && (args.grid.machine.is_some() || args.machine_out.is_none()) {
+        let given = args.grid.machine.as_deref().map(crate::sim::grid::machine).transpose()?;
+        return check::main(given.as_ref(), &args.grid, args.quick, args.json);
     }
     let host = Host::read();
     let system = Path::new("/sys/devices/system");

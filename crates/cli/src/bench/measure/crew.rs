@@ -1,5 +1,6 @@
 //! Threads that begin together and stop when the time is over.
 
+use crate::bench::options::WARM_UP_PART;
 use crate::terminal::say;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -37,15 +38,15 @@ impl Course {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     /// Before anything counts.
-    pub(super) warm_up: Duration,
-    pub(super) measured: Duration,
+    warm_up: Duration,
+    measured: Duration,
 }
 
 impl Times {
     /// So long that threads which outnumber the CPUs have all had one, where the time is some hundred milliseconds: as long as they
     /// come one by one, those that are there have the lock for themselves.
     pub(super) fn after_a_tenth(measured: Duration) -> Self {
-        Self { warm_up: measured / 10, measured }
+        Self { warm_up: measured / WARM_UP_PART, measured }
     }
 
     /// Where a run's beginning is like the rest.
