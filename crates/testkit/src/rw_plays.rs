@@ -24,6 +24,8 @@ pub enum RwPlay {
     Destroy(usize),
     /// As well, and forks.
     DestroyAndFork(usize),
+    /// While a thread reads, one attempts to write, and none of another's attempts to read fails.
+    AttemptsBesideReader,
     /// A writer forks, while others wait or give up.
     Fork,
     /// A reader forks, perhaps of a lock that has been read before.
@@ -59,6 +61,7 @@ impl RwPlay {
             Self::Used(parts) => play_with(Shelf::<P>::used(subject), parts),
             Self::Destroy(threads) => destroy::<P>(subject, threads),
             Self::DestroyAndFork(threads) => destroy_and_fork::<P>(subject, threads),
+            Self::AttemptsBesideReader => attempts_beside_reader::<P>(subject),
             Self::Fork => fork::<P>(subject),
             Self::ForkReading { has_read } => fork_reading::<P>(subject, has_read),
             Self::ForkReadingBeside => fork_reading_beside::<P>(subject),
@@ -298,6 +301,25 @@ fn destroy_and_fork<P: ModelPlatform>(subject: RwSubject, threads: usize) -> Pla
             }
         })
     })
+}
+
+/// While a thread reads, from the beginning to the end, no attempt to write succeeds, and so none makes an attempt to
+/// read fail.
+fn attempts_beside_reader<P: ModelPlatform>(subject: RwSubject) -> Play {
+    let shelf = Shelf::<P>::used(subject);
+    // A bias comes with readers.
+    shelf.read(None);
+    assert!(shelf.lock.lock_shared(None));
+    let (reader, writer) = (Arc::clone(&shelf), Arc::clone(&shelf));
+    shelf
+        .play(3, 3)
+        .with(move || {
+            for _ in 0..2 {
+                assert!(reader.lock.try_lock_shared(), "only readers are there");
+                reader.read_locked();
+            }
+        })
+        .with(move || assert!(!writer.lock.try_lock_exclusive(), "beside a reader"))
 }
 
 /// While a writer holds the lock and others wait or give up, its thread forks: in the child it is alone.

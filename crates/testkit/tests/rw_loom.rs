@@ -142,6 +142,12 @@ fn scenario(subject: RwSubject, spin_budget: u32, parts: &'static str) -> Scenar
     Scenario { config: Config { spin_budget, nodes, ..crowded() }, resident: KEPT, ..scenario }
 }
 
+/// Attempts to read and to write while somebody reads.
+fn attempts(subject: RwSubject) -> Scenario {
+    let play = Scenario::new("attempts", 2, move || RwPlay::AttemptsBesideReader.for_loom(subject));
+    Scenario { config: crowded(), resident: KEPT, ..play }
+}
+
 /// Plays as scenarios, without spinning.
 fn scenarios<'a>(subject: RwSubject, plays: &'a [&'static str]) -> impl Iterator<Item = Scenario> + 'a {
     plays.iter().map(move |parts| scenario(subject, 0, parts))
@@ -151,6 +157,7 @@ fn scenarios<'a>(subject: RwSubject, plays: &'a [&'static str]) -> impl Iterator
 fn subjects() -> Vec<Subject> {
     let of_lock = |subject: RwSubject| {
         let plays = scenarios(subject, PAIRS).chain(scenarios(subject, TRIOS)).chain(deep(subject));
+        let plays = plays.chain([attempts(subject)]);
         Subject { name: subject.to_string(), scenarios: plays.collect() }
     };
     RwSubject::all().map(of_lock).chain(states_of_rwlocks_for_loom()).collect()

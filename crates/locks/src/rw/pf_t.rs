@@ -43,7 +43,8 @@
 //! - E1 to E3: those of `word` and `entry`. A guest needs all of them: it may see the beginning of a turn in `word` and
 //!   a later one in `entry`.
 //! - E4: a reader's release on `departures` (Release) → the load by a writer that finds it at `entry` (Acquire),
-//!   through the other readers' and guests' RMWs: what the reader read.
+//!   through the other readers' and guests' RMWs: what the reader read. And the load by an attempt to write, which must
+//!   see the arrivals of those that have left: else it takes them for the ones that have not.
 //! - E5: a reader's release on `departures`, or a guest's exchange (Release) → a guest's load (Acquire): the turns that
 //!   ended before that one came in, so that the guest does not take one of those for the present.
 
@@ -290,8 +291,10 @@ unsafe impl<P: Platform> RawRwLock<P> for PfT<P> {
     }
 
     fn is_locked(&self) -> bool {
+        // Before the word, or those who come and leave in between would hide a reader that stays. ORDER: E4 keeps it before.
+        let departures = self.departures.load(Acquire);
         let seen = self.word.seen();
-        seen.phase().is_writers() || seen.arrivals() != departed(self.departures.load(Relaxed))
+        seen.phase().is_writers() || seen.arrivals() != departed(departures)
     }
 
     unsafe fn forget_waiters(&self) {

@@ -358,8 +358,11 @@ impl<P: Platform, W: WaitPolicy<P>> Shared<P, W> {
 
     /// Whether there are readers, or a writer is present.
     pub(super) fn is_locked(&self) -> bool {
+        // Before the word, or those who come and leave in between would hide a reader that stays. ORDER: Relaxed: an
+        // attempt to write looks again.
+        let departures = self.departures().load(Relaxed);
         let seen = self.word().seen();
-        seen.phase().is_writers() || seen.arrivals() != departed(self.departures().load(Relaxed))
+        seen.phase().is_writers() || seen.arrivals() != departed(departures)
     }
 
     /// Whether a writer has the lock.
