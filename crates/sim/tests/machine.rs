@@ -1,6 +1,6 @@
 //! The simulated hardware keeps to its table, and the simulated operating system to its queues.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -134,6 +134,86 @@ fn a_wake_takes_longer_where_the_cpu_has_halted_and_interrupts_one_that_computes
     assert!((11_000..14_000).contains(&polled), "{polled}");
     assert!((105_000..108_000).contains(&halted), "{halted}");
     assert!((31_000..34_000).contains(&busy), "{busy}");
+}
+
+/// Cycles from a wake's begin to the sleeper's return, on the waker's own CPU.
+fn woken_by_its_own_cpu(wake_own: u64) -> u64 {
+    let mut machine = machine::named("e7-4850").expect("a machine of ours");
+    let os = &mut machine.os;
+    (os.wakeup_granularity_us, os.context_switch, os.syscall) = (10, 1_000, 0);
+    (os.wake, os.wake_latency, os.wake_own, os.preempt_latency) = (50_000, 0, wake_own, 30_000);
+    let mut run = new_run(&machine, Options::default());
+    let word: &'static Word<u32> = run.place(Word::new(0));
+    let (begun, awake) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (begins, awakes) = (Rc::clone(&begun), Rc::clone(&awake));
+    run.spawn(0, true, move || {
+        let _ = word.wait(0, None);
+        awakes.set(now());
+    });
+    run.spawn(0, true, move || {
+        delay(1_000_000);
+        word.store(1, Release);
+        begins.set(now());
+        // SAFETY: the word is alive.
+        unsafe { FutexCell::wake(word, 1) };
+        delay(1_000_000);
+    });
+    assert_eq!(run.run(LONG).end, End::Finished);
+    awake.get() - begun.get()
+}
+
+#[test]
+fn a_cpu_that_wakes_a_thread_for_itself_tells_no_other_and_runs_it_at_once() {
+    let (as_any_other, own) = (woken_by_its_own_cpu(0), woken_by_its_own_cpu(500));
+    assert!((81_000..84_000).contains(&as_any_other), "{as_any_other}");
+    assert!((1_500..4_000).contains(&own), "{own}");
+}
+
+/// What one does with a word.
+#[derive(Clone, Copy, PartialEq)]
+enum Access {
+    Read,
+    Write,
+}
+use Access::{Read, Write};
+
+/// Cycles of each access to one line, long after the one before it, by these CPUs.
+fn cycles_of<const N: usize>(migratory: bool, accesses: [(usize, Access); N]) -> [u64; N] {
+    let mut machine = machine::named("e7-4850").expect("a machine of ours");
+    machine.memory.migratory = migratory;
+    let mut run = new_run(&machine, Options::default());
+    let word: &'static Word<u32> = run.place(Word::new(0));
+    let seen = Rc::new(RefCell::new([0; N]));
+    for cpu in [0, 1] {
+        let seen = Rc::clone(&seen);
+        run.spawn(cpu, true, move || {
+            for (place, (_, access)) in accesses.into_iter().enumerate().filter(|(_, (by, _))| *by == cpu) {
+                delay(10_000 * (place as u64 + 1) - now());
+                let begin = now();
+                match access {
+                    Read => _ = word.load(Relaxed),
+                    Write => _ = word.fetch_add(1, Relaxed),
+                }
+                seen.borrow_mut()[place] = now() - begin;
+            }
+        });
+    }
+    assert_eq!(run.run(LONG).end, End::Finished);
+    *seen.borrow()
+}
+
+#[test]
+fn a_read_of_a_modified_line_brings_the_right_to_write_it_where_lines_are_migratory() {
+    let is_transfer = |cycles: [u64; 3]| cycles.map(|cycles| cycles >= 100);
+    let then_writes = [(0, Write), (1, Read), (1, Write)];
+    assert_eq!(is_transfer(cycles_of(false, then_writes)), [true, true, true]);
+    assert_eq!(is_transfer(cycles_of(true, then_writes)), [true, true, false]);
+    let reads_again = [(0, Write), (1, Read), (0, Read)];
+    assert_eq!(is_transfer(cycles_of(false, reads_again)), [true, true, false]);
+    assert_eq!(is_transfer(cycles_of(true, reads_again)), [true, true, true], "the reader has the only copy");
+    // One that was not modified since is shared.
+    let [.., read, again, write] = cycles_of(true, [(0, Write), (1, Read), (0, Read), (1, Read), (1, Write)]);
+    assert!(read >= 100 && again < 10 && write >= 100, "{read}, {again}, {write}");
 }
 
 #[test]

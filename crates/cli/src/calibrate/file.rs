@@ -155,6 +155,7 @@ fn memory(layout: &Layout, measured: &Measured, clock: &Clock) -> Vec<Entry> {
             note: notes.join("; "),
         });
     }
+    all.extend(migratory(measured, clock));
     let dram = measured.dram.as_ref().map(|dram| {
         (
             clock.cycles(dram.median),
@@ -174,6 +175,25 @@ fn memory(layout: &Layout, measured: &Measured, clock: &Clock) -> Vec<Entry> {
     };
     all.push(figure("memory", "dram-remote", remote, (local * 8 / 5, why)));
     all
+}
+
+/// Whether a read of a line that another core has modified brings the right to write it: then a write after it takes next to nothing.
+fn migratory(measured: &Measured, clock: &Clock) -> Option<Entry> {
+    let cores = measured.pairs.iter().filter(|pair| pair.level != Level::Core);
+    let (after_load, alone): (Vec<f64>, Vec<f64>) =
+        cores.map(|pair| (pair.store_loaded_ns.median, pair.store_ns.median)).unzip();
+    let (after_load, alone) = (Spread::of(after_load)?.median, Spread::of(alone)?.median);
+    Some(Entry {
+        table: "memory",
+        name: "migratory".to_owned(),
+        value: (after_load < alone / 2.0).to_string(),
+        measured: true,
+        note: format!(
+            "measured: a write takes {} cycles where the line was read before, and else {}; true: it comes with the read",
+            clock.cycles(after_load),
+            clock.cycles(alone)
+        ),
+    })
 }
 
 /// Medians over all pairs of CPUs so far apart.
@@ -258,6 +278,11 @@ fn kernel(measured: &Measured, clock: &Clock) -> Vec<Entry> {
         });
         [until].into_iter().chain(costs).chain(preempt)
     });
+    // What two threads that wake each other on one CPU do, less their calls and switches.
+    let own = calls.zip(measured.context_switch).map(|(ns, switch)| {
+        let how = "measured: one way of two threads that wake each other on one CPU, less the system calls and the switch";
+        known("wake-own", clock.cycles(ns - switch).max(1), how.to_owned())
+    });
     let sleep = measured.round_trip.map(|ns| {
         let how = "measured: two threads that wake each other on one CPU, there and back: what locks take for the cost of a sleep";
         known("round-trip", clock.cycles(ns).max(1), how.to_owned())
@@ -291,7 +316,7 @@ fn kernel(measured: &Measured, clock: &Clock) -> Vec<Entry> {
             (400, "no CPU could be used"),
         ),
     ];
-    all.extend(halted.into_iter().chain(polled).chain(sleep));
+    all.extend(halted.into_iter().chain(polled).chain(own).chain(sleep));
     all
 }
 
@@ -416,6 +441,7 @@ mod tests {
             level,
             load_ns: spread(load),
             store_ns: spread(store),
+            store_loaded_ns: spread(1.0),
         };
         let measured = Measured {
             ghz: Some(2.50004),
@@ -433,6 +459,7 @@ mod tests {
         assert_eq!(machine.ghz, 2.5);
         assert_eq!((machine.memory.llc.load, machine.memory.llc.store), (120, 130));
         assert_eq!((machine.memory.hop[0].load, machine.memory.hop[0].store), (250, 260));
+        assert!(machine.memory.migratory, "a write after a read takes 1 ns, and 52 by itself");
         assert_eq!((machine.memory.hit, machine.core.atomic, machine.os.slice_us), (4, 20, 3200));
     }
 

@@ -68,7 +68,9 @@ pub(super) struct Round {
     /// A load of, and a read-modify-write to, a line that the other CPU has modified.
     pub(super) load: f64,
     pub(super) modify: f64,
-    /// The same once the line is one's own.
+    /// A read-modify-write to one that was loaded before.
+    pub(super) modify_loaded: f64,
+    /// A load and a read-modify-write once the line is one's own.
     pub(super) own_load: f64,
     pub(super) own_modify: f64,
 }
@@ -101,12 +103,12 @@ pub(super) fn between(owner: usize, visitor: usize, rounds: usize) -> Option<Vec
         let mut seen = Vec::with_capacity(rounds);
         for number in (1..4 * rounds as u32).step_by(4) {
             wait_for(number);
-            let (load, own_load) = (chain.read(), chain.read());
+            let (load, own_load, modify_loaded) = (chain.read(), chain.read(), chain.modify());
             pass(number);
             wait_for(number + 2);
             let (modify, own_modify) = (chain.modify(), chain.modify());
             pass(number + 2);
-            seen.push(Round { load, modify, own_load, own_modify });
+            seen.push(Round { load, modify, modify_loaded, own_load, own_modify });
         }
         seen
     };

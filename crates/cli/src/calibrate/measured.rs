@@ -42,9 +42,10 @@ pub(super) struct Pair {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) level: Level,
-    /// To read them, to modify them.
+    /// To read them, to modify them, and to modify them once they have been read.
     pub(super) load_ns: Spread,
     pub(super) store_ns: Spread,
+    pub(super) store_loaded_ns: Spread,
 }
 
 /// How long to measure.
@@ -189,6 +190,7 @@ fn pair(layout: &Layout, from: Place, to: Place, rounds: usize) -> Option<Pair> 
         level: layout.level(from, to),
         load_ns: beyond(|round| (round.load, round.own_load))?,
         store_ns: beyond(|round| (round.modify, round.own_modify))?,
+        store_loaded_ns: beyond(|round| (round.modify_loaded, round.own_modify))?,
     })
 }
 

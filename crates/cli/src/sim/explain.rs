@@ -38,9 +38,10 @@ fn render(title: &str, machine: &Machine, steps: &[Step]) -> String {
     };
     let mut table = terminal::table();
     table.set_header(["cycle", "thread", "CPU", "node", "what"]);
-    // Those of a hand-off; of a request, its thread and the one that runs the section.
+    // Those of a hand-off, whose release may end after it; of a request, its thread and the one that runs the section.
     let mut involved = vec![first.thread, steps.last().map_or(first.thread, |last| last.thread)];
-    involved.extend(steps.iter().find(|step| step.what.starts_with("begins to run")).map(|step| step.thread));
+    let of_another = |step: &&Step| step.what.starts_with("begins to run") || step.what == "has the lock";
+    involved.extend(steps.iter().find(of_another).map(|step| step.thread));
     for step in steps.iter().filter(|step| involved.contains(&step.thread)) {
         table.add_row([
             format!("+{}", step.time - first.time),

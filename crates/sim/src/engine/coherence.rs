@@ -35,12 +35,14 @@ pub(crate) enum Access {
 
 #[derive(Debug, Clone)]
 struct Line {
-    /// The core that may write it.
+    /// The core that may write it, and whether it has.
     owner: CoreId,
+    modified: bool,
     /// The node whose memory it is in, once somebody has used it.
     home: Option<u8>,
-    /// Whether it is on its way to somebody, and until when.
+    /// Whether it is on its way to somebody, to whom, and until when.
     busy: bool,
+    bound_for: CoreId,
     busy_until: u64,
     /// Requests that are on their way or being served, and those of them that want to write.
     in_flight: u16,
@@ -133,8 +135,10 @@ impl Directory {
     pub(crate) fn grow(&mut self, lines: usize) {
         let fresh = Line {
             owner: NOBODY,
+            modified: false,
             home: None,
             busy: false,
+            bound_for: NOBODY,
             busy_until: 0,
             in_flight: 0,
             writes_in_flight: 0,
@@ -175,6 +179,12 @@ impl Directory {
     /// Notes until when a line serves the request that it has turned to.
     pub(crate) fn set_busy_until(&mut self, line: LineId, time: u64) {
         self.lines[line as usize].busy_until = time;
+    }
+
+    /// Notes that its owner has written a line.
+    #[inline]
+    pub(crate) fn modify(&mut self, line: LineId) {
+        self.lines[line as usize].modified = true;
     }
 
     /// Whether the line is on its way to somebody.
@@ -236,12 +246,15 @@ impl Directory {
             Access::Load => transfer.load,
             Access::Store => transfer.store,
         };
-        if line.owner == core {
+        // A line on its way to its next owner will be there when the request comes.
+        let bound_for_one = line.busy && line.owner == NOBODY && line.sharing == 0;
+        let owner = if bound_for_one { line.bound_for } else { line.owner };
+        if owner == core {
             return (memory.hit, Distance::Same);
         }
-        if line.owner != NOBODY {
-            let there = self.llc_of[line.owner as usize] as usize;
-            let distance = self.machine.distance(core.into(), line.owner.into());
+        if owner != NOBODY {
+            let there = self.llc_of[owner as usize] as usize;
+            let distance = self.machine.distance(core.into(), owner.into());
             return (of(self.transfers[here * self.llcs + there]), distance);
         }
         if line.sharing == 0 {
@@ -288,10 +301,13 @@ impl Directory {
         let Request { core, line: number, access, .. } = self.requests[id as usize];
         let (cost, distance) = self.cost(core, number, access);
         self.counts.count(distance);
-        self.misses[usize::from(core)] += u64::from(distance != Distance::Same);
+        // A core that has a copy to read and asks to write misses nothing: no line comes.
+        let has_copy = self.shares(&self.lines[number as usize], core);
+        self.misses[usize::from(core)] += u64::from(distance != Distance::Same && !has_copy);
         self.lost.clear();
         let line = &mut self.lines[number as usize];
         line.busy = true;
+        line.bound_for = core;
         match access {
             Access::Store => {
                 if line.owner != NOBODY && line.owner != core {
@@ -314,7 +330,10 @@ impl Directory {
             }
             Access::Load => {
                 let owner = std::mem::replace(&mut line.owner, NOBODY);
-                if owner != NOBODY {
+                let modified = std::mem::take(&mut line.modified);
+                if owner != NOBODY && owner != core && modified && self.machine.memory.migratory {
+                    self.lost.push(owner);
+                } else if owner != NOBODY {
                     self.share(number, owner);
                 }
             }
@@ -349,7 +368,7 @@ impl Directory {
         // It stays busy until the next is served, so that no request overtakes those that wait.
         line.busy = waited_for;
         match request.access {
-            Access::Store => line.owner = request.core,
+            Access::Store => (line.owner, line.modified) = (request.core, true),
             Access::Load if line.sharing == 0 => line.owner = request.core,
             Access::Load => self.share(request.line, request.core),
         }

@@ -358,6 +358,7 @@ impl Engine {
 
     /// Stores of a core to a line that it owns, which the other hardware threads of the core may poll.
     fn wrote(&mut self, core: CoreId, line: LineId, time: u64) {
+        self.directory.modify(line);
         if self.machine.threads_per_core > 1 {
             self.wake_pollers(core, line, time);
         }
@@ -370,7 +371,7 @@ impl Engine {
             // SAFETY: a cell of this width is at the address; nobody borrows cells.
             unsafe { store.commit() };
             if let Some(id) = self.cpus[usize::from(cpu)].fiber {
-                self.note_step(id, |engine| {
+                self.note_event(id, |engine| {
                     format!("its store to {} becomes visible", engine.name_of(store.line))
                 });
             }

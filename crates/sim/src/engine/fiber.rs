@@ -169,6 +169,8 @@ pub(crate) struct Fiber {
     pub(crate) last_round: Round,
     /// Rounds that the last pause stood for.
     pub(crate) rounds: u32,
+    /// Who has woken it last.
+    pub(crate) waker: Option<FiberId>,
     /// Whether its last sleep ended at the deadline.
     pub(crate) timed_out: bool,
     pub(crate) word: u64,
@@ -217,6 +219,7 @@ impl Fiber {
             round: Round::default(),
             last_round: Round::default(),
             rounds: 1,
+            waker: None,
             timed_out: false,
             word: 0,
             calls: 0,

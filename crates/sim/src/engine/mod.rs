@@ -425,7 +425,7 @@ impl Engine {
         }
         for cpu in self.cpus_of(request.core) {
             if let Some(id) = self.cpus[usize::from(cpu)].fiber {
-                self.note_step(id, |engine| format!("gets {}", engine.name_of(request.line)));
+                self.note_event(id, |engine| format!("gets {}", engine.name_of(request.line)));
             }
             self.drain(cpu);
             self.line_came(cpu, request.line);

@@ -243,8 +243,10 @@ impl Engine {
                 futexes.remove(&address);
             }
             let (cost, latency) = self.cost_of_waking(id);
-            let turn = self.fiber(id).turn;
             let me = self.current;
+            let sleeper = self.fiber(id);
+            sleeper.waker = Some(me);
+            let turn = sleeper.turn;
             self.note_step(me, |_| format!("wakes thread {id}"));
             let waker = self.me();
             waker.clock += cost;
@@ -259,11 +261,12 @@ impl Engine {
         let now = self.me().clock;
         let os = &self.machine.os;
         let halted = (os.wake, os.wake_latency);
-        if os.idle_poll_us == 0 {
-            return halted;
-        }
         let cpu = &self.cpus[usize::from(self.cpu_for(id))];
-        if cpu.fiber.is_some() {
+        if os.wake_own > 0 && cpu.fiber == Some(self.current) {
+            (os.wake_own, 0)
+        } else if os.idle_poll_us == 0 {
+            halted
+        } else if cpu.fiber.is_some() {
             (os.wake_polled, 0)
         } else if now.saturating_sub(cpu.idle_since) < self.machine.cycles(os.idle_poll_us * 1000) {
             (os.wake_polled, os.wake_latency_polled)
@@ -283,7 +286,8 @@ impl Engine {
         let Some(queue) = futexes.get_mut(&address) else { return };
         let Some(place) = queue.iter().position(|sleeper| *sleeper == id) else { return };
         queue.remove(place);
-        self.fiber(id).timed_out = true;
+        let fiber = self.fiber(id);
+        (fiber.timed_out, fiber.waker) = (true, None);
         self.make_runnable(id);
     }
 
@@ -299,7 +303,11 @@ impl Engine {
             if let Some(last) = state.queue.pop_back() {
                 state.queue.push_front(last);
             }
-            let (interrupt, slice) = (self.now + self.machine.os.preempt_latency, state.slice);
+            let os = &self.machine.os;
+            // The waker's own CPU changes threads on the way out of the kernel.
+            let is_own = os.wake_own > 0 && state.fiber == self.fibers[id as usize].waker;
+            let latency = if is_own { 0 } else { os.preempt_latency };
+            let (interrupt, slice) = (self.now + latency, state.slice);
             if interrupt > self.now {
                 self.file(interrupt, Event::Slice(cpu, slice));
             } else {

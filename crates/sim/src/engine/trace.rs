@@ -75,16 +75,24 @@ impl Engine {
     #[inline]
     pub(crate) fn note_step(&mut self, id: FiberId, what: impl FnOnce(&Self) -> String) {
         if self.trace.steps.is_some() {
-            self.add_step(id, what(self));
+            let time = self.fiber(id).clock.max(self.now);
+            self.add_step(id, time, what(self));
+        }
+    }
+
+    /// As [`Engine::note_step`], at the machine's time: something that comes about while the thread may be well ahead of it.
+    #[inline]
+    pub(super) fn note_event(&mut self, id: FiberId, what: impl FnOnce(&Self) -> String) {
+        if self.trace.steps.is_some() {
+            self.add_step(id, self.now, what(self));
         }
     }
 
     #[cold]
-    fn add_step(&mut self, id: FiberId, what: String) {
-        let now = self.now;
-        let fiber = self.fiber(id);
-        let step = Step { time: fiber.clock.max(now), thread: id as usize, cpu: fiber.cpu.into(), what };
+    fn add_step(&mut self, id: FiberId, time: u64, what: String) {
+        let cpu = self.fiber(id).cpu.into();
         if let Some(steps) = &mut self.trace.steps {
+            let step = Step { time, thread: id as usize, cpu, what };
             steps.push(step);
         }
     }

@@ -75,6 +75,11 @@ pub struct Memory {
     /// The share of a transfer that is the request on its way. The line can serve others until it arrives.
     #[serde(default = "request_share")]
     pub request_share: f64,
+    /// Whether a core that reads a line which another one has modified becomes its owner, and may write it with no further request:
+    /// migratory sharing (Stenström, Brorsson and Sandberg, "An adaptive cache coherence protocol optimized for migratory
+    /// sharing", ISCA 1993). Otherwise both have copies to read.
+    #[serde(default)]
+    pub migratory: bool,
     /// For each further core whose copy a write takes away.
     #[serde(default = "two")]
     pub invalidate: u64,
@@ -170,6 +175,8 @@ pub struct Os {
     pub wake_polled: u64,
     /// As `wake_latency`, of a sleeper whose CPU has nothing to do and has not halted. One whose CPU is busy waits for that at once.
     pub wake_latency_polled: u64,
+    /// As `wake`, of a sleeper that comes to the waker's own CPU: no other CPU need be told. 0: as any other.
+    pub wake_own: u64,
     /// From a wake to the interrupt by which the sleeper takes the CPU from a thread that runs.
     pub preempt_latency: u64,
     /// What a sleep costs by the measurement that locks go by: two threads that wake each other on one CPU, there and back. 0: what the
@@ -196,6 +203,7 @@ impl Default for Os {
             idle_poll_us: 0,
             wake_polled: 1500,
             wake_latency_polled: 3000,
+            wake_own: 0,
             preempt_latency: 0,
             round_trip: 0,
             migration: 5000,

@@ -3,12 +3,13 @@
 use super::{Arbitration, Machine, Os};
 
 /// What wakes cost.
-fn wakes(os: &mut Os) -> [&mut u64; 5] {
+fn wakes(os: &mut Os) -> [&mut u64; 6] {
     [
         &mut os.wake,
         &mut os.wake_latency,
         &mut os.wake_polled,
         &mut os.wake_latency_polled,
+        &mut os.wake_own,
         &mut os.preempt_latency,
     ]
 }
@@ -46,6 +47,7 @@ impl Machine {
             ("first come, first served", with(&|m| m.memory.arbitration = Arbitration::Fifo)),
             ("nearest first", with(&|m| m.memory.arbitration = Arbitration::Nearest)),
             ("served by chance", with(&|m| m.memory.arbitration = Arbitration::Random)),
+            ("migratory lines", with(&|m| m.memory.migratory = true)),
             ("dear invalidations", with(&|m| m.memory.invalidate = m.memory.invalidate.max(1) * 5)),
             ("fast memory", with(&|m| memory(m, 0.5))),
             ("slow memory", with(&|m| memory(m, 2.0))),
