@@ -256,7 +256,7 @@ pub(crate) struct Traffic {
 #[must_use]
 pub(crate) fn traffic(cores: &[CoreId]) -> Traffic {
     with(|engine| Traffic {
-        misses: (0..engine.machine.cores()).map(|core| engine.directory.misses_of(core as u16)).sum(),
+        misses: engine.directory.misses(),
         theirs: cores.iter().map(|core| engine.directory.misses_of(*core)).sum(),
         atomics: engine.counts.atomics,
     })

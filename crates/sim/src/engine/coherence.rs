@@ -99,6 +99,8 @@ pub(crate) struct Directory {
     pub(crate) counts: Transfers,
     /// Lines that came to each core from others, or from memory.
     misses: Vec<u64>,
+    /// The same of all cores together.
+    all_misses: u64,
     /// For an arbitration by chance.
     random: Random,
 }
@@ -126,6 +128,7 @@ impl Directory {
             lost: Vec::new(),
             counts: Transfers::default(),
             misses: vec![0; machine.cores()],
+            all_misses: 0,
             random,
             machine: machine.clone(),
         }
@@ -291,7 +294,12 @@ impl Directory {
         }
     }
 
-    /// Lines that have come to this core from others, or from memory.
+    /// Lines that have come to cores from others, or from memory.
+    pub(crate) fn misses(&self) -> u64 {
+        self.all_misses
+    }
+
+    /// Those of them that have come to this core.
     pub(crate) fn misses_of(&self, core: CoreId) -> u64 {
         self.misses[usize::from(core)]
     }
@@ -303,7 +311,9 @@ impl Directory {
         self.counts.count(distance);
         // A core that has a copy to read and asks to write misses nothing: no line comes.
         let has_copy = self.shares(&self.lines[number as usize], core);
-        self.misses[usize::from(core)] += u64::from(distance != Distance::Same && !has_copy);
+        let missed = u64::from(distance != Distance::Same && !has_copy);
+        self.misses[usize::from(core)] += missed;
+        self.all_misses += missed;
         self.lost.clear();
         let line = &mut self.lines[number as usize];
         line.busy = true;

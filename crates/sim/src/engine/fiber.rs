@@ -169,7 +169,7 @@ pub(crate) struct Fiber {
     pub(crate) last_round: Round,
     /// Rounds that the last pause stood for.
     pub(crate) rounds: u32,
-    /// Who has woken it last.
+    /// The thread that has woken it last; none if its deadline has.
     pub(crate) waker: Option<FiberId>,
     /// Whether its last sleep ended at the deadline.
     pub(crate) timed_out: bool,
