@@ -378,6 +378,12 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         source: "restrict/restriction.rs",
+        snippet: "counts.left.store(left, Release); // I4. ORDER: E4.",
+        weaker: &[Relaxed],
+        reason: Model(FENCE_BEFORE),
+    },
+    Exception {
+        source: "restrict/restriction.rs",
         snippet: "P::heavy_barrier(); // ORDER: E2, against one that goes to sleep.",
         weaker: &[AcqRel],
         reason: Threads(

@@ -41,9 +41,12 @@
 //! - I3: a first passive thread that sleeps has moved `approved` to `TOP_PARKED` or `JOINED_PARKED` before it looked at
 //!   the number of active threads, and by node at whose turn it is, for the last time; a thread that lowers that number, ends a
 //!   turn or leaves a line empty looks at `approved` afterwards. One of them sees the other, so no wake-up is lost.
-//! - I4: a thread uses the state (see `state`) from before it becomes active or passive until it has given up, or has released
-//!   the lock. So nobody uses it only when nobody is counted in, nobody passive, and no counted thread holds the lock:
-//!   then it may go to another lock, and this one is as one that was never restricted. `counted` says whose holder it is.
+//! - I4: a thread that is passive, or about to become so, or has given up and looks whom to wake, is a user of the state (see `state`).
+//!   An active one is not: it is counted in, and `left` follows `egress` when it has looked at the state for the last time. So the state
+//!   is taken only where there are no users and `left` is what the count of `ingress` is, by an exchange of that word, after which nobody
+//!   joins. A thread joins by an exchange of the same word, which fails if the state was taken since the thread has seen whose
+//!   it is. So nobody joins another lock's threads, and a lock whose state was taken is as one that was never restricted. `counted` says
+//!   whose holder it is.
 //!
 //! # Ordering
 //!
@@ -51,6 +54,9 @@
 //! - E2: I3 is a store-load race: the releases put a light barrier between their write and their read, the thread that
 //!   goes to sleep a heavy one. So does a thread that gives up: it races with a release to be the last to leave.
 //! - E3: exclusion and the order of critical sections are the inner lock's; the wrapper adds nothing to them.
+//! - E4: the end of a release (Release, `left`) → the load in `close` (Acquire): what a thread did that was active.
+//! - E5: the end of a closure (Release, `ingress`) → the load by which a thread joins (Acquire): that the state was taken, which that
+//!   thread looks at next.
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -60,7 +66,7 @@ use lockwork_platform::{Deadline, Platform};
 use super::knobs::{KNOBS, NUMA_KNOBS};
 pub use super::passive::{ByNode, Passive, Together};
 pub use super::restriction::Restriction;
-use super::restriction::wake;
+use super::restriction::{Look, wake};
 use crate::api::RawLock;
 use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 pub use crate::knobs::Knobs;
@@ -78,7 +84,10 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     timed: Timed::GivesUp("in either set"),
     proofs: &[
         Proof { source: file!(), by: &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)"] },
-        Proof { source: "restrict/restriction.rs", by: &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)"] },
+        Proof {
+            source: "restrict/restriction.rs",
+            by: &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)", "state of gcr(futex)"],
+        },
         Proof { source: "restrict/passive.rs", by: &["gcr(futex)", "gcr(tas)", "gcr-numa(futex)"] },
     ],
     citation: Citation {
@@ -206,6 +215,11 @@ fn is_restricted<P: Platform, S: Restricted<P>>(lock: &S) -> bool {
     lock.state().peek_bare().is_some_and(Restriction::is_enabled)
 }
 
+/// The lock's state, if it is restricted: at this moment, since the caller is no user of it.
+fn restriction<P: Platform, S: Restricted<P>>(lock: &S) -> Option<&State<P, S>> {
+    lock.state().peek_bare().filter(|state| state.is_enabled() && lock.state().owns(state))
+}
+
 /// Acquires if nothing is restricted and nobody in the way.
 #[inline(always)]
 fn acquire_fast<P: Platform, S: Restricted<P>>(lock: &S) -> Option<Token<P, S>> {
@@ -227,12 +241,12 @@ fn acquire_until<P: Platform, S: Restricted<P>>(lock: &S, deadline: Option<Deadl
 
 /// Restricted, or somebody is in the way: is it time to restrict?
 fn acquire_slow<P: Platform, S: Restricted<P>>(lock: &S, wait: &Wait) -> Option<Token<P, S>> {
-    if is_restricted(lock) {
-        acquire_restricted(lock, wait, false)
+    if let Some(state) = restriction(lock) {
+        acquire_restricted(lock, state, wait)
     } else if scan_is_due::<P>() && has_many_waiters(lock, wait) {
         // Contention is here: this thread looks closely again.
         P::set_thread_word(0);
-        acquire_restricted(lock, wait, true)
+        begin_to_restrict(lock, wait)
     } else {
         lock.inner().lock_with(wait)
     }
@@ -244,50 +258,93 @@ fn has_many_waiters<P: Platform, S: Restricted<P>>(lock: &S, wait: &Wait) -> boo
     waiters > 0 && waiters >= lock.knobs().enabling_waiters::<P>()
 }
 
-/// Acquires under restriction, if that is on, or is to be turned on.
-fn acquire_restricted<P: Platform, S: Restricted<P>>(
-    lock: &S,
-    wait: &Wait,
-    enables: bool,
-) -> Option<Token<P, S>> {
-    // POSIX: a timed acquisition does not fail on a free lock, even when its deadline has passed.
-    if let Some(token) = wait.deadline.and_then(|_| lock.inner().try_lock()) {
-        return Some(token);
-    }
-    let state = lock.state().enter_or(|state| state.configure(lock.knobs()));
-    if enables {
-        state.enable();
-    } else if !state.is_enabled() {
-        // I4: it was another lock's, or was turned off meanwhile.
-        state.claim().leave();
-        return lock.inner().lock_with(wait);
-    }
-    let token = acquire_active(lock, state, wait);
-    if token.is_some() {
-        // SAFETY: I1: we hold the lock.
-        unsafe { state.count_holder(address(lock)) };
-    } else {
-        state.claim().leave(); // I4.
-    }
-    token
+/// POSIX: a timed acquisition does not fail on a free lock, even when its deadline has passed.
+fn acquire_if_timed<P: Platform, S: Restricted<P>>(lock: &S, wait: &Wait) -> Option<Token<P, S>> {
+    wait.deadline.and_then(|_| lock.inner().try_lock())
 }
 
-/// Acquires, as one of the active threads, when there is room among them.
+/// Acquires under restriction, if that is on still: as one of the active threads, when there is room among them.
+fn acquire_restricted<P: Platform, S: Restricted<P>>(
+    lock: &S,
+    state: &State<P, S>,
+    wait: &Wait,
+) -> Option<Token<P, S>> {
+    if let Some(token) = acquire_if_timed(lock, wait) {
+        return Some(token);
+    }
+    match state.join_at_once(|| lock.state().owns(state), wait.deadline) {
+        Look::Joined => acquire_active(lock, state, wait),
+        Look::NotOurs => lock.inner().lock_with(wait),
+        Look::NoRoom => {
+            let state = enter(lock);
+            if !state.is_enabled() {
+                // It was another lock's, or was turned off meanwhile.
+                state.claim().leave();
+                return lock.inner().lock_with(wait);
+            }
+            acquire_as_user(lock, state, wait, !<S::Passive as Passive<P>>::BY_NODE)
+        }
+    }
+}
+
+/// Turns restriction on, and acquires under it.
+fn begin_to_restrict<P: Platform, S: Restricted<P>>(lock: &S, wait: &Wait) -> Option<Token<P, S>> {
+    if let Some(token) = acquire_if_timed(lock, wait) {
+        return Some(token);
+    }
+    let state = enter(lock);
+    state.enable();
+    acquire_as_user(lock, state, wait, false)
+}
+
+/// The lock's state, of which the calling thread is a user from now on.
+fn enter<P: Platform, S: Restricted<P>>(lock: &S) -> &State<P, S> {
+    lock.state().enter_or(|state| state.configure(lock.knobs()))
+}
+
+/// Becomes active, as a user of the state, which the thread is no longer afterwards, and acquires.
+fn acquire_as_user<P: Platform, S: Restricted<P>>(
+    lock: &S,
+    state: &State<P, S>,
+    wait: &Wait,
+    has_looked: bool,
+) -> Option<Token<P, S>> {
+    let is_active = state.become_active(wait, has_looked);
+    state.claim().leave(); // I4.
+    if is_active { acquire_active(lock, state, wait) } else { None }
+}
+
+/// Acquires, as one of the active threads.
+///
+/// The thread is registered from before it counts itself in until the count is the holder's: a child of another
+/// thread's `fork` must find the lock in the registry, or the count would stay too high there for ever.
 fn acquire_active<P: Platform, S: Restricted<P>>(
     lock: &S,
     state: &State<P, S>,
     wait: &Wait,
 ) -> Option<Token<P, S>> {
-    // The thread is registered from before it counts itself in until the count is the holder's: a child of another
-    // thread's `fork` must find the lock in the registry, or the count would stay too high there for ever.
-    if !state.become_active(wait) {
-        return None;
-    }
-    let begun = state.begin_to_watch();
-    let token = lock.inner().lock_with(&wait.among(state.crowd()));
-    if token.is_none() {
+    let token = lock.inner().lock_fast().or_else(|| acquire_watched(lock, state, wait));
+    if token.is_some() {
+        // SAFETY: I1: we hold the lock.
+        unsafe { state.count_holder(address(lock)) };
+    } else {
+        let is_ours = lock.state().join(state);
+        debug_assert!(is_ours, "an active thread keeps the state with its lock");
         state.give_up();
-    } else if let Some(begun) = begun {
+        state.claim().leave(); // I4.
+    }
+    token
+}
+
+/// Acquires by the slow path of the inner lock, and has the active threads change sooner if that took long.
+fn acquire_watched<P: Platform, S: Restricted<P>>(
+    lock: &S,
+    state: &State<P, S>,
+    wait: &Wait,
+) -> Option<Token<P, S>> {
+    let begun = state.begin_to_watch();
+    let token = lock.inner().lock_slow(&wait.among(state.crowd()));
+    if let (Some(_), Some(begun)) = (&token, begun) {
         // SAFETY: I1: we hold the lock.
         unsafe { state.end_watching(begun) };
     }
@@ -299,7 +356,6 @@ fn acquire_active<P: Platform, S: Restricted<P>>(
 unsafe fn release_counted<P: Platform, S: Restricted<P>>(lock: &S, state: &State<P, S>, token: Token<P, S>) {
     // SAFETY: I1: held, and counted.
     let sleeper = unsafe { state.release() };
-    state.claim().leave(); // I4.
     // SAFETY: the caller's contract.
     unsafe { lock.inner().unlock(token) };
     wake::<P>(sleeper);

@@ -41,7 +41,7 @@ pub(super) const NUMA_KNOBS: &[Knob] = &[
         low: 1,
         high: 65_535,
         names: &[],
-        default: "one more than there are CPUs; two more than `active` where that is given, or there are more threads than CPUs; at most 4",
+        default: "4, or two more than `active`",
         meaning: "restriction begins when this many threads hold the lock or wait for it; 1 = at the first contention",
         get: |knobs| knobs.enable,
         set: |knobs, value| knobs.enable = Some(value),
@@ -130,23 +130,9 @@ impl Knobs {
         }
     }
 
-    /// How many waiters, the holder not counted, make restriction begin. Under restriction each acquisition costs more, and threads that
-    /// have a CPU each do not hinder one another; where they do not, a waiter that spins keeps a holder from its CPU.
+    /// How many waiters, the holder not counted, make restriction begin.
     pub(super) fn enabling_waiters<P: Platform>(&self) -> usize {
-        let threads = self.enable.unwrap_or_else(|| {
-            let enough = match self.active {
-                None if !has_more_threads_than_cpus::<P>() => P::parallelism() as u32 + 1,
-                _ => self.active::<P>() + 2,
-            };
-            enough.min(4)
-        });
+        let threads = self.enable.unwrap_or_else(|| (self.active::<P>() + 2).min(4));
         (threads as usize).saturating_sub(1).max(1)
     }
-}
-
-/// Whether the program has more threads than CPUs, besides one such as `main` that only waits for the others. The calling thread's number
-/// tells, as far as it can: of a crowd the first threads do not know of the later ones, and leave it to them to restrict. To ask the kernel
-/// which threads can run takes longer than what is at stake.
-fn has_more_threads_than_cpus<P: Platform>() -> bool {
-    P::thread_id() as usize > P::parallelism() + 1
 }

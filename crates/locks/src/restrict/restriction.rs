@@ -1,9 +1,21 @@
 //! What GCR keeps for a contended lock: which threads are active, which are passive, and which may join.
 //!
-//! The invariants (I1 to I3) and ordering edges (E1, E2) are those of [`gcr`](super::gcr).
+//! The invariants (I1 to I4) and ordering edges (E1 to E5) are those of [`gcr`](super::gcr).
+//!
+//! # State
+//!
+//! The word `ingress`:
+//!
+//! | bits  | name     | meaning                                                          |
+//! |-------|----------|------------------------------------------------------------------|
+//! | 0–31  | count    | threads that have counted themselves in, of all times, but for those that gave up |
+//! | 32–61 | epoch    | how often the state was about to be taken from a lock            |
+//! | 63    | `CLOSED` | a thread is about to take the state: nobody joins                |
+//!
+//! Counts wrap around; the carry goes to the epoch, of which any change will do.
 
 use core::ptr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{
     AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, Platform, PoolNode, PooledState,
@@ -57,10 +69,51 @@ impl Watch {
     }
 }
 
+const EPOCH: usize = 1 << 32;
+const CLOSED: usize = 1 << 63;
+/// One bit less than there is room for: `CLOSED` is out of a carry's reach.
+const EPOCHS: usize = (1 << 62) - EPOCH;
+
+/// What came of a thread's look for room among the active threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It is one of them.
+    Joined,
+    /// There was none in time.
+    NoRoom,
+    /// The state is another lock's by now.
+    NotOurs,
+}
+
+/// What a thread has to know to look for room, in one word: it may read that of a state that is about to become another lock's.
+#[derive(Clone, Copy)]
+struct Terms {
+    /// As [`Settings::active`].
+    active: i32,
+    /// As [`Settings::spin`].
+    spin: u32,
+}
+
+impl Terms {
+    fn of(settings: Settings) -> Self {
+        Self { active: settings.active, spin: settings.spin }
+    }
+
+    fn into_word(self) -> usize {
+        self.active.cast_unsigned() as usize | (self.spin as usize) << 32
+    }
+
+    fn from_word(word: usize) -> Self {
+        Self { active: (word as u32).cast_signed(), spin: (word >> 32) as u32 }
+    }
+}
+
 /// Read at every acquisition, written rarely: when a thread becomes passive, and when the first passive thread sleeps,
 /// looks or joins.
 struct Gate<P: Platform, S: Passive<P>> {
     settings: P::Data<Settings>,
+    /// A part of `settings`: see [`Terms`].
+    terms: P::Usize,
     /// 1 while restriction is on.
     enabled: P::U32,
     /// First passive threads that sleep, as `A_TOP` and `A_JOINED`.
@@ -71,18 +124,27 @@ struct Gate<P: Platform, S: Passive<P>> {
 /// Written at every acquisition. On one line, although different threads write the two counters: whoever joins reads
 /// both, and the holder has the line when it leaves. Two lines would travel twice for every pair.
 struct Counts<P: Platform> {
-    /// Written by threads that become active.
-    ingress: P::U32,
+    /// Written by threads that become active: see the module.
+    ingress: P::Usize,
     /// Written by the holder (I2).
     egress: P::U32,
+    /// As `egress`, of those that do not look at the state any more either (I4). Written by the holder.
+    left: P::U32,
     /// The holder's (I1).
     acquisitions: P::Data<u32>,
     /// The address of the lock whose holder counted itself in, or 0. The holder's (I1); others find that it is not theirs.
     counted: P::Usize,
-    /// Whose the state is, and how many use it (I4).
+    /// Whose the state is, and how many use it without being active (I4).
     claim: Claimed<P>,
     /// Acquisitions since the turn of a line began. The holder's (I1).
     turned: P::Data<u32>,
+}
+
+impl<P: Platform> Counts<P> {
+    /// How many are active by this value of `ingress`.
+    fn since(&self, ingress: usize) -> i32 {
+        (ingress as u32).wrapping_sub(self.egress.load(Relaxed)).cast_signed()
+    }
 }
 
 /// What a lock gets once it has been contended.
@@ -106,13 +168,15 @@ impl<P: Platform, S: Passive<P>> PoolNode<P> for Restriction<P, S> {
         Self {
             gate: Apart(Gate {
                 settings: P::Data::new(Settings::UNSET),
+                terms: P::Usize::new(Terms::of(Settings::UNSET).into_word()),
                 enabled: P::U32::new(0),
                 asleep: P::U32::new(0),
                 lines: S::lines(),
             }),
             counts: Apart(Counts {
-                ingress: P::U32::new(0),
+                ingress: P::Usize::new(0),
                 egress: P::U32::new(0),
+                left: P::U32::new(0),
                 acquisitions: P::Data::new(0),
                 counted: P::Usize::new(0),
                 claim: Claimed::new(),
@@ -129,6 +193,22 @@ impl<P: Platform, S: Passive<P>> PooledState<P> for Restriction<P, S> {
 
     fn take_free(&self) -> bool {
         take_free(self)
+    }
+
+    /// No thread is active, and none joins (I4).
+    fn close(&self) -> Option<usize> {
+        let counts = &self.counts.0;
+        let left = counts.left.load(Acquire); // ORDER: E4.
+        let seen = counts.ingress.load(Relaxed);
+        // `left` only grows, up to the count: if that is what it was then, and is so still, nobody has come and not left.
+        let is_closed = seen as u32 == left
+            && counts.ingress.compare_exchange(seen, seen | CLOSED, Relaxed, Relaxed).is_ok();
+        is_closed.then_some(seen)
+    }
+
+    fn open(&self, closed: usize) {
+        let epoch = closed.wrapping_add(EPOCH) & EPOCHS;
+        self.counts.0.ingress.store(epoch | closed & (EPOCH - 1), Release); // ORDER: E5.
     }
 
     unsafe fn clear(&self) {
@@ -158,20 +238,21 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// An estimate of the active threads; it can be off by those that change a counter meanwhile.
     fn active(&self) -> i32 {
         let counts = &self.counts.0;
-        counts.ingress.load(Relaxed).wrapping_sub(counts.egress.load(Relaxed)) as i32
+        counts.since(counts.ingress.load(Relaxed))
     }
 
     /// Prepares it for another lock, with these knobs. Nobody uses it.
     pub(super) fn configure(&self, knobs: &Knobs) {
         let gate = &self.gate.0;
+        let settings = knobs.settle::<P>();
         // SAFETY: I4: nobody else uses the state, and E1 publishes it.
-        unsafe { gate.settings.set(knobs.settle::<P>()) };
+        unsafe { gate.settings.set(settings) };
+        gate.terms.store(Terms::of(settings).into_word(), Relaxed);
         gate.enabled.store(0, Relaxed);
         S::visit(&gate.lines, Line::renew);
         gate.asleep.store(0, Relaxed);
+        // The counts go on from where they are, so that E5 reaches all that join from now on.
         let counts = &self.counts.0;
-        counts.ingress.store(0, Relaxed);
-        counts.egress.store(0, Relaxed);
         // SAFETY: as above.
         unsafe { counts.acquisitions.set(0) };
         // SAFETY: as above.
@@ -198,11 +279,11 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     }
 
     /// Makes the calling thread active, after a time as a passive one if there are enough. Returns false
-    /// if the deadline passed first.
-    pub(super) fn become_active(&self, wait: &Wait) -> bool {
+    /// if the deadline passed first. The thread is a user of the state, and has looked for room if it `has_looked`.
+    pub(super) fn become_active(&self, wait: &Wait, has_looked: bool) -> bool {
         let lines = &self.gate.0.lines;
         let line = S::own(lines);
-        if self.join_active(line, wait.deadline) {
+        if !has_looked && self.join_active(line, wait.deadline) {
             return true;
         }
         let Some(top) = line.queue.lock_with(wait) else { return false };
@@ -242,39 +323,57 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         self.sleep_at_top(line, JOINED_PARKED, deadline);
     }
 
+    /// As [`Restriction::look_for_room`], by a user of the state, in this line.
+    fn join_active(&self, line: &Line<P>, deadline: Option<Deadline>) -> bool {
+        let room = |active| self.room_for(line, active);
+        self.look_for_room(room, || true, deadline) == Look::Joined
+    }
+
+    /// As [`Restriction::look_for_room`], by a thread that is no user of the state, which `is_ours` tells to be the lock's or another's.
+    /// Where the threads of one node are preferred, only users can tell whether there is room.
+    pub(super) fn join_at_once(&self, is_ours: impl Fn() -> bool, deadline: Option<Deadline>) -> Look {
+        if S::BY_NODE { Look::NoRoom } else { self.look_for_room(|active| active, is_ours, deadline) }
+    }
+
     /// Makes the calling thread active if few enough are, now or within about the time that sleeping would cost: most
     /// collisions are with holders that run and are about to leave. Not beyond the deadline. It looks more and more rarely, up to a bound: every
     /// look takes from the holder the line that the holder is about to write, and there may be one looking on each
     /// other CPU. On a machine with few of them rare looks would but miss the moment at which there is room.
-    fn join_active(&self, line: &Line<P>, deadline: Option<Deadline>) -> bool {
-        let Settings { active, spin, .. } = self.settings();
-        let counts = &self.counts.0;
-        let join = || {
-            let room = self.room_for(line, active);
-            let ingress = counts.ingress.load(Relaxed);
-            // The CAS fails if others have joined since, and `egress` only grows: there are never too many.
-            let others = ingress.wrapping_sub(counts.egress.load(Relaxed)) as i32;
-            let joined = others <= room
-                && counts
-                    .ingress
-                    .compare_exchange(ingress, ingress.wrapping_add(1), Relaxed, Relaxed)
-                    .is_ok();
-            joined.then_some(())
-        };
+    fn look_for_room(
+        &self,
+        room: impl Fn(i32) -> i32,
+        is_ours: impl Fn() -> bool,
+        deadline: Option<Deadline>,
+    ) -> Look {
+        let Terms { active, spin } = Terms::from_word(self.gate.0.terms.load(Relaxed));
         let mut delay = Delay::new::<P>(spin.min(LOOK_EVERY * (P::parallelism() as u32).saturating_sub(2)));
         let mut watch = Watch::new(deadline);
         let mut left = spin;
-        while join().is_none() {
-            if left == 0 {
-                return false;
+        loop {
+            let look = self.try_to_join(room(active), &is_ours);
+            if look != Look::NoRoom || left == 0 {
+                return look;
             }
             let paused = delay.pause::<P>();
             if watch.is_over::<P>(paused) {
-                return false;
+                return Look::NoRoom;
             }
             left = left.saturating_sub(paused);
         }
-        true
+    }
+
+    /// Counts the calling thread in, if no more than `room` are active, and if the state is its lock's until then.
+    fn try_to_join(&self, room: i32, is_ours: impl Fn() -> bool) -> Look {
+        let counts = &self.counts.0;
+        let seen = counts.ingress.load(Acquire); // ORDER: E5: whose it is is not older.
+        if !is_ours() {
+            return Look::NotOurs;
+        }
+        // The CAS fails if others have joined since, or if the state was closed; and `egress` only grows: there are never too many.
+        let joined = seen & CLOSED == 0
+            && counts.since(seen) <= room
+            && counts.ingress.compare_exchange(seen, seen.wrapping_add(1), Relaxed, Relaxed).is_ok();
+        if joined { Look::Joined } else { Look::NoRoom }
     }
 
     /// How many threads may be active when one of this line joins them: `most` where the line is eligible, else no more than the
@@ -295,7 +394,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// When the calling thread, which has just become active, began to wait for the lock, if it is one of those that look.
     #[inline]
     pub(super) fn begin_to_watch(&self) -> Option<u64> {
-        let is_watched = self.counts.0.ingress.load(Relaxed).is_multiple_of(WATCHED);
+        let is_watched = (self.counts.0.ingress.load(Relaxed) as u32).is_multiple_of(WATCHED);
         is_watched.then(|| P::now(Clock::Monotonic))
     }
 
@@ -331,8 +430,11 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         if !counted {
             counts.counted.store(0, Relaxed);
         }
-        counts.claim.forget(usize::from(counted)); // I4.
-        counts.ingress.store(counts.egress.load(Relaxed).wrapping_add(u32::from(counted)), Relaxed);
+        counts.claim.forget(0);
+        let left = counts.egress.load(Relaxed);
+        counts.left.store(left, Relaxed);
+        let epoch = counts.ingress.load(Relaxed) & EPOCHS;
+        counts.ingress.store(epoch | left.wrapping_add(u32::from(counted)) as usize, Relaxed);
     }
 
     /// Waits, as the first passive thread, until it may join. Returns false at the deadline.
@@ -455,8 +557,11 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
             }
         }
         // ORDER: a plain store suffices: only the holder writes it (I2).
-        counts.egress.store(counts.egress.load(Relaxed).wrapping_add(1), Relaxed);
-        promoted.or_else(|| self.after_leaving())
+        let left = counts.egress.load(Relaxed).wrapping_add(1);
+        counts.egress.store(left, Relaxed);
+        let sleeper = promoted.or_else(|| self.after_leaving());
+        counts.left.store(left, Release); // I4. ORDER: E4.
+        sleeper
     }
 
     /// Admits the first passive thread, or ends the restriction where there is none and few are active.
@@ -471,7 +576,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         None
     }
 
-    /// Counts a thread out that gave up without having had the lock.
+    /// Counts a thread out that gave up without having had the lock. It is a user of the state again.
     pub(super) fn give_up(&self) {
         self.counts.0.ingress.fetch_sub(1, Relaxed);
         // Of a release and this, one sees that the other has left.
@@ -566,7 +671,7 @@ mod tests {
         assert!(state.join_active(line, None), "nobody is active");
         let start = Native::now(Clock::Monotonic);
         let soon = || Some(Deadline::after(Clock::Monotonic, Native::now(Clock::Monotonic), 1_000_000));
-        assert!(!state.become_active(&Wait::until(soon())));
+        assert!(!state.become_active(&Wait::until(soon()), false));
         assert!(!state.wait_at_top(line, soon()));
         state.counts.0.ingress.fetch_add(3, Relaxed);
         state.wait_for_room(line, soon());

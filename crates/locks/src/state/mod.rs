@@ -288,7 +288,7 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
     /// Adds the calling thread to the users of a state that was found in the word, if it is the lock's. If not, the caller
     /// still has to [leave](Claimed::leave).
     #[inline(always)]
-    fn join(&self, state: &T) -> bool {
+    pub(crate) fn join(&self, state: &T) -> bool {
         state.claim().0.enter(self.owner())
     }
 
