@@ -231,7 +231,7 @@ pub const ADAPTIVE: &[Knob] = &[
         high: 1,
         names: &[],
         default: "0; sanl-plus: 1",
-        meaning: "1 = sections stay in place on one or two CPUs",
+        meaning: "1 = sections stay in place on one CPU, and on two are delegated only while that runs more of them, as is tried",
         get: |knobs| knobs.where_it_pays,
         set: |knobs, value| knobs.where_it_pays = Some(value),
     },

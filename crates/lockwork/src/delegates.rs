@@ -39,7 +39,7 @@ pub type Rcl = rcl::Rcl<Native>;
 pub type Sanl = sanl::Sanl<Native>;
 /// `sanl-numa`: [`Sanl`], where threads far from the server wait for one of their node.
 pub type SanlNuma = sanl::Sanl<Native, BY_NODE>;
-/// `sanl-plus`: [`Sanl`] over a lock in place that does not collapse, and in place only on two CPUs.
+/// `sanl-plus`: [`Sanl`] over a lock in place that does not collapse; on two CPUs it tries whether delegation pays.
 pub type SanlPlus = sanl::SanlPlus<Native>;
 /// `locked(…)`: the requester runs its section itself, with the lock `L` held.
 pub type Locked<L> = locked::Locked<Native, L>;

@@ -73,7 +73,7 @@ pub(super) struct Line<P: Platform> {
     /// 1 while the owner sleeps here, or is about to.
     pub(super) asleep: P::Futex,
     /// At a server: twice the number of the request, not 0; one more while the owner wants it back. The owner's. Of a record in a list:
-    /// [`Line::link`].
+    /// [`Line::link`]. Of SANL: [`Line::requested`].
     number: P::U32,
     /// At a server: the number of a request that a thread has in its hands which has lost its turn. That of an earlier request says
     /// nothing. Written by the thread that has the turn, and by the owner. Of a record in a list: [`Line::age`].
@@ -149,6 +149,12 @@ impl<P: Platform> Line<P> {
     #[inline(always)]
     pub(super) fn age(&self) -> &P::U32 {
         &self.taken
+    }
+
+    /// What SANL keeps here that has no servers of its own: how many sections the owner has requested, modulo 2^32.
+    #[inline(always)]
+    pub(super) fn requested(&self) -> &P::U32 {
+        &self.number
     }
 
     /// Leaves a request with a server, for the delegate that is `target` to it.
@@ -494,12 +500,18 @@ impl<P: Platform> PoolNode<P> for Root<P> {
     }
 }
 
+/// What `link` points to, if there is something.
+#[inline(always)]
+pub(super) fn found<P: Platform, T>(link: &P::Ptr<T>) -> Option<&T> {
+    // SAFETY: L3: published, and not removed.
+    unsafe { link.load(Acquire).as_ref() } // ORDER: L-E3.
+}
+
 /// What `link` points to, made if there is nothing yet.
 #[inline(always)]
 pub(super) fn found_or_made<P: Platform, T: PoolNode<P>>(link: &P::Ptr<T>) -> &T {
-    // SAFETY: L3: published, and not removed.
-    match unsafe { link.load(Acquire).as_ref() } {
-        Some(there) => there, // ORDER: L-E3.
+    match found::<P, T>(link) {
+        Some(there) => there,
         None => make::<P, T>(link),
     }
 }

@@ -29,6 +29,7 @@ pub mod rcl;
 mod request;
 pub mod sanl;
 pub mod served;
+mod trials;
 
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;

@@ -5,18 +5,19 @@
 //! 28(6), 2017, algorithms 1 to 3. Deviations: the lines of requests follow the threads that exist ([`lines`](super::lines))
 //! instead of 256 for each CPU; a thread profiles one section in [`SAMPLE`], and one in
 //! two while its profiles speak against its vote, in fixed-point arithmetic; a lock that one thread
-//! has used, or two, stays in place; a requester that has found nobody serving for some time joins the queue of the lock, so that
-//! it is not passed for ever by threads in place; requesters sleep after a while, and a server that ends wakes one; the tolerance
-//! of low request density (L_s) is a linear function of the contention, and not fitted.
+//! has used, or two, stays in place (but `sanl-plus` of two threads on two CPUs); a requester that has found nobody serving for some
+//! time joins the queue of the lock, so that it is not passed for ever by threads in place; requesters sleep after a while, and a
+//! server that ends wakes one; the tolerance of low request density (L_s) is a linear function of the contention, and not fitted.
 //!
 //! Three delegates: `sanl` has the paper's limits and no NUMA policy; `sanl-numa` has its serving-first policy (remote threads
 //! with much contention wait for a server of their node, and one of each node queues to become that); `sanl-plus` is
 //! `sanl(where-it-pays=1, in-place=cst-mutex)`: its lock in place does not collapse on several nodes, nor where threads wait for
-//! CPUs, while the votes are still counted; and it delegates only with three CPUs or more. On two a server has one requester at a
-//! time, with whom it exchanges as many lines as two holders of a lock do. Shorter waits before a requester serves, and servers
-//! that stay through pauses in the requests, were measured and left out: docs/decisions/034-sanl-plus.md.
+//! CPUs, while the votes are still counted; and on two CPUs, where it depends on the machine which mode does better, it delegates while
+//! that runs more sections, as it finds out by trying: [`trials`](super::trials), docs/decisions/056-delegation-is-tried.md. Shorter
+//! waits before a requester serves, and servers that stay through pauses in the requests, were measured and left out:
+//! docs/decisions/034-sanl-plus.md.
 //!
-//! Properties: FIFO in place; delegated, each round of a server serves everybody. 48 bytes a delegate, and 64 for each thread.
+//! Properties: FIFO in place; delegated, each round of a server serves everybody. 56 bytes a delegate, 64 with cst-mutex in place, and 64 for each thread.
 //!
 //! # State
 //!
@@ -40,11 +41,13 @@
 //!   `server` for what excludes executors.
 
 use core::cell::Cell;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{AtomicCell, AtomicInt, Clock, DataCell, Platform};
 
-use super::lines::{Line, Lines, Outcome, Own, Parked, Sleepers};
+use super::lines::{Line, Lines, Outcome, Own, Parked, Sleepers, found, found_or_made};
+use super::trials::Trials;
 use super::{
     Attempt, Delegate, Section, acquire_inside, known_by, lock_inside, release_held, run_inside,
     try_run_inside, unlock_inside,
@@ -64,7 +67,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     family: Family::Adaptive,
     order: Order::OfMode,
     order_note: "FIFO in place; delegated, each round serves everybody",
-    bytes: 48,
+    bytes: 56,
     bytes_per_waiter: 64,
     timed: Timed::GivesUp("while its section has not begun"),
     knobs: knobs::ADAPTIVE,
@@ -91,13 +94,15 @@ pub const NUMA: Descriptor = Descriptor {
     ..DESCRIPTOR
 };
 
-/// With a lock in place that does not collapse, and delegation only where it can pay.
+/// With a lock in place that does not collapse, and delegation only where it pays.
 pub const PLUS: Descriptor = Descriptor {
     name: "sanl-plus",
     proofs: &[],
     order_note: "as cst-mutex in place; delegated, each round serves everybody",
-    bytes: 56,
-    summary: "sanl, in place under cst-mutex, and always so on two CPUs",
+    bytes: 64,
+    summary: "sanl, in place under cst-mutex; on two CPUs it tries which of its modes runs more sections",
+    deviations: "lines follow the threads; one section in 16 is profiled; two threads stay in place, but on two CPUs; sleepers; a \
+                 starved requester queues for the lock",
     properties: "near cst-mutex while there is little contention; near flat combining while there is much",
     ..DESCRIPTOR
 };
@@ -106,7 +111,7 @@ pub const PLUS: Descriptor = Descriptor {
 pub const PUBLISHED: u8 = 0;
 /// With the serving-first NUMA policy.
 pub const BY_NODE: u8 = 1;
-/// Delegates only where it can pay.
+/// Delegates only where it pays.
 pub const SOBER: u8 = 2;
 
 /// A thread profiles one section in this many.
@@ -119,6 +124,9 @@ const SERVE: u32 = 100;
 const ATTEMPTS: u32 = 64;
 /// The share of a thread's time with the lock, in percent, from which on remote threads wait for a server of their node (θ_f).
 const RESTRICTED: u64 = 56;
+
+/// CPUs with which the modes are tried: with more, delegation pays where threads vote for it; with one, no line moves.
+const UNDECIDED: usize = 2;
 
 /// Whether threads vote. For models, which have no time, and for measurements of one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +157,8 @@ pub struct Sanl<P: Platform, const KIND: u8 = PUBLISHED, L = Mcs<P, SpinThenPark
     wait: P::U32,
     /// Three knobs, packed: [`Limits`].
     limits: P::U32,
+    /// Where they are made; null before a thread votes for delegation.
+    trials: P::Ptr<Trials<P>>,
     lines: Lines<P>,
 }
 
@@ -171,9 +181,9 @@ impl Limits {
         self.0 & 0xff
     }
 
-    /// Whether threads vote for delegation only where it can pay; if given.
-    fn where_it_pays(self) -> Option<bool> {
-        (self.0 >> 8).checked_sub(1).map(|value| value == 1)
+    /// Whether it matters to a delegate of this kind if delegation pays.
+    fn matters(self, kind: u8) -> bool {
+        (self.0 >> 8).checked_sub(1).map_or(kind == SOBER, |value| value == 1)
     }
 }
 
@@ -250,11 +260,11 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
 
     /// Brings the profile up to date before a section, and says whether to delegate it.
     #[inline(always)]
-    fn begin(&self, profile: &mut Profile, contention: u32) -> bool {
+    fn begin(&self, line: &Line<P>, profile: &mut Profile, limits: Limits) -> bool {
         if !profile.member {
             profile.member = true;
             self.members.fetch_add(1, Relaxed); // ORDER: an estimate, as all that the vote goes by.
-            if self.is_alone(contention) {
+            if self.is_alone(limits.contention()) {
                 return false;
             }
         }
@@ -262,25 +272,43 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         if profile.count <= 1 {
             self.measure(profile);
         }
-        match contention {
+        match limits.contention() {
             ALL_DELEGATE => true,
             ODD_DELEGATE => P::thread_id() % 2 == 1,
-            _ => self.is_voted(),
+            _ => self.is_voted(line, limits),
         }
     }
 
-    /// Whether most threads vote for delegation, of three at least: of two, a server has one requester, with whom it exchanges as
-    /// many lines as two holders of a lock do.
+    /// Whether most threads vote for delegation, and it is not tried without. Of three at least, where nothing is tried: of two, a server
+    /// has one requester, with whom it exchanges as many lines as two holders of a lock do.
     #[inline(always)]
-    fn is_voted(&self) -> bool {
+    fn is_voted(&self, line: &Line<P>, limits: Limits) -> bool {
         let members = self.members.load(Relaxed);
-        members > 2 && self.votes.load(Relaxed).saturating_mul(2) > members
+        if !self.is_majority_of(members) {
+            return false;
+        }
+        let trials = if limits.matters(KIND) { self.trials() } else { None };
+        let Some(trials) = trials else { return members > 2 };
+        let requested = line.requested();
+        requested.store(requested.load(Relaxed).wrapping_add(1), Relaxed); // ORDER: the owner's; a hint for others.
+        trials.delegates()
+    }
+
+    #[inline(always)]
+    fn is_majority_of(&self, members: u32) -> bool {
+        self.votes.load(Relaxed).saturating_mul(2) > members
+    }
+
+    #[inline(always)]
+    fn trials(&self) -> Option<&Trials<P>> {
+        found::<P, _>(&self.trials)
     }
 
     /// The first of two sections in a row is timed; at the second its share of the time in between is known.
     #[inline(never)]
     fn measure(&self, profile: &mut Profile) {
         let now = P::now(Clock::Monotonic);
+        self.take_stock(now);
         if profile.count == 0 {
             profile.begin = now;
             profile.spent = 0;
@@ -319,10 +347,28 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         }
     }
 
-    /// Whether delegation can be worth its while, whatever the contention.
+    /// Whether delegation can be worth its while, whatever the contention. On two CPUs that will be tried.
     fn may_pay(&self) -> bool {
-        let matters = self.limits().where_it_pays().unwrap_or(KIND == SOBER);
-        !matters || P::parallelism() > 2
+        if !self.limits().matters(KIND) {
+            return true;
+        }
+        let cpus = P::parallelism();
+        if cpus == UNDECIDED {
+            found_or_made::<P, _>(&self.trials);
+        }
+        cpus >= UNDECIDED
+    }
+
+    /// Goes on with the trials, if there are any and most threads vote for delegation.
+    fn take_stock(&self, now: u64) {
+        let sections = || {
+            let mut sum: u32 = 0;
+            self.lines.each(|line| sum = sum.wrapping_add(line.requested().load(Relaxed)));
+            sum
+        };
+        if let Some(trials) = self.trials().filter(|_| self.is_majority_of(self.members.load(Relaxed))) {
+            trials.take_stock(now, sections);
+        }
     }
 
     #[inline(always)]
@@ -460,6 +506,7 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
             serve: zero(),
             wait: zero(),
             limits: zero(),
+            trials: P::Ptr::new(ptr::null_mut()),
             lines: Lines::none(),
         }
     }
@@ -478,13 +525,13 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
         };
         // SAFETY: the calling thread's.
         let own = unsafe { line.own.get() };
-        let contention = self.limits().contention();
-        if Profile::is_member(own) && self.is_alone(contention) {
+        let limits = self.limits();
+        if Profile::is_member(own) && self.is_alone(limits.contention()) {
             // SAFETY: the caller's contract.
             return unsafe { self.run_in_place(section) };
         }
         let mut profile = Profile::of(own);
-        if self.begin(&mut profile, contention) {
+        if self.begin(line, &mut profile, limits) {
             // SAFETY: the caller's contract.
             unsafe { self.delegate(section, line, profile.share) };
         } else {
@@ -525,6 +572,11 @@ unsafe impl<P: Platform, const KIND: u8, L: RawLock<P>> Delegate<P> for Sanl<P, 
         unsafe { self.lines.dispose() };
         // SAFETY: the caller's contract.
         unsafe { self.lock.dispose() };
+        // ORDER: the caller's exclusion.
+        if let Some(trials) = NonNull::new(self.trials.swap(ptr::null_mut(), Relaxed)) {
+            // SAFETY: made here, and nobody uses it.
+            unsafe { P::free_node(trials) };
+        }
         // The lines remember who is counted.
         self.votes.store(0, Relaxed);
         self.members.store(0, Relaxed);
