@@ -287,8 +287,12 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         if !self.is_majority_of(members) {
             return false;
         }
-        let trials = if limits.matters(KIND) { self.trials() } else { None };
-        let Some(trials) = trials else { return members > 2 };
+        if limits.matters(KIND) { self.is_tried(line, members) } else { members > 2 }
+    }
+
+    #[inline(never)]
+    fn is_tried(&self, line: &Line<P>, members: u32) -> bool {
+        let Some(trials) = self.trials() else { return members > 2 };
         let requested = line.requested();
         requested.store(requested.load(Relaxed).wrapping_add(1), Relaxed); // ORDER: the owner's; a hint for others.
         trials.delegates()
