@@ -21,6 +21,7 @@ pub const LARGEST: &[Large] = &[
     ("gcr(mcs-stp)", "exclusion", 1),
     ("mutexee", "contended", 1),
     ("sanl, delegating", "sections", 1),
+    ("state of gcr(futex)", "arrivals", 1),
     ("state of hmcs-park, on one node", "contended", 1),
     ("wait-free", "changes-of-three", 1),
     ("wait-free", "readings", 1),
