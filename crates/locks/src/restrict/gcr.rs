@@ -18,7 +18,7 @@
 //! - A thread that finds too many active ones looks again for a while, with growing delays, before it becomes passive.
 //! - Active threads that wait by spin-then-park spin for as long as it takes to wake all the others, since their number is
 //!   bounded. With a plain budget the active set can fall into a convoy of sleepers that lasts for ever (see `Wait::among`).
-//! - Joining is exact: a CAS, instead of a check and an increment.
+//! - Joining is exact: a CAS, instead of a check and an increment; but for the first passive thread.
 //! - An acquisition that took as long as if two active threads had one CPU counts for many of those after which a passive thread is
 //!   admitted: see `Restriction::end_watching`.
 //! - A thread that was admitted out of turn counts itself in, but waits for another to leave before it asks for the lock.
@@ -34,19 +34,19 @@
 //!
 //! # Invariants
 //!
-//! - I1: `counted` and `acquisitions` are accessed by the holder of the inner lock only; `counted` is false whenever
+//! - I1: `counted` and `acquisitions` are accessed by the holder of the inner lock only; `counted` is 0 whenever
 //!   the lock is free.
-//! - I2: `ingress − egress` = threads that counted themselves in and have neither released the lock nor given up. Only
+//! - I2: the count of `ingress` − `egress` = threads that counted themselves in and have neither released the lock nor given up. Only
 //!   the holder writes `egress`.
 //! - I3: a first passive thread that sleeps has moved `approved` to `TOP_PARKED` or `JOINED_PARKED` before it looked at
 //!   the number of active threads, and by node at whose turn it is, for the last time; a thread that lowers that number, ends a
 //!   turn or leaves a line empty looks at `approved` afterwards. One of them sees the other, so no wake-up is lost.
-//! - I4: a thread that is passive, or about to become so, or has given up and looks whom to wake, is a user of the state (see `state`).
-//!   An active one is not: it is counted in, and `left` follows `egress` when it has looked at the state for the last time. So the state
-//!   is taken only where there are no users and `left` is what the count of `ingress` is, by an exchange of that word, after which nobody
-//!   joins. A thread joins by an exchange of the same word, which fails if the state was taken since the thread has seen whose
-//!   it is. So nobody joins another lock's threads, and a lock whose state was taken is as one that was never restricted. `counted` says
-//!   whose holder it is.
+//! - I4: a thread that is passive, or about to become so, or has given up and looks whom to wake, is a user of the state (see `state`). An
+//!   active one need not be: it is counted in, and `left` follows `egress` when it has looked at the state for the last time, but for a
+//!   wake-up, which may be spurious. So the state is taken only where there are no users and `left` is what the count of `ingress` is, by
+//!   an exchange of that word, after which nobody joins. A thread joins by an exchange of the same word, which fails if the state was
+//!   taken since the thread has seen whose it is. So nobody joins another lock's threads, and a lock whose state was taken is as one
+//!   that was never restricted. `counted` says whose holder it is.
 //!
 //! # Ordering
 //!
@@ -55,8 +55,8 @@
 //!   goes to sleep a heavy one. So does a thread that gives up: it races with a release to be the last to leave.
 //! - E3: exclusion and the order of critical sections are the inner lock's; the wrapper adds nothing to them.
 //! - E4: the end of a release (Release, `left`) → the load in `close` (Acquire): what a thread did that was active.
-//! - E5: the end of a closure (Release, `ingress`) → the load by which a thread joins (Acquire): that the state was taken, which that
-//!   thread looks at next.
+//! - E5: the end of a closure (Release, `ingress`) → the load by which a thread joins (Acquire): that the state was taken, so
+//!   that the owner which that thread reads next is not the one from before.
 
 use core::marker::PhantomData;
 use core::ptr;

@@ -41,7 +41,7 @@ pub(super) const NUMA_KNOBS: &[Knob] = &[
         low: 1,
         high: 65_535,
         names: &[],
-        default: "4, or two more than `active`",
+        default: "two more than `active`, at most 4",
         meaning: "restriction begins when this many threads hold the lock or wait for it; 1 = at the first contention",
         get: |knobs| knobs.enable,
         set: |knobs, value| knobs.enable = Some(value),

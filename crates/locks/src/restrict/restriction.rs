@@ -10,6 +10,7 @@
 //! |-------|----------|------------------------------------------------------------------|
 //! | 0–31  | count    | threads that have counted themselves in, of all times, but for those that gave up |
 //! | 32–61 | epoch    | how often the state was about to be taken from a lock            |
+//! | 62    |          | a carry of the epoch, which the next end of a closure clears     |
 //! | 63    | `CLOSED` | a thread is about to take the state: nobody joins                |
 //!
 //! Counts wrap around; the carry goes to the epoch, of which any change will do.
@@ -71,7 +72,6 @@ impl Watch {
 
 const EPOCH: usize = 1 << 32;
 const CLOSED: usize = 1 << 63;
-/// One bit less than there is room for: `CLOSED` is out of a carry's reach.
 const EPOCHS: usize = (1 << 62) - EPOCH;
 
 /// What came of a thread's look for room among the active threads.
@@ -85,7 +85,7 @@ pub(super) enum Look {
     NotOurs,
 }
 
-/// What a thread has to know to look for room, in one word: it may read that of a state that is about to become another lock's.
+/// What a thread has to know to look for room, in one word: the state may be about to become another lock's, or be so already.
 #[derive(Clone, Copy)]
 struct Terms {
     /// As [`Settings::active`].
@@ -188,7 +188,9 @@ impl<P: Platform, S: Passive<P>> PoolNode<P> for Restriction<P, S> {
 
 impl<P: Platform, S: Passive<P>> PooledState<P> for Restriction<P, S> {
     fn take_back(&self) -> bool {
-        take_back(self)
+        let counts = &self.counts.0;
+        // A hint: a lock that is in use is left alone, whose threads may have to wait for the end of an attempt.
+        counts.ingress.load(Relaxed) as u32 == counts.left.load(Relaxed) && take_back(self)
     }
 
     fn take_free(&self) -> bool {
@@ -200,7 +202,8 @@ impl<P: Platform, S: Passive<P>> PooledState<P> for Restriction<P, S> {
         let counts = &self.counts.0;
         let left = counts.left.load(Acquire); // ORDER: E4.
         let seen = counts.ingress.load(Relaxed);
-        // `left` only grows, up to the count: if that is what it was then, and is so still, nobody has come and not left.
+        // `left` never passes the count. The exchange finds the count unchanged, and equal to a `left` that was read before: so all that
+        // came have left.
         let is_closed = seen as u32 == left
             && counts.ingress.compare_exchange(seen, seen | CLOSED, Relaxed, Relaxed).is_ok();
         is_closed.then_some(seen)
@@ -231,7 +234,7 @@ impl<P: Platform> Restriction<P, ByNode> {
 
 impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     pub(super) fn settings(&self) -> Settings {
-        // SAFETY: written before it became this lock's, whose user the caller is (E1, I4).
+        // SAFETY: written before it became this lock's, whose user, or one of whose active threads, the caller is (E1, I4).
         unsafe { self.gate.0.settings.get() }
     }
 

@@ -32,7 +32,8 @@
 //! - I2: a lock's word changes from one state to another only by a thread that has found the one not to be the lock's, and that
 //!   keeps it from becoming so (C3). So it never loses a state that is in use.
 //! - I3: a state changes, but for its claim, by its users only; or by threads that acquire something in it and then find whose
-//!   the state is, where [`PooledState::close`] keeps it from being taken back by acquiring the same.
+//!   the state is, where [`PooledState::close`] keeps it from being taken back by acquiring the same; or by threads that `close` sees, since
+//!   they have found whose it is and then changed a word that `close` changes.
 //! - I4: a state whose owner is a lock, and which is open, is named by the lock's word, unless that was destroyed or initialised anew
 //!   meanwhile: it is opened when it has been published, and the word changes only while it is not the lock's (I2). So of a state
 //!   that was found in a lock's word the owner alone says whether it is the lock's.

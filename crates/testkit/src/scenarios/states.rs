@@ -183,6 +183,11 @@ fn restricted<P: ModelPlatform>() -> AnyLock<P> {
     undropped::<P, _>(Gcr::<P, FutexLock<P>, Together>::with_knobs(gcr::strictest()))
 }
 
+/// Whose threads look for room more than once.
+fn patiently_restricted<P: ModelPlatform>() -> AnyLock<P> {
+    undropped::<P, _>(Gcr::<P, FutexLock<P>, Together>::with_knobs(gcr::patient()))
+}
+
 /// A reader-writer lock as a mutex: acquired for writing, or, by a thread that has a deadline, for reading.
 struct Either<L>(L);
 
@@ -323,10 +328,15 @@ pub fn states<P: ModelPlatform>() -> Vec<Subject> {
         };
         scenarios.into_iter().map(deeper).collect()
     };
+    let patient = scenarios_of(patiently_restricted::<P>)
+        .into_iter()
+        .filter(|scenario| matches!(scenario.name, "arrival" | "by-turns"))
+        .collect();
     vec![
         of("cst-mutex", on_nodes(cst)),
         of("auto, restless", on_nodes(auto)),
         of("gcr(futex)", scenarios_of(restricted::<P>)),
+        of("gcr(futex), patient", patient),
         // On one node its threads share the state of that.
         of("c-tkt-mcs-park", shallower(scenarios_of(plain::<P, CTktMcs<P, Park>>))),
         of("glk", scenarios_of(plain::<P, Queueing<P>>)),
