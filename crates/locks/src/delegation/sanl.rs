@@ -344,6 +344,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
             profile.against = 0;
             profile.vote = wants;
             if wants {
+                self.prepare_trials();
                 self.votes.fetch_add(1, Relaxed);
             } else {
                 self.votes.fetch_sub(1, Relaxed);
@@ -351,16 +352,16 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         }
     }
 
-    /// Whether delegation can be worth its while, whatever the contention. On two CPUs that will be tried.
+    /// Whether delegation can be worth its while, whatever the contention.
     fn may_pay(&self) -> bool {
-        if !self.limits().matters(KIND) {
-            return true;
-        }
-        let cpus = P::parallelism();
-        if cpus == UNDECIDED {
+        !self.limits().matters(KIND) || P::parallelism() >= UNDECIDED
+    }
+
+    /// Before a vote for delegation: makes what it is tried by, where it is.
+    fn prepare_trials(&self) {
+        if self.limits().matters(KIND) && P::parallelism() == UNDECIDED {
             found_or_made::<P, _>(&self.trials);
         }
-        cpus >= UNDECIDED
     }
 
     /// Goes on with the trials, if there are any and most threads vote for delegation.

@@ -11,6 +11,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{AtomicCell, Platform, PoolNode};
 
+use crate::adaptive::rate;
+
 /// What a trial takes at least, in ns. Shorter ones see little but the change: threads that wait in the other mode's way are waited for.
 const TRIAL_NS: u32 = 1 << 20;
 /// The first period is 2 to the power of this many trials long.
@@ -51,11 +53,10 @@ impl Plan {
     /// What is done after a period or trial with `rate`, where the best so far had `best`. Also, the rate of what is the best now.
     fn after(self, rate: u32, best: u32) -> (Self, u32) {
         if !self.is_trial {
-            let changed = best != 0 && (rate > best.saturating_mul(2) || rate < best / 2);
-            let length = if changed { SHORTEST } else { self.length };
+            let length = if rate::is_of_another_load(rate, best) { SHORTEST } else { self.length };
             return (Self { is_trial: true, length, ..self }, rate);
         }
-        if rate > best.saturating_add(best / 8) {
+        if rate::pays(rate, best) {
             return (Self { delegates: !self.delegates, is_trial: false, length: SHORTEST }, rate);
         }
         (Self { is_trial: false, length: (self.length + 1).min(LONGEST), ..self }, best)
@@ -66,7 +67,7 @@ impl Plan {
 pub(super) struct Trials<P: Platform> {
     /// The [`Plan`].
     plan: P::U32,
-    /// When the period or trial began, in ns, modulo 2^32. Who changes it takes stock.
+    /// When the period or trial began, in ns, modulo 2^32. The thread that changes it takes stock.
     since: P::U32,
     /// Sections until then, modulo 2^32.
     sections: P::U32,
@@ -111,8 +112,7 @@ impl<P: Platform> Trials<P> {
         if spent / 4 > plan.duration() && !plan.is_trial && run >= ENOUGH {
             return;
         }
-        let rate = (u64::from(run) << 26) / u64::from(spent);
-        let (plan, rate) = plan.after(rate.min(u64::from(u32::MAX)) as u32, self.rate.load(Relaxed));
+        let (plan, rate) = plan.after(rate::of(run, spent, 26), self.rate.load(Relaxed));
         self.rate.store(rate, Relaxed);
         self.plan.store(plan.pack(), Relaxed);
     }

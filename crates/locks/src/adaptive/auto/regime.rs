@@ -9,6 +9,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{AtomicCell, Clock, DataCell, Platform};
 
+use crate::adaptive::rate;
+
 /// How waiters line up, and how the lock is handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -72,11 +74,11 @@ impl Plan {
     /// What is done after a period with `rate`, where the best so far had `best`. Also, the rate of what is the best now.
     fn after(self, rate: u32, best: u32, nodes: usize) -> (Self, u32) {
         if !self.is_trial() {
-            let changed = best != 0 && (rate > best.saturating_mul(2) || rate < best / 2);
+            let changed = rate::is_of_another_load(rate, best);
             let length = if changed { SHORTEST } else { self.length };
             return (Self { now: self.next, length, ..self }, rate);
         }
-        let pays = rate > best.saturating_add(best / 8);
+        let pays = rate::pays(rate, best);
         let winner = if pays { self.now } else { self.best };
         let mut next = Way::of(self.now as u32 + 1);
         // On one node there is but one queue.
@@ -154,8 +156,8 @@ impl<P: Platform> Regime<P> {
             // SAFETY: as above.
             return unsafe { begun.set(begins) };
         }
-        let rate = (u64::from(releases.wrapping_sub(period.releases)) << 20) / u64::from(spent);
-        let (plan, rate) = plan.after(rate.min(u64::from(u32::MAX)) as u32, period.rate, P::nodes());
+        let rate = rate::of(releases.wrapping_sub(period.releases), spent, 20);
+        let (plan, rate) = plan.after(rate, period.rate, P::nodes());
         self.go(plan);
         // SAFETY: as above.
         unsafe { begun.set(Period { rate, ..begins }) };
