@@ -307,45 +307,58 @@ rwlocks() {
 # how much resident memory grows, and what the release takes afterwards. `glibc` is the program by itself.
 memory() {
     local -r out=$RESULTS/memory
+    local -a shared=(glibc mcs-stp+{cst-rwsem,cst-rwsem-neutral,c-rw-np,c-rw-wp,c-rw-rp,pf-q,pf-q-stp,linux-rwsem,auto-rw}
+        'mcs-stp+bravo(cst-rwsem)')
     local program lock
     mkdir -p "$out"
     program=$(mktemp)
     g++ -O2 -pthread crates/testkit/tests/memory.cpp -o "$program"
-    describe memory 1 'memory.cpp mutex|shared 100000 4, timeouts 200000 4' >"$out/meta.json"
+    describe memory "$(rounds 5)" 'memory.cpp mutex|shared 100000 4, timeouts|shared-timeouts 200000 4' >"$out/meta.json"
     {
         for lock in glibc "$DEFAULT" c-bo-mcs-stp c-tkt-tkt c-ptl-tkt c-mcs-mcs-stp c-tkt-mcs-stp hticket-ls hmcs-stp ahmcs-stp \
             fc-mcs-stp hclh-stp cna-stp shfl-stp fissile-stp 'gcr(mcs-stp)' "gcr($DEFAULT)" 'gcr-numa(mcs-stp)' glk auto alock ptl; do
             memory_of "$program" mutex 100000 "$lock"
         done
-        for lock in glibc mcs-stp+{cst-rwsem,cst-rwsem-neutral,c-rw-np,c-rw-wp,c-rw-rp,pf-q,pf-q-stp,linux-rwsem,auto-rw} \
-            'mcs-stp+bravo(cst-rwsem)'; do
-            memory_of "$program" shared 100000 "$lock"
-        done
+        for lock in "${shared[@]}"; do memory_of "$program" shared 100000 "$lock"; done
         for lock in glibc "$DEFAULT" mcs-stp mcs-spin mcs-aware clh-stp k42-stp hemlock-stp reciprocating-stp malth-stp cna-stp \
             shfl-stp mcs-try-stp mcs-timepub flexguard c-mcs-mcs-stp c-bo-mcs-stp c-tkt-mcs-stp hmcs-stp ahmcs-stp hclh-stp \
             fc-mcs-stp fissile-stp glk auto linux-mutex mutexee 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' "gcr($DEFAULT)" 'biased(mcs-stp)' ticket \
-            alock ptl futex; do
+            alock ptl futex lc twa tas backoff mcs-ls clh-ls; do
             memory_of "$program" timeouts 200000 "$lock"
         done
+        for lock in "${shared[@]}" mcs-stp+rw-futex; do memory_of "$program" shared-timeouts 200000 "$lock"; done
     } | tee "$out/table.txt"
     rm "$program"
 }
 
-# A line of the table; under a lock, with what it served.
+# A line of the table: the median of the runs, and from where to where they go; under a lock, with what it served.
 memory_of() {
     local -r program=$1 what=$2 number=$3 lock=$4
     local -a under=()
-    local errors figures served=
+    local run runs=1 errors figures served= kib ns
+    # How long a release takes depends on what else runs.
+    [[ $what != *timeouts ]] || runs=$(rounds 5)
     errors=$(mktemp)
+    figures=$(mktemp)
     [ "$lock" = glibc ] || under=(LD_PRELOAD="$PWD/$BIN/liblockwork.so" LOCKWORK_LOCK="$lock" LOCKWORK_VERBOSE=1)
-    figures=$(env "${under[@]}" timeout 300 "$program" "$what" "$number" 4 2>"$errors") || echo "bench: $program $what under $lock failed" >&2
+    for ((run = 0; run < runs; run++)); do
+        env "${under[@]}" timeout 300 "$program" "$what" "$number" 4 2>"$errors" >>"$figures" ||
+            echo "bench: $program $what under $lock failed" >&2
+        grep -v '\]: served ' "$errors" >&2 || true
+    done
     if [ "$lock" != glibc ]; then
         served=$(sed -nE "s/^lockwork: ${program##*/}\[[0-9]+\]: (served .*); forwarded .*/\1/p" "$errors")
         served="; ${served:-nothing was heard of what it served}"
     fi
-    grep -v '\]: served ' "$errors" >&2 || true
-    rm "$errors"
-    printf '%-9s %-20s %s%s\n' "$what" "$lock" "$figures" "$served"
+    kib=$(memory_figure grew_kib "$figures")
+    ns=$(memory_figure release_ns "$figures")
+    rm "$errors" "$figures"
+    printf '%-15s %-25s grew_kib %s%s%s\n' "$what" "$lock" "$kib" "${ns:+, release_ns $ns}" "$served"
+}
+memory_figure() {
+    local middle low high
+    read -r middle low high < <(sed -nE "s/.*$1 (-?[0-9]+).*/\1/p" "$2" | spread 0) || return 0
+    if [[ $low == "$high" ]]; then printf '%.0f' "$middle"; else printf '%.0f (%.0f to %.0f)' "$middle" "$low" "$high"; fi
 }
 
 # The locks by themselves, without the preload; 8 threads are four times the CPUs of a small host.

@@ -22,7 +22,7 @@ COMMAND="${SIM_LOCKS:+SIM_LOCKS='$SIM_LOCKS' }${SIM_THREADS:+SIM_THREADS=$SIM_TH
 readonly COMMAND
 readonly MACHINES=${2:-a-64,e7-8870-v2,2s-64,chiplet-128}
 readonly WORKLOADS=${3:-d300,d5000x3,d50000,avl,hash,sections,phases}
-readonly LOCKS=${SIM_LOCKS:-"futex,cst-mutex,gcr(mcs-stp),gcr(mcs-spin),gcr(ticket),gcr(futex),gcr-numa(mcs-stp)"}
+readonly LOCKS=${SIM_LOCKS:-"futex,cst-mutex,gcr(mcs-stp),gcr(mcs-spin),gcr(ticket),gcr(futex),gcr(mcs-aware),gcr(clh-stp),gcr(ttas),gcr(cst-mutex),gcr-numa(mcs-stp)"}
 readonly LOCKWORK=${LOCKWORK:-target/release/lockwork}
 OUT=results/$(date +%F)-simulated/twice
 readonly OUT

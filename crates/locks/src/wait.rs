@@ -14,7 +14,7 @@ pub use aware::Aware;
 pub(crate) use aware::{AwareOrLeave, Spun, spin_aware};
 pub(crate) use context::{Registered, endless};
 pub use context::{WAITING_ON_COND, WAITING_ON_DELEGATE, WAITING_ON_RWLOCK, Wait};
-pub(crate) use policy::{Behind, Owner, SpinForWriting};
+pub(crate) use policy::{Behind, Owner, SpinForWriting, outlasts_others};
 pub use policy::{Park, Place, Spin, SpinThenPark, WaitPolicy, Yield};
 pub use returning::Returning;
 pub(crate) use room::{ROUND_TRIPS, spin_with_room};

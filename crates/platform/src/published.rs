@@ -11,6 +11,8 @@
 //!
 //! - E1: the compare-and-swap that publishes (Release) → the load or failed compare-and-swap that finds the pointer (Acquire), through
 //!   the publications in between (I2): what is behind the pointer.
+//! - E2: the store that tells of something published (Release) → the load or swap that finds it ([`Told`], Acquire): the same, by a
+//!   thread that had it by E1.
 
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -112,6 +114,61 @@ impl<C: Cells, T: 'static> Published<C, T> {
 }
 
 impl<C: Cells, T: 'static> Default for Published<C, T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A pointer to something that has been [published](Published), which threads that know it tell others of, and forget again.
+#[repr(transparent)]
+pub struct Told<C: Cells, T: 'static>(C::Ptr<T>);
+
+impl<C: Cells, T: 'static> fmt::Debug for Told<C, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Told").field(&self.0.load(Relaxed)).finish()
+    }
+}
+
+impl<T: 'static> Told<Native, T> {
+    /// Nothing yet, for statics.
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+}
+
+impl<C: Cells, T: 'static> Told<C, T> {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(C::Ptr::new(ptr::null_mut()))
+    }
+
+    /// Tells of what the caller knows, in place of what was told before; null = of nothing.
+    pub fn tell(&self, known: *mut T) {
+        self.0.store(known, Release); // ORDER: E2.
+    }
+
+    /// What was told last, or null.
+    pub fn pointer(&self) -> *mut T {
+        self.0.load(Acquire) // ORDER: E2.
+    }
+
+    /// What was told last, for this thread alone.
+    pub fn take(&self) -> Option<NonNull<T>> {
+        if self.is_nothing() {
+            return None;
+        }
+        NonNull::new(self.0.swap(ptr::null_mut(), Acquire)) // ORDER: E2.
+    }
+
+    /// Whether there is nothing just now.
+    pub fn is_nothing(&self) -> bool {
+        self.0.load(Relaxed).is_null()
+    }
+}
+
+impl<C: Cells, T: 'static> Default for Told<C, T> {
     fn default() -> Self {
         Self::new()
     }

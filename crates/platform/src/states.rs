@@ -14,17 +14,16 @@
 //! # Ordering
 //!
 //! - E1: that of [`Published`]: the initialisation of a chunk, and of all that were published before.
-//! - E2: the store of `hand`, or to `returned` (Release) → the load of `hand`, or the swap, that finds it (Acquire): E1, of the thread
-//!   that knew the chunk.
+//! - E2: that of [`Told`], of `hand` and `returned`: E1, of the thread that knew the chunk.
 
 use core::any::TypeId;
 use core::hash::{Hash, Hasher};
 use core::ptr::{self, NonNull};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::nodes::{self, MOST_BLOCK};
-use crate::published::Published;
+use crate::published::{Published, Told};
 use crate::{NODE_BYTES, Native, PooledState, waiters};
 
 /// Bytes of states that a pool has before anything is taken back.
@@ -61,20 +60,20 @@ struct Pool {
     kind: AtomicU64,
     chunks: Published<Native, Chunk>,
     /// Where the next look begins; null = at the first.
-    hand: AtomicPtr<Chunk>,
+    hand: Told<Native, Chunk>,
     /// Of the chunks.
     number: AtomicUsize,
-    /// States that were given back, or null.
-    returned: [AtomicPtr<u8>; RETURNED],
+    /// States that were given back.
+    returned: [Told<Native, u8>; RETURNED],
 }
 
 static TABLE: [Pool; POOLS] = [const {
     Pool {
         kind: AtomicU64::new(0),
         chunks: Published::nothing(),
-        hand: AtomicPtr::new(ptr::null_mut()),
+        hand: Told::nothing(),
         number: AtomicUsize::new(0),
-        returned: [const { AtomicPtr::new(ptr::null_mut()) }; RETURNED],
+        returned: [const { Told::nothing() }; RETURNED],
     }
 }; POOLS];
 
@@ -145,19 +144,15 @@ pub(crate) fn take<T: PooledState<Native>>() -> Option<NonNull<T>> {
 /// Remembers a state without an owner.
 pub(crate) fn give<T: PooledState<Native>>(state: NonNull<T>) {
     let pool = pool_of::<T>();
-    let free = pool.returned.iter().find(|cell| cell.load(Relaxed).is_null()).unwrap_or(&pool.returned[0]);
+    let free = pool.returned.iter().find(|cell| cell.is_nothing()).unwrap_or(&pool.returned[0]);
     // Whatever was there is found by a look.
-    free.store(state.as_ptr().cast(), Release); // ORDER: E2.
+    free.tell(state.as_ptr().cast());
 }
 
 impl Pool {
     fn take_returned<T: PooledState<Native>>(&self) -> Option<NonNull<T>> {
         self.returned.iter().find_map(|cell| {
-            if cell.load(Relaxed).is_null() {
-                return None;
-            }
-            // ORDER: Acquire is E2.
-            let state = NonNull::new(cell.swap(ptr::null_mut(), Acquire))?.cast::<T>();
+            let state = cell.take()?.cast::<T>();
             // SAFETY: I1.
             take_from(unsafe { state.as_ref() }).then_some(state)
         })
@@ -165,7 +160,7 @@ impl Pool {
 
     /// Looks through so many chunks for a state that nobody uses.
     fn look<T: PooledState<Native>>(&self, chunks: usize) -> Option<NonNull<T>> {
-        let mut chunk = self.hand.load(Acquire); // ORDER: E2.
+        let mut chunk = self.hand.pointer();
         for _ in 0..chunks {
             if chunk.is_null() {
                 chunk = self.chunks.pointer(); // ORDER: E1.
@@ -173,12 +168,12 @@ impl Pool {
             // SAFETY: I1.
             let here = unsafe { chunk.as_ref() }?;
             if let Some(state) = here.take() {
-                self.hand.store(chunk, Release); // ORDER: E2.
+                self.hand.tell(chunk);
                 return Some(state);
             }
             chunk = here.next.load(Relaxed); // ORDER: E1, of this one.
         }
-        self.hand.store(chunk, Release); // ORDER: E2.
+        self.hand.tell(chunk);
         None
     }
 

@@ -104,7 +104,7 @@ impl Board {
     pub(crate) fn answer(&self, outcome: Result<(), u32>) {
         let gate = if outcome.is_ok() { &self.open } else { &self.closed };
         self.gate.store(gate.load(Relaxed), Relaxed);
-        // ORDER: who asked finds the file by this word.
+        // ORDER: the process that asked finds the file by this word.
         self.state.store(outcome.map_or_else(|error| FAILED | error, |()| RECORDS), Release);
     }
 

@@ -13,9 +13,6 @@ pub enum Reason {
     Model(&'static str),
     /// It is proven elsewhere: by the same step of another site, whose orderings are weakened, or by other tests.
     Elsewhere(&'static str),
-    /// Nothing but this argument speaks for it: no model comes there, or other operations order as much, and it is stronger than
-    /// needed.
-    Argued(&'static str),
 }
 
 impl Reason {
@@ -23,11 +20,7 @@ impl Reason {
     #[must_use]
     pub const fn text(&self) -> &'static str {
         match self {
-            Self::Threads(text)
-            | Self::Steps(text)
-            | Self::Model(text)
-            | Self::Elsewhere(text)
-            | Self::Argued(text) => text,
+            Self::Threads(text) | Self::Steps(text) | Self::Model(text) | Self::Elsewhere(text) => text,
         }
     }
 }
@@ -52,7 +45,7 @@ impl Exception {
     }
 }
 
-use Reason::{Argued, Elsewhere, Model, Steps, Threads};
+use Reason::{Elsewhere, Model, Steps, Threads};
 
 /// Snippets that stand on more lines of their source than one, and on how many: each of these lines has been looked at.
 pub const REPEATED: &[(&str, &str, usize)] = &[
@@ -61,7 +54,6 @@ pub const REPEATED: &[(&str, &str, usize)] = &[
     ("platform/src/cells.rs", "Self::fence(Ordering::SeqCst);", 2),
     ("platform/src/slice.rs", "compiler_fence(Ordering::SeqCst);", 2),
     ("sched/cpu_time.rs", "fence(SeqCst);", 2),
-    ("platform/src/states.rs", "self.hand.store(chunk, Release);", 2),
     ("preload/src/serve/cancel.rs", "fence(SeqCst);", 2),
     ("delegation/served/service.rs", "let unanswered = self.unanswered.load(Acquire); // ORDER: E3.", 2),
 ];
@@ -89,9 +81,6 @@ const CLOCKS: &str = "store, fence, load on both sides (Dekker): the same shape 
 const MONITORED: &str = "a length and a mapping, each published once and never changed, as by `Published`; crates/monitor/tests on the machine";
 const PROBED: &str =
     "one flag that publishes one mapping, once; crates/monitor/tests/clients/probe.rs on the machine";
-const CHUNKS: &str = "a pointer to a chunk that stays, from a thread that knows the chunk (chunks are published by `Published`, \
-             whose orderings are weakened); `locks_that_are_dropped_without_having_been_destroyed_cost_nothing` and its kin on the \
-             machine";
 const TEST_AND_SET: &str = "a test-and-set word, as `tas`, whose orderings are weakened";
 
 /// What delegates do in a child of `fork`.
@@ -141,17 +130,11 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         source: "state/claim.rs",
-        snippet: "let reserved = self.0.compare_exchange(CLOSING, owner.0 + OPENING + 1, Release, Relaxed).is_ok();",
-        weaker: &[Relaxed],
-        reason: Argued("`open` releases what this does, and a thread that comes in between waits for that"),
-    },
-    Exception {
-        source: "state/claim.rs",
         snippet: "self.0.fetch_and(!OPENING, Release); // ORDER: E2.",
         weaker: &[Relaxed],
-        reason: Argued(
-            "a read-modify-write, it goes on with what `reserve_for` released; what is written in between is read by \
-             the lock's word",
+        reason: Threads(
+            "a thread that finds the state by a word that it read before the state went to another lock and came back; the others \
+             have what it was prepared with by the lock's word",
         ),
     },
     Exception {
@@ -236,26 +219,12 @@ pub const EXCEPTIONS: &[Exception] = &[
         ),
     ),
     Exception {
-        source: "queue/alock.rs",
-        snippet: "self.serving.store(next, Release); // ORDER: E1, after E4.",
-        weaker: &[Relaxed],
-        reason: Argued("the exchange before it releases as much, to the thread that lines up behind it"),
-    },
-    Exception {
-        source: "wait_free/universal.rs",
-        snippet: "slot.users.compare_exchange(0, OWNED, AcqRel, Relaxed).is_ok()",
-        weaker: &[Acquire],
-        reason: Argued(
-            "the users that left before have released as much, and this exchange continues what they began",
-        ),
-    },
-    Exception {
         source: "wait_free/universal.rs",
         snippet: "self.users.fetch_add(others.wrapping_sub(OWNED), Release); // ORDER: E4.",
         weaker: &[Relaxed],
-        reason: Argued(
-            "a thread that replaces a state leaves it afterwards, and releases this by that; an owner that gives a slot up \
-             takes it itself",
+        reason: Steps(
+            "a helper that has read where a change is, the owner's third change, which takes the same slot, and the helper again before \
+             that is applied: three involuntary switches",
         ),
     },
     Exception {
@@ -395,8 +364,8 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "queue/alock.rs",
         snippet: "|| self.next.compare_exchange(next, next.wrapping_add(1), Acquire, Relaxed).is_err()",
         weaker: &[Relaxed],
-        reason: Steps(
-            "a number that is drawn 2^32 numbers after it was looked at, and so has to be waited for",
+        reason: Model(
+            "a number that is drawn 2^32 numbers after it was looked at, and so has to be waited for: no play has as many",
         ),
     },
     Exception {
@@ -441,37 +410,6 @@ pub const EXCEPTIONS: &[Exception] = &[
         ),
     },
     Exception {
-        source: "cond/waiter.rs",
-        snippet: "if cell.compare_exchange(state, KICKED, AcqRel, Relaxed).is_ok()",
-        weaker: &[Acquire, Release],
-        reason: Argued(
-            "a thread that kicks reads and writes nothing else of the waiter's, which waits for the kick's end (E2 of \
-             waiters/cancel.rs, whose orderings are weakened)",
-        ),
-    },
-    Exception {
-        source: "cond/waiter.rs",
-        snippet: "match self.word.compare_exchange(seen, claimed, AcqRel, Relaxed)",
-        weaker: &[Acquire, Release],
-        reason: Argued(
-            "claims are made under the guard, which orders what claimers share; the waiter waits for the grant",
-        ),
-    },
-    Exception {
-        source: "cond/waiter.rs",
-        snippet: "if self.word.swap(GRANTED, AcqRel) == CLAIMED_PARKED",
-        weaker: &[Release],
-        reason: Argued("the move to CLAIMED_PARKED publishes nothing"),
-    },
-    Exception {
-        source: "cond/waiter.rs",
-        snippet: "if self.word.compare_exchange(state, next, AcqRel, Relaxed).is_ok() && next == LEAVING",
-        weaker: &[Acquire, Release],
-        reason: Argued(
-            "a leaver takes the guard before it touches what others do; the other moves publish nothing",
-        ),
-    },
-    Exception {
         source: "rw/futex/slow.rs",
         snippet: "self.state.fetch_and(!(WRITERS_WAITING | READERS_WAITING), Acquire)",
         weaker: &[Relaxed],
@@ -513,9 +451,9 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "rw/by_node/alone.rs",
         snippet: "compare_exchange(seen, word(free + holder), Acquire, Relaxed)",
         weaker: &[Relaxed],
-        reason: Argued(
-            "only the thread in the word acquires there, and mostly it released there, too; where another thread has released what it \
-             acquired, or a later thread has its number, it is needed, and no play that loom explores shows that",
+        reason: Model(
+            "only the thread in the word acquires there, and released there, too: it is needed where a later thread has its number, \
+             and no two threads of a model have the same",
         ),
     },
     Exception {
@@ -585,24 +523,20 @@ pub const EXCEPTIONS: &[Exception] = &[
     ),
     Exception::unmodelled("sched/cpu_time.rs", "fence(SeqCst);", Elsewhere(CLOCKS)),
     Exception::unmodelled("sched/cpu_time.rs", "slot.reads_clock.store(0, Release);", Elsewhere(CLOCKS)),
-    Exception::unmodelled("sched/monitor.rs", "LENGTH.store(path.len(), Release);", Argued(MONITORED)),
-    Exception::unmodelled("sched/monitor.rs", "let length = LENGTH.load(Acquire);", Argued(MONITORED)),
-    Exception::unmodelled("sched/monitor.rs", "let mapped = MAPPED.load(Acquire);", Argued(MONITORED)),
+    Exception::unmodelled("sched/monitor.rs", "LENGTH.store(path.len(), Release);", Elsewhere(MONITORED)),
+    Exception::unmodelled("sched/monitor.rs", "let length = LENGTH.load(Acquire);", Elsewhere(MONITORED)),
+    Exception::unmodelled("sched/monitor.rs", "let mapped = MAPPED.load(Acquire);", Elsewhere(MONITORED)),
     Exception::unmodelled(
         "sched/monitor.rs",
         "if MAPPED.compare_exchange(ptr::null_mut(), pages.as_ptr(), Release, Relaxed).is_err() {",
-        Argued(MONITORED),
+        Elsewhere(MONITORED),
     ),
-    Exception::unmodelled("sched/monitor/probe.rs", "IS_MAPPED.store(is_mapped, Release);", Argued(PROBED)),
-    Exception::unmodelled("sched/monitor/probe.rs", "!IS_MAPPED.load(Acquire)", Argued(PROBED)),
-    Exception::unmodelled("platform/src/states.rs", "cell.swap(ptr::null_mut(), Acquire)", Argued(CHUNKS)),
     Exception::unmodelled(
-        "platform/src/states.rs",
-        "free.store(state.as_ptr().cast(), Release);",
-        Argued(CHUNKS),
+        "sched/monitor/probe.rs",
+        "IS_MAPPED.store(is_mapped, Release);",
+        Elsewhere(PROBED),
     ),
-    Exception::unmodelled("platform/src/states.rs", "self.hand.load(Acquire);", Argued(CHUNKS)),
-    Exception::unmodelled("platform/src/states.rs", "self.hand.store(chunk, Release);", Argued(CHUNKS)),
+    Exception::unmodelled("sched/monitor/probe.rs", "!IS_MAPPED.load(Acquire)", Elsewhere(PROBED)),
     Exception::unmodelled(
         "platform/src/waiters.rs",
         "slot.reads_clock.load(Ordering::Acquire) != 0",
@@ -616,20 +550,6 @@ pub const EXCEPTIONS: &[Exception] = &[
         Elsewhere(
             "store, fence, load on both sides (Dekker): the same shape as the barriers of `biased`, which are weakened; the POSIX \
              suite's programs of cancellation",
-        ),
-    ),
-    Exception::unmodelled(
-        "preload/src/serve/mutex/table.rs",
-        "COUNT.store(count + 1, Ordering::Release);",
-        Argued(
-            "an entry is written before its tag is given to a mutex, by the thread that starts the library",
-        ),
-    ),
-    Exception::unmodelled(
-        "preload/src/serve/rwlock/table.rs",
-        "COUNT.store(count + 1, Ordering::Release);",
-        Argued(
-            "an entry is written before its number is given to a lock, by the thread that starts the library",
         ),
     ),
     Exception::unmodelled(

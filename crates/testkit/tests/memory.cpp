@@ -1,10 +1,11 @@
 // What locks cost that are never destroyed, and waiters that give up.
 //
-//   memory mutex N T      N contended std::mutexes, one after the other, T threads each
+//   memory mutex N T      N contended std::mutexes, one after the other, T threads each; each is freed when 64 more have come
 //   memory shared N T     as many std::shared_mutexes
 //   memory starved N T    up to 20,000 std::mutexes in a process that the kernel gives no memory any more, N rounds, T threads
 //   memory starving N T   as many std::shared_mutexes, three rounds of four read
 //   memory timeouts N T   N timed acquisitions of a mutex that stays held, by T threads; then it is released
+//   memory shared-timeouts N T   the same of a reader-writer lock that stays held by a writer; every other thread reads
 //
 // Prints how much resident memory grew, and for timeouts how long the release took.
 #include <atomic>
@@ -30,6 +31,9 @@ static long resident() {
   return pages * 4;
 }
 
+// Locks that are there at once.
+static const int ALIVE = 64;
+
 template <class Lock> static void churn(int locks, int threads) {
   std::atomic<int> about{0}, arrived{0}, round{0};
   Lock *volatile lock = nullptr;
@@ -47,8 +51,11 @@ template <class Lock> static void churn(int locks, int threads) {
       }
     });
   long before = 0;
+  std::vector<Lock *> alive(ALIVE, nullptr);
   for (int r = 1; r <= locks; r++) {
     Lock *fresh = new Lock();
+    delete alive[r % ALIVE];
+    alive[r % ALIVE] = fresh;
     lock = fresh;
     arrived = about = 0;
     fresh->lock();
@@ -58,10 +65,10 @@ template <class Lock> static void churn(int locks, int threads) {
     std::this_thread::yield();
     fresh->unlock();
     while (arrived.load() < threads) std::this_thread::yield();
-    delete fresh;
-    if (r == 1 + locks / 100) before = resident();
+    if (r == ALIVE) before = resident();
   }
   for (auto &thread : crew) thread.join();
+  for (Lock *last : alive) delete last;
   if (sum != (long)locks * threads) std::abort();
   std::printf("grew_kib %ld\n", resident() - before);
 }
@@ -101,11 +108,29 @@ template <class Lock> static void starve(Lock *locks, int rounds, int threads) {
   std::printf("grew_kib 0\n");
 }
 
-static void give_up(int timeouts, int threads) {
+struct Mutex {
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_lock(&lock);
+  int acquire() { return pthread_mutex_lock(&lock); }
+  int attempt() { return pthread_mutex_trylock(&lock); }
+  int timed(int, const timespec *deadline) { return pthread_mutex_timedlock(&lock, deadline); }
+  int release() { return pthread_mutex_unlock(&lock); }
+};
+
+struct Shared {
+  pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+  int acquire() { return pthread_rwlock_wrlock(&lock); }
+  int attempt() { return pthread_rwlock_trywrlock(&lock); }
+  int timed(int thread, const timespec *deadline) {
+    return thread % 2 ? pthread_rwlock_timedrdlock(&lock, deadline) : pthread_rwlock_timedwrlock(&lock, deadline);
+  }
+  int release() { return pthread_rwlock_unlock(&lock); }
+};
+
+template <class Lock> static void give_up(int timeouts, int threads) {
+  Lock lock;
+  if (lock.acquire() != 0) std::abort();
   std::atomic<int> done{0}, phase{0};
-  auto attempt = [&] {
+  auto attempt = [&](int thread) {
     timespec deadline;
     clock_gettime(CLOCK_REALTIME, &deadline);
     deadline.tv_nsec += 1000;
@@ -113,15 +138,15 @@ static void give_up(int timeouts, int threads) {
       deadline.tv_sec++;
       deadline.tv_nsec -= 1000000000;
     }
-    if (pthread_mutex_timedlock(&lock, &deadline) == 0) std::abort();
+    if (lock.timed(thread, &deadline) == 0) std::abort();
   };
   std::vector<std::thread> crew;
   for (int t = 0; t < threads; t++)
-    crew.emplace_back([&] {
-      for (int i = 0; i < 100; i++) attempt();
+    crew.emplace_back([&, t] {
+      for (int i = 0; i < 100; i++) attempt(t);
       done++;
       while (phase.load() < 1) std::this_thread::yield();
-      for (int i = 0; i < timeouts / threads; i++) attempt();
+      for (int i = 0; i < timeouts / threads; i++) attempt(t);
       done++;
       while (phase.load() < 2) std::this_thread::yield();
     });
@@ -131,10 +156,9 @@ static void give_up(int timeouts, int threads) {
   while (done.load() < 2 * threads) std::this_thread::yield();
   long grew = resident() - before;
   auto start = std::chrono::steady_clock::now();
-  pthread_mutex_unlock(&lock);
+  if (lock.release() != 0) std::abort();
   auto spent = std::chrono::steady_clock::now() - start;
-  if (pthread_mutex_trylock(&lock) != 0) std::abort();
-  pthread_mutex_unlock(&lock);
+  if (lock.attempt() != 0 || lock.release() != 0) std::abort();
   phase = 2;
   for (auto &thread : crew) thread.join();
   std::printf("grew_kib %ld release_ns %ld\n", grew,
@@ -148,6 +172,7 @@ int main(int argc, char **argv) {
   else if (std::strcmp(argv[1], "shared") == 0) churn<std::shared_mutex>(number, threads);
   else if (std::strcmp(argv[1], "starved") == 0) starve(many, number, threads);
   else if (std::strcmp(argv[1], "starving") == 0) starve(many_shared, number, threads);
-  else if (std::strcmp(argv[1], "timeouts") == 0) give_up(number, threads);
+  else if (std::strcmp(argv[1], "timeouts") == 0) give_up<Mutex>(number, threads);
+  else if (std::strcmp(argv[1], "shared-timeouts") == 0) give_up<Shared>(number, threads);
   else return 2;
 }

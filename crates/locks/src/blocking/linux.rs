@@ -34,8 +34,8 @@
 //!   to try, and does, or takes the lock when it gives up: no thread that was told to try leaves a free lock.
 //! - I4: HANDOFF is set together with LOCKED, by the first of the list, and a release that finds it does not clear
 //!   LOCKED. So the sleep that follows ends by a grant.
-//! - I5: a node is recycled by its owner, when it is out of the list: taken out by its owner under the guard, or by who
-//!   granted.
+//! - I5: a node is recycled by its owner, when it is out of the list: taken out by its owner under the guard, or by
+//!   the thread that granted.
 //!
 //! # Ordering
 //!

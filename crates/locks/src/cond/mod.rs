@@ -34,7 +34,9 @@
 //! # Ordering
 //!
 //! - E1: the swap to `GRANTED` (Release) → the waiter's load of it (Acquire): the granter is done with the node.
-//! - E2: claim (AcqRel) and `LEAVING` (AcqRel) on one word: see I2; the guard orders all else.
+//!
+//! The guard orders all else: of a claim and `LEAVING` the word alone decides which was first (I2), and both sides take the guard
+//! before they touch what they share.
 
 use core::fmt;
 use core::ptr;

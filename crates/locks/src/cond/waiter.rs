@@ -3,7 +3,7 @@
 //! States, invariants and ordering edges are those of [`cond`](super).
 
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, Cancel, DataCell, Deadline, FutexCell, Platform, PoolNode};
 
@@ -52,7 +52,8 @@ pub unsafe fn kick<P: Platform>(word: *const P::Futex) {
     // SAFETY: the caller's contract: the waiter's node is alive.
     let cell = unsafe { &*word };
     for state in [WAITING, PARKED, WAITING] {
-        if cell.compare_exchange(state, KICKED, AcqRel, Relaxed).is_ok() {
+        // ORDER: Relaxed: a thread that kicks reads and writes nothing else of the waiter's, which waits for the kick's end.
+        if cell.compare_exchange(state, KICKED, Relaxed, Relaxed).is_ok() {
             // SAFETY: as above.
             unsafe { FutexCell::wake(word, 1) };
             return;
@@ -140,8 +141,8 @@ impl<P: Platform> Waiter<P> {
                 PARKED => CLAIMED_PARKED,
                 _ => CLAIMED,
             };
-            // ORDER: E2.
-            match self.word.compare_exchange(seen, claimed, AcqRel, Relaxed) {
+            // ORDER: Relaxed: the guard orders what claimers share, and the waiter waits for the grant.
+            match self.word.compare_exchange(seen, claimed, Relaxed, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }
@@ -156,8 +157,8 @@ impl<P: Platform> Waiter<P> {
     /// Ends the wait of a claimed waiter, which may recycle the node at once.
     pub(super) fn grant(&self) {
         let word = ptr::from_ref(&self.word);
-        // ORDER: E1; Acquire pairs with the waiter's move to CLAIMED_PARKED, which publishes nothing.
-        if self.word.swap(GRANTED, AcqRel) == CLAIMED_PARKED {
+        // ORDER: E1.
+        if self.word.swap(GRANTED, Release) == CLAIMED_PARKED {
             // SAFETY: alive at the swap; a late wake is spurious.
             unsafe { FutexCell::wake(word, 1) };
         }
@@ -187,8 +188,9 @@ impl<P: Platform> Waiter<P> {
                     continue;
                 }
             };
-            // ORDER: E2. A failure means that somebody else moved the word: look again.
-            if self.word.compare_exchange(state, next, AcqRel, Relaxed).is_ok() && next == LEAVING {
+            // ORDER: Relaxed: a thread that leaves takes the guard next, and the other moves publish nothing. A failure means
+            // that somebody else moved the word: look again.
+            if self.word.compare_exchange(state, next, Relaxed, Relaxed).is_ok() && next == LEAVING {
                 return outcome;
             }
         }

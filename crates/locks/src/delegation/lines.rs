@@ -337,7 +337,7 @@ impl<P: Platform> Parked<P> {
     /// Takes away that the owner of a line is asleep, and counts it off. `false`: somebody else did.
     #[cold]
     fn wakes(&self, line: &Line<P>) -> bool {
-        // ORDER: who sleeps looks at the word when it is awake.
+        // ORDER: a thread that sleeps looks at the word when it is awake.
         let is_asleep = line.asleep.swap(0, Relaxed) != 0;
         if is_asleep {
             self.0.fetch_sub(1, Relaxed); // ORDER: a hint that is too high does no harm.

@@ -13,9 +13,8 @@
 //! with much contention wait for a server of their node, and one of each node queues to become that); `sanl-plus` is
 //! `sanl(where-it-pays=1, in-place=cst-mutex)`: its lock in place does not collapse on several nodes, nor where threads wait for
 //! CPUs, while the votes are still counted; and on two CPUs, where it depends on the machine which mode does better, it delegates while
-//! that runs more sections, as it finds out by trying: [`trials`](super::trials), docs/decisions/056-delegation-is-tried.md. Shorter
-//! waits before a requester serves, and servers that stay through pauses in the requests, were measured and left out:
-//! docs/decisions/034-sanl-plus.md.
+//! that runs more sections, as it finds out by trying: [`trials`](super::trials), docs/decisions/056-delegation-is-tried.md. What else was
+//! measured: docs/decisions/034-sanl-plus.md.
 //!
 //! Properties: FIFO in place; delegated, each round of a server serves everybody. 56 bytes a delegate, 64 with cst-mutex in place, and 64 for each thread.
 //!

@@ -211,6 +211,31 @@ mod tests {
     }
 
     #[test]
+    fn a_spinner_that_lost_its_cpu_does_not_leave_the_lock_to_nobody() {
+        extern crate std;
+
+        let lock = Lc::<Native>::unlocked();
+        let () = lock.lock();
+        assert!(lock.word.becomes_spinner(), "counted, and never to be seen again");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // The release may leave it to the spinner; then the nap ends, and this thread looks for itself.
+                if !lock.word.take_or_become(0, SLEEPER) && !lock.nap(None) {
+                    let () = lock.lock();
+                }
+                // SAFETY: acquired above.
+                unsafe { lock.unlock(()) };
+            });
+            while lock.word.sleepers() == 0 {
+                std::thread::yield_now();
+            }
+            // SAFETY: locked above.
+            unsafe { lock.unlock(()) };
+        });
+        assert!(lock.word.try_acquire(SPINNER), "free");
+    }
+
+    #[test]
     fn naps_end() {
         let lock = Lc::<Native>::unlocked();
         let () = lock.lock();

@@ -31,9 +31,9 @@
 //!   array it is the thread whose number its slot has said last; it then writes its number to `serving`. So while a
 //!   thread holds the lock, `serving` is its number, once the acquisition has returned.
 //! - I3: only a holder installs the array, and only a holder removes it, in a release that finds nobody in line. It takes the
-//!   array out of the lock first, and looks then, by a read-modify-write of `next`: who has drawn before is found, and the array
-//!   put back; who draws afterwards finds none. So whoever is in line and has seen the array has it until its number
-//!   comes up, and is served by it; nobody else looks into it. A release's last access to the lock or the array is one
+//!   array out of the lock first, and looks then, by a read-modify-write of `next`: a thread that has drawn before is found, and the
+//!   array put back; one that draws afterwards finds none. So a thread that is in line and has seen the array has it until its
+//!   number comes up, and is served by it; nobody else looks into it. A release's last access to the lock or the array is one
 //!   store: to `serving` without, to the next number's slot with an array.
 //! - I4: a slot never says a number that belongs to it and has not come up: it begins with another slot's.
 //!
@@ -46,7 +46,7 @@
 //! - E3: the installing store of `slots` (Release) → the loads of `slots` by those who do not hold the lock (Acquire): the
 //!   initialisation of the array. A holder has it by E1 and E2.
 //! - E4: the operation on `next` that finds nobody in line (Release) → the addition that draws a number (Acquire): that the array is
-//!   gone.
+//!   gone, and the critical section.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -256,7 +256,7 @@ impl<P: Platform, const SLOTS: usize> Alock<P, SLOTS> {
             self.slots.store(slots, Release); // ORDER: E3.
             return false;
         }
-        self.serving.store(next, Release); // ORDER: E1, after E4.
+        self.serving.store(next, Relaxed); // ORDER: Relaxed: E4 has released the section, too.
         if let Some(slots) = NonNull::new(slots) {
             // SAFETY: I3: nobody else knows of it.
             unsafe { P::free_node(slots) };

@@ -133,7 +133,7 @@ unsafe impl<P: Platform> Retirement<P> for Inherited {
 
     #[inline(always)]
     unsafe fn taken_over(node: NonNull<ClhNode<P, Self>>) {
-        // SAFETY: as above, and the caller's contract.
+        // SAFETY: the grant is the owner's last access, and the caller's contract.
         unsafe { P::free_node(node) };
     }
 }
@@ -221,7 +221,7 @@ impl<P: Platform, W: WaitPolicy<P>, R: Retirement<P>> Clh<P, W, R> {
 
     /// Waits on the word of `pred`, as the thread behind it.
     fn wait_on(pred: NonNull<ClhNode<P, R>>, node: NonNull<ClhNode<P, R>>, wait: &Wait) -> bool {
-        // SAFETY: I1 and I3, as above.
+        // SAFETY: I1 and I3: nobody recycles `pred` before we are granted the lock or give up.
         let ahead = unsafe { pred.as_ref() };
         // SAFETY: ours.
         let own = &unsafe { node.as_ref() }.owner;

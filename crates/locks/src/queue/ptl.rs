@@ -284,13 +284,14 @@ impl<P: Platform, const N: usize, const CROWD: u32> Ptl<P, N, CROWD> {
 
     /// Serves `next` by `serving`, and gives the slots back, if nobody is in line behind the holder, who is the caller.
     fn make_whole(&self, slots: *mut Slots<P, N>, next: u32) -> bool {
-        // Read first: a failing CAS would take the line from those who come. ORDER: Relaxed: who draws learns nothing by it.
+        // Read first: a failing CAS would take the line from those who come. ORDER: Relaxed: a thread that draws learns nothing by
+        // it.
         if self.next.load(Relaxed) != next | PARTITIONED
             || self.next.compare_exchange(next | PARTITIONED, next, Relaxed, Relaxed).is_err()
         {
             return false;
         }
-        // Until now nobody could publish others. ORDER: Relaxed: who publishes others comes after it, by the exchange.
+        // Until now nobody could publish others. ORDER: Relaxed: a thread that publishes others comes after it, by the exchange.
         self.slots.store(ptr::null_mut(), Relaxed);
         self.serving.store(next, Release); // ORDER: E1. I4.
         if let Some(slots) = NonNull::new(slots) {

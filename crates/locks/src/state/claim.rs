@@ -23,8 +23,8 @@
 //! # Ordering
 //!
 //! - E1: [`Claim::leave`] (Release) → the operation of [`Claim::take_back`] that finds no users (Acquire): what the users did.
-//! - E2: [`Claim::reserve_for`] and [`Claim::open`] (Release) → the addition in [`Claim::enter`] (Acquire): what the state was
-//!   prepared with.
+//! - E2: [`Claim::open`] (Release) → the addition in [`Claim::enter`], or the look after it (Acquire): what the state was prepared
+//!   with. A thread that comes before waits for it (I4).
 //! - E3: the end of an attempt to take the state back (Release) → [`Claim::enter`] (Acquire): that nothing is closed any more.
 //! - E4: the fence in [`Claim::take_back`] (Release) → that in [`Claim::is_settled_for`] (Acquire), by what was closed: that a
 //!   thread is about to take the state back.
@@ -174,8 +174,8 @@ impl<P: Platform> Claim<P> {
     /// [opens](Claim::open) it or [takes that back](Claim::unreserve). `false`: others look at it, perhaps of the same owner
     /// (I3), and it is nobody's.
     pub(super) fn reserve_for(&self, owner: Owner) -> bool {
-        // ORDER: Release is E2.
-        let reserved = self.0.compare_exchange(CLOSING, owner.0 + OPENING + 1, Release, Relaxed).is_ok();
+        // ORDER: Relaxed: others wait for E2.
+        let reserved = self.0.compare_exchange(CLOSING, owner.0 + OPENING + 1, Relaxed, Relaxed).is_ok();
         if !reserved {
             self.0.fetch_and(!CLOSING, Release); // ORDER: E1, for whoever takes it next.
         }

@@ -48,8 +48,8 @@
 //!   between: the bit that was turned before. I3.
 //! - E4: a user's leaving, and the owner's (Release) → the owner's exchange that takes the slot (Acquire): what they read was there.
 //!   One that leaves by `published` (Release) → the owner's next addition to `published` (Acquire), by the exchanges between: a
-//!   slot that is free was replaced before that. The exchange that takes the slot (Release) → an addition to `users` (Acquire): the state that was replaced
-//!   before is not seen published any more. I2.
+//!   slot that is free was replaced before that. An owner's leaving (Release) → an addition to `users` (Acquire), through the exchange that
+//!   takes the slot: the state that was replaced before is not seen published any more. I2.
 //! - E5: the exchange that makes a group known (Release) → its loads (Acquire): the group.
 
 use std::cell::UnsafeCell;
@@ -176,7 +176,8 @@ impl<'a, P: Platform, X: 'static> Taken<'a, P, X> {
         // SAFETY: slots stay.
         while let Some(slot) = unsafe { at.as_ref() } {
             // ORDER: both are E4.
-            if slot.users.load(Relaxed) == 0 && slot.users.compare_exchange(0, OWNED, AcqRel, Relaxed).is_ok()
+            if slot.users.load(Relaxed) == 0
+                && slot.users.compare_exchange(0, OWNED, Acquire, Relaxed).is_ok()
             {
                 return Self(slot);
             }

@@ -47,7 +47,7 @@ impl<C: Cells> Owner<C> {
         self.0.load(Relaxed) != 0
     }
 
-    /// Frees the slot, as its owner. From before `settle` on nobody who asks takes it for the owner's.
+    /// Frees the slot, as its owner. From before `settle` on no thread that asks takes it for the owner's.
     pub fn free(&self, settle: impl FnOnce()) {
         self.0.store(LEAVING, Relaxed); // ORDER: see the module.
         settle();

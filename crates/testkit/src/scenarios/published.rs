@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use lockwork_platform::published::Published;
+use lockwork_platform::published::{Published, Told};
 use lockwork_platform::{AtomicCell, DataCell, PoolNode};
 
 use super::{Scenario, Subject};
@@ -86,6 +86,34 @@ fn list<P: ModelPlatform + 'static>(publishers: usize) -> Play {
     })
 }
 
+/// A thread publishes and tells of it; others find it by what was told, and one of them at most takes it.
+fn told<P: ModelPlatform + 'static>(takers: usize) -> Play {
+    let (published, told) = (Arc::new(Published::<P, Item<P>>::new()), Arc::new(Told::<P, Item<P>>::new()));
+    let teller = {
+        let (published, told) = (Arc::clone(&published), Arc::clone(&told));
+        move || {
+            let mine = item::<P>();
+            // SAFETY: initialised, and alive to the end of the execution.
+            let Ok(known) = (unsafe { published.first(mine) }) else { unreachable!("nobody else publishes") };
+            told.tell(std::ptr::from_ref(known).cast_mut());
+        }
+    };
+    let take = |play: Play, _| {
+        let told = Arc::clone(&told);
+        play.with(move || {
+            // SAFETY: published, and alive to the end of the execution.
+            if let Some(item) = unsafe { told.pointer().as_ref() } {
+                check(item);
+            }
+            if let Some(item) = told.take() {
+                // SAFETY: as above: published, and alive to the end of the execution.
+                check(unsafe { item.as_ref() });
+            }
+        })
+    };
+    (0..takers).fold(Play::new(|| {}).with(teller), take)
+}
+
 /// Publication.
 #[must_use]
 pub fn publication<P: ModelPlatform + 'static>() -> Subject {
@@ -94,6 +122,8 @@ pub fn publication<P: ModelPlatform + 'static>() -> Subject {
         Scenario::new("first-of-three", 3, || first::<P>(3)).keeping(1),
         Scenario::new("one-publishes", 2, || list::<P>(1)).keeping(1),
         Scenario::new("two-publish", 3, || list::<P>(2)).keeping(2),
+        Scenario::new("told-to-one", 2, || told::<P>(1)).keeping(1),
+        Scenario::new("told-to-two", 3, || told::<P>(2)).keeping(1),
     ];
     Subject { name: "published".to_owned(), scenarios }
 }

@@ -45,7 +45,7 @@
 //!   request back unless that thread runs it, or has run it. The number stays odd until the next request, so that a thread that
 //!   looks by then does not take the one for the other.
 //! - V5: whoever takes a turn or a request back, or ceases to serve, holds `gate`. A thread that looks never waits for it, but for the
-//!   few steps until it runs a section or rests; so who waits for it waits for a CPU at most, or for a signal handler.
+//!   few steps until it runs a section or rests; so a thread that waits for it waits for a CPU at most, or for a signal handler.
 //!
 //! # Ordering
 //!
@@ -294,7 +294,7 @@ impl<P: Platform> Server<P> {
                 self.service.store(ptr::null_mut(), Relaxed); // ORDER: the gate.
             }
         });
-        // SAFETY: nobody finds it any more, and who did held the gate.
+        // SAFETY: nobody finds it any more, and a thread that did held the gate.
         unsafe { P::free_node(node) };
         if let Some(line) = line {
             line.serves(false);

@@ -234,7 +234,7 @@ impl<P: Platform> NodeState<P> {
         }
     }
 
-    /// Hands the node's lock, as `what`, to the nearest waiter who is awake or aged; who is passed over goes to the
+    /// Hands the node's lock, as `what`, to the nearest waiter who is awake or aged; a waiter that is passed over goes to the
     /// parking list. Whether there was one.
     ///
     /// # Safety

@@ -128,7 +128,7 @@ pub(crate) fn add(choice: Choice) -> Option<u32> {
     for (operation, leaf) in [LOCK, TRYLOCK, UNLOCK].into_iter().zip(leaves) {
         set(operation, slot, leaf as *const ());
     }
-    COUNT.store(count + 1, Ordering::Release);
+    COUNT.store(count + 1, Ordering::Relaxed); // ORDER: only the thread that starts the library reads it.
     Some(count)
 }
 

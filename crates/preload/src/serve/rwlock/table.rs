@@ -79,7 +79,7 @@ pub(crate) fn add(spec: Option<Spec>) -> Option<u32> {
     let ops = rwlock::operations(&spec);
     let served = if layers::any() { layered::around(ops) } else { ops };
     *entry = Entry { ops: Some(ops), served: Some(served), spec };
-    COUNT.store(count + 1, Ordering::Release);
+    COUNT.store(count + 1, Ordering::Relaxed); // ORDER: only the thread that starts the library reads it.
     if spec.has_visible_readers() {
         BIASED.store(true, Ordering::Relaxed);
     }
