@@ -152,6 +152,9 @@ struct OfLeaders<P: Platform> {
     first: P::Ptr<Waiter<P>>,
     serving: P::Data<Serving<P>>,
     period: P::Data<Period>,
+    /// Releases by way of a node, modulo 2^32: counted at the end of a turn. They are not counted in the lock's own line, which all
+    /// who come read.
+    releases: P::Data<u32>,
 }
 
 const _: () = {
@@ -175,6 +178,7 @@ impl<P: Platform> PoolNode<P> for Shared<P> {
                 first: P::Ptr::new(ptr::null_mut()),
                 serving: P::Data::new(Serving(ptr::null_mut())),
                 period: P::Data::new(NO_PERIOD),
+                releases: P::Data::new(0),
             },
             claim: Apart(Claimed::new()),
         }
@@ -232,13 +236,14 @@ impl<P: Platform> Shared<P> {
         Leaders { line: Line { tail, first }, address: address(self), claim: &self.claim.0 }
     }
 
-    /// Comes first among the leaders. Whether that was before the deadline.
-    fn come_first(&self, state: &NodeState<P>, wait: &Wait) -> bool {
+    /// Comes first among the leaders, if nobody is.
+    fn is_first(&self) -> bool {
         let tail = &self.of_leaders.tail;
+        // It is written in any case, so its line is to come but once.
+        P::prefetch_write(ptr::from_ref(tail));
         tail.load(Relaxed).is_null()
             // ORDER: Acquire is E1 of CST.
             && tail.compare_exchange(ptr::null_mut(), held::<P>(LEADING), Acquire, Relaxed).is_ok()
-            || self.leaders().line_up(state, LEADING, wait)
     }
 
     /// Takes a thread of that node off the users of the state.
@@ -253,7 +258,7 @@ impl<P: Platform> Shared<P> {
 pub struct Auto<P: Platform, const TURN: u32 = 1024, const RESTLESS: bool = false> {
     /// Written by lockers and by the holder; polled by leaders, and slept on.
     word: P::Futex,
-    /// Releases so far, modulo 2^32; hand-overs within a node are added when its turn ends. The holder's.
+    /// Releases of those who took it directly, modulo 2^32. The holder's.
     releases: P::Data<u32>,
     state: Lazy<P, Shared<P>>,
 }
@@ -321,18 +326,25 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             return shared.regime.turn();
         }
         // SAFETY: the caller's contract.
-        let releases = unsafe { self.releases.get() };
+        let directly = unsafe { self.releases.get() };
+        // SAFETY: as above.
+        let by_node = unsafe { shared.of_leaders.releases.get() };
+        let releases = directly.wrapping_add(by_node);
         // SAFETY: as above.
         unsafe { shared.regime.take_stock(&shared.of_leaders.period, releases, self.state.wake()) };
     }
 
     /// Acquires the word, for the holder of the lock of the node `state`. Whether that was before the deadline.
     fn lead(&self, shared: &Shared<P>, state: &NodeState<P>, wait: &Wait) -> bool {
-        if !shared.come_first(state, wait) {
+        // I5: the word does not say `BY_NODE` where nobody was the first.
+        let acquired = if shared.is_first() {
+            self.acquire_word(shared, wait)
+        } else if shared.leaders().line_up(state, LEADING, wait) {
+            // I3. ORDER: Relaxed: what made the caller the first orders the sections (E1 and E4 of CST).
+            self.word.load(Relaxed) & BY_NODE != 0 || self.acquire_word(shared, wait)
+        } else {
             return false;
-        }
-        // I3. ORDER: Relaxed: what made the caller the first orders the sections (E1 and E4 of CST).
-        let acquired = self.word.load(Relaxed) & BY_NODE != 0 || self.acquire_word(shared, wait);
+        };
         if !acquired {
             shared.leaders().release(LEADING);
         }
@@ -364,12 +376,20 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         seen & LOCKED == 0 && self.word.compare_exchange(seen, LOCKED | BY_NODE, Acquire, Relaxed).is_ok()
     }
 
-    /// Keeps others from taking the word once it is free.
-    fn reserve(&self) {
-        let seen = self.word.load(Relaxed);
-        if seen & (LOCKED | RESERVED) == LOCKED {
-            // ORDER: Relaxed: within the holder's time. If it fails the next look tells.
-            let _ = self.word.compare_exchange(seen, seen | RESERVED, Relaxed, Relaxed);
+    /// As [`Auto::acquire_first`]; where the word is held, keeps others from taking it once it is free.
+    fn acquire_or_reserve(&self) -> bool {
+        let mut seen = self.word.load(Relaxed);
+        loop {
+            if seen & (LOCKED | RESERVED) == LOCKED | RESERVED {
+                return false;
+            }
+            let then = if seen & LOCKED == 0 { LOCKED | BY_NODE } else { seen | RESERVED };
+            // ORDER: Acquire is E1. To reserve it nothing is needed: that is within the holder's time.
+            match self.word.compare_exchange(seen, then, Acquire, Relaxed) {
+                Ok(_) => return seen & LOCKED == 0,
+                // Its line is here: whoever waits before the next look waits for it to come again.
+                Err(now) => seen = now,
+            }
         }
     }
 
@@ -388,13 +408,9 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
                     }
                 }
             } else {
-                let look = || {
-                    let acquired = self.acquire_first();
-                    if !acquired {
-                        self.reserve();
-                    }
-                    acquired.then_some(())
-                };
+                // The first look changes it: its line is to come but once.
+                P::prefetch_write(ptr::from_ref(&self.word));
+                let look = || self.acquire_or_reserve().then_some(());
                 if poll_within::<P, _>(budget, look).is_some() || self.acquire_first() {
                     return true;
                 }
@@ -419,17 +435,17 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         self.word.wait(LOCKED | SLEEPER, wait.deadline).is_ok()
     }
 
-    /// Counts releases.
+    /// Counts a release of the word that was taken directly.
     ///
     /// # Safety
     ///
     /// The caller holds the lock.
     #[inline(always)]
-    unsafe fn count(&self, releases: u32) {
+    unsafe fn count(&self) {
         // SAFETY: the caller's contract.
         let before = unsafe { self.releases.get() };
         // SAFETY: as above.
-        unsafe { self.releases.set(before.wrapping_add(releases)) };
+        unsafe { self.releases.set(before.wrapping_add(1)) };
     }
 
     /// Releases a lock that was acquired by way of a node, or that a leader waits for.
@@ -447,7 +463,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             unsafe { self.release(shared, state) };
         } else if seen & LOCKED != 0 {
             // SAFETY: held by the caller.
-            unsafe { self.count(1) };
+            unsafe { self.count() };
             self.release_word();
         }
         // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
@@ -496,9 +512,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         }
         // This release, unless it has used up one of the turn.
         // SAFETY: as above.
-        unsafe { self.count_turn(state, u32::from(!in_turn)) };
-        // SAFETY: as above.
-        unsafe { shared.of_leaders.serving.set(Serving(ptr::null_mut())) };
+        unsafe { self.count_turn(shared, state, u32::from(!in_turn)) };
         // I6: a fork is to find all of it or nothing.
         let chosen = P::in_steps(|| {
             // From the next step on there may be no lock any more. The state is there until we leave it.
@@ -530,7 +544,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         }
         // Where no other node waits the next turn begins.
         // SAFETY: as above.
-        unsafe { self.count_turn(state, 0) };
+        unsafe { self.count_turn(shared, state, 0) };
         // SAFETY: as above.
         unsafe { state.begin(self.state.pass_limit()) };
         // SAFETY: as above.
@@ -544,13 +558,16 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     /// # Safety
     ///
     /// The caller holds the lock, by way of `state`.
-    unsafe fn count_turn(&self, state: &NodeState<P>, more: u32) {
+    unsafe fn count_turn(&self, shared: &Shared<P>, state: &NodeState<P>, more: u32) {
         // SAFETY: the caller's contract.
         let left = unsafe { state.passes_left() };
         // The limit may have changed meanwhile.
         let passed = self.state.pass_limit().saturating_sub(left);
+        let releases = &shared.of_leaders.releases;
         // SAFETY: as above.
-        unsafe { self.count(passed + more) };
+        let before = unsafe { releases.get() };
+        // SAFETY: as above.
+        unsafe { releases.set(before.wrapping_add(passed + more)) };
     }
 }
 
@@ -592,7 +609,7 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
     unsafe fn unlock(&self, (): ()) {
         if self.word.load(Relaxed) == LOCKED {
             // SAFETY: the caller's contract.
-            unsafe { self.count(1) };
+            unsafe { self.count() };
             // ORDER: Release is E1.
             if self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_err() {
                 self.release_word(); // The first leader has marked it.
