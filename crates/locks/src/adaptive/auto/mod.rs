@@ -36,22 +36,29 @@
 //!
 //! - I1: the thread that sets `LOCKED` holds the lock; and so does a thread that is handed the lock of a node together with
 //!   it, or that comes first among the leaders and finds `BY_NODE`. While `BY_NODE` is set, the holder is first among the
-//!   leaders and holds the lock of the node that is in `serving`, which is null while the lock is taken directly.
+//!   leaders and holds the lock of the node that is in `serving`.
 //! - I2: only the first leader sets `BY_NODE`, `SLEEPER` and `RESERVED`, and only in that role it takes a word that is
 //!   `RESERVED`. It clears the latter two when it takes the word or gives up, `RESERVED` before it sleeps; a release clears `SLEEPER`.
 //! - I3: the first place is given up with `BY_NODE` set only in favour of a leader that accepts it. Otherwise the word is
 //!   freed before. So whoever comes first finds `BY_NODE` only if the lock comes with it.
-//! - I4: the first leader sleeps with `SLEEPER` set and `LOCKED`; the release that clears `SLEEPER` wakes it.
+//! - I4: the first leader sleeps with `SLEEPER` set and `LOCKED`; the release that clears `SLEEPER` wakes it, or the leader wakes
+//!   by itself soon (I9).
 //! - I5: a word with `BY_NODE` has neither `SLEEPER` nor `RESERVED` set, and only the holder changes it.
 //! - I6: a release frees the word first, then the first place, then the lock of the node, and leaves the state last. A `fork` waits for
 //!   that, and nobody needs the lock's own memory after the first step.
 //! - I7: the queue in which a thread waits need not be that of its node: any will do, for who holds what is in `serving`.
 //! - I8: each thread that waits or holds by way of a node uses the state (see `state`), as CST's do.
+//! - I9: a release that sees no state is a plain store, and so may clear `RESERVED` and `SLEEPER` unseen, which a first leader has set
+//!   since the word was looked at. That leader reserves the word again when it looks, and sleeps for a bounded time. Once a leader
+//!   has had the lock all who have it after that see the state (E2), so leaders sleep for as long as it takes then: `serving` says
+//!   so, which is null in a fresh state, and is the first leader's to read.
 //!
 //! # Ordering
 //!
 //! - E1: a release's CAS or store to the word (Release) → the CAS of the next locker (Acquire): the critical section. The first
 //!   leader's changes in between are read-modify-writes.
+//! - E2: the state's pointer was published, or seen, by a leader before it had the lock; E1 orders those who have it after that behind
+//!   that, so that they see no older pointer (I9).
 //! - Those of CST, from a holder to the one that it hands the lock to, and from one that is first to the next.
 
 mod regime;
@@ -60,12 +67,14 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{
-    AtomicCell, AtomicInt, DataCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode, PooledState,
+    AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, NODE_BYTES, Native, Platform, PoolNode,
+    PooledState,
 };
 
 use self::regime::{NO_PERIOD, Period, Regime, Way};
 use crate::api::{Apart, RawLock, address};
 use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
+use crate::hierarchical::cst::gives_way;
 use crate::hierarchical::cst::leaders::Leaders;
 use crate::hierarchical::cst::line::{Line, OWNED, Waiter, held};
 use crate::hierarchical::cst::node::{Acquired, Attention, Chosen, NodeState};
@@ -152,9 +161,6 @@ struct OfLeaders<P: Platform> {
     first: P::Ptr<Waiter<P>>,
     serving: P::Data<Serving<P>>,
     period: P::Data<Period>,
-    /// Releases by way of a node, modulo 2^32: counted at the end of a turn. They are not counted in the lock's own line, which all
-    /// who come read.
-    releases: P::Data<u32>,
 }
 
 const _: () = {
@@ -178,7 +184,6 @@ impl<P: Platform> PoolNode<P> for Shared<P> {
                 first: P::Ptr::new(ptr::null_mut()),
                 serving: P::Data::new(Serving(ptr::null_mut())),
                 period: P::Data::new(NO_PERIOD),
-                releases: P::Data::new(0),
             },
             claim: Apart(Claimed::new()),
         }
@@ -209,6 +214,8 @@ impl<P: Platform> State<P> for Shared<P> {
         self.regime.restart();
         // SAFETY: the state is nobody's, or its lock is about to get it: nobody else looks.
         unsafe { self.of_leaders.period.set(NO_PERIOD) };
+        // SAFETY: as above.
+        unsafe { self.of_leaders.serving.set(Serving(ptr::null_mut())) };
     }
 }
 
@@ -292,8 +299,26 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         }
     }
 
-    /// Lines up and waits. Whether the lock was acquired before the deadline.
+    /// Looks at the word for about as long as lining up takes, while nobody is first among the leaders: to take it costs one line
+    /// then, where it costs five to come there. Whether it was acquired.
+    fn spins(&self) -> bool {
+        /// Part of a context-switch round trip.
+        const PART: u32 = 4;
+        let look = || match self.word.load(Relaxed) {
+            UNLOCKED => self.acquire_fast(LOCKED).then_some(true),
+            LOCKED => None,
+            _ => Some(false),
+        };
+        poll_within::<P, _>(P::spin_budget() / PART, look) == Some(true)
+    }
+
+    /// Waits. Whether the lock was acquired before the deadline.
     fn acquire(&self, wait: &Wait) -> bool {
+        self.spins() || gives_way::<P>(wait) && self.acquire_free(LOCKED) || self.lines_up(wait)
+    }
+
+    /// Lines up and waits. Whether the lock was acquired before the deadline.
+    fn lines_up(&self, wait: &Wait) -> bool {
         let Some((shared, state)) = enter_part_or_wait(&self.state, self.part(), wait) else { return false };
         match state.acquire(wait) {
             None => {}
@@ -325,11 +350,13 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         if RESTLESS {
             return shared.regime.turn();
         }
-        // SAFETY: the caller's contract.
-        let directly = unsafe { self.releases.get() };
-        // SAFETY: as above.
-        let by_node = unsafe { shared.of_leaders.releases.get() };
-        let releases = directly.wrapping_add(by_node);
+        let releases = || {
+            // SAFETY: the caller's contract.
+            let mut releases = unsafe { self.releases.get() };
+            // SAFETY: as above.
+            shared.nodes.visit(|state| releases = releases.wrapping_add(unsafe { state.released() }));
+            releases
+        };
         // SAFETY: as above.
         unsafe { shared.regime.take_stock(&shared.of_leaders.period, releases, self.state.wake()) };
     }
@@ -354,11 +381,17 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     /// Acquires the word, for the first of the leaders. Whether that was before the deadline.
     fn acquire_word(&self, shared: &Shared<P>, wait: &Wait) -> bool {
         let mut patient = shared.regime.way() == Way::Barging;
+        let mut naps = 0;
         loop {
             if self.polls(patient, wait) {
                 return true;
             }
-            if wait.is_over::<P>() || !self.sleeps(wait) {
+            // SAFETY: I9: it is the first leader's while it is null.
+            let naps_only = unsafe { shared.of_leaders.serving.get() }.0.is_null();
+            let in_time = !wait.is_over::<P>()
+                && if naps_only { self.naps(naps, wait) } else { self.sleeps(wait.deadline) };
+            naps += 1;
+            if !in_time {
                 // ORDER: Relaxed: a read-modify-write goes on with what a release has published.
                 self.word.fetch_and(!(RESERVED | SLEEPER), Relaxed);
                 return false;
@@ -423,16 +456,30 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         false
     }
 
+    /// As [`Auto::sleeps`], and not for long: the release that is to wake it may miss it (I9). Each time for twice as long as the one
+    /// before, of which there were `before`, since that release is over soon.
+    fn naps(&self, before: u32, wait: &Wait) -> bool {
+        /// How often the time is doubled.
+        const DOUBLED: u32 = 8;
+        let ns = u64::from(ROUND_TRIPS) * P::round_trip_ns().max(1) << before.min(DOUBLED);
+        let until = |clock| Deadline { clock, ns: P::now(clock).saturating_add(ns) };
+        let nap = match wait.deadline {
+            Some(deadline) => Deadline { ns: deadline.ns.min(until(deadline.clock).ns), ..deadline },
+            None => until(Clock::Monotonic),
+        };
+        self.sleeps(Some(nap)) || !wait.is_over::<P>()
+    }
+
     /// Sleeps until the word is released, or something else happens; a lock that is idle is not kept for a sleeper. Whether
     /// that was before the deadline.
-    fn sleeps(&self, wait: &Wait) -> bool {
+    fn sleeps(&self, deadline: Option<Deadline>) -> bool {
         let seen = self.word.load(Relaxed);
         // I4. ORDER: Relaxed: within the holder's time.
         if seen & LOCKED == 0 || self.word.compare_exchange(seen, LOCKED | SLEEPER, Relaxed, Relaxed).is_err()
         {
             return true;
         }
-        self.word.wait(LOCKED | SLEEPER, wait.deadline).is_ok()
+        self.word.wait(LOCKED | SLEEPER, deadline).is_ok()
     }
 
     /// Counts a release of the word that was taken directly.
@@ -512,7 +559,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         }
         // This release, unless it has used up one of the turn.
         // SAFETY: as above.
-        unsafe { self.count_turn(shared, state, u32::from(!in_turn)) };
+        unsafe { self.count_turn(state, u32::from(!in_turn)) };
         // I6: a fork is to find all of it or nothing.
         let chosen = P::in_steps(|| {
             // From the next step on there may be no lock any more. The state is there until we leave it.
@@ -544,7 +591,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         }
         // Where no other node waits the next turn begins.
         // SAFETY: as above.
-        unsafe { self.count_turn(shared, state, 0) };
+        unsafe { self.count_turn(state, 0) };
         // SAFETY: as above.
         unsafe { state.begin(self.state.pass_limit()) };
         // SAFETY: as above.
@@ -558,16 +605,13 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     /// # Safety
     ///
     /// The caller holds the lock, by way of `state`.
-    unsafe fn count_turn(&self, shared: &Shared<P>, state: &NodeState<P>, more: u32) {
+    unsafe fn count_turn(&self, state: &NodeState<P>, more: u32) {
         // SAFETY: the caller's contract.
         let left = unsafe { state.passes_left() };
         // The limit may have changed meanwhile.
         let passed = self.state.pass_limit().saturating_sub(left);
-        let releases = &shared.of_leaders.releases;
         // SAFETY: as above.
-        let before = unsafe { releases.get() };
-        // SAFETY: as above.
-        unsafe { releases.set(before.wrapping_add(passed + more)) };
+        unsafe { state.count_releases(passed + more) };
     }
 }
 
@@ -610,6 +654,10 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
         if self.word.load(Relaxed) == LOCKED {
             // SAFETY: the caller's contract.
             unsafe { self.count() };
+            if self.state.peek().is_none() {
+                // Nobody has lined up, or it is just being done: I9. ORDER: Release is E1.
+                return self.word.store(UNLOCKED, Release);
+            }
             // ORDER: Release is E1.
             if self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_err() {
                 self.release_word(); // The first leader has marked it.
