@@ -656,7 +656,7 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
             unsafe { self.count() };
             if self.state.peek().is_none() {
                 // Nobody has lined up, or it is just being done: I9. ORDER: Release is E1.
-                return self.word.store(UNLOCKED, Release);
+                return self.word.overwrite(UNLOCKED, Release);
             }
             // ORDER: Release is E1.
             if self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_err() {
