@@ -299,22 +299,9 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         }
     }
 
-    /// Looks at the word for about as long as lining up takes, while nobody is first among the leaders: to take it costs one line
-    /// then, where it costs five to come there. Whether it was acquired.
-    fn spins(&self) -> bool {
-        /// Part of a context-switch round trip.
-        const PART: u32 = 4;
-        let look = || match self.word.load(Relaxed) {
-            UNLOCKED => self.acquire_fast(LOCKED).then_some(true),
-            LOCKED => None,
-            _ => Some(false),
-        };
-        poll_within::<P, _>(P::spin_budget() / PART, look) == Some(true)
-    }
-
     /// Waits. Whether the lock was acquired before the deadline.
     fn acquire(&self, wait: &Wait) -> bool {
-        self.spins() || gives_way::<P>(wait) && self.acquire_free(LOCKED) || self.lines_up(wait)
+        gives_way::<P>(wait) && self.acquire_free(LOCKED) || self.lines_up(wait)
     }
 
     /// Lines up and waits. Whether the lock was acquired before the deadline.
