@@ -16,7 +16,10 @@
 //! go, that is right (see the invariants), so changing it is a store to a hint, and there is nothing to migrate or to drain.
 //! Which way does best is measured, not guessed: see [`regime`].
 //!
-//! Whether waiters spin or sleep is decided as in CST: by the load of this process, each for itself.
+//! Whether waiters spin or sleep is decided as in CST: by the load of this process, each for itself. As there a thread gives way
+//! before it lines up, where threads outnumber the CPUs of several nodes.
+//!
+//! As long as nobody has waited for a lock, it is released by a store (I9).
 //!
 //! Properties: 16 bytes a lock; once somebody has waited 192 more, 128 for each node that has waited, and another 64 for each 7
 //! nodes beyond the first 6; one node of 64 bytes for each waiter, none for the holder. All but the 16 go to other locks when
@@ -448,7 +451,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     fn naps(&self, before: u32, wait: &Wait) -> bool {
         /// How often the time is doubled.
         const DOUBLED: u32 = 8;
-        let ns = u64::from(ROUND_TRIPS) * P::round_trip_ns().max(1) << before.min(DOUBLED);
+        let ns = (u64::from(ROUND_TRIPS) * P::round_trip_ns().max(1)) << before.min(DOUBLED);
         let until = |clock| Deadline { clock, ns: P::now(clock).saturating_add(ns) };
         let nap = match wait.deadline {
             Some(deadline) => Deadline { ns: deadline.ns.min(until(deadline.clock).ns), ..deadline },
