@@ -18,6 +18,12 @@ pub trait AtomicCell<T: Copy>: Send + Sync {
     fn load(&self, order: Ordering) -> T;
     /// Writes the value.
     fn store(&self, value: T, order: Ordering);
+    /// Writes the value, in a word that others change by read-modify-writes meanwhile: as [`AtomicCell::store`]. A model checker may need
+    /// to know, to have it behind those that it comes behind.
+    #[inline(always)]
+    fn overwrite(&self, value: T, order: Ordering) {
+        self.store(value, order);
+    }
     /// Writes `value`, returns what was there.
     fn swap(&self, value: T, order: Ordering) -> T;
     /// Writes `new` if `current` is there.

@@ -66,6 +66,14 @@ impl<E: Engine, T: Copy, A: RawCell<T>> AtomicCell<T> for Word<E, A> {
         self.raw.store(value, order);
     }
 
+    /// As a read-modify-write: loom may take a plain store for older than one that has come before it.
+    #[track_caller]
+    fn overwrite(&self, value: T, order: Ordering) {
+        let order = ordering(Location::caller(), Op::Store, order);
+        self.before_write();
+        self.raw.swap(value, order);
+    }
+
     #[track_caller]
     fn swap(&self, value: T, order: Ordering) -> T {
         let order = ordering(Location::caller(), Op::Rmw, order);

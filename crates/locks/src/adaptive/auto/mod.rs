@@ -16,7 +16,10 @@
 //! go, that is right (see the invariants), so changing it is a store to a hint, and there is nothing to migrate or to drain.
 //! Which way does best is measured, not guessed: see [`regime`].
 //!
-//! Whether waiters spin or sleep is decided as in CST: by the load of this process, each for itself.
+//! Whether waiters spin or sleep is decided as in CST: by the load of this process, each for itself. As there a thread gives way
+//! before it lines up, where threads outnumber the CPUs of several nodes.
+//!
+//! As long as nobody has waited for a lock, it is released by a store (I9).
 //!
 //! Properties: 16 bytes a lock; once somebody has waited 192 more, 128 for each node that has waited, and another 64 for each 7
 //! nodes beyond the first 6; one node of 64 bytes for each waiter, none for the holder. All but the 16 go to other locks when
@@ -36,22 +39,29 @@
 //!
 //! - I1: the thread that sets `LOCKED` holds the lock; and so does a thread that is handed the lock of a node together with
 //!   it, or that comes first among the leaders and finds `BY_NODE`. While `BY_NODE` is set, the holder is first among the
-//!   leaders and holds the lock of the node that is in `serving`, which is null while the lock is taken directly.
+//!   leaders and holds the lock of the node that is in `serving`.
 //! - I2: only the first leader sets `BY_NODE`, `SLEEPER` and `RESERVED`, and only in that role it takes a word that is
 //!   `RESERVED`. It clears the latter two when it takes the word or gives up, `RESERVED` before it sleeps; a release clears `SLEEPER`.
 //! - I3: the first place is given up with `BY_NODE` set only in favour of a leader that accepts it. Otherwise the word is
 //!   freed before. So whoever comes first finds `BY_NODE` only if the lock comes with it.
-//! - I4: the first leader sleeps with `SLEEPER` set and `LOCKED`; the release that clears `SLEEPER` wakes it.
+//! - I4: the first leader sleeps with `SLEEPER` set and `LOCKED`; the release that clears `SLEEPER` wakes it, or the leader wakes
+//!   by itself soon (I9).
 //! - I5: a word with `BY_NODE` has neither `SLEEPER` nor `RESERVED` set, and only the holder changes it.
 //! - I6: a release frees the word first, then the first place, then the lock of the node, and leaves the state last. A `fork` waits for
 //!   that, and nobody needs the lock's own memory after the first step.
 //! - I7: the queue in which a thread waits need not be that of its node: any will do, for who holds what is in `serving`.
 //! - I8: each thread that waits or holds by way of a node uses the state (see `state`), as CST's do.
+//! - I9: a release that sees no state is a plain store, and so may clear `RESERVED` and `SLEEPER` unseen, which a first leader has set
+//!   since the word was looked at. That leader reserves the word again when it looks, and sleeps for a bounded time. Once a leader
+//!   has had the lock all who have it after that see the state (E2), so leaders sleep for as long as it takes then: `serving` says
+//!   so, which is null in a fresh state, and is the first leader's to read.
 //!
 //! # Ordering
 //!
 //! - E1: a release's CAS or store to the word (Release) → the CAS of the next locker (Acquire): the critical section. The first
 //!   leader's changes in between are read-modify-writes.
+//! - E2: the state's pointer was published, or seen, by a leader before it had the lock; E1 orders those who have it after that behind
+//!   that, so that they see no older pointer (I9).
 //! - Those of CST, from a holder to the one that it hands the lock to, and from one that is first to the next.
 
 mod regime;
@@ -60,12 +70,14 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::{
-    AtomicCell, AtomicInt, DataCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode, PooledState,
+    AtomicCell, AtomicInt, Clock, DataCell, Deadline, FutexCell, NODE_BYTES, Native, Platform, PoolNode,
+    PooledState,
 };
 
 use self::regime::{NO_PERIOD, Period, Regime, Way};
 use crate::api::{Apart, RawLock, address};
 use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
+use crate::hierarchical::cst::gives_way;
 use crate::hierarchical::cst::leaders::Leaders;
 use crate::hierarchical::cst::line::{Line, OWNED, Waiter, held};
 use crate::hierarchical::cst::node::{Acquired, Attention, Chosen, NodeState};
@@ -205,6 +217,8 @@ impl<P: Platform> State<P> for Shared<P> {
         self.regime.restart();
         // SAFETY: the state is nobody's, or its lock is about to get it: nobody else looks.
         unsafe { self.of_leaders.period.set(NO_PERIOD) };
+        // SAFETY: as above.
+        unsafe { self.of_leaders.serving.set(Serving(ptr::null_mut())) };
     }
 }
 
@@ -232,13 +246,14 @@ impl<P: Platform> Shared<P> {
         Leaders { line: Line { tail, first }, address: address(self), claim: &self.claim.0 }
     }
 
-    /// Comes first among the leaders. Whether that was before the deadline.
-    fn come_first(&self, state: &NodeState<P>, wait: &Wait) -> bool {
+    /// Comes first among the leaders, if nobody is.
+    fn is_first(&self) -> bool {
         let tail = &self.of_leaders.tail;
+        // It is written in any case, so its line is to come but once.
+        P::prefetch_write(ptr::from_ref(tail));
         tail.load(Relaxed).is_null()
             // ORDER: Acquire is E1 of CST.
             && tail.compare_exchange(ptr::null_mut(), held::<P>(LEADING), Acquire, Relaxed).is_ok()
-            || self.leaders().line_up(state, LEADING, wait)
     }
 
     /// Takes a thread of that node off the users of the state.
@@ -253,7 +268,7 @@ impl<P: Platform> Shared<P> {
 pub struct Auto<P: Platform, const TURN: u32 = 1024, const RESTLESS: bool = false> {
     /// Written by lockers and by the holder; polled by leaders, and slept on.
     word: P::Futex,
-    /// Releases so far, modulo 2^32; hand-overs within a node are added when its turn ends. The holder's.
+    /// Releases of those who took it directly, modulo 2^32. The holder's.
     releases: P::Data<u32>,
     state: Lazy<P, Shared<P>>,
 }
@@ -287,8 +302,13 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         }
     }
 
-    /// Lines up and waits. Whether the lock was acquired before the deadline.
+    /// Waits. Whether the lock was acquired before the deadline.
     fn acquire(&self, wait: &Wait) -> bool {
+        gives_way::<P>(wait) && self.acquire_free(LOCKED) || self.lines_up(wait)
+    }
+
+    /// Lines up and waits. Whether the lock was acquired before the deadline.
+    fn lines_up(&self, wait: &Wait) -> bool {
         let Some((shared, state)) = enter_part_or_wait(&self.state, self.part(), wait) else { return false };
         match state.acquire(wait) {
             None => {}
@@ -320,19 +340,28 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         if RESTLESS {
             return shared.regime.turn();
         }
-        // SAFETY: the caller's contract.
-        let releases = unsafe { self.releases.get() };
+        let releases = || {
+            // SAFETY: the caller's contract.
+            let mut releases = unsafe { self.releases.get() };
+            // SAFETY: as above.
+            shared.nodes.visit(|state| releases = releases.wrapping_add(unsafe { state.released() }));
+            releases
+        };
         // SAFETY: as above.
         unsafe { shared.regime.take_stock(&shared.of_leaders.period, releases, self.state.wake()) };
     }
 
     /// Acquires the word, for the holder of the lock of the node `state`. Whether that was before the deadline.
     fn lead(&self, shared: &Shared<P>, state: &NodeState<P>, wait: &Wait) -> bool {
-        if !shared.come_first(state, wait) {
+        // I5: the word does not say `BY_NODE` where nobody was the first.
+        let acquired = if shared.is_first() {
+            self.acquire_word(shared, wait)
+        } else if shared.leaders().line_up(state, LEADING, wait) {
+            // I3. ORDER: Relaxed: what made the caller the first orders the sections (E1 and E4 of CST).
+            self.word.load(Relaxed) & BY_NODE != 0 || self.acquire_word(shared, wait)
+        } else {
             return false;
-        }
-        // I3. ORDER: Relaxed: what made the caller the first orders the sections (E1 and E4 of CST).
-        let acquired = self.word.load(Relaxed) & BY_NODE != 0 || self.acquire_word(shared, wait);
+        };
         if !acquired {
             shared.leaders().release(LEADING);
         }
@@ -342,11 +371,17 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     /// Acquires the word, for the first of the leaders. Whether that was before the deadline.
     fn acquire_word(&self, shared: &Shared<P>, wait: &Wait) -> bool {
         let mut patient = shared.regime.way() == Way::Barging;
+        let mut naps = 0;
         loop {
             if self.polls(patient, wait) {
                 return true;
             }
-            if wait.is_over::<P>() || !self.sleeps(wait) {
+            // SAFETY: I9: it is the first leader's while it is null.
+            let naps_only = unsafe { shared.of_leaders.serving.get() }.0.is_null();
+            let in_time = !wait.is_over::<P>()
+                && if naps_only { self.naps(naps, wait) } else { self.sleeps(wait.deadline) };
+            naps += 1;
+            if !in_time {
                 // ORDER: Relaxed: a read-modify-write goes on with what a release has published.
                 self.word.fetch_and(!(RESERVED | SLEEPER), Relaxed);
                 return false;
@@ -364,12 +399,20 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         seen & LOCKED == 0 && self.word.compare_exchange(seen, LOCKED | BY_NODE, Acquire, Relaxed).is_ok()
     }
 
-    /// Keeps others from taking the word once it is free.
-    fn reserve(&self) {
-        let seen = self.word.load(Relaxed);
-        if seen & (LOCKED | RESERVED) == LOCKED {
-            // ORDER: Relaxed: within the holder's time. If it fails the next look tells.
-            let _ = self.word.compare_exchange(seen, seen | RESERVED, Relaxed, Relaxed);
+    /// As [`Auto::acquire_first`]; where the word is held, keeps others from taking it once it is free.
+    fn acquire_or_reserve(&self) -> bool {
+        let mut seen = self.word.load(Relaxed);
+        loop {
+            if seen & (LOCKED | RESERVED) == LOCKED | RESERVED {
+                return false;
+            }
+            let then = if seen & LOCKED == 0 { LOCKED | BY_NODE } else { seen | RESERVED };
+            // ORDER: Acquire is E1. To reserve it nothing is needed: that is within the holder's time.
+            match self.word.compare_exchange(seen, then, Acquire, Relaxed) {
+                Ok(_) => return seen & LOCKED == 0,
+                // Its line is here: whoever waits before the next look waits for it to come again.
+                Err(now) => seen = now,
+            }
         }
     }
 
@@ -388,13 +431,9 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
                     }
                 }
             } else {
-                let look = || {
-                    let acquired = self.acquire_first();
-                    if !acquired {
-                        self.reserve();
-                    }
-                    acquired.then_some(())
-                };
+                // The first look changes it: its line is to come but once.
+                P::prefetch_write(ptr::from_ref(&self.word));
+                let look = || self.acquire_or_reserve().then_some(());
                 if poll_within::<P, _>(budget, look).is_some() || self.acquire_first() {
                     return true;
                 }
@@ -407,29 +446,43 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         false
     }
 
+    /// As [`Auto::sleeps`], and not for long: the release that is to wake it may miss it (I9). Each time for twice as long as the one
+    /// before, of which there were `before`, since that release is over soon.
+    fn naps(&self, before: u32, wait: &Wait) -> bool {
+        /// How often the time is doubled.
+        const DOUBLED: u32 = 8;
+        let ns = (u64::from(ROUND_TRIPS) * P::round_trip_ns().max(1)) << before.min(DOUBLED);
+        let until = |clock| Deadline { clock, ns: P::now(clock).saturating_add(ns) };
+        let nap = match wait.deadline {
+            Some(deadline) => Deadline { ns: deadline.ns.min(until(deadline.clock).ns), ..deadline },
+            None => until(Clock::Monotonic),
+        };
+        self.sleeps(Some(nap)) || !wait.is_over::<P>()
+    }
+
     /// Sleeps until the word is released, or something else happens; a lock that is idle is not kept for a sleeper. Whether
     /// that was before the deadline.
-    fn sleeps(&self, wait: &Wait) -> bool {
+    fn sleeps(&self, deadline: Option<Deadline>) -> bool {
         let seen = self.word.load(Relaxed);
         // I4. ORDER: Relaxed: within the holder's time.
         if seen & LOCKED == 0 || self.word.compare_exchange(seen, LOCKED | SLEEPER, Relaxed, Relaxed).is_err()
         {
             return true;
         }
-        self.word.wait(LOCKED | SLEEPER, wait.deadline).is_ok()
+        self.word.wait(LOCKED | SLEEPER, deadline).is_ok()
     }
 
-    /// Counts releases.
+    /// Counts a release of the word that was taken directly.
     ///
     /// # Safety
     ///
     /// The caller holds the lock.
     #[inline(always)]
-    unsafe fn count(&self, releases: u32) {
+    unsafe fn count(&self) {
         // SAFETY: the caller's contract.
         let before = unsafe { self.releases.get() };
         // SAFETY: as above.
-        unsafe { self.releases.set(before.wrapping_add(releases)) };
+        unsafe { self.releases.set(before.wrapping_add(1)) };
     }
 
     /// Releases a lock that was acquired by way of a node, or that a leader waits for.
@@ -447,7 +500,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             unsafe { self.release(shared, state) };
         } else if seen & LOCKED != 0 {
             // SAFETY: held by the caller.
-            unsafe { self.count(1) };
+            unsafe { self.count() };
             self.release_word();
         }
         // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
@@ -497,8 +550,6 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // This release, unless it has used up one of the turn.
         // SAFETY: as above.
         unsafe { self.count_turn(state, u32::from(!in_turn)) };
-        // SAFETY: as above.
-        unsafe { shared.of_leaders.serving.set(Serving(ptr::null_mut())) };
         // I6: a fork is to find all of it or nothing.
         let chosen = P::in_steps(|| {
             // From the next step on there may be no lock any more. The state is there until we leave it.
@@ -550,7 +601,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // The limit may have changed meanwhile.
         let passed = self.state.pass_limit().saturating_sub(left);
         // SAFETY: as above.
-        unsafe { self.count(passed + more) };
+        unsafe { state.count_releases(passed + more) };
     }
 }
 
@@ -592,7 +643,11 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
     unsafe fn unlock(&self, (): ()) {
         if self.word.load(Relaxed) == LOCKED {
             // SAFETY: the caller's contract.
-            unsafe { self.count(1) };
+            unsafe { self.count() };
+            if self.state.peek().is_none() {
+                // Nobody has lined up, or it is just being done: I9. ORDER: Release is E1.
+                return self.word.overwrite(UNLOCKED, Release);
+            }
             // ORDER: Release is E1.
             if self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_err() {
                 self.release_word(); // The first leader has marked it.

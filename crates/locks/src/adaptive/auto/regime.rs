@@ -131,13 +131,18 @@ impl<P: Platform> Regime<P> {
         Plan::unpack(self.plan.load(Relaxed)).now
     }
 
-    /// Looks at the clock, and goes another way if it is time to. `begun` is the period that has begun; `releases`: how many there have
-    /// been, modulo 2^32.
+    /// Looks at the clock, and goes another way if it is time to. `begun` is the period that has begun; `releases` says how many
+    /// there have been, modulo 2^32.
     ///
     /// # Safety
     ///
     /// The caller holds the lock.
-    pub(super) unsafe fn take_stock(&self, begun: &P::Data<Period>, releases: u32, pin: Option<u32>) {
+    pub(super) unsafe fn take_stock(
+        &self,
+        begun: &P::Data<Period>,
+        releases: impl FnOnce() -> u32,
+        pin: Option<u32>,
+    ) {
         if let Some(pin) = pin {
             let way = Way::of(pin - 1);
             return self.go(Plan { now: way, best: way, ..FIRST });
@@ -150,6 +155,7 @@ impl<P: Platform> Regime<P> {
         if spent < plan.duration() {
             return;
         }
+        let releases = releases();
         let begins = Period { since: now, releases, rate: period.rate };
         // A lock that nobody has waited for in between says nothing.
         if spent / 4 > plan.duration() && !plan.is_trial() {

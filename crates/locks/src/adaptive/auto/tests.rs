@@ -17,7 +17,7 @@ fn word(lock: &Auto<Native>) -> u32 {
 
 /// Acquires by way of a node, as a thread that found the lock held.
 fn acquire(lock: &Auto<Native>) {
-    assert!(lock.acquire(&Wait::until(Some(PAST))), "nobody else is here");
+    assert!(lock.lines_up(&Wait::until(Some(PAST))), "nobody else is here");
     assert_eq!(word(lock), LOCKED | BY_NODE);
 }
 
@@ -80,12 +80,57 @@ fn every_way_can_be_pinned_to() {
 #[test]
 fn releases_are_counted() {
     let lock = lock();
+    acquire(&lock);
+    let counts = || {
+        let mut by_node = 0_u32;
+        let shared = lock.state.own().expect("a thread has lined up");
+        // SAFETY: nobody else uses the lock.
+        shared.nodes.visit(|state| by_node = by_node.wrapping_add(unsafe { state.released() }));
+        // SAFETY: as above.
+        (unsafe { lock.releases.get() }, by_node)
+    };
+    // The state, and what was counted there, may have been another lock's.
+    let (_, before) = counts();
+    unlock(&lock);
     let () = lock.lock();
+    unlock(&lock);
+    assert_eq!(counts(), (1, before.wrapping_add(1)));
+}
+
+#[test]
+fn a_first_leader_naps_until_one_has_had_the_lock() {
+    let lock = lock();
+    let () = lock.lock();
+    assert!(lock.try_lock_until(PAST).is_none());
+    let serves = || {
+        let shared = lock.state.own().expect("a thread has lined up");
+        // SAFETY: nobody else uses the lock.
+        !unsafe { shared.of_leaders.serving.get() }.0.is_null()
+    };
+    assert!(!serves());
+    assert!(lock.naps(0, &Wait::until(None)), "it is over soon, although nobody releases the lock");
+    assert_eq!(word(&lock), LOCKED | SLEEPER);
     unlock(&lock);
     acquire(&lock);
     unlock(&lock);
-    // SAFETY: nobody else uses the lock.
-    assert_eq!(unsafe { lock.releases.get() }, 2);
+    assert!(serves());
+}
+
+#[test]
+fn a_thread_that_finds_it_held_takes_it_once_it_is_free() {
+    let lock = lock();
+    let () = lock.lock();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let () = lock.lock();
+            unlock(&lock);
+        });
+        std::thread::sleep(core::time::Duration::from_millis(1));
+        // SAFETY: locked above.
+        unsafe { lock.unlock(()) };
+        other.join().expect("no panic");
+    });
+    assert_eq!(word(&lock), UNLOCKED);
 }
 
 #[test]

@@ -147,6 +147,19 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     ..Descriptor::MUTEX
 };
 
+/// Lets the other threads of the CPU run first, where threads outnumber CPUs and waiters spin nevertheless. Whether they could.
+///
+/// One of them may be a waiter that has lost its CPU, or was woken and has none yet. If the caller spun behind it, the lock
+/// would wait for the CPU that the caller has. A thread that is in no queue holds up nobody while it has no CPU.
+pub(crate) fn gives_way<P: Platform>(wait: &Wait) -> bool {
+    // A thread with a deadline would be late for it; on one node a waiter sleeps soon.
+    if P::nodes() == 1 || wait.deadline.is_some() || P::strict_spin() || !P::is_overloaded() {
+        return false;
+    }
+    P::yield_now();
+    true
+}
+
 /// How the global lock is held.
 const DIRECTLY: usize = 1;
 const BY_NODE: usize = 2;
@@ -300,23 +313,9 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         Attention { most: self.state.wake().unwrap_or(WAKE), turn: TURN }
     }
 
-    /// Lets the other threads of the CPU run first, where threads outnumber CPUs and waiters spin nevertheless. Whether the lock was
-    /// free afterwards, and is the caller's.
-    ///
-    /// One of them may be a waiter that has lost its CPU, or was woken and has none yet. If the caller spun behind it, the lock
-    /// would wait for the CPU that the caller has. A thread that is in no queue holds up nobody while it has no CPU.
-    fn acquire_after_others(&self, wait: &Wait) -> bool {
-        // A thread with a deadline would be late for it; on one node a waiter sleeps soon.
-        if P::nodes() == 1 || wait.deadline.is_some() || P::strict_spin() || !P::is_overloaded() {
-            return false;
-        }
-        P::yield_now();
-        self.acquire_fast(DIRECTLY)
-    }
-
     /// Lines up and waits. Whether the lock was acquired before the deadline.
     fn acquire(&self, wait: &Wait) -> bool {
-        if self.acquire_after_others(wait) {
+        if gives_way::<P>(wait) && self.acquire_fast(DIRECTLY) {
             return true;
         }
         let Some((shared, state)) = enter_part_or_wait(&self.state, P::node(), wait) else { return false };

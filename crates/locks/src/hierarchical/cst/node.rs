@@ -62,6 +62,8 @@ struct OfHolder<P: Platform> {
     begun: P::Data<u64>,
     /// Hand-overs since sleepers were chosen because that was due, up to where it is due.
     passed_over: P::Data<u32>,
+    /// Releases that were counted here, modulo 2^32: data of the holder of the whole machine's lock.
+    releases: P::Data<u32>,
 }
 
 const _: () = assert!(size_of::<NodeState<Native>>() == 2 * NODE_BYTES);
@@ -84,6 +86,7 @@ impl<P: Platform> PoolNode<P> for NodeState<P> {
                 passes: P::Data::new(0),
                 begun: P::Data::new(UNKNOWN),
                 passed_over: P::Data::new(0),
+                releases: P::Data::new(0),
             },
         }
     }
@@ -434,6 +437,28 @@ impl<P: Platform> NodeState<P> {
     pub(crate) unsafe fn passes_left(&self) -> u32 {
         // SAFETY: I4.
         unsafe { self.of_holder.passes.get() }
+    }
+
+    /// Releases that were counted here, modulo 2^32.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock of the whole machine.
+    pub(crate) unsafe fn released(&self) -> u32 {
+        // SAFETY: the caller's contract: whoever counts holds it, too.
+        unsafe { self.of_holder.releases.get() }
+    }
+
+    /// Counts releases. In this line, which the holder writes in any case: those of the lock are read by all who come.
+    ///
+    /// # Safety
+    ///
+    /// As for [`NodeState::released`].
+    pub(crate) unsafe fn count_releases(&self, more: u32) {
+        // SAFETY: the caller's contract.
+        let before = unsafe { self.released() };
+        // SAFETY: as above.
+        unsafe { self.of_holder.releases.set(before.wrapping_add(more)) };
     }
 
     /// Drops all waiters, who are ghosts, after `fork`. The lock is as `holds` says.
