@@ -14,6 +14,7 @@ use syscalls::{Errno, Sysno, syscall};
 
 use super::{mutex, rwlock};
 use crate::abi::entrances::{self, Column, ENTRANCES, Entrances, RWLOCK_OPERATIONS};
+use crate::abi::real;
 use crate::life::start;
 use crate::serve;
 use crate::serve::mutex::table::{self, LEAVES, PASSTHROUGH_TAG, TAGS};
@@ -63,11 +64,16 @@ fn plain() -> Entrances {
 fn profiled() -> Entrances {
     let profiled = plain();
     let put = |cell: &AtomicPtr<()>, function: *const ()| cell.store(function.cast_mut(), Relaxed);
+    let glibcs_lock = if real::mutexes_are_known() {
+        mutex::enter_known_lock as *const ()
+    } else {
+        mutex::enter_glibcs_lock as *const ()
+    };
     for tag in 0..TAGS as u32 {
         let lock = if table::ops(tag).is_some() {
             mutex::enter_our_lock as *const ()
         } else if tag == PASSTHROUGH_TAG || start::forwards_everything() {
-            mutex::enter_glibcs_lock as *const ()
+            glibcs_lock
         } else {
             mutex::enter_lock as *const ()
         };

@@ -2,6 +2,7 @@
 //! the frame pointer there; some also with the leaf function that the entry point jumps to without a profile.
 
 use core::ffi::c_int;
+use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::Native;
 use lockwork_profile::format::{Region, Thread};
@@ -28,6 +29,10 @@ with_call_and_leaf! {
 with_call_and_leaf! {
     /// The same, where it is glibc's.
     enter_glibcs_lock, LOCK, glibcs_lock
+}
+with_call_and_leaf! {
+    /// The same, where it is known how glibc's functions mark a mutex.
+    enter_known_lock, LOCK, known_lock
 }
 with_call_and_leaf! {
     /// `pthread_mutex_trylock` of a mutex without bookkeeping.
@@ -59,13 +64,13 @@ fn is_success(result: c_int) -> bool {
 
 /// Notes an acquisition of a mutex without bookkeeping of which there is nothing to note but the call, as most are.
 #[inline(always)]
-fn passing(mutex: *mut Mutex, caller: usize, frame: usize) -> bool {
-    known_thread().is_some_and(|thread| Region::passes(thread, mutex as usize, call(caller, frame)))
+fn passing(mutex: *mut Mutex, caller: usize, frame: usize) -> Option<&'static Thread> {
+    known_thread().filter(|thread| Region::passes(thread, mutex as usize, call(caller, frame)))
 }
 
 /// Nothing follows the lock's own operation, which is jumped to. It says itself when it waits.
 unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
-    if !passing(mutex, caller, frame) {
+    if passing(mutex, caller, frame).is_none() {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
     }
@@ -73,8 +78,22 @@ unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, le
     unsafe { leaf(mutex) }
 }
 
+/// glibc's own attempt is a call, of which something has to follow. So a mutex that nobody has is taken as glibc's functions do it.
+unsafe extern "C" fn known_lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
+    let Some(thread) = passing(mutex, caller, frame) else {
+        // SAFETY: the entry point's contract.
+        return unsafe { lock(mutex, caller, frame) };
+    };
+    // SAFETY: the program's mutex.
+    if unsafe { Mutex::at(mutex) }.take_as_glibc(thread.tid.load(Relaxed)) {
+        return 0;
+    }
+    // SAFETY: the entry point's contract.
+    unsafe { wait_for_glibcs(mutex) }
+}
+
 unsafe extern "C" fn glibcs_lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
-    if !passing(mutex, caller, frame) {
+    if passing(mutex, caller, frame).is_none() {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
     }
