@@ -156,6 +156,23 @@ impl Mutex {
         true
     }
 
+    /// Frees a mutex without bookkeeping that the calling thread has taken so, or by glibc's functions, and wakes one of those that
+    /// sleep for it, as glibc does: they have made the first word 2.
+    #[inline(always)]
+    pub(crate) fn free_as_glibc(&self) {
+        let [lock, _, owner, users] = self.glibcs_words();
+        owner.store(0, Ordering::Relaxed);
+        users.store(users.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        if lock.swap(0, Ordering::Release) > 1 {
+            Self::wake_as_glibc(lock);
+        }
+    }
+
+    #[cold]
+    fn wake_as_glibc(lock: &AtomicU32) {
+        sys::futex_wake(lock.as_ptr(), 1);
+    }
+
     /// glibc's `__lock`, `__count`, `__owner` and `__nusers`.
     #[inline(always)]
     fn glibcs_words(&self) -> &[AtomicU32; 4] {
@@ -163,8 +180,8 @@ impl Mutex {
         unsafe { &*(&raw const self.lock).cast::<[AtomicU32; 4]>() }
     }
 
-    /// Whether glibc's functions take and free a mutex without bookkeeping in the way of [`take_as_glibc`](Self::take_as_glibc).
-    /// They do not where they are told to elide locks, for which they change the kind.
+    /// Whether glibc's functions take and free a mutex without bookkeeping in the way of [`take_as_glibc`](Self::take_as_glibc)
+    /// and [`free_as_glibc`](Self::free_as_glibc). They do not where they are told to elide locks, for which they change the kind.
     pub(crate) fn is_marked_as_known(
         lock: impl FnOnce(*mut Self) -> c_int,
         unlock: impl FnOnce(*mut Self) -> c_int,

@@ -175,13 +175,21 @@ pub(crate) fn prepare() {
 /// the ones that calls behind ours lead to, and they do that in the way that is known. Another library that wraps them, as that of
 /// a checker of races, has to see each call.
 pub(crate) fn mutexes_are_known() -> bool {
-    let [lock, unlock, ceiling] =
-        [&address::pthread_mutex_lock, &address::pthread_mutex_unlock, &address::pthread_mutex_getprioceiling]
-            .map(|address| address.load(Ordering::Relaxed));
+    let [lock, unlock, ceiling] = [
+        &address::pthread_mutex_lock,
+        &address::pthread_mutex_unlock,
+        &address::pthread_mutex_getprioceiling,
+    ]
+    .map(|address| address.load(Ordering::Relaxed));
     // The last of them nobody wraps.
-    let are_glibcs = modules::range(ceiling).is_some_and(|glibc| glibc.contains(&lock) && glibc.contains(&unlock));
+    let are_glibcs =
+        modules::range(ceiling).is_some_and(|glibc| glibc.contains(&lock) && glibc.contains(&unlock));
     // SAFETY: a mutex of nobody else's.
-    are_glibcs && Mutex::is_marked_as_known(|it| unsafe { pthread_mutex_lock(it) }, |it| unsafe { pthread_mutex_unlock(it) })
+    are_glibcs
+        && Mutex::is_marked_as_known(
+            |it| unsafe { pthread_mutex_lock(it) },
+            |it| unsafe { pthread_mutex_unlock(it) },
+        )
 }
 
 /// The address of a function that is jumped to once only.

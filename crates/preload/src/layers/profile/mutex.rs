@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use lockwork_platform::Native;
 use lockwork_profile::format::{Region, Thread};
 use lockwork_profile::process;
-use lockwork_profile::recorder::{Begun, Target};
+use lockwork_profile::recorder::{Begun, Passing, Target};
 
 use super::{MUTEX, call, known, known_thread, recording, settle};
 use crate::abi::entry::with_call_and_leaf;
@@ -43,6 +43,11 @@ with_call_and_leaf! {
     enter_unlock, UNLOCK, plain_unlock
 }
 
+with_call_and_leaf! {
+    /// The same, where it is known how glibc's functions mark a mutex.
+    enter_known_unlock, UNLOCK, known_unlock
+}
+
 /// Whether glibc serves it, as far as that is decided.
 #[inline(always)]
 fn is_glibcs(mutex: &Mutex) -> bool {
@@ -64,13 +69,13 @@ fn is_success(result: c_int) -> bool {
 
 /// Notes an acquisition of a mutex without bookkeeping of which there is nothing to note but the call, as most are.
 #[inline(always)]
-fn passing(mutex: *mut Mutex, caller: usize, frame: usize) -> Option<&'static Thread> {
-    known_thread().filter(|thread| Region::passes(thread, mutex as usize, call(caller, frame)))
+fn passes(mutex: *mut Mutex, caller: usize, frame: usize) -> bool {
+    known_thread().is_some_and(|thread| Region::passes(thread, mutex as usize, call(caller, frame)))
 }
 
 /// Nothing follows the lock's own operation, which is jumped to. It says itself when it waits.
 unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
-    if passing(mutex, caller, frame).is_none() {
+    if !passes(mutex, caller, frame) {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
     }
@@ -78,14 +83,20 @@ unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, le
     unsafe { leaf(mutex) }
 }
 
-/// glibc's own attempt is a call, of which something has to follow. So a mutex that nobody has is taken as glibc's functions do it.
+/// glibc's own attempt is a call, behind which something is left to do. So a mutex that nobody has is taken as glibc's functions do
+/// it, and the call is noted afterwards: the thread has the mutex for a moment longer, and its attempt, which waits until all that
+/// was written before has reached the cache, comes sooner.
 unsafe extern "C" fn known_lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
-    let Some(thread) = passing(mutex, caller, frame) else {
+    let address = mutex as usize;
+    let passing = known_thread().and_then(|thread| Some((thread, Passing::of(thread, address)?)));
+    let Some((thread, passing)) = passing else {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
     };
     // SAFETY: the program's mutex.
-    if unsafe { Mutex::at(mutex) }.take_as_glibc(thread.tid.load(Relaxed)) {
+    let is_taken = unsafe { Mutex::at(mutex) }.take_as_glibc(thread.tid.load(Relaxed));
+    passing.note(thread, address, call(caller, frame));
+    if is_taken {
         return 0;
     }
     // SAFETY: the entry point's contract.
@@ -93,7 +104,7 @@ unsafe extern "C" fn known_lock(mutex: *mut Mutex, caller: usize, frame: usize) 
 }
 
 unsafe extern "C" fn glibcs_lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
-    if passing(mutex, caller, frame).is_none() {
+    if !passes(mutex, caller, frame) {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
     }
@@ -125,15 +136,35 @@ unsafe fn wait_for_glibcs(mutex: *mut Mutex) -> c_int {
 
 /// A release of which there is nothing to note, as most are, jumps to the lock's own operation.
 unsafe extern "C" fn plain_unlock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
-    let address = mutex as usize;
-    let is_noted = |(region, thread): (&Region, &Thread)| {
-        region.forgets(thread, address) || region.repeats(thread, address, call(caller, frame))
-    };
-    if known().is_some_and(is_noted) {
+    if known().is_some_and(|(region, thread)| region.forgets(thread, mutex as usize)) {
         // SAFETY: the entry point's contract.
         return unsafe { leaf(mutex) };
     }
-    // SAFETY: the entry point's contract.
+    // SAFETY: as above.
+    unsafe { noted_unlock(mutex, caller, frame, leaf) }
+}
+
+/// The same of a mutex that [`known_lock`] takes, which is freed as glibc's function does it.
+unsafe extern "C" fn known_unlock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
+    if !known().is_some_and(|(region, thread)| region.forgets(thread, mutex as usize)) {
+        // SAFETY: the entry point's contract.
+        return unsafe { noted_unlock(mutex, caller, frame, leaf) };
+    }
+    // SAFETY: the program's mutex.
+    unsafe { Mutex::at(mutex) }.free_as_glibc();
+    0
+}
+
+/// A release of which there may be something to note.
+#[cold]
+unsafe extern "C" fn noted_unlock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
+    let repeats =
+        |(region, thread): (&Region, &Thread)| region.repeats(thread, mutex as usize, call(caller, frame));
+    if known().is_some_and(repeats) {
+        // SAFETY: the entry point's contract.
+        return unsafe { leaf(mutex) };
+    }
+    // SAFETY: as above.
     unsafe { unlock(mutex, caller, frame) }
 }
 
