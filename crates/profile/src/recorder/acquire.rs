@@ -150,14 +150,26 @@ impl Region {
         if held.waited_since.load(Relaxed) != 0 {
             self.waited_in_vain(thread, held, target.mode);
         } else {
-            let (kind, caller) = (target.mode.kind(), held.caller.load(Relaxed));
-            let index = self.record(kind, target.address as u64, caller, target.server);
-            if index != 0 {
-                self.locks[index as usize].tries_failed.fetch_add(1, Relaxed);
-            }
+            self.count_failed_try(target, held.caller.load(Relaxed));
         }
         thread.remove(thread.held_count.load(Relaxed) as usize - 1);
         thread.busy.store(0, Relaxed);
+    }
+
+    /// The thread tried to acquire a lock, and would have noted that if it had got it: see [`Passing`].
+    #[cold]
+    pub fn tried_in_vain(&self, thread: &Thread, target: Target, caller: usize) {
+        if thread.busy.swap(1, Relaxed) == 0 {
+            self.count_failed_try(target, caller as u64);
+            thread.busy.store(0, Relaxed);
+        }
+    }
+
+    fn count_failed_try(&self, target: Target, caller: u64) {
+        let index = self.record(target.mode.kind(), target.address as u64, caller, target.server);
+        if index != 0 {
+            self.locks[index as usize].tries_failed.fetch_add(1, Relaxed);
+        }
     }
 
     /// Notes a wait that was given up.

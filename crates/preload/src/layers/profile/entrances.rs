@@ -70,15 +70,17 @@ fn profiled() -> Entrances {
         [mutex::enter_glibcs_lock as *const (), mutex::enter_unlock as *const ()]
     };
     for tag in 0..TAGS as u32 {
-        let [lock, unlock] = if table::ops(tag).is_some() {
-            [mutex::enter_our_lock as *const (), mutex::enter_unlock as *const ()]
+        let [undecided, decided] =
+            [mutex::enter_trylock as *const (), mutex::enter_decided_trylock as *const ()];
+        let [lock, trylock, unlock] = if table::ops(tag).is_some() {
+            [mutex::enter_our_lock as *const (), decided, mutex::enter_unlock as *const ()]
         } else if tag == PASSTHROUGH_TAG || start::forwards_everything() {
-            [glibcs_lock, glibcs_unlock]
+            [glibcs_lock, decided, glibcs_unlock]
         } else {
-            [mutex::enter_lock as *const (), mutex::enter_unlock as *const ()]
+            [mutex::enter_lock as *const (), undecided, mutex::enter_unlock as *const ()]
         };
         put(&profiled.columns[LOCK].0[tag as usize], lock);
-        put(&profiled.columns[TRYLOCK].0[tag as usize], mutex::enter_trylock as *const ());
+        put(&profiled.columns[TRYLOCK].0[tag as usize], trylock);
         put(&profiled.columns[UNLOCK].0[tag as usize], unlock);
     }
     for (operation, function) in [

@@ -9,7 +9,7 @@ use lockwork_profile::format::{Region, Thread};
 use lockwork_profile::process;
 use lockwork_profile::recorder::{Begun, Passing, Target};
 
-use super::{MUTEX, call, known, known_thread, recording, settle};
+use super::{MUTEX, call, known, known_thread, recording, region, settle};
 use crate::abi::entry::with_call_and_leaf;
 use crate::abi::errno::{EBUSY, EOWNERDEAD};
 use crate::abi::layout::Mutex;
@@ -37,6 +37,10 @@ with_call_and_leaf! {
 with_call_and_leaf! {
     /// `pthread_mutex_trylock` of a mutex without bookkeeping.
     enter_trylock, TRYLOCK, trylock
+}
+with_call_and_leaf! {
+    /// The same, where it is decided who serves the mutex.
+    enter_decided_trylock, TRYLOCK, decided_trylock
 }
 with_call_and_leaf! {
     /// `pthread_mutex_unlock` of a mutex without bookkeeping.
@@ -130,6 +134,24 @@ unsafe fn wait_for_glibcs(mutex: *mut Mutex) -> c_int {
         region.wait_ends(thread);
     } else {
         region.refused(thread, target);
+    }
+    result
+}
+
+/// An attempt does not wait, so it is noted when it has succeeded.
+unsafe extern "C" fn decided_trylock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
+    let address = mutex as usize;
+    let passing = known_thread().and_then(|thread| Some((thread, Passing::of(thread, address)?)));
+    let Some((thread, passing)) = passing else {
+        // SAFETY: the entry point's contract.
+        return unsafe { trylock(mutex, caller, frame) };
+    };
+    // SAFETY: the entry point's contract.
+    let result = unsafe { leaf(mutex) };
+    if result == 0 {
+        passing.note(thread, address, call(caller, frame));
+    } else if let Some(region) = region() {
+        region.tried_in_vain(thread, target(address), caller);
     }
     result
 }
