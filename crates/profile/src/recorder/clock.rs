@@ -36,7 +36,7 @@ impl Times {
     /// The time at which the counter showed this. It is right for times near this one: the rate is an estimate.
     pub(super) fn of(&self, ticks: u64) -> u64 {
         let ago = self.ticks.wrapping_sub(ticks) as i64;
-        self.ns.saturating_sub_signed((ago as f64 * self.ns_per_tick) as i64)
+        self.ns.saturating_add_signed((ago as f64 * -self.ns_per_tick) as i64)
     }
 }
 
@@ -53,7 +53,7 @@ impl Region {
         if ago >= reading.is_good_for.load(Relaxed) {
             return self.look_at_clock(thread).ns;
         }
-        reading.ns.load(Relaxed) + (ago * reading.tick.load(Relaxed) >> 32)
+        reading.ns.load(Relaxed) + ((ago * reading.tick.load(Relaxed)) >> 32)
     }
 
     /// What clock and counter showed when the thread looked last, unless that is too long ago.
