@@ -4,6 +4,7 @@
 //! read only where memory is known to be readable, and each return address must lie in executable memory; the walk ends at
 //! the first that does not. What is left is at least the return address of the call itself.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use lockwork_platform::sys;
@@ -86,7 +87,15 @@ impl Region {
     /// The stack above a call: `bottom` is where its return address `caller` lies or lay, `frame` the caller's frame pointer.
     pub(crate) fn walk(&self, caller: u64, bottom: u64, frame: u64) -> Frames {
         let mut stack = Frames::of(caller);
-        for caller in frames(bottom, frame).take(DEPTH - 1).take_while(|caller| self.is_code(*caller)) {
+        // Most callers are in the library of the one before: to look for it in the map of memory takes longer than the rest.
+        let mut code = 0..0;
+        for caller in frames(bottom, frame).take(DEPTH - 1) {
+            if !code.contains(&caller) {
+                match self.code_around(caller) {
+                    Some(around) => code = around,
+                    None => break,
+                }
+            }
             stack.frames[stack.depth] = caller;
             stack.depth += 1;
         }
@@ -107,10 +116,17 @@ impl Region {
 
     /// Whether there is code at an address, as far as the maps of memory were read.
     pub(crate) fn is_code(&self, address: u64) -> bool {
+        self.code_around(address).is_some()
+    }
+
+    /// The range of code that an address is in.
+    fn code_around(&self, address: u64) -> Option<Range<u64>> {
         let count = (self.header.code_ranges.load(Acquire) as usize).min(CODE);
         let ranges = &self.code[..count];
         let index = ranges.partition_point(|range| range.end.load(Relaxed) <= address);
-        ranges.get(index).is_some_and(|range| range.start.load(Relaxed) <= address)
+        let range = ranges.get(index)?;
+        let range = range.start.load(Relaxed)..range.end.load(Relaxed);
+        range.contains(&address).then_some(range)
     }
 
     /// The number of a stack, 0 if there is no room for it.

@@ -142,6 +142,60 @@ impl Mutex {
         self.lock[1].load(Ordering::Relaxed) as u32
     }
 
+    /// Takes a mutex of glibc's without bookkeeping if nobody has it, as glibc does: its first word becomes 1, the third is the
+    /// owner's id, and the fourth counts users. See [`marks`](Self::marks).
+    #[inline(always)]
+    pub(crate) fn take_as_glibc(&self, tid: u32) -> bool {
+        let [lock, _, owner, users] = self.glibcs_words();
+        if lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        owner.store(tid, Ordering::Relaxed);
+        // Only the holder writes to it.
+        users.store(users.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        true
+    }
+
+    /// Frees a mutex without bookkeeping that the calling thread has taken so, or by glibc's functions, and wakes one of those that
+    /// sleep for it, as glibc does: they have made the first word 2.
+    #[inline(always)]
+    pub(crate) fn free_as_glibc(&self) {
+        let [lock, _, owner, users] = self.glibcs_words();
+        owner.store(0, Ordering::Relaxed);
+        users.store(users.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        if lock.swap(0, Ordering::Release) > 1 {
+            Self::wake_as_glibc(lock);
+        }
+    }
+
+    #[cold]
+    fn wake_as_glibc(lock: &AtomicU32) {
+        sys::futex_wake(lock.as_ptr(), 1);
+    }
+
+    /// glibc's `__lock`, `__count`, `__owner` and `__nusers`.
+    #[inline(always)]
+    fn glibcs_words(&self) -> &[AtomicU32; 4] {
+        // SAFETY: the first 16 bytes are atomic words, and aligned for halves of them.
+        unsafe { &*(&raw const self.lock).cast::<[AtomicU32; 4]>() }
+    }
+
+    /// Whether glibc's functions take and free a mutex without bookkeeping in the way of [`take_as_glibc`](Self::take_as_glibc)
+    /// and [`free_as_glibc`](Self::free_as_glibc). They do not where they are told to elide locks, for which they change the kind.
+    pub(crate) fn is_marked_as_known(
+        lock: impl FnOnce(*mut Self) -> c_int,
+        unlock: impl FnOnce(*mut Self) -> c_int,
+    ) -> bool {
+        let probe = [const { AtomicUsize::new(0) }; size_of::<Self>() / size_of::<usize>()];
+        let mutex = probe.as_ptr().cast_mut().cast::<Self>();
+        // SAFETY: as large as a mutex, as aligned, and zero, which is a free one.
+        let it = unsafe { Self::at(mutex) };
+        let words = || it.glibcs_words().each_ref().map(|word| word.load(Ordering::Relaxed));
+        let rest_is_zero = || probe[2..].iter().all(|word| word.load(Ordering::Relaxed) == 0);
+        let is_taken = lock(mutex) == 0 && words() == [1, 0, sys::gettid(), 1] && rest_is_zero();
+        is_taken && unlock(mutex) == 0 && words() == [0; 4] && rest_is_zero()
+    }
+
     /// Counts the calling thread once more, or once less, among the users of a mutex of glibc's that it holds. glibc refuses
     /// to destroy a mutex that has users, and counts the waiters of its own conditions so.
     ///

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::layout::{CondVar, Mutex, RwLock};
 use crate::abi::time::Timespec;
+use crate::life::policy::modules;
 use crate::life::report;
 
 unsafe extern "C" {
@@ -165,8 +166,30 @@ pub(crate) fn prepare() {
         target.address.store(look_up(target.name), Ordering::Relaxed);
     }
     prepare_called();
+    modules::prepare();
     // SAFETY: a condition of nobody else's, and attributes.
     CondVar::find_flags(|cond, attributes| unsafe { pthread_cond_init(cond, attributes) });
+}
+
+/// Whether a thread may take a mutex without bookkeeping by itself, as glibc's functions would (`Mutex::take_as_glibc`): they are
+/// the ones that calls behind ours lead to, and they do that in the way that is known. Another library that wraps them, as that of
+/// a checker of races, has to see each call.
+pub(crate) fn mutexes_are_known() -> bool {
+    let [lock, unlock, ceiling] = [
+        &address::pthread_mutex_lock,
+        &address::pthread_mutex_unlock,
+        &address::pthread_mutex_getprioceiling,
+    ]
+    .map(|address| address.load(Ordering::Relaxed));
+    // The last of them nobody wraps.
+    let are_glibcs =
+        modules::range(ceiling).is_some_and(|glibc| glibc.contains(&lock) && glibc.contains(&unlock));
+    // SAFETY: a mutex of nobody else's.
+    are_glibcs
+        && Mutex::is_marked_as_known(
+            |it| unsafe { pthread_mutex_lock(it) },
+            |it| unsafe { pthread_mutex_unlock(it) },
+        )
 }
 
 /// The address of a function that is jumped to once only.

@@ -14,7 +14,7 @@ pub use self::thread::{Held, Known, Logged, Stage, Thread};
 /// The first 8 bytes of a file whose header is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockprof");
 /// The version of the layout. A reader knows one.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Threads at a time.
 pub const THREADS: usize = 4096;

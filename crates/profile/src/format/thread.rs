@@ -53,6 +53,8 @@ pub struct Thread {
     pub parked_ns: AtomicU64,
     /// The call of a wait on a condition.
     pub frame: [AtomicU64; 2],
+    /// When it read the clock last.
+    pub reading: Reading,
     /// Waits so far, as far as that matters: see `Region::wait_begins`.
     pub waits: AtomicU32,
     /// Entries of `log`.
@@ -63,6 +65,20 @@ pub struct Thread {
     pub known: Known,
     /// Locks it has, the latest last.
     pub held: [Held; HELD],
+}
+
+/// What a thread reads the time from between two looks at the clock: see `recorder::clock`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Reading {
+    /// What the clock showed.
+    pub ns: AtomicU64,
+    /// What the processor's counter showed.
+    pub ticks: AtomicU64,
+    /// For so many ticks it is good.
+    pub is_good_for: AtomicU64,
+    /// The length of a tick in 2⁻³² ns.
+    pub tick: AtomicU64,
 }
 
 /// Of a thread's latest release that somebody waited for, what was found out, and is likely to be so at the next.

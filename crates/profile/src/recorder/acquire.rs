@@ -8,9 +8,36 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::clock::now;
 use super::{Begun, Call, Target};
 use crate::format::{Held, Logged, Mode, Region, Stage, Thread};
+
+/// An acquisition of a mutex of which there is nothing to note but the call: see [`Region::passes`].
+#[derive(Debug)]
+pub struct Passing<'a> {
+    held: &'a Held,
+    count: usize,
+    left: u32,
+}
+
+impl<'a> Passing<'a> {
+    /// `None`: it is a matter for [`Region::about_to`]. Nothing is written yet: who can try the mutex with one instruction does so
+    /// before [`note`](Self::note). That instruction would wait for what has been written to reach the cache.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(thread: &'a Thread, address: usize) -> Option<Self> {
+        let left = thread.countdown.load(Relaxed).wrapping_sub(1);
+        let count = thread.held_count.load(Relaxed) as usize;
+        let held = thread.held.get(count)?;
+        (left != 0 && thread.think_of.load(Relaxed) != address as u64).then_some(Self { held, count, left })
+    }
+
+    /// Notes the call, before the thread waits for the mutex.
+    #[inline(always)]
+    pub fn note(self, thread: &Thread, address: usize, call: Call) {
+        thread.countdown.store(self.left, Relaxed);
+        thread.push(self.held, self.count, address as u64 | Held::PASSED, call);
+    }
+}
 
 impl Region {
     /// The thread is about to acquire a mutex, and has not got it. `true`: there is nothing to note of that but the call, which
@@ -18,15 +45,7 @@ impl Region {
     /// is a matter for [`about_to`](Self::about_to).
     #[inline(always)]
     pub fn passes(thread: &Thread, address: usize, call: Call) -> bool {
-        let left = thread.countdown.load(Relaxed).wrapping_sub(1);
-        let count = thread.held_count.load(Relaxed) as usize;
-        let Some(held) = thread.held.get(count) else { return false };
-        if left == 0 || thread.think_of.load(Relaxed) == address as u64 {
-            return false;
-        }
-        thread.countdown.store(left, Relaxed);
-        thread.push(held, count, address as u64 | Held::PASSED, call);
-        true
+        Passing::of(thread, address).map(|passing| passing.note(thread, address, call)).is_some()
     }
 
     /// The thread is about to acquire a lock. `may_recurse`: it may have it already.
@@ -78,16 +97,16 @@ impl Region {
     /// when it releases it.
     #[cold]
     pub(super) fn acquired_noteworthy(&self, thread: &Thread, held: &Held, is_sample: bool) {
-        let until = now();
+        // A signal handler that waits now would write to the same log.
+        thread.busy.store(1, Relaxed);
+        let until = self.now_of(thread);
         let waited = held.waited_since.load(Relaxed) != 0;
         let mut is_settled = true;
         if waited {
-            // A signal handler that waits now would write to the same log.
-            thread.busy.store(1, Relaxed);
             self.stop_waiting(thread, held);
             is_settled = self.settles_wait(thread, held, until);
-            thread.busy.store(0, Relaxed);
         }
+        thread.busy.store(0, Relaxed);
         if is_sample {
             held.weight.store(thread.take_acquisition(self.header.max_period.load(Relaxed)), Relaxed);
         }
@@ -131,14 +150,26 @@ impl Region {
         if held.waited_since.load(Relaxed) != 0 {
             self.waited_in_vain(thread, held, target.mode);
         } else {
-            let (kind, caller) = (target.mode.kind(), held.caller.load(Relaxed));
-            let index = self.record(kind, target.address as u64, caller, target.server);
-            if index != 0 {
-                self.locks[index as usize].tries_failed.fetch_add(1, Relaxed);
-            }
+            self.count_failed_try(target, held.caller.load(Relaxed));
         }
         thread.remove(thread.held_count.load(Relaxed) as usize - 1);
         thread.busy.store(0, Relaxed);
+    }
+
+    /// The thread tried to acquire a lock, and would have noted that if it had got it: see [`Passing`].
+    #[cold]
+    pub fn tried_in_vain(&self, thread: &Thread, target: Target, caller: usize) {
+        if thread.busy.swap(1, Relaxed) == 0 {
+            self.count_failed_try(target, caller as u64);
+            thread.busy.store(0, Relaxed);
+        }
+    }
+
+    fn count_failed_try(&self, target: Target, caller: u64) {
+        let index = self.record(target.mode.kind(), target.address as u64, caller, target.server);
+        if index != 0 {
+            self.locks[index as usize].tries_failed.fetch_add(1, Relaxed);
+        }
     }
 
     /// Notes a wait that was given up.
@@ -150,7 +181,7 @@ impl Region {
         }
         let lock = &self.locks[index as usize];
         lock.timed_out.fetch_add(1, Relaxed);
-        let wait = held.wait_in_vain(thread, mode, now());
+        let wait = held.wait_in_vain(thread, mode, self.now_of(thread));
         lock.add_vain_wait(&wait);
         self.look_into(thread, wait);
     }

@@ -41,7 +41,7 @@ impl Region {
     pub(super) fn look_into(&self, thread: &Thread, wait: Wait) {
         let lock = &self.locks[wait.lock as usize];
         let is_watched = wait.is & Held::WATCHED != 0;
-        let times = if is_watched { Some(self.times()) } else { None };
+        let times = if is_watched { Some(self.times_of(thread)) } else { None };
         if let Some(times) = times {
             lock.split_wait(&wait, times);
             lock.note_hand_over(thread.tid.load(Relaxed), &wait, times);

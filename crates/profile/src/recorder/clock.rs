@@ -1,13 +1,23 @@
 //! What time it is, and what time it was when a thread read the processor's counter.
 //!
-//! Waits are timed by the monotonic clock. Releases are timed by the processor's counter, which takes a third of the time to
-//! read: the holder reads it within its section. A thread that looks at a release turns its count into time.
+//! A thread reads the time from the processor's counter, which takes half as long as the clock, or less: the end of a wait is read
+//! within the section, where others wait for it. It looks at the clock once in a while ([`READ_EVERY_NS`]), so that the rate of
+//! the counter, which is known since the recorder started, matters for short distances only. A holder keeps what the counter shows
+//! at a release as it is; a thread that looks at the release turns that into time.
+//!
+//! Invariant: a thread reads the time so while it is `busy` alone. A signal handler that did so in the middle would change the reading
+//! that the thread goes by.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{Clock, sys};
 
-use crate::format::Region;
+use crate::format::{Region, Thread};
+
+/// For how long a thread goes by one look at the clock.
+const READ_EVERY_NS: u64 = 1_000_000;
+/// After what time since the recorder's start the counter's rate is known well enough for that.
+const RATE_IS_KNOWN_AFTER_NS: u64 = 10_000_000;
 
 /// The monotonic clock.
 pub(super) fn now() -> u64 {
@@ -23,22 +33,82 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// The time at which the counter showed this. It is right for the recent past: the rate is an estimate.
+    /// The time at which the counter showed this. It is right for times near this one: the rate is an estimate.
     pub(super) fn of(&self, ticks: u64) -> u64 {
         let ago = self.ticks.wrapping_sub(ticks) as i64;
-        self.ns.saturating_sub((ago.max(0) as f64 * self.ns_per_tick) as u64)
+        self.ns.saturating_add_signed((ago as f64 * -self.ns_per_tick) as i64)
     }
 }
 
+/// The parts of a nanosecond that [`Reading::tick`](crate::format::Reading::tick) counts.
+const PARTS: f64 = (1_u64 << 32) as f64;
+
 impl Region {
+    /// What time it is, by the thread's latest look at the clock.
+    #[inline]
+    pub(super) fn now_of(&self, thread: &Thread) -> u64 {
+        let reading = &thread.reading;
+        let ago = sys::ticks().wrapping_sub(reading.ticks.load(Relaxed));
+        // After a jump of the counter, which some virtual machines make, this is a large number.
+        if ago >= reading.is_good_for.load(Relaxed) {
+            return self.look_at_clock(thread).ns;
+        }
+        reading.ns.load(Relaxed) + ((ago * reading.tick.load(Relaxed)) >> 32)
+    }
+
+    /// What clock and counter showed when the thread looked last, unless that is too long ago.
+    pub(super) fn times_of(&self, thread: &Thread) -> Times {
+        let reading = &thread.reading;
+        let ticks = reading.ticks.load(Relaxed);
+        if sys::ticks().wrapping_sub(ticks) >= reading.is_good_for.load(Relaxed) {
+            return self.look_at_clock(thread);
+        }
+        let ns_per_tick = reading.tick.load(Relaxed) as f64 / PARTS;
+        Times { ns: reading.ns.load(Relaxed), ticks, ns_per_tick }
+    }
+
+    #[cold]
+    fn look_at_clock(&self, thread: &Thread) -> Times {
+        let times = self.times();
+        let since_start = times.ns.saturating_sub(self.header.started_ns.load(Relaxed));
+        let is_good_for = if since_start < RATE_IS_KNOWN_AFTER_NS {
+            0
+        } else {
+            (READ_EVERY_NS as f64 / times.ns_per_tick) as u64
+        };
+        let reading = &thread.reading;
+        reading.ns.store(times.ns, Relaxed);
+        reading.ticks.store(times.ticks, Relaxed);
+        reading.tick.store((times.ns_per_tick * PARTS) as u64, Relaxed);
+        reading.is_good_for.store(is_good_for, Relaxed);
+        times
+    }
+
     /// Reads both.
-    pub(super) fn times(&self) -> Times {
-        let before = sys::ticks();
-        let ns = now();
-        // The clock was read in the middle.
-        let ticks = before.wrapping_add(sys::ticks().wrapping_sub(before) / 2);
+    fn times(&self) -> Times {
+        let (ns, ticks) = clock_and_counter();
         let since_start = ns.saturating_sub(self.header.started_ns.load(Relaxed));
         let ticks_since_start = ticks.wrapping_sub(self.header.started_ticks.load(Relaxed)).max(1);
         Times { ns, ticks, ns_per_tick: since_start as f64 / ticks_since_start as f64 }
     }
+}
+
+/// What both show at one moment. If the thread seems to have lost its CPU between the readings, it reads again.
+pub(super) fn clock_and_counter() -> (u64, u64) {
+    const LOOKS: usize = 4;
+    const NARROW: u64 = 1_000;
+    let mut narrowest = (u64::MAX, 0, 0);
+    for _ in 0..LOOKS {
+        let before = sys::ticks();
+        let ns = now();
+        let width = sys::ticks().wrapping_sub(before);
+        if width < narrowest.0 {
+            // The clock was read in the middle.
+            narrowest = (width, ns, before.wrapping_add(width / 2));
+        }
+        if width <= NARROW {
+            break;
+        }
+    }
+    (narrowest.1, narrowest.2)
 }

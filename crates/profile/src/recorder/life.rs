@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use lockwork_platform::{Clock, sys};
 
-use super::clock::now;
+use super::clock::{clock_and_counter, now};
 use crate::format::{MAGIC, Page, Region, THREADS, Thread, VERSION, hash};
 use crate::locks::write_name;
 
@@ -28,8 +28,9 @@ impl Region {
         header.bytes.store(size_of::<Self>() as u64, Relaxed);
         header.enabled.store(u32::from(enabled), Relaxed);
         header.epoch.store(1, Relaxed);
-        header.started_ns.store(now(), Relaxed);
-        header.started_ticks.store(sys::ticks(), Relaxed);
+        let (ns, ticks) = clock_and_counter();
+        header.started_ns.store(ns, Relaxed);
+        header.started_ticks.store(ticks, Relaxed);
         header.date_ns.store(sys::now(Clock::Realtime), Relaxed);
         header.wait_period_ns.store(wait_period_ns, Relaxed);
         header.max_period.store(max_period, Relaxed);

@@ -51,6 +51,7 @@ mod wait;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
+pub use self::acquire::Passing;
 pub use self::release::Releasing;
 use crate::format::Mode;
 

@@ -19,7 +19,7 @@ impl Region {
     /// wait, if that was watched. `weight` is that of the sample; 0 = it is none.
     pub(super) fn note_section(&self, thread: &Thread, releasing: &Releasing, index: u32, weight: u64) {
         let lock = &self.locks[index as usize];
-        let at = self.times().of(releasing.at);
+        let at = self.times_of(thread).of(releasing.at);
         if weight != 0 {
             thread.think_lock.store(index, Relaxed);
             thread.think_weight.store(weight as u32, Relaxed);

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 use std::boxed::Box;
 
+use super::clock::now;
 use super::wait::SURE_WAITS;
 use super::{Begun, Call, Target};
 use crate::format::{HELD, Kind, Logged, Mode, PARKED, Region, Thread};
@@ -262,4 +263,34 @@ fn nothing_passes_when_the_list_is_full_or_out_of_date() {
     thread.held_count.store(0, Relaxed);
     assert!(!Region::passes(thread, 8, CALL));
     assert_eq!(region.about_to(thread, 8, Mode::Mutex, CALL, false), Begun::Followed);
+}
+
+/// The time that a thread reads from the processor's counter is the clock's, before and after that is trusted.
+#[test]
+fn the_time_of_a_thread_is_that_of_the_clock() {
+    const TOLERANCE_NS: u64 = 20_000;
+    let (region, place) = started();
+    let thread = &region.threads[place];
+    let begin = now();
+    let (mut looks, mut readings) = (0_u64, 0_u64);
+    while now() - begin < 30_000_000 {
+        let before = now();
+        let reading = thread.reading.ticks.load(Relaxed);
+        let time = region.now_of(thread);
+        let after = now();
+        assert!(
+            time + TOLERANCE_NS >= before && time <= after + TOLERANCE_NS,
+            "{time} between {before} and {after}"
+        );
+        if before - begin > 12_000_000 {
+            readings += 1;
+            looks += u64::from(thread.reading.ticks.load(Relaxed) != reading);
+        }
+        let times = region.times_of(thread);
+        let at = times.of(lockwork_platform::sys::ticks());
+        assert!(at + TOLERANCE_NS >= after && at <= now() + TOLERANCE_NS, "{at} after {after}");
+    }
+    // From 10 ms on a thread looks at the clock a thousand times a second.
+    assert!(looks <= 25 && readings > looks, "{looks} looks, {readings} readings");
+    assert_ne!(thread.reading.is_good_for.load(Relaxed), 0);
 }

@@ -87,7 +87,8 @@ impl Region {
             self.record(target.mode.kind(), target.address as u64, held.caller.load(Relaxed), target.server);
         held.lock.store(index, Relaxed);
         held.watched_after.store(0, Relaxed);
-        let since = if is_watched { self.watch(held, target.address as u64) } else { now() };
+        let since =
+            if is_watched { self.watch(thread, held, target.address as u64) } else { self.now_of(thread) };
         held.waited_since.store(since, Relaxed);
         thread.shows_wait(target, index, held.stack.load(Relaxed), since);
         thread.busy.store(0, Relaxed);
@@ -95,12 +96,12 @@ impl Region {
 
     /// Has releases of a lock noted from the time on that is returned. With that goes what a wait that is worth it has beside:
     /// its stack, and a place among those that wait at the same time.
-    fn watch(&self, held: &Held, address: u64) -> u64 {
+    fn watch(&self, thread: &Thread, held: &Held, address: u64) -> u64 {
         self.watchers(address).fetch_add(1, Relaxed);
         // ORDER: the counter before the clock. Of the releases from then on, those are noted whose threads see the counter;
         // they stand for the others (`blame_releases`).
         fence(AcqRel);
-        let from = now();
+        let from = self.now_of(thread);
         held.stack.store(self.stack_of(held.call()), Relaxed);
         let index = held.lock.load(Relaxed) as usize;
         if index != 0 {
@@ -123,7 +124,7 @@ impl Region {
         }
         held.wait.store(is | Held::LONG, Relaxed);
         if is & Held::WATCHED == 0 {
-            let from = self.watch(held, address);
+            let from = self.watch(thread, held, address);
             held.watched_after.store(u32::try_from(from.saturating_sub(since)).unwrap_or(u32::MAX), Relaxed);
             thread.waiting_stack.store(held.stack.load(Relaxed), Relaxed);
         }

@@ -14,6 +14,7 @@ use syscalls::{Errno, Sysno, syscall};
 
 use super::{mutex, rwlock};
 use crate::abi::entrances::{self, Column, ENTRANCES, Entrances, RWLOCK_OPERATIONS};
+use crate::abi::real;
 use crate::life::start;
 use crate::serve;
 use crate::serve::mutex::table::{self, LEAVES, PASSTHROUGH_TAG, TAGS};
@@ -63,17 +64,24 @@ fn plain() -> Entrances {
 fn profiled() -> Entrances {
     let profiled = plain();
     let put = |cell: &AtomicPtr<()>, function: *const ()| cell.store(function.cast_mut(), Relaxed);
+    let [glibcs_lock, glibcs_unlock] = if real::mutexes_are_known() {
+        [mutex::enter_known_lock as *const (), mutex::enter_known_unlock as *const ()]
+    } else {
+        [mutex::enter_glibcs_lock as *const (), mutex::enter_unlock as *const ()]
+    };
     for tag in 0..TAGS as u32 {
-        let lock = if table::ops(tag).is_some() {
-            mutex::enter_our_lock as *const ()
+        let [undecided, decided] =
+            [mutex::enter_trylock as *const (), mutex::enter_decided_trylock as *const ()];
+        let [lock, trylock, unlock] = if table::ops(tag).is_some() {
+            [mutex::enter_our_lock as *const (), decided, mutex::enter_unlock as *const ()]
         } else if tag == PASSTHROUGH_TAG || start::forwards_everything() {
-            mutex::enter_glibcs_lock as *const ()
+            [glibcs_lock, decided, glibcs_unlock]
         } else {
-            mutex::enter_lock as *const ()
+            [mutex::enter_lock as *const (), undecided, mutex::enter_unlock as *const ()]
         };
         put(&profiled.columns[LOCK].0[tag as usize], lock);
-        put(&profiled.columns[TRYLOCK].0[tag as usize], mutex::enter_trylock as *const ());
-        put(&profiled.columns[UNLOCK].0[tag as usize], mutex::enter_unlock as *const ());
+        put(&profiled.columns[TRYLOCK].0[tag as usize], trylock);
+        put(&profiled.columns[UNLOCK].0[tag as usize], unlock);
     }
     for (operation, function) in [
         (LOCK, mutex::lock as *const ()),

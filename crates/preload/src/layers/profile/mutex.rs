@@ -2,13 +2,14 @@
 //! the frame pointer there; some also with the leaf function that the entry point jumps to without a profile.
 
 use core::ffi::c_int;
+use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::Native;
 use lockwork_profile::format::{Region, Thread};
 use lockwork_profile::process;
-use lockwork_profile::recorder::{Begun, Target};
+use lockwork_profile::recorder::{Begun, Passing, Target};
 
-use super::{MUTEX, call, known, known_thread, recording, settle};
+use super::{MUTEX, call, known, known_thread, recording, region, settle};
 use crate::abi::entry::with_call_and_leaf;
 use crate::abi::errno::{EBUSY, EOWNERDEAD};
 use crate::abi::layout::Mutex;
@@ -30,12 +31,25 @@ with_call_and_leaf! {
     enter_glibcs_lock, LOCK, glibcs_lock
 }
 with_call_and_leaf! {
+    /// The same, where it is known how glibc's functions mark a mutex.
+    enter_known_lock, LOCK, known_lock
+}
+with_call_and_leaf! {
     /// `pthread_mutex_trylock` of a mutex without bookkeeping.
     enter_trylock, TRYLOCK, trylock
 }
 with_call_and_leaf! {
+    /// The same, where it is decided who serves the mutex.
+    enter_decided_trylock, TRYLOCK, decided_trylock
+}
+with_call_and_leaf! {
     /// `pthread_mutex_unlock` of a mutex without bookkeeping.
     enter_unlock, UNLOCK, plain_unlock
+}
+
+with_call_and_leaf! {
+    /// The same, where it is known how glibc's functions mark a mutex.
+    enter_known_unlock, UNLOCK, known_unlock
 }
 
 /// Whether glibc serves it, as far as that is decided.
@@ -59,13 +73,13 @@ fn is_success(result: c_int) -> bool {
 
 /// Notes an acquisition of a mutex without bookkeeping of which there is nothing to note but the call, as most are.
 #[inline(always)]
-fn passing(mutex: *mut Mutex, caller: usize, frame: usize) -> bool {
+fn passes(mutex: *mut Mutex, caller: usize, frame: usize) -> bool {
     known_thread().is_some_and(|thread| Region::passes(thread, mutex as usize, call(caller, frame)))
 }
 
 /// Nothing follows the lock's own operation, which is jumped to. It says itself when it waits.
 unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
-    if !passing(mutex, caller, frame) {
+    if !passes(mutex, caller, frame) {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
     }
@@ -73,8 +87,28 @@ unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, le
     unsafe { leaf(mutex) }
 }
 
+/// glibc's own attempt is a call, behind which something is left to do. So a mutex that nobody has is taken as glibc's functions do
+/// it, and the call is noted afterwards: the thread has the mutex for a moment longer, and its attempt, which waits until all that
+/// was written before has reached the cache, comes sooner.
+unsafe extern "C" fn known_lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
+    let address = mutex as usize;
+    let passing = known_thread().and_then(|thread| Some((thread, Passing::of(thread, address)?)));
+    let Some((thread, passing)) = passing else {
+        // SAFETY: the entry point's contract.
+        return unsafe { lock(mutex, caller, frame) };
+    };
+    // SAFETY: the program's mutex.
+    let is_taken = unsafe { Mutex::at(mutex) }.take_as_glibc(thread.tid.load(Relaxed));
+    passing.note(thread, address, call(caller, frame));
+    if is_taken {
+        return 0;
+    }
+    // SAFETY: the entry point's contract.
+    unsafe { wait_for_glibcs(mutex) }
+}
+
 unsafe extern "C" fn glibcs_lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
-    if !passing(mutex, caller, frame) {
+    if !passes(mutex, caller, frame) {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
     }
@@ -104,17 +138,55 @@ unsafe fn wait_for_glibcs(mutex: *mut Mutex) -> c_int {
     result
 }
 
+/// An attempt does not wait, so it is noted when it has succeeded.
+unsafe extern "C" fn decided_trylock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
+    let address = mutex as usize;
+    let passing = known_thread().and_then(|thread| Some((thread, Passing::of(thread, address)?)));
+    let Some((thread, passing)) = passing else {
+        // SAFETY: the entry point's contract.
+        return unsafe { trylock(mutex, caller, frame) };
+    };
+    // SAFETY: the entry point's contract.
+    let result = unsafe { leaf(mutex) };
+    if result == 0 {
+        passing.note(thread, address, call(caller, frame));
+    } else if let Some(region) = region() {
+        region.tried_in_vain(thread, target(address), caller);
+    }
+    result
+}
+
 /// A release of which there is nothing to note, as most are, jumps to the lock's own operation.
 unsafe extern "C" fn plain_unlock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
-    let address = mutex as usize;
-    let is_noted = |(region, thread): (&Region, &Thread)| {
-        region.forgets(thread, address) || region.repeats(thread, address, call(caller, frame))
-    };
-    if known().is_some_and(is_noted) {
+    if known().is_some_and(|(region, thread)| region.forgets(thread, mutex as usize)) {
         // SAFETY: the entry point's contract.
         return unsafe { leaf(mutex) };
     }
-    // SAFETY: the entry point's contract.
+    // SAFETY: as above.
+    unsafe { noted_unlock(mutex, caller, frame, leaf) }
+}
+
+/// The same of a mutex that [`known_lock`] takes, which is freed as glibc's function does it.
+unsafe extern "C" fn known_unlock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
+    if !known().is_some_and(|(region, thread)| region.forgets(thread, mutex as usize)) {
+        // SAFETY: the entry point's contract.
+        return unsafe { noted_unlock(mutex, caller, frame, leaf) };
+    }
+    // SAFETY: the program's mutex.
+    unsafe { Mutex::at(mutex) }.free_as_glibc();
+    0
+}
+
+/// A release of which there may be something to note.
+#[cold]
+unsafe extern "C" fn noted_unlock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
+    let repeats =
+        |(region, thread): (&Region, &Thread)| region.repeats(thread, mutex as usize, call(caller, frame));
+    if known().is_some_and(repeats) {
+        // SAFETY: the entry point's contract.
+        return unsafe { leaf(mutex) };
+    }
+    // SAFETY: as above.
     unsafe { unlock(mutex, caller, frame) }
 }
 

@@ -29,7 +29,7 @@ mod arena;
 mod cache;
 mod call;
 mod file;
-mod modules;
+pub(crate) mod modules;
 mod place;
 mod symbols;
 

@@ -6,6 +6,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::hash::Hasher;
+use core::ops::Range;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -42,7 +43,7 @@ type Find = unsafe extern "C" fn(*const c_void, *mut Object) -> c_int;
 static FIND: AtomicUsize = AtomicUsize::new(0);
 
 /// Looks up what [`find`] needs; false if this glibc lacks it.
-pub(super) fn prepare() -> bool {
+pub(crate) fn prepare() -> bool {
     let address = real::find_optional(c"_dl_find_object").unwrap_or(0);
     FIND.store(address, Ordering::Relaxed);
     address != 0
@@ -62,6 +63,23 @@ pub(super) struct Loaded {
 
 /// The module around an address; `None` for the heap, stacks and generated code.
 pub(super) fn find(address: usize) -> Option<Loaded> {
+    let object = object(address)?;
+    // SAFETY: a loaded module's, which stays loaded while a thread executes it or uses a lock in it.
+    let map = unsafe { object.map.as_ref() }?;
+    // SAFETY: terminated; as above.
+    let name = unsafe { CStr::from_ptr(map.name) };
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    hash.write_usize(map.bias);
+    hash.write(name.to_bytes());
+    Some(Loaded { bias: map.bias, name, identity: hash.finish() })
+}
+
+/// The addresses of the module around an address.
+pub(crate) fn range(address: usize) -> Option<Range<usize>> {
+    object(address).map(|object| object.start..object.end)
+}
+
+fn object(address: usize) -> Option<Object> {
     let find = FIND.load(Ordering::Relaxed);
     if find == 0 {
         return None;
@@ -74,15 +92,7 @@ pub(super) fn find(address: usize) -> Option<Loaded> {
         return None;
     }
     // SAFETY: the function said that it filled it in.
-    let object = unsafe { object.assume_init() };
-    // SAFETY: a loaded module's, which stays loaded while a thread executes it or uses a lock in it.
-    let map = unsafe { object.map.as_ref() }?;
-    // SAFETY: terminated; as above.
-    let name = unsafe { CStr::from_ptr(map.name) };
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    hash.write_usize(map.bias);
-    hash.write(name.to_bytes());
-    Some(Loaded { bias: map.bias, name, identity: hash.finish() })
+    Some(unsafe { object.assume_init() })
 }
 
 impl Loaded {
