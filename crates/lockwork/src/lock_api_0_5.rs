@@ -67,7 +67,7 @@ unsafe impl<L: RawLock<Native>> lock_api::RawMutex for RawMutex<L> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the lock excludes, however it was acquired.
 unsafe impl<L: RawLock<Native>> lock_api::RawMutexTimed for RawMutex<L> {
     type Duration = Duration;
     type Instant = Instant;

@@ -207,7 +207,7 @@ fn a_child_can_start_servers() {
         let ends: Vec<_> = (0..20)
             .map(|_| {
                 thread::sleep(Duration::from_millis(1));
-                // SAFETY: as above.
+                // SAFETY: the child starts and stops servers, and ends without running what the parent left to be run.
                 let child = unsafe { fork() };
                 if child == 0 {
                     let is_started = servers::start();

@@ -147,7 +147,7 @@ unsafe impl Pool for Native {
             nodes::try_take_block(size_of::<T>())
         }?
         .cast::<T>();
-        // SAFETY: as above.
+        // SAFETY: the pool of nodes handed us memory of sufficient size and alignment that nobody else uses.
         unsafe { fill(node, T::new()) };
         Some(node)
     }

@@ -85,7 +85,7 @@ impl Slice {
 
     /// The thread has released a lock.
     fn released<K: Kernel>(&self) {
-        // SAFETY: as above.
+        // SAFETY: null, or the area, which is as old as the thread.
         let Some(area) = (unsafe { self.area.get().as_ref() }) else { return };
         // What another thread acquired is not counted here.
         let held = self.held.get().saturating_sub(1);

@@ -347,7 +347,7 @@ impl<P: Platform, T: Clone + Send + Sync + 'static, C: Change<T>, const THREADS:
     /// The value, for a caller that owns it.
     pub fn into_inner(self) -> T {
         let slot = slot_at::<P, State<T, C::Output>>(self.published.load(Relaxed)); // ORDER: nobody else has it.
-        // SAFETY: as above.
+        // SAFETY: published, and the caller owns the whole.
         let state = unsafe { &mut *slot.content.get() }.take();
         state.expect("the state that is published").value
     }

@@ -25,31 +25,31 @@ pub(super) fn kind_of(of: CXType) -> CXTypeKind {
 
 /// A type as it is written.
 pub(super) fn type_text(of: CXType) -> String {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     owned(unsafe { clang_getTypeSpelling(of) })
 }
 
 /// Where a structure, a union, an enumeration or a typedef is declared.
 pub(super) fn declaration_of(of: CXType) -> CXCursor {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     unsafe { clang_getTypeDeclaration(of) }
 }
 
 /// What an array is made of.
 pub(super) fn element_of(array: CXType) -> CXType {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     unsafe { clang_getArrayElementType(array) }
 }
 
 /// What a pointer points to, as it is written.
 pub(super) fn pointee_of(pointer: CXType) -> CXType {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     unsafe { clang_getPointeeType(pointer) }
 }
 
 /// What a type of functions returns.
 pub(super) fn result_of(of: CXType) -> CXType {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     unsafe { clang_getResultType(of) }
 }
 
@@ -61,28 +61,28 @@ pub(super) fn result(function: CXCursor) -> CXType {
 
 /// The size in bytes; less than 0 if it is not known.
 pub(super) fn size_of(of: CXType) -> i64 {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     unsafe { clang_Type_getSizeOf(of) }
 }
 
 /// A type without `const` and the like.
 pub(super) fn unqualified(of: CXType) -> CXType {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     unsafe { clang_getUnqualifiedType(of) }
 }
 
 pub(super) fn is_const_type(of: CXType) -> bool {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     unsafe { clang_isConstQualifiedType(of) != 0 }
 }
 
 pub(super) fn is_volatile_type(of: CXType) -> bool {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     unsafe { clang_isVolatileQualifiedType(of) != 0 }
 }
 
 pub(super) fn are_same(one: CXType, other: CXType) -> bool {
-    // SAFETY: as above.
+    // SAFETY: types of a living unit.
     unsafe { clang_equalTypes(one, other) != 0 }
 }
 
@@ -140,13 +140,13 @@ pub(super) fn is_number(of: CXType) -> bool {
 
 /// Whether functions of this type take more arguments than have types.
 pub(super) fn is_variadic(of: CXType) -> bool {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     unsafe { clang_isFunctionTypeVariadic(of) != 0 }
 }
 
 /// The types of the arguments that functions of this type take; none if that is not known.
 pub(super) fn parameters(of: CXType) -> Vec<CXType> {
-    // SAFETY: as above.
+    // SAFETY: a type of a living unit.
     let count = u32::try_from(unsafe { clang_getNumArgTypes(of) }).unwrap_or(0);
     // SAFETY: as above, and fewer than there are.
     (0..count).map(|at| unsafe { clang_getArgType(of, at) }).collect()
@@ -194,7 +194,7 @@ pub(super) fn has_inner_name(of: CXType) -> bool {
         CXType_ConstantArray | CXType_IncompleteArray | CXType_VariableArray => {
             has_inner_name(element_of(of))
         }
-        // SAFETY: as above.
+        // SAFETY: a type of a living unit.
         CXType_Elaborated => has_inner_name(unsafe { clang_Type_getNamedType(of) }),
         CXType_Typedef => is_of_a_function(declaration_of(of)),
         _ => false,

@@ -61,7 +61,7 @@ impl<P: ModelPlatform, L: RawLock<P> + 'static> Counter<P, L> {
 
     /// Under the lock.
     fn set_tokens(&self, tokens: usize) {
-        // SAFETY: as above.
+        // SAFETY: the caller holds the lock, as for `tokens`.
         unsafe { self.tokens.set(tokens) };
     }
 
