@@ -18,8 +18,8 @@ pub trait AtomicCell<T: Copy>: Send + Sync {
     fn load(&self, order: Ordering) -> T;
     /// Writes the value.
     fn store(&self, value: T, order: Ordering);
-    /// Writes the value, in a word that others change by read-modify-writes meanwhile: as [`AtomicCell::store`]. A model checker may need
-    /// to know, to have it behind those that it comes behind.
+    /// As [`AtomicCell::store`], of a word that others change by read-modify-writes meanwhile. Models do it as a swap: loom may
+    /// order a plain store before a read-modify-write that has already happened.
     #[inline(always)]
     fn overwrite(&self, value: T, order: Ordering) {
         self.store(value, order);
@@ -216,6 +216,10 @@ macro_rules! futex_of_word {
             #[inline(always)]
             fn store(&self, value: u32, order: core::sync::atomic::Ordering) {
                 self.0.store(value, order);
+            }
+            #[inline(always)]
+            fn overwrite(&self, value: u32, order: core::sync::atomic::Ordering) {
+                self.0.overwrite(value, order);
             }
             #[inline(always)]
             fn swap(&self, value: u32, order: core::sync::atomic::Ordering) -> u32 {

@@ -81,6 +81,8 @@ const CLOCKS: &str = "store, fence, load on both sides (Dekker): the same shape 
 const MONITORED: &str = "a length and a mapping, each published once and never changed, as by `Published`; crates/monitor/tests on the machine";
 const PROBED: &str =
     "one flag that publishes one mapping, once; crates/monitor/tests/clients/probe.rs on the machine";
+const AS_GLIBC: &str = "glibc's mutex, which sleeps in glibc: the steps of `futex` without a waiter, whose orderings are weakened; \
+     crates/testkit/tests/wrappers.rs on the machine";
 const TEST_AND_SET: &str = "a test-and-set word, as `tas`, whose orderings are weakened";
 
 /// What delegates do in a child of `fork`.
@@ -551,6 +553,16 @@ pub const EXCEPTIONS: &[Exception] = &[
             "store, fence, load on both sides (Dekker): the same shape as the barriers of `biased`, which are weakened; the POSIX \
              suite's programs of cancellation",
         ),
+    ),
+    Exception::unmodelled(
+        "preload/src/abi/layout.rs",
+        "if lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {",
+        Elsewhere(AS_GLIBC),
+    ),
+    Exception::unmodelled(
+        "preload/src/abi/layout.rs",
+        "if lock.swap(0, Ordering::Release) > 1 {",
+        Elsewhere(AS_GLIBC),
     ),
     Exception::unmodelled(
         "preload/src/serve/spin.rs",

@@ -163,14 +163,16 @@ impl Mutex {
         let [lock, _, owner, users] = self.glibcs_words();
         owner.store(0, Ordering::Relaxed);
         users.store(users.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        let word = lock.as_ptr();
+        // From here on the next owner may free the mutex: nothing but its address is used.
         if lock.swap(0, Ordering::Release) > 1 {
-            Self::wake_as_glibc(lock);
+            Self::wake_as_glibc(word);
         }
     }
 
     #[cold]
-    fn wake_as_glibc(lock: &AtomicU32) {
-        sys::futex_wake(lock.as_ptr(), 1);
+    fn wake_as_glibc(word: *mut u32) {
+        sys::futex_wake(word, 1);
     }
 
     /// glibc's `__lock`, `__count`, `__owner` and `__nusers`.
@@ -181,9 +183,12 @@ impl Mutex {
     }
 
     /// Whether glibc's functions take and free a mutex without bookkeeping in the way of [`take_as_glibc`](Self::take_as_glibc)
-    /// and [`free_as_glibc`](Self::free_as_glibc). They do not where they are told to elide locks, for which they change the kind.
+    /// and [`free_as_glibc`](Self::free_as_glibc), and mark it as one that is waited for as those expect: `wait` is to wait for it in
+    /// vain. They do not where they are told to elide locks, for which they change the kind. What is compared is the 40 bytes that
+    /// glibc uses.
     pub(crate) fn is_marked_as_known(
         lock: impl FnOnce(*mut Self) -> c_int,
+        wait: impl FnOnce(*mut Self) -> bool,
         unlock: impl FnOnce(*mut Self) -> c_int,
     ) -> bool {
         let probe = [const { AtomicUsize::new(0) }; size_of::<Self>() / size_of::<usize>()];
@@ -193,7 +198,8 @@ impl Mutex {
         let words = || it.glibcs_words().each_ref().map(|word| word.load(Ordering::Relaxed));
         let rest_is_zero = || probe[2..].iter().all(|word| word.load(Ordering::Relaxed) == 0);
         let is_taken = lock(mutex) == 0 && words() == [1, 0, sys::gettid(), 1] && rest_is_zero();
-        is_taken && unlock(mutex) == 0 && words() == [0; 4] && rest_is_zero()
+        let is_waited_for = is_taken && wait(mutex) && words() == [2, 0, sys::gettid(), 1] && rest_is_zero();
+        is_waited_for && unlock(mutex) == 0 && words() == [0; 4] && rest_is_zero()
     }
 
     /// Counts the calling thread once more, or once less, among the users of a mutex of glibc's that it holds. glibc refuses
@@ -201,12 +207,10 @@ impl Mutex {
     ///
     /// # Safety
     ///
-    /// The calling thread holds this mutex, by glibc's functions: glibc changes the word under the mutex alone.
+    /// The calling thread holds this mutex, which glibc serves: the word changes under the mutex alone.
     pub(crate) unsafe fn count_glibc_user(&self, change: i32) {
-        // Bytes 12 to 15 are `__nusers`: the high half of the second word on a little-endian machine.
-        let word = (&raw const self.lock[1]).cast::<AtomicU32>().wrapping_add(1);
-        // SAFETY: aligned, inside the second word, of which nobody changes this half but the holder.
-        unsafe { &*word }.fetch_add(change.cast_unsigned(), Ordering::Relaxed);
+        let [_, _, _, users] = self.glibcs_words();
+        users.fetch_add(change.cast_unsigned(), Ordering::Relaxed);
     }
 
     /// Stores a kind that makes the fast path work: 0 for everything without bookkeeping.

@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::abi::errno::ETIMEDOUT;
 use crate::abi::layout::{CondVar, Mutex, RwLock};
 use crate::abi::time::Timespec;
 use crate::life::policy::modules;
@@ -181,13 +182,14 @@ pub(crate) fn mutexes_are_known() -> bool {
         &address::pthread_mutex_getprioceiling,
     ]
     .map(|address| address.load(Ordering::Relaxed));
-    // The last of them nobody wraps.
+    // A library that wrapped the last of them, too, would be taken for glibc: there is little in it to wrap.
     let are_glibcs =
         modules::range(ceiling).is_some_and(|glibc| glibc.contains(&lock) && glibc.contains(&unlock));
     // SAFETY: a mutex of nobody else's.
     are_glibcs
         && Mutex::is_marked_as_known(
             |it| unsafe { pthread_mutex_lock(it) },
+            |it| unsafe { pthread_mutex_timedlock(it, &Timespec::EPOCH) == ETIMEDOUT },
             |it| unsafe { pthread_mutex_unlock(it) },
         )
 }

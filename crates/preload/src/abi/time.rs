@@ -12,6 +12,11 @@ pub(crate) struct Timespec {
     nanoseconds: i64,
 }
 
+impl Timespec {
+    /// The beginning of 1970.
+    pub(crate) const EPOCH: Self = Self { seconds: 0, nanoseconds: 0 };
+}
+
 /// The clock of a POSIX id, if waits can be timed on it.
 pub(crate) fn clock(id: c_int) -> Option<Clock> {
     match id {

@@ -103,6 +103,8 @@ pub struct Header {
     pub started_ns: AtomicU64,
     /// The processor's counter of time at the start.
     pub started_ticks: AtomicU64,
+    /// Parts of a nanosecond, 2^32 to one, for each count of it; 0 = not known yet.
+    pub tick: AtomicU64,
     /// The monotonic clock at the end, 0 before that.
     pub ended_ns: AtomicU64,
     /// The wall clock at the start.

@@ -1,7 +1,7 @@
 //! Acquisitions: what is noted before a thread tries to get a lock, and what came of it.
 //!
-//! An acquisition takes one of two ways. Most acquisitions of mutexes [`pass`](Region::passes): one note of three words before
-//! the lock's own operation, and nothing after it. All others are followed: [`about_to`](Region::about_to) before, and
+//! An acquisition takes one of two ways. Most acquisitions of mutexes [`pass`](Region::passes): one note of three words, before
+//! the lock's own operation or behind it. All others are followed: [`about_to`](Region::about_to) before, and
 //! [`acquired`](Region::acquired) or [`refused`](Region::refused) after. Each counts down to the thread's next sample, the
 //! former before it has the lock and the latter when it has it. What a sample or a wait needs is the matter of functions that
 //! are cold: everything else is inlined into the entry points.

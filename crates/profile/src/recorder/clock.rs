@@ -18,6 +18,8 @@ use crate::format::{Region, Thread};
 const READ_EVERY_NS: u64 = 1_000_000;
 /// After what time since the recorder's start the counter's rate is known well enough for that.
 const RATE_IS_KNOWN_AFTER_NS: u64 = 10_000_000;
+/// By what share of it a rate since the start may differ from the one that was known before.
+const DRIFT: f64 = 0.005;
 
 /// The monotonic clock.
 pub(super) fn now() -> u64 {
@@ -49,7 +51,7 @@ impl Region {
     pub(super) fn now_of(&self, thread: &Thread) -> u64 {
         let reading = &thread.reading;
         let ago = sys::ticks().wrapping_sub(reading.ticks.load(Relaxed));
-        // After a jump of the counter, which some virtual machines make, this is a large number.
+        // After a jump of the counter this is a large number.
         if ago >= reading.is_good_for.load(Relaxed) {
             return self.look_at_clock(thread).ns;
         }
@@ -69,27 +71,34 @@ impl Region {
 
     #[cold]
     fn look_at_clock(&self, thread: &Thread) -> Times {
-        let times = self.times();
-        let since_start = times.ns.saturating_sub(self.header.started_ns.load(Relaxed));
-        let is_good_for = if since_start < RATE_IS_KNOWN_AFTER_NS {
-            0
-        } else {
-            (READ_EVERY_NS as f64 / times.ns_per_tick) as u64
-        };
+        let (ns, ticks) = clock_and_counter();
+        let (ns_per_tick, is_known) = self.rate(ns, ticks);
+        let is_good_for = if is_known { (READ_EVERY_NS as f64 / ns_per_tick) as u64 } else { 0 };
         let reading = &thread.reading;
-        reading.ns.store(times.ns, Relaxed);
-        reading.ticks.store(times.ticks, Relaxed);
-        reading.tick.store((times.ns_per_tick * PARTS) as u64, Relaxed);
+        reading.ns.store(ns, Relaxed);
+        reading.ticks.store(ticks, Relaxed);
+        reading.tick.store((ns_per_tick * PARTS) as u64, Relaxed);
         reading.is_good_for.store(is_good_for, Relaxed);
-        times
+        Times { ns, ticks, ns_per_tick }
     }
 
-    /// Reads both.
-    fn times(&self) -> Times {
-        let (ns, ticks) = clock_and_counter();
-        let since_start = ns.saturating_sub(self.header.started_ns.load(Relaxed));
-        let ticks_since_start = ticks.wrapping_sub(self.header.started_ticks.load(Relaxed)).max(1);
-        Times { ns, ticks, ns_per_tick: since_start as f64 / ticks_since_start as f64 }
+    /// The counter's rate, and whether it is to be relied on. It is that since the start, better known the longer that was ago, unless
+    /// it has changed: then the counter or the clock has jumped since, as where a machine sleeps or moves. The rate stays what it was
+    /// then, and threads look at the clock every time.
+    fn rate(&self, ns: u64, ticks: u64) -> (f64, bool) {
+        let header = &self.header;
+        let since_start = ns.saturating_sub(header.started_ns.load(Relaxed));
+        let ticks_since_start = ticks.wrapping_sub(header.started_ticks.load(Relaxed)).max(1);
+        let rate = since_start as f64 / ticks_since_start as f64;
+        if since_start < RATE_IS_KNOWN_AFTER_NS {
+            return (rate, false);
+        }
+        let known = header.tick.load(Relaxed) as f64 / PARTS;
+        if known != 0.0 && (rate / known - 1.0).abs() > DRIFT {
+            return (known, false);
+        }
+        header.tick.store((rate * PARTS) as u64, Relaxed);
+        (rate, true)
     }
 }
 

@@ -10,9 +10,9 @@
 //! An acquisition that does not wait and is not a sample costs no clock, no walk of the stack and no write to memory
 //! that is shared. Of a release, one that nobody waits for: one look at a counter (`watchers`) that waiters write to.
 //! Most acquisitions of mutexes are of this sort: `passes` and `forgets` note them before the lock's own operation,
-//! which can then be jumped to.
+//! which can then be jumped to, or behind it where that is one instruction.
 //!
-//! Within the section a thread reads the clock if it waited or is a sample, and the processor's counter of time before
+//! Within the section a thread reads the processor's counter of time if it waited or is a sample (`clock`), and before
 //! it releases a lock that others wait for, and notes that in the lock's ring. Everything else is done while it waits
 //! anyway, or after the release.
 //!

@@ -294,3 +294,34 @@ fn the_time_of_a_thread_is_that_of_the_clock() {
     assert!(looks <= 25 && readings > looks, "{looks} looks, {readings} readings");
     assert_ne!(thread.reading.is_good_for.load(Relaxed), 0);
 }
+
+/// A machine that slept, or moved to another host.
+#[test]
+fn a_counter_that_has_jumped_is_relied_on_no_more() {
+    const AN_HOUR_OF_TICKS: u64 = 3_600 * 2_000_000_000;
+    const TOLERANCE_NS: u64 = 20_000;
+    for ahead in [AN_HOUR_OF_TICKS, AN_HOUR_OF_TICKS.wrapping_neg()] {
+        let (region, place) = started();
+        let thread = &region.threads[place];
+        let begin = now();
+        while now() - begin < 12_000_000 {
+            region.now_of(thread);
+        }
+        let rate = region.header.tick.load(Relaxed);
+        assert_ne!(rate, 0);
+        // As if the counter had jumped by so much since.
+        region.header.started_ticks.fetch_sub(ahead, Relaxed);
+        thread.reading.ticks.fetch_sub(ahead, Relaxed);
+        for _ in 0..3 {
+            let before = now();
+            let time = region.now_of(thread);
+            let after = now();
+            assert!(
+                time + TOLERANCE_NS >= before && time <= after + TOLERANCE_NS,
+                "{time} between {before} and {after}"
+            );
+            assert_eq!(thread.reading.is_good_for.load(Relaxed), 0);
+            assert_eq!(thread.reading.tick.load(Relaxed).abs_diff(rate), 0);
+        }
+    }
+}

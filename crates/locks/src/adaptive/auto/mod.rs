@@ -45,16 +45,17 @@
 //! - I3: the first place is given up with `BY_NODE` set only in favour of a leader that accepts it. Otherwise the word is
 //!   freed before. So whoever comes first finds `BY_NODE` only if the lock comes with it.
 //! - I4: the first leader sleeps with `SLEEPER` set and `LOCKED`; the release that clears `SLEEPER` wakes it, or the leader wakes
-//!   by itself soon (I9).
+//!   by itself (I9).
 //! - I5: a word with `BY_NODE` has neither `SLEEPER` nor `RESERVED` set, and only the holder changes it.
 //! - I6: a release frees the word first, then the first place, then the lock of the node, and leaves the state last. A `fork` waits for
 //!   that, and nobody needs the lock's own memory after the first step.
 //! - I7: the queue in which a thread waits need not be that of its node: any will do, for who holds what is in `serving`.
 //! - I8: each thread that waits or holds by way of a node uses the state (see `state`), as CST's do.
 //! - I9: a release that sees no state is a plain store, and so may clear `RESERVED` and `SLEEPER` unseen, which a first leader has set
-//!   since the word was looked at. That leader reserves the word again when it looks, and sleeps for a bounded time. Once a leader
-//!   has had the lock all who have it after that see the state (E2), so leaders sleep for as long as it takes then: `serving` says
-//!   so, which is null in a fresh state, and is the first leader's to read.
+//!   since the word was looked at. That leader reserves the word again when it looks, and sleeps for a bounded time, of 20
+//!   context-switch round trips at first and of a second or two at most. Once a leader has had the lock all who have it after that
+//!   see a state (E2), since a lock that names one always names one from then on, if perhaps another lock's. So leaders sleep for as
+//!   long as it takes then: `serving` says so, which is null in a fresh state, and is the first leader's to read.
 //!
 //! # Ordering
 //!
@@ -246,8 +247,8 @@ impl<P: Platform> Shared<P> {
         Leaders { line: Line { tail, first }, address: address(self), claim: &self.claim.0 }
     }
 
-    /// Comes first among the leaders, if nobody is.
-    fn is_first(&self) -> bool {
+    /// Comes first among the leaders, if nobody is that.
+    fn comes_first(&self) -> bool {
         let tail = &self.of_leaders.tail;
         // It is written in any case, so its line is to come but once.
         P::prefetch_write(ptr::from_ref(tail));
@@ -263,7 +264,8 @@ impl<P: Platform> Shared<P> {
 }
 
 /// The lock that needs no choosing. Sleepers are passed over by at most `TURN` hand-overs before one is woken. A lock that is
-/// `RESTLESS` goes another way whenever it could look at the clock: for tests.
+/// `RESTLESS` goes another way whenever it could look at the clock, and is released by a compare-and-swap from the beginning, so that
+/// no leader naps: for tests, which see by that whether a wake-up is lost.
 #[repr(C)]
 pub struct Auto<P: Platform, const TURN: u32 = 1024, const RESTLESS: bool = false> {
     /// Written by lockers and by the holder; polled by leaders, and slept on.
@@ -342,10 +344,10 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         }
         let releases = || {
             // SAFETY: the caller's contract.
-            let mut releases = unsafe { self.releases.get() };
+            let mut sum = unsafe { self.releases.get() };
             // SAFETY: as above.
-            shared.nodes.visit(|state| releases = releases.wrapping_add(unsafe { state.released() }));
-            releases
+            shared.nodes.visit(|state| sum = sum.wrapping_add(unsafe { state.released() }));
+            sum
         };
         // SAFETY: as above.
         unsafe { shared.regime.take_stock(&shared.of_leaders.period, releases, self.state.wake()) };
@@ -354,7 +356,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     /// Acquires the word, for the holder of the lock of the node `state`. Whether that was before the deadline.
     fn lead(&self, shared: &Shared<P>, state: &NodeState<P>, wait: &Wait) -> bool {
         // I5: the word does not say `BY_NODE` where nobody was the first.
-        let acquired = if shared.is_first() {
+        let acquired = if shared.comes_first() {
             self.acquire_word(shared, wait)
         } else if shared.leaders().line_up(state, LEADING, wait) {
             // I3. ORDER: Relaxed: what made the caller the first orders the sections (E1 and E4 of CST).
@@ -371,16 +373,15 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     /// Acquires the word, for the first of the leaders. Whether that was before the deadline.
     fn acquire_word(&self, shared: &Shared<P>, wait: &Wait) -> bool {
         let mut patient = shared.regime.way() == Way::Barging;
-        let mut naps = 0;
+        let mut ran_out = 0;
         loop {
             if self.polls(patient, wait) {
                 return true;
             }
-            // SAFETY: I9: it is the first leader's while it is null.
-            let naps_only = unsafe { shared.of_leaders.serving.get() }.0.is_null();
+            // SAFETY: the first leader's: who holds by way of a node is that.
+            let naps_only = !RESTLESS && unsafe { shared.of_leaders.serving.get() }.0.is_null(); // I9.
             let in_time = !wait.is_over::<P>()
-                && if naps_only { self.naps(naps, wait) } else { self.sleeps(wait.deadline) };
-            naps += 1;
+                && if naps_only { self.naps(&mut ran_out, wait) } else { self.sleeps(wait.deadline) };
             if !in_time {
                 // ORDER: Relaxed: a read-modify-write goes on with what a release has published.
                 self.word.fetch_and(!(RESERVED | SLEEPER), Relaxed);
@@ -446,18 +447,22 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         false
     }
 
-    /// As [`Auto::sleeps`], and not for long: the release that is to wake it may miss it (I9). Each time for twice as long as the one
-    /// before, of which there were `before`, since that release is over soon.
-    fn naps(&self, before: u32, wait: &Wait) -> bool {
+    /// As [`Auto::sleeps`], and not for long: the release that is to wake it may miss it (I9). After each nap that `ran_out` for twice
+    /// as long, up to a second or two: a release that is not over yet takes about as long again, and a section may be one of hours.
+    fn naps(&self, ran_out: &mut u32, wait: &Wait) -> bool {
         /// How often the time is doubled.
-        const DOUBLED: u32 = 8;
-        let ns = (u64::from(ROUND_TRIPS) * P::round_trip_ns().max(1)) << before.min(DOUBLED);
-        let until = |clock| Deadline { clock, ns: P::now(clock).saturating_add(ns) };
+        const DOUBLED: u32 = 14;
+        let ns = (u64::from(ROUND_TRIPS) * P::round_trip_ns().max(1)) << (*ran_out).min(DOUBLED);
+        let from_now = |clock| P::now(clock).saturating_add(ns);
         let nap = match wait.deadline {
-            Some(deadline) => Deadline { ns: deadline.ns.min(until(deadline.clock).ns), ..deadline },
-            None => until(Clock::Monotonic),
+            Some(deadline) if deadline.ns <= from_now(deadline.clock) => deadline,
+            _ => Deadline { clock: Clock::Monotonic, ns: from_now(Clock::Monotonic) },
         };
-        self.sleeps(Some(nap)) || !wait.is_over::<P>()
+        if self.sleeps(Some(nap)) {
+            return true;
+        }
+        *ran_out += 1;
+        !wait.is_over::<P>()
     }
 
     /// Sleeps until the word is released, or something else happens; a lock that is idle is not kept for a sleeper. Whether
@@ -644,7 +649,7 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
         if self.word.load(Relaxed) == LOCKED {
             // SAFETY: the caller's contract.
             unsafe { self.count() };
-            if self.state.peek().is_none() {
+            if !RESTLESS && self.state.peek().is_none() {
                 // Nobody has lined up, or it is just being done: I9. ORDER: Release is E1.
                 return self.word.overwrite(UNLOCKED, Release);
             }

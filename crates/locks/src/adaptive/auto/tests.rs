@@ -108,7 +108,12 @@ fn a_first_leader_naps_until_one_has_had_the_lock() {
         !unsafe { shared.of_leaders.serving.get() }.0.is_null()
     };
     assert!(!serves());
-    assert!(lock.naps(0, &Wait::until(None)), "it is over soon, although nobody releases the lock");
+    let mut ran_out = 0;
+    assert!(
+        lock.naps(&mut ran_out, &Wait::until(None)),
+        "it is over soon, although nobody releases the lock"
+    );
+    assert_eq!(ran_out, 1);
     assert_eq!(word(&lock), LOCKED | SLEEPER);
     unlock(&lock);
     acquire(&lock);

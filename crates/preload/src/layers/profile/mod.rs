@@ -3,7 +3,8 @@
 //! Its functions stand at the entry points in the place of the usual ones, in a process that is profiled and in no other.
 //! They note the call, run what the entry point would have run, and note what came of it (`lockwork_profile::recorder`). That
 //! a thread has to wait is seen in two ways: locks of ours tell the observer of waits (`lockwork_platform::observe`); a lock
-//! of glibc's is tried first, which is what its own fast path does.
+//! of glibc's is tried first, which is what its own fast path does, and a mutex without bookkeeping is taken and freed here as glibc's
+//! functions do it, where those are known (`mutex`).
 //!
 //! What is not particular to this library, the file, threads and `fork`, is in `lockwork_profile::process`.
 //!
