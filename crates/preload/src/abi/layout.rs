@@ -143,7 +143,7 @@ impl Mutex {
     }
 
     /// Takes a mutex of glibc's without bookkeeping if nobody has it, as glibc does: its first word becomes 1, the third is the
-    /// owner's id, and the fourth counts users. See [`marks`](Self::marks).
+    /// owner's id, and the fourth counts users. See [`is_marked_as_known`](Self::is_marked_as_known).
     #[inline(always)]
     pub(crate) fn take_as_glibc(&self, tid: u32) -> bool {
         let [lock, _, owner, users] = self.glibcs_words();
