@@ -14,12 +14,12 @@ pub use aware::Aware;
 pub(crate) use aware::{AwareOrLeave, Spun, spin_aware};
 pub(crate) use context::{Registered, endless};
 pub use context::{WAITING_ON_COND, WAITING_ON_DELEGATE, WAITING_ON_RWLOCK, Wait};
-pub(crate) use policy::{Behind, Owner, SpinForWriting, outlasts_others};
+pub(crate) use policy::{Behind, Owner, SpinForWriting, park_among};
 pub use policy::{Park, Place, Spin, SpinThenPark, WaitPolicy, Yield};
 pub use returning::Returning;
 pub(crate) use room::{ROUND_TRIPS, spin_with_room};
 pub use word::{ABANDONED, GRANTED, Grant, PARKED, WAITING, grant};
-pub(crate) use word::{abandon, claim, give_up, has_given_up, is_abandoned, is_left, park, take_up};
+pub(crate) use word::{abandon, claim, give_up, has_given_up, is_abandoned, is_left, take_up};
 
 /// The pauses of a thread that spins. On a machine whose CPUs are all busy, the thread it waits for may need this very CPU:
 /// after about twenty context-switch round trips, or one in a crowd of bounded size, every pause yields instead, unless the

@@ -46,17 +46,18 @@ static int wrong;
 static void *pairs(void *unused)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	int wrong_here = 0;
 	for (int pair = 0; pair < PAIRS; pair++) {
 		pthread_mutex_t *it = pair % 2 ? &mutex : &shared;
 		pthread_mutex_lock(it);
-		wrong += it->__data.__lock == 0 || it->__data.__owner != gettid() || it->__data.__nusers != 1 ||
-			 it->__data.__kind != 0 || it->__data.__count != 0;
+		wrong_here += it->__data.__lock == 0 || it->__data.__owner != gettid() || it->__data.__nusers != 1 ||
+			      it->__data.__kind != 0 || it->__data.__count != 0;
 		pthread_mutex_unlock(it);
 		if (it == &mutex)
-			wrong += it->__data.__lock != 0 || it->__data.__owner != 0 || it->__data.__nusers != 0;
+			wrong_here += it->__data.__lock != 0 || it->__data.__owner != 0 || it->__data.__nusers != 0;
 	}
 	pthread_mutex_lock(&shared);
-	wrong += pthread_mutex_destroy(&mutex) != 0;
+	wrong += wrong_here + (pthread_mutex_destroy(&mutex) != 0);
 	pthread_mutex_unlock(&shared);
 	return unused;
 }

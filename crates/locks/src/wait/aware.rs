@@ -29,7 +29,7 @@ use core::sync::atomic::Ordering::Acquire;
 
 use lockwork_platform::{AtomicCell, Deadline, LastSeen, Platform, TimedOut};
 
-use super::{GRANTED, Place, Wait, WaitPolicy, abandon, expired, outlasts_others, park, poll_within};
+use super::{GRANTED, Place, Wait, WaitPolicy, abandon, expired, park_among, poll_within};
 
 /// Spinning while the thread ahead runs, or as long as there is no sign that it does not, and then sleeping (`aware`),
 /// or, if it `LEAVES`, giving up.
@@ -165,8 +165,7 @@ impl<P: Platform, const LEAVES: bool> WaitPolicy<P> for AwareThen<LEAVES> {
         match spin_aware::<P>(|| place.ahead(), wait.deadline, || word.load(Acquire) == GRANTED) {
             Spun::Done => Ok(()),
             // In a crowd the thread ahead may just have been woken, or is about to be.
-            Spun::Bleak if !LEAVES && outlasts_others::<P>(word, wait) => Ok(()),
-            Spun::Bleak if !LEAVES => park::<P>(word, wait),
+            Spun::Bleak if !LEAVES => park_among::<P>(word, wait),
             Spun::Late | Spun::Bleak => {
                 // Waiters behind would look at a thread that is no longer in the queue, and spin for as long as that runs.
                 place.leave();

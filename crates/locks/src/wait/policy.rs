@@ -208,24 +208,22 @@ impl<P: Platform> WaitPolicy<P> for SpinThenPark {
     const NAME: &'static str = "stp";
 
     fn wait(word: &P::Futex, wait: &Wait) -> Result<(), TimedOut> {
-        if spin::<P>(word, P::spin_budget(), || {}) || outlasts_others::<P>(word, wait) {
-            return Ok(());
-        }
-        park::<P>(word, wait)
+        if spin::<P>(word, P::spin_budget(), || {}) { Ok(()) } else { park_among::<P>(word, wait) }
     }
 }
 
-/// Spins, in a crowd of bounded size ([`Wait::among`]), for as long as it takes to wake the others one after the other. Whether
-/// the lock was granted.
-pub(crate) fn outlasts_others<P: Platform>(word: &P::Futex, wait: &Wait) -> bool {
+/// Sleeps until granted, or abandons the word at the deadline. In a crowd of bounded size ([`Wait::among`]) a waiter spins before for
+/// as long as it takes to wake the others one after the other.
+pub(crate) fn park_among<P: Platform>(word: &P::Futex, wait: &Wait) -> Result<(), TimedOut> {
     /// Parts of a budget after each of which a waiter gives way.
     const PARTS: u32 = 4;
     let budget = P::spin_budget();
     // One of the others may need this very CPU, and would have the lock wait for it until this thread sleeps. A longer spin would
     // be late for its deadline.
     let parts = if wait.deadline.is_some() { 0 } else { wait.others.saturating_mul(PARTS) };
-    (0..parts).any(|_| {
+    let outlasts = (0..parts).any(|_| {
         P::yield_now();
         spin::<P>(word, budget / PARTS, || {})
-    })
+    });
+    if outlasts { Ok(()) } else { park::<P>(word, wait) }
 }

@@ -138,8 +138,8 @@ impl Mutex {
 
     /// glibc's owner field of a forwarded mutex.
     pub(crate) fn glibc_owner(&self) -> u32 {
-        // Bytes 8 to 11: the low half of the second word on a little-endian machine.
-        self.lock[1].load(Ordering::Relaxed) as u32
+        let [_, _, owner, _] = self.glibcs_words();
+        owner.load(Ordering::Relaxed)
     }
 
     /// Takes a mutex of glibc's without bookkeeping if nobody has it, as glibc does: its first word becomes 1, the third is the

@@ -77,6 +77,13 @@ fn passes(mutex: *mut Mutex, caller: usize, frame: usize) -> bool {
     known_thread().is_some_and(|thread| Region::passes(thread, mutex as usize, call(caller, frame)))
 }
 
+/// The same, noted when the thread has tried; `None`: there may be more to note.
+#[inline(always)]
+fn passing(mutex: *mut Mutex) -> Option<(&'static Thread, Passing<'static>)> {
+    let thread = known_thread()?;
+    Some((thread, Passing::of(thread, mutex as usize)?))
+}
+
 /// Nothing follows the lock's own operation, which is jumped to. It says itself when it waits.
 unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
     if !passes(mutex, caller, frame) {
@@ -91,15 +98,13 @@ unsafe extern "C" fn our_lock(mutex: *mut Mutex, caller: usize, frame: usize, le
 /// it, and the call is noted afterwards: the thread has the mutex for a moment longer, and its attempt, which waits until all that
 /// was written before has reached the cache, comes sooner.
 unsafe extern "C" fn known_lock(mutex: *mut Mutex, caller: usize, frame: usize) -> c_int {
-    let address = mutex as usize;
-    let passing = known_thread().and_then(|thread| Some((thread, Passing::of(thread, address)?)));
-    let Some((thread, passing)) = passing else {
+    let Some((thread, passing)) = passing(mutex) else {
         // SAFETY: the entry point's contract.
         return unsafe { lock(mutex, caller, frame) };
     };
     // SAFETY: the program's mutex.
     let is_taken = unsafe { Mutex::at(mutex) }.take_as_glibc(thread.tid.load(Relaxed));
-    passing.note(thread, address, call(caller, frame));
+    passing.note(thread, mutex as usize, call(caller, frame));
     if is_taken {
         return 0;
     }
@@ -141,8 +146,7 @@ unsafe fn wait_for_glibcs(mutex: *mut Mutex) -> c_int {
 /// An attempt does not wait, so it is noted when it has succeeded.
 unsafe extern "C" fn decided_trylock(mutex: *mut Mutex, caller: usize, frame: usize, leaf: Leaf) -> c_int {
     let address = mutex as usize;
-    let passing = known_thread().and_then(|thread| Some((thread, Passing::of(thread, address)?)));
-    let Some((thread, passing)) = passing else {
+    let Some((thread, passing)) = passing(mutex) else {
         // SAFETY: the entry point's contract.
         return unsafe { trylock(mutex, caller, frame) };
     };
