@@ -24,8 +24,8 @@
 //!
 //! - E1: the CAS in [`publish`] (Release) → the load or failed CAS that finds the pointer (Acquire): the
 //!   initialisation of what it points to.
-//! - E2: the subtraction in [`Users::leave`] (Release) → the one that is the last (Acquire), which leaves the claim: what the users
-//!   did (E1 of `claim`).
+//! - E2: the subtraction in [`Users::leave_all`] (Release) → the one that is the last (Acquire), which leaves the claim: what the users
+//!   did (E1 of `claim`). A thread that another takes off has handed it the lock of the part before, directly or through others.
 //! - E3: the addition of the first user of a part (Release) → that of another that finds it there (Acquire): that the state is in use.
 
 use core::ptr::{self, NonNull};
@@ -71,8 +71,14 @@ impl<P: Platform> Users<'_, P> {
     /// Takes a thread off the users of a part, and if it is the last off those of the state that the part belongs to.
     #[inline(always)]
     pub(crate) fn leave(&self, whole: &Claimed<P>) {
+        self.leave_all(1, whole);
+    }
+
+    /// As [`Users::leave`], for so many threads, one at least, whose accesses have come before.
+    #[inline(always)]
+    pub(crate) fn leave_all(&self, threads: usize, whole: &Claimed<P>) {
         // ORDER: Release and Acquire are E2.
-        if self.0.fetch_sub(1, AcqRel) == 1 {
+        if self.0.fetch_sub(threads, AcqRel) == threads {
             whole.leave();
         }
     }
@@ -303,10 +309,19 @@ impl<P: Platform, S: 'static, const N: usize> Children<P, S, N> {
 impl<P: Platform, S: PoolNode<P>, const N: usize> Children<P, S, N> {
     /// Where the state of a part is. `None`: there is no memory for that.
     fn cell(&self, part: usize) -> Option<&P::Ptr<S>> {
+        self.walk(part, |more| published::<P, _>(more).or_else(|| publish::<P, _>(more, |_| {})))
+    }
+
+    /// The same, by way of the blocks that `find` finds.
+    fn walk<'a>(
+        &'a self,
+        part: usize,
+        find: impl Fn(&'a P::Ptr<Block<P, S>>) -> Option<&'a Block<P, S>>,
+    ) -> Option<&'a P::Ptr<S>> {
         let Some(mut index) = part.checked_sub(N) else { return Some(&self.near[part]) };
         let mut more = &self.more;
         loop {
-            let block = published::<P, _>(more).or_else(|| publish::<P, _>(more, |_| {}))?;
+            let block = find(more)?;
             if index < FAR {
                 return Some(&block.states[index]);
             }
@@ -320,7 +335,7 @@ impl<P: Platform, S: PoolNode<P>, const N: usize> Children<P, S, N> {
     pub(crate) fn get(&self, part: usize) -> Option<&S> {
         match self.near.get(part) {
             Some(cell) => published::<P, _>(cell),
-            None => self.cell(part).and_then(published::<P, _>),
+            None => self.walk(part, published::<P, _>).and_then(published::<P, _>),
         }
     }
 

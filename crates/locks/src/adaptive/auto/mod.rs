@@ -35,11 +35,11 @@
 //!
 //! # Invariants
 //!
-//! Those of CST of the locks of the nodes (I2 to I7), with the first place among the leaders as its global lock, and:
+//! Those of CST of the locks of the nodes (I2 to I7, and the users of I9), with the first place among the leaders as its global lock, and:
 //!
 //! - I1: the thread that sets `LOCKED` holds the lock; and so does a thread that is handed the lock of a node together with
 //!   it, or that comes first among the leaders and finds `BY_NODE`. While `BY_NODE` is set, the holder is first among the
-//!   leaders and holds the lock of the node that is in `serving`.
+//!   leaders and holds the lock of the node that is in `serving`; that one alone `serves`.
 //! - I2: only the first leader sets `BY_NODE`, `SLEEPER` and `RESERVED`, and only in that role it takes a word that is
 //!   `RESERVED`. It clears the latter two when it takes the word or gives up, `RESERVED` before it sleeps; a release clears `SLEEPER`.
 //! - I3: the first place is given up with `BY_NODE` set only in favour of a leader that accepts it. Otherwise the word is
@@ -80,7 +80,7 @@ use crate::api::{Apart, RawLock, address};
 use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
 use crate::hierarchical::cst::gives_way;
 use crate::hierarchical::cst::leaders::Leaders;
-use crate::hierarchical::cst::line::{Line, OWNED, Waiter, held};
+use crate::hierarchical::cst::line::{Line, Waiter, held};
 use crate::hierarchical::cst::node::{Acquired, Attention, Chosen, NodeState};
 use crate::hierarchical::directory::{Children, Users, Whole, enter_part_or_wait};
 use crate::knobs::{self, Knobs};
@@ -257,9 +257,9 @@ impl<P: Platform> Shared<P> {
             && tail.compare_exchange(ptr::null_mut(), held::<P>(LEADING), Acquire, Relaxed).is_ok()
     }
 
-    /// Takes a thread of that node off the users of the state.
-    fn leave(&self, state: &NodeState<P>) {
-        state.users().leave(&self.claim.0);
+    /// Takes so many threads of that node off the users of the state.
+    fn leave(&self, state: &NodeState<P>, users: usize) {
+        state.users().leave_all(users, &self.claim.0);
     }
 }
 
@@ -312,45 +312,53 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     /// Lines up and waits. Whether the lock was acquired before the deadline.
     fn lines_up(&self, wait: &Wait) -> bool {
         let Some((shared, state)) = enter_part_or_wait(&self.state, self.part(), wait) else { return false };
-        match state.acquire(wait) {
-            None => {}
+        let users = match state.acquire(wait) {
+            None => 1,
             Some(Acquired::Both) => return true,
             Some(Acquired::Node) if self.lead(shared, state, wait) => {
-                // SAFETY: I1: held, for all that follows.
+                // SAFETY: I1: held, for all that follows. Nothing of this line is read: it may be on its way.
                 unsafe { shared.of_leaders.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
+                // SAFETY: as above.
+                unsafe { state.serve(true) };
                 // SAFETY: as above.
                 unsafe { state.begin(self.state.pass_limit()) };
                 // SAFETY: as above.
-                unsafe { self.take_stock(shared) };
+                unsafe { self.take_stock(shared, false) };
                 return true;
             }
             Some(Acquired::Node) => {
                 // SAFETY: acquired above.
-                unsafe { state.let_go(Chosen::nobody(), attention::<TURN>()) }.wake();
+                let (chosen, users) = unsafe { state.let_go(Chosen::nobody(), attention::<TURN>()) };
+                chosen.wake();
+                users
             }
-        }
-        shared.leave(state);
+        };
+        shared.leave(state, users);
         false
     }
 
-    /// Looks whether another way is to be gone.
+    /// Looks whether another way is to be gone. Whether threads `waited` all the time since it last did is known or not.
     ///
     /// # Safety
     ///
     /// The caller holds the lock.
-    unsafe fn take_stock(&self, shared: &Shared<P>) {
+    unsafe fn take_stock(&self, shared: &Shared<P>, waited: bool) {
         if RESTLESS {
             return shared.regime.turn();
         }
-        let releases = || {
+        let counts = || {
             // SAFETY: the caller's contract.
-            let mut sum = unsafe { self.releases.get() };
-            // SAFETY: as above.
-            shared.nodes.visit(|state| sum = sum.wrapping_add(unsafe { state.released() }));
-            sum
+            let (mut releases, mut turns) = (unsafe { self.releases.get() }, 0_u32);
+            shared.nodes.visit(|state| {
+                // SAFETY: as above.
+                let (of_node, turns_of_node) = unsafe { state.counts() };
+                releases = releases.wrapping_add(of_node);
+                turns = turns.wrapping_add(turns_of_node);
+            });
+            (releases, turns)
         };
         // SAFETY: as above.
-        unsafe { shared.regime.take_stock(&shared.of_leaders.period, releases, self.state.wake()) };
+        unsafe { shared.regime.take_stock(&shared.of_leaders.period, counts, waited, self.state.wake()) };
     }
 
     /// Acquires the word, for the holder of the lock of the node `state`. Whether that was before the deadline.
@@ -497,18 +505,30 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         if seen & BY_NODE != 0 {
             // SAFETY: I8: the holder is a user of the state.
             let shared = unsafe { self.state.used() };
-            // SAFETY: I1: held by the caller.
-            let Serving(serving) = unsafe { shared.of_leaders.serving.get() };
-            // SAFETY: I1: it is the caller's, who uses it (I8).
-            let state = unsafe { &*serving };
-            // SAFETY: as above.
-            unsafe { self.release(shared, state) };
+            // SAFETY: I1: held by the caller, by way of what this returns.
+            unsafe { self.release(shared, self.serving(shared)) };
         } else if seen & LOCKED != 0 {
             // SAFETY: held by the caller.
             unsafe { self.count() };
             self.release_word();
         }
         // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
+    }
+
+    /// The state of the node by way of which the lock is held.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock by way of a node of `shared`.
+    #[inline]
+    unsafe fn serving<'a>(&self, shared: &'a Shared<P>) -> &'a NodeState<P> {
+        // Most likely it is where the caller would line up. What leaders write has changed since, and would have to come.
+        match shared.nodes.get(self.part()) {
+            // SAFETY: the caller's contract.
+            Some(state) if unsafe { state.serves() } => state,
+            // SAFETY: I1: it is the caller's, who uses it (I8).
+            _ => unsafe { &*shared.of_leaders.serving.get().0 },
+        }
     }
 
     /// Releases a lock that was taken directly, and has been counted.
@@ -542,9 +562,8 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // SAFETY: as above.
         let in_turn = hands_over && unsafe { self.may_pass(shared, state) };
         if in_turn {
-            // SAFETY: as above. ORDER: E4 of CST.
-            if unsafe { state.hand_over(OWNED) } {
-                shared.leave(state);
+            // SAFETY: as above.
+            if unsafe { state.pass() } {
                 return chosen.wake();
             }
             if chosen.is_empty() {
@@ -555,6 +574,8 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // This release, unless it has used up one of the turn.
         // SAFETY: as above.
         unsafe { self.count_turn(state, u32::from(!in_turn)) };
+        // SAFETY: as above.
+        unsafe { state.serve(false) };
         // I6: a fork is to find all of it or nothing.
         let chosen = P::in_steps(|| {
             // From the next step on there may be no lock any more. The state is there until we leave it.
@@ -564,8 +585,8 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
                 shared.leaders().release(LEADING);
             }
             // SAFETY: the node's lock is still the caller's.
-            let chosen = unsafe { state.let_go(chosen, attention) };
-            shared.leave(state);
+            let (chosen, users) = unsafe { state.let_go(chosen, attention) };
+            shared.leave(state, users);
             chosen
         });
         chosen.wake();
@@ -590,7 +611,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // SAFETY: as above.
         unsafe { state.begin(self.state.pass_limit()) };
         // SAFETY: as above.
-        unsafe { self.take_stock(shared) };
+        unsafe { self.take_stock(shared, true) };
         // SAFETY: as above.
         unsafe { state.may_pass() }
     }

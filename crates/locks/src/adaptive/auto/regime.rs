@@ -2,8 +2,12 @@
 //! those of the lock.
 //!
 //! Holders count releases and look at the clock now and then. The way that was best so far has its period, then another is
-//! tried for a sixteenth of that; it stays if it released more often by an eighth, and is undone if not. With every trial the
-//! period doubles, up to [`LONGEST`], and it begins anew when the rate changes to its double or half: then so has the load.
+//! tried for a short time; it stays if it released more often by an eighth, and is undone if not. With every trial the
+//! period doubles, up to the longest, and it begins anew when the rate changes to its double or half: then so has the load.
+//!
+//! How many releases there are before another leader has the lock, where each node has its queue, says something about one queue for all. If
+//! it is hardly more than one, that is seen before anything is tried, and one queue is the best until another way has shown to be
+//! better. If it is many, one queue is not tried at all, and the other way later.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -31,12 +35,41 @@ impl Way {
     }
 }
 
-/// The first period is 2 to the power of this many trials long.
-const SHORTEST: u32 = 4;
-/// The longest is.
-const LONGEST: u32 = 8;
 /// What a trial takes at least, in ns.
 const TRIAL_NS: u32 = 20_000;
+/// A period takes 2 to the power of this many of those, at first.
+const SHORTEST: u32 = 4;
+/// The first one where turns are long.
+const CALM: u32 = 6;
+/// At most.
+const LONGEST: u32 = 8;
+/// What comes before the first period, to see how long turns are.
+const LOOK: u32 = 2;
+
+/// How many releases there are in a turn: until another leader has the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turns {
+    /// Hardly more than one.
+    OfOne,
+    Short,
+    Long,
+}
+
+impl Turns {
+    fn of(turns: u32, releases: u32) -> Self {
+        /// Fewer than these say nothing.
+        const ENOUGH: u32 = 16;
+        /// Releases of a long turn.
+        const MANY: u32 = 32;
+        if turns >= ENOUGH && releases - releases / 3 < turns {
+            Self::OfOne
+        } else if releases / MANY < turns {
+            Self::Short
+        } else {
+            Self::Long
+        }
+    }
+}
 
 /// What is known of the ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +80,14 @@ struct Plan {
     best: Way,
     /// The one that is tried next.
     next: Way,
-    /// How long the period is: see [`SHORTEST`].
+    /// How long the period is: see [`SHORTEST`]; or [`LOOK`].
     length: u32,
 }
 
 impl Plan {
     fn unpack(bits: u32) -> Self {
         let way = |shift: u32| Way::of(bits >> shift & 3);
-        Self { now: way(0), best: way(2), next: way(4), length: (bits >> 6).clamp(SHORTEST, LONGEST) }
+        Self { now: way(0), best: way(2), next: way(4), length: (bits >> 6).clamp(LOOK, LONGEST) }
     }
 
     fn pack(self) -> u32 {
@@ -65,18 +98,27 @@ impl Plan {
         self.now != self.best
     }
 
-    /// How long the way that is gone now is gone for, in ns.
+    /// How long the way that is gone now is gone for, in ns. The longer a period, the smaller the share of it that a trial takes.
     fn duration(self) -> u32 {
-        let trial = TRIAL_NS << (self.length - SHORTEST);
-        if self.is_trial() { trial } else { trial << 4 }
+        if self.is_trial() {
+            TRIAL_NS << (self.length.saturating_sub(SHORTEST) / 2)
+        } else {
+            TRIAL_NS << self.length
+        }
     }
 
-    /// What is done after a period with `rate`, where the best so far had `best`. Also, the rate of what is the best now.
-    fn after(self, rate: u32, best: u32, nodes: usize) -> (Self, u32) {
+    /// What is done after a period with `rate`, where the best so far had `best`, and with such turns. Also, the rate of what is the
+    /// best now; 0 = not known.
+    fn after(self, rate: u32, best: u32, turns: Turns, nodes: usize) -> (Self, u32) {
+        if self.length == LOOK {
+            return (Self::after_look(turns, nodes), 0);
+        }
         if !self.is_trial() {
             let changed = rate::is_of_another_load(rate, best);
             let length = if changed { SHORTEST } else { self.length };
-            return (Self { now: self.next, length, ..self }, rate);
+            let worse = self.now == Way::ByNode && self.next == Way::OneQueue && turns == Turns::Long;
+            let now = if worse { Way::Barging } else { self.next };
+            return (Self { now, length, ..self }, rate);
         }
         let pays = rate::pays(rate, best);
         let winner = if pays { self.now } else { self.best };
@@ -88,6 +130,16 @@ impl Plan {
         let length = (self.length + 1).min(LONGEST);
         (Self { now: winner, best: winner, next, length }, if pays { rate } else { best })
     }
+
+    fn after_look(turns: Turns, nodes: usize) -> Self {
+        let (best, next, length) = match turns {
+            _ if nodes == 1 => (Way::ByNode, Way::Barging, SHORTEST),
+            Turns::OfOne => (Way::OneQueue, Way::Barging, SHORTEST),
+            Turns::Short => (Way::ByNode, Way::OneQueue, SHORTEST),
+            Turns::Long => (Way::ByNode, Way::Barging, CALM),
+        };
+        Self { now: best, best, next, length }
+    }
 }
 
 /// The period that has begun. The holder's.
@@ -97,12 +149,14 @@ pub(super) struct Period {
     since: u32,
     /// Releases until then, modulo 2^32.
     releases: u32,
+    /// Turns until then, modulo 2^32.
+    turns: u32,
     /// Of the best so far: releases in 2^20 ns; 0 = not known.
     rate: u32,
 }
 
 /// None yet.
-pub(super) const NO_PERIOD: Period = Period { since: 0, releases: 0, rate: 0 };
+pub(super) const NO_PERIOD: Period = Period { since: 0, releases: 0, turns: 0, rate: 0 };
 
 /// See the module.
 pub(super) struct Regime<P: Platform> {
@@ -131,8 +185,9 @@ impl<P: Platform> Regime<P> {
         Plan::unpack(self.plan.load(Relaxed)).now
     }
 
-    /// Looks at the clock, and goes another way if it is time to. `begun` is the period that has begun; `releases` says how many
-    /// there have been, modulo 2^32.
+    /// Looks at the clock, and goes another way if it is time to. `begun` is the period that has begun; `counts` says how many releases
+    /// there have been, and how many turns, both modulo 2^32. Whether threads `waited` all the time since this
+    /// was last called is known or not.
     ///
     /// # Safety
     ///
@@ -140,7 +195,8 @@ impl<P: Platform> Regime<P> {
     pub(super) unsafe fn take_stock(
         &self,
         begun: &P::Data<Period>,
-        releases: impl FnOnce() -> u32,
+        counts: impl FnOnce() -> (u32, u32),
+        waited: bool,
         pin: Option<u32>,
     ) {
         if let Some(pin) = pin {
@@ -152,18 +208,21 @@ impl<P: Platform> Regime<P> {
         let period = unsafe { begun.get() };
         let now = P::now(Clock::Monotonic) as u32;
         let spent = now.wrapping_sub(period.since);
-        if spent < plan.duration() {
+        let is_fresh = period.since == NO_PERIOD.since;
+        if spent < plan.duration() && !is_fresh {
             return;
         }
-        let releases = releases();
-        let begins = Period { since: now, releases, rate: period.rate };
+        let (releases, turns) = counts();
+        let begins = Period { since: now, releases, turns, rate: period.rate };
         // A lock that nobody has waited for in between says nothing.
-        if spent / 4 > plan.duration() && !plan.is_trial() {
+        let was_idle = !waited && !plan.is_trial() && spent / 4 > plan.duration();
+        if is_fresh || was_idle {
             // SAFETY: as above.
             return unsafe { begun.set(begins) };
         }
-        let rate = rate::of(releases.wrapping_sub(period.releases), spent, 20);
-        let (plan, rate) = plan.after(rate, period.rate, P::nodes());
+        let released = releases.wrapping_sub(period.releases);
+        let of_turns = Turns::of(turns.wrapping_sub(period.turns), released);
+        let (plan, rate) = plan.after(rate::of(released, spent, 20), period.rate, of_turns, P::nodes());
         self.go(plan);
         // SAFETY: as above.
         unsafe { begun.set(Period { rate, ..begins }) };
@@ -184,44 +243,81 @@ impl<P: Platform> Regime<P> {
 }
 
 /// How a lock begins.
-const FIRST: Plan = Plan { now: Way::ByNode, best: Way::ByNode, next: Way::Barging, length: SHORTEST };
+const FIRST: Plan = Plan { now: Way::ByNode, best: Way::ByNode, next: Way::Barging, length: LOOK };
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// After the look.
+    const PLAN: Plan = Plan { length: SHORTEST, ..FIRST };
+
     #[test]
     fn plans_are_packed_and_unpacked() {
         for now in WAYS {
-            for length in SHORTEST..=LONGEST {
+            for length in LOOK..=LONGEST {
                 let plan = Plan { now, best: Way::OneQueue, next: Way::Barging, length };
                 assert_eq!(Plan::unpack(plan.pack()), plan);
             }
         }
         assert_eq!(Plan::unpack(0), Plan { next: Way::ByNode, ..FIRST }, "whatever the bits");
+        assert!(Plan { best: Way::Barging, ..Plan::unpack(0) }.duration() > 0, "whatever the bits");
+    }
+
+    #[test]
+    fn turns_are_told_by_enough_of_them() {
+        assert_eq!(Turns::of(15, 15), Turns::Short);
+        assert_eq!(Turns::of(16, 16), Turns::OfOne);
+        assert_eq!(Turns::of(100, 145), Turns::OfOne);
+        assert_eq!(Turns::of(100, 150), Turns::Short);
+        assert_eq!(Turns::of(100, 3_199), Turns::Short);
+        assert_eq!(Turns::of(100, 3_300), Turns::Long);
+        assert_eq!(Turns::of(0, 0), Turns::Long);
+        assert_eq!(Turns::of(u32::MAX, u32::MAX), Turns::OfOne);
+    }
+
+    #[test]
+    fn the_first_look_says_where_to_begin() {
+        let begins = |turns, nodes| {
+            let (plan, rate) = FIRST.after(100, 0, turns, nodes);
+            assert_eq!((rate, plan.now), (0, plan.best));
+            (plan.best, plan.next, plan.length)
+        };
+        assert_eq!(begins(Turns::OfOne, 2), (Way::OneQueue, Way::Barging, SHORTEST));
+        assert_eq!(begins(Turns::Short, 2), (Way::ByNode, Way::OneQueue, SHORTEST));
+        assert_eq!(begins(Turns::Long, 2), (Way::ByNode, Way::Barging, CALM));
+        assert_eq!(begins(Turns::OfOne, 1), (Way::ByNode, Way::Barging, SHORTEST));
     }
 
     #[test]
     fn a_trial_that_does_not_pay_is_undone_and_the_next_comes_later() {
-        let (trial, rate) = FIRST.after(100, 0, 2);
+        let (trial, rate) = PLAN.after(100, 0, Turns::Short, 2);
         assert_eq!((trial.now, trial.best, rate), (Way::Barging, Way::ByNode, 100));
-        let (back, rate) = trial.after(112, 100, 2);
+        let (back, rate) = trial.after(112, 100, Turns::Short, 2);
         assert_eq!((back.now, back.best, back.next, rate), (Way::ByNode, Way::ByNode, Way::OneQueue, 100));
-        assert!(back.duration() > FIRST.duration());
+        assert!(back.duration() > PLAN.duration());
+        assert!(trial.duration() * 16 <= PLAN.duration());
     }
 
     #[test]
     fn a_trial_that_pays_stays() {
-        let (trial, _) = FIRST.after(100, 0, 2);
-        let (on, rate) = trial.after(113, 100, 2);
+        let (trial, _) = PLAN.after(100, 0, Turns::Short, 2);
+        let (on, rate) = trial.after(113, 100, Turns::Short, 2);
         assert_eq!((on.now, on.best, on.next, rate), (Way::Barging, Way::Barging, Way::ByNode, 113));
+    }
+
+    #[test]
+    fn one_queue_is_not_tried_where_turns_are_long() {
+        let plan = Plan { next: Way::OneQueue, ..PLAN };
+        assert_eq!(plan.after(100, 100, Turns::Short, 2).0.now, Way::OneQueue);
+        assert_eq!(plan.after(100, 100, Turns::Long, 2).0.now, Way::Barging);
     }
 
     #[test]
     fn on_one_node_there_is_one_queue() {
         let mut plan = FIRST;
-        for rate in [100, 50, 100, 200, 200, 50, 200, 400] {
-            plan = plan.after(rate, 100, 1).0;
+        for rate in [100, 100, 50, 100, 200, 200, 50, 200, 400] {
+            plan = plan.after(rate, 100, Turns::OfOne, 1).0;
             assert_ne!(plan.now, Way::OneQueue);
             assert!(plan.is_trial() || plan.next != plan.best);
         }
@@ -229,14 +325,14 @@ mod tests {
 
     #[test]
     fn periods_grow_up_to_a_bound_and_begin_anew_when_the_load_changes() {
-        let mut plan = FIRST;
+        let mut plan = PLAN;
         for _ in 0..10 {
-            plan = plan.after(100, 100, 2).0;
-            plan = plan.after(50, 100, 2).0;
+            plan = plan.after(100, 100, Turns::Short, 2).0;
+            plan = plan.after(50, 100, Turns::Short, 2).0;
         }
         assert_eq!(plan.length, LONGEST);
-        assert_eq!(plan.after(201, 100, 2).0.length, SHORTEST);
-        assert_eq!(plan.after(49, 100, 2).0.length, SHORTEST);
-        assert_eq!(plan.after(150, 100, 2).0.length, LONGEST);
+        assert_eq!(plan.after(201, 100, Turns::Short, 2).0.length, SHORTEST);
+        assert_eq!(plan.after(49, 100, Turns::Short, 2).0.length, SHORTEST);
+        assert_eq!(plan.after(150, 100, Turns::Short, 2).0.length, LONGEST);
     }
 }

@@ -85,7 +85,7 @@ fn releases_are_counted() {
         let mut by_node = 0_u32;
         let shared = lock.state.own().expect("a thread has lined up");
         // SAFETY: nobody else uses the lock.
-        shared.nodes.visit(|state| by_node = by_node.wrapping_add(unsafe { state.released() }));
+        shared.nodes.visit(|state| by_node = by_node.wrapping_add(unsafe { state.counts() }.0));
         // SAFETY: as above.
         (unsafe { lock.releases.get() }, by_node)
     };

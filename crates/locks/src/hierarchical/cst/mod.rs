@@ -60,13 +60,13 @@
 //! # Invariants
 //!
 //! - I1: the lock is held exactly while `tail` is not null. `serving` is the node by way of which, or null; it belongs to the
-//!   holder, who holds that node's lock too.
+//!   holder, who holds that node's lock too. A node `serves` only while it is that one; both are written by who holds both locks.
 //! - I2: whoever swaps something out of a tail links itself to it: to `first` where nobody waited, to the node's `next` where it
 //!   was a node. `first` is null while nobody waits; between a grant and `settle` it is stale, and read by nobody.
 //! - I3: a queue node is recycled once, when it is in no list and whoever is behind it has linked itself: by its owner who was
 //!   granted what it waited for or told to line up again, or by the holder who found it abandoned, and its owner not on the
 //!   way back to it (I2 of `wait::word`).
-//! - I4: the parking list and the counts of a node belong to the holder of the node's lock. It alone takes nodes out of the
+//! - I4: the parking list and the counts of a node, but for `releases`, belong to the holder of the node's lock. It alone takes nodes out of the
 //!   waiting list, so a waiter is in one list at a time.
 //! - I5: a sleeper's word is changed by that holder, and by the sleeper from `PARKED` to `ABANDONED`, and back when it comes back:
 //!   as a sleeper, since it may have been passed over. So there is no race between passing over a sleeper and waking it, and none
@@ -81,6 +81,9 @@
 //!   the lock; but not one that took the lock directly. In the global queue the node of a thread that may give up counts by
 //!   itself, since whoever took the lock directly may be the only one to find it there; whoever takes it out leaves for
 //!   it, be it another or its owner. So nobody uses the state only when no list of it has a node, and no node's lock is held.
+//! - I9: a thread that passes the lock on within its node does not take itself off the users: the line of those who come and go is
+//!   theirs, and they are many. It is counted with the node's lock (`passed`), and whoever lets go of that takes all of them off.
+//!   So the users are those of I8, those in `passed`, and those whom a thread that has let go is about to take off.
 //!
 //! # Ordering
 //!
@@ -107,7 +110,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, PoolNode, PooledState};
 
 use self::leaders::Leaders;
-use self::line::{Line, OWNED, Waiter, held};
+use self::line::{Line, Waiter, held};
 use self::node::{Acquired, Attention, Chosen, NodeState};
 use super::directory::{Children, Users, Whole, enter_part_or_wait};
 use super::part::{LocalLock, Part};
@@ -265,9 +268,9 @@ impl<P: Platform> Whole<P> for Shared<P> {
 }
 
 impl<P: Platform> Shared<P> {
-    /// Takes a thread of that node off the users of the state.
-    fn leave(&self, state: &NodeState<P>) {
-        state.users().leave(&self.claim.0);
+    /// Takes so many threads of that node off the users of the state.
+    fn leave(&self, state: &NodeState<P>, users: usize) {
+        state.users().leave_all(users, &self.claim.0);
     }
 }
 
@@ -319,22 +322,26 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
             return true;
         }
         let Some((shared, state)) = enter_part_or_wait(&self.state, P::node(), wait) else { return false };
-        match state.acquire(wait) {
-            None => {}
+        let users = match state.acquire(wait) {
+            None => 1,
             Some(Acquired::Both) => return true,
             Some(Acquired::Node) if self.acquire_globally(shared, state, wait) => {
                 // SAFETY: I1: held.
                 unsafe { shared.of_leaders.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
-                // SAFETY: acquired above.
+                // SAFETY: acquired above, for all that follows.
+                unsafe { state.serve(true) };
+                // SAFETY: as above.
                 unsafe { state.begin(self.state.pass_limit()) };
                 return true;
             }
             Some(Acquired::Node) => {
                 // SAFETY: acquired above.
-                unsafe { state.let_go(Chosen::nobody(), self.attention()) }.wake();
+                let (chosen, users) = unsafe { state.let_go(Chosen::nobody(), self.attention()) };
+                chosen.wake();
+                users
             }
-        }
-        shared.leave(state);
+        };
+        shared.leave(state, users);
         false
     }
 
@@ -354,9 +361,8 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         let mut chosen = unsafe { state.attend(attention) };
         // SAFETY: as above.
         if unsafe { self.may_pass(state) } {
-            // SAFETY: as above. ORDER: E4.
-            if unsafe { state.hand_over(OWNED) } {
-                shared.leave(state);
+            // SAFETY: as above.
+            if unsafe { state.pass() } {
                 return chosen.wake();
             }
             if chosen.is_empty() {
@@ -366,11 +372,13 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         }
         // SAFETY: I1.
         unsafe { shared.of_leaders.serving.set(Serving(ptr::null_mut())) };
+        // SAFETY: as above.
+        unsafe { state.serve(false) };
         // SAFETY: as above. From here on the node's lock is not ours.
-        let chosen = unsafe { state.let_go(chosen, attention) };
+        let (chosen, users) = unsafe { state.let_go(chosen, attention) };
         self.leaders(shared).release(BY_NODE);
         // I8. There may be no lock any more, but the state is there until we leave it, and whoever waits for it waits.
-        shared.leave(state);
+        shared.leave(state, users);
         chosen.wake();
     }
 
@@ -389,16 +397,13 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
     /// # Safety
     ///
     /// The caller holds the lock, by way of `state`.
-    unsafe fn pass(&self, shared: &Shared<P>, state: &NodeState<P>) -> bool {
+    unsafe fn pass(&self, state: &NodeState<P>) -> bool {
         // SAFETY: I1: the node's lock is the caller's, for all that follows.
         let chosen = unsafe { state.attend(self.attention()) };
         // SAFETY: as above.
         let in_turn = unsafe { self.may_pass(state) };
-        // SAFETY: as above. ORDER: E4.
-        let passed = in_turn && unsafe { state.hand_over(OWNED) };
-        if passed {
-            shared.leave(state); // I8.
-        }
+        // SAFETY: as above.
+        let passed = in_turn && unsafe { state.pass() };
         chosen.wake();
         passed
     }
@@ -412,17 +417,38 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         let serving = ptr::from_ref(state).cast_mut();
         // SAFETY: I1: held, for all that follows.
         unsafe { shared.of_leaders.serving.set(Serving(ptr::null_mut())) };
+        // SAFETY: as above.
+        unsafe { state.serve(false) };
+        let attention = self.attention();
         if !self.leaders(shared).hand_on(BY_NODE) {
             // SAFETY: as above.
             unsafe { shared.of_leaders.serving.set(Serving(serving)) };
+            // SAFETY: as above.
+            unsafe { state.serve(true) };
             return false;
         }
         // I1: the node's lock is still the caller's, and the state there until it leaves (I8).
         // SAFETY: as above.
-        let chosen = unsafe { state.let_go(Chosen::nobody(), self.attention()) };
-        shared.leave(state);
+        let (chosen, users) = unsafe { state.let_go(Chosen::nobody(), attention) };
+        shared.leave(state, users);
         chosen.wake();
         true
+    }
+
+    /// The state of the node by way of which the lock is held, if it was not taken directly.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock, and `shared` is in use.
+    #[inline]
+    unsafe fn serving<'a>(&self, shared: &'a Shared<P>) -> Option<&'a NodeState<P>> {
+        // Most likely it is that of this CPU's node. What all nodes share has changed since, and would have to come.
+        match shared.nodes.get(P::node()) {
+            // SAFETY: the caller's contract.
+            Some(state) if unsafe { state.serves() } => Some(state),
+            // SAFETY: I1, I8.
+            _ => unsafe { shared.of_leaders.serving.get().0.as_ref() },
+        }
     }
 
     /// Releases a lock that others wait for, or that was not taken directly.
@@ -436,9 +462,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         // SAFETY: I8: somebody waits, or the caller holds the lock by way of a node.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
-        let Serving(serving) = unsafe { shared.of_leaders.serving.get() };
-        // SAFETY: I8.
-        match unsafe { serving.as_ref() } {
+        match unsafe { self.serving(shared) } {
             // SAFETY: I1.
             Some(state) => unsafe { self.release(shared, state) },
             None => self.leaders(shared).release(DIRECTLY),
@@ -539,9 +563,9 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         // SAFETY: I8: somebody waits, or has it by way of a node.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
-        let Serving(serving) = unsafe { shared.of_leaders.serving.get() };
-        // SAFETY: I8. I1.
-        let passed = unsafe { serving.as_ref() }.is_some_and(|state| unsafe { self.pass(shared, state) });
+        let serving = unsafe { self.serving(shared) };
+        // SAFETY: I1.
+        let passed = serving.is_some_and(|state| unsafe { self.pass(state) });
         if passed { Ok(()) } else { Err(()) }
     }
 
@@ -553,13 +577,11 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         // SAFETY: I8: as in `hand_over`, for all that follows.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1.
-        let Serving(serving) = unsafe { shared.of_leaders.serving.get() };
-        // SAFETY: I8.
-        let passed = match unsafe { serving.as_ref() } {
+        let passed = match unsafe { self.serving(shared) } {
             None => self.leaders(shared).hand_on(DIRECTLY),
             Some(state) => {
                 // SAFETY: I1: held by the caller.
-                let within = unsafe { self.pass(shared, state) };
+                let within = unsafe { self.pass(state) };
                 // SAFETY: I1: still held, since nothing was passed.
                 within || unsafe { self.pass_on(shared, state) }
             }

@@ -42,7 +42,7 @@ unsafe impl<P: Platform> Send for Last<P> {}
 pub(crate) struct NodeState<P: Platform> {
     /// Of the waiting list.
     tail: P::Ptr<Waiter<P>>,
-    /// I8.
+    /// I8, I9 of CST.
     users: P::Usize,
     /// Those who were told to line up again, and have not done so yet.
     woken: P::U32,
@@ -64,6 +64,12 @@ struct OfHolder<P: Platform> {
     passed_over: P::Data<u32>,
     /// Releases that were counted here, modulo 2^32: data of the holder of the whole machine's lock.
     releases: P::Data<u32>,
+    /// Whether the lock of the whole machine is held by way of this node; likewise.
+    serves: P::Data<bool>,
+    /// How often that has begun, modulo 2^32; likewise.
+    turns: P::Data<u32>,
+    /// Threads that have passed the lock on and are among the users still (I9 of CST).
+    passed: P::Data<usize>,
 }
 
 const _: () = assert!(size_of::<NodeState<Native>>() == 2 * NODE_BYTES);
@@ -87,6 +93,9 @@ impl<P: Platform> PoolNode<P> for NodeState<P> {
                 begun: P::Data::new(UNKNOWN),
                 passed_over: P::Data::new(0),
                 releases: P::Data::new(0),
+                serves: P::Data::new(false),
+                turns: P::Data::new(0),
+                passed: P::Data::new(0),
             },
         }
     }
@@ -263,6 +272,26 @@ impl<P: Platform> NodeState<P> {
         false
     }
 
+    /// Hands the lock of the whole machine over with the node's, as [`NodeState::hand_over`] does. If there was one to take it, it is
+    /// others who take the caller off the users (I9 of CST), and the state is not the caller's to look at any more.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds both locks, and uses the state.
+    pub(crate) unsafe fn pass(&self) -> bool {
+        // SAFETY: I4, for all that follows.
+        let passed = unsafe { self.of_holder.passed.get() };
+        // SAFETY: as above.
+        unsafe { self.of_holder.passed.set(passed + 1) };
+        // SAFETY: the caller's contract. ORDER: E4.
+        let taken = unsafe { self.hand_over(OWNED) };
+        if !taken {
+            // SAFETY: I4: still the caller's.
+            unsafe { self.of_holder.passed.set(passed) };
+        }
+        taken
+    }
+
     /// Puts a sleeper at the end of the parking list.
     ///
     /// # Safety
@@ -356,26 +385,33 @@ impl<P: Platform> NodeState<P> {
     }
 
     /// Hands the node's lock to somebody who has yet to acquire the lock of the whole machine, or frees it. Returns
-    /// whom to wake:
-    /// `chosen`, if those are any.
+    /// whom to wake, `chosen`, if those are any; and how many users the caller has to take off, itself among them. The node does not serve
+    /// any more.
     ///
     /// # Safety
     ///
     /// The caller holds the node's lock.
-    pub(crate) unsafe fn let_go(&self, mut chosen: Chosen<P>, attention: Attention) -> Chosen<P> {
+    pub(crate) unsafe fn let_go(&self, mut chosen: Chosen<P>, attention: Attention) -> (Chosen<P>, usize) {
+        // SAFETY: I4, for all that follows.
+        let passed = unsafe { self.of_holder.passed.get() };
+        if passed > 0 {
+            // SAFETY: as above.
+            unsafe { self.of_holder.passed.set(0) };
+        }
         loop {
             // SAFETY: the caller's contract, here and below.
             if unsafe { self.hand_over(GRANTED) } {
-                return chosen;
+                break;
             }
             if chosen.is_empty() {
                 // SAFETY: as above.
                 chosen = unsafe { self.choose(attention.most) };
             }
             if self.line().free(HELD) {
-                return chosen;
+                break;
             }
         }
+        (chosen, passed + 1)
     }
 
     /// Begins a turn of the node, of `passes` hand-overs.
@@ -388,6 +424,32 @@ impl<P: Platform> NodeState<P> {
         unsafe { self.of_holder.passes.set(passes) };
         // SAFETY: as above.
         unsafe { self.of_holder.begun.set(UNKNOWN) };
+    }
+
+    /// Says whether the lock of the whole machine is held by way of this node.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds both locks.
+    pub(crate) unsafe fn serve(&self, serves: bool) {
+        // SAFETY: the caller's contract, for all that follows.
+        unsafe { self.of_holder.serves.set(serves) };
+        if serves {
+            // SAFETY: as above.
+            let turns = unsafe { self.of_holder.turns.get() };
+            // SAFETY: as above.
+            unsafe { self.of_holder.turns.set(turns.wrapping_add(1)) };
+        }
+    }
+
+    /// Whether the lock of the whole machine is held by way of this node. That is in the node's line, which the holder of its lock has.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock of the whole machine.
+    pub(crate) unsafe fn serves(&self) -> bool {
+        // SAFETY: the caller's contract: whoever changes it holds it, too.
+        unsafe { self.of_holder.serves.get() }
     }
 
     /// Whether one more hand-over is left in the node's turn; it is, then, for this one.
@@ -439,24 +501,24 @@ impl<P: Platform> NodeState<P> {
         unsafe { self.of_holder.passes.get() }
     }
 
-    /// Releases that were counted here, modulo 2^32.
+    /// Releases that were counted here, and how often the node has begun to serve, both modulo 2^32.
     ///
     /// # Safety
     ///
     /// The caller holds the lock of the whole machine.
-    pub(crate) unsafe fn released(&self) -> u32 {
+    pub(crate) unsafe fn counts(&self) -> (u32, u32) {
         // SAFETY: the caller's contract: whoever counts holds it, too.
-        unsafe { self.of_holder.releases.get() }
+        unsafe { (self.of_holder.releases.get(), self.of_holder.turns.get()) }
     }
 
     /// Counts releases. In this line, which the holder writes in any case: those of the lock are read by all who come.
     ///
     /// # Safety
     ///
-    /// As for [`NodeState::released`].
+    /// As for [`NodeState::counts`].
     pub(crate) unsafe fn count_releases(&self, more: u32) {
         // SAFETY: the caller's contract.
-        let before = unsafe { self.released() };
+        let before = unsafe { self.of_holder.releases.get() };
         // SAFETY: as above.
         unsafe { self.of_holder.releases.set(before.wrapping_add(more)) };
     }
@@ -471,6 +533,10 @@ impl<P: Platform> NodeState<P> {
         self.of_holder.first.store(ptr::null_mut(), Relaxed);
         // SAFETY: the caller's contract.
         unsafe { self.of_holder.parked.set(Last(ptr::null_mut())) };
+        // SAFETY: as above.
+        unsafe { self.of_holder.passed.set(0) };
+        // SAFETY: as above.
+        unsafe { self.of_holder.serves.set(holds) };
         self.woken.store(0, Relaxed);
     }
 }
@@ -525,6 +591,32 @@ mod tests {
         assert!(!unsafe { state.hand_over(OWNED) });
         assert_eq!(parked(&state), [nodes[0], nodes[1], nodes[3]]);
         assert!(state.line().free(HELD));
+    }
+
+    #[test]
+    fn those_who_passed_the_lock_on_are_taken_off_by_who_lets_go() {
+        let attention = Attention { most: 1, turn: 2 };
+        // SAFETY: held.
+        let lets_go = |state: &NodeState<Native>| unsafe { state.let_go(Chosen::nobody(), attention) }.1;
+        let (state, nodes) = node(&[WAITING, WAITING]);
+        for node in nodes {
+            // SAFETY: as above.
+            assert!(unsafe { state.pass() });
+            state.line().settle(node, HELD);
+        }
+        // SAFETY: as above.
+        assert!(!unsafe { state.pass() }, "nobody waits");
+        assert_eq!(lets_go(&state), 3);
+        assert!(state.acquire(&Wait::until(None)) == Some(Acquired::Node));
+        assert_eq!(lets_go(&state), 1);
+
+        let (state, nodes) = node(&[WAITING]);
+        // SAFETY: as above.
+        assert!(unsafe { state.pass() });
+        state.line().settle(nodes[0], HELD);
+        // SAFETY: nobody else runs.
+        unsafe { state.clear(true) };
+        assert_eq!(lets_go(&state), 1, "a child has none of those threads");
     }
 
     #[test]
