@@ -22,7 +22,7 @@ export LC_ALL=C
 
 readonly BIN=target/release
 # The lock that serves where none is named.
-readonly DEFAULT=cst-mutex
+readonly DEFAULT=auto
 # The base locks compared, each by itself and under GCR.
 readonly BASES=(ttas ticket clh-spin clh-stp mcs-spin mcs-stp k42-spin k42-stp futex)
 # Keys of the databases.
@@ -179,7 +179,7 @@ six_workloads() {
 pairs() {
     local -a locks
     mapfile -t locks < <(and_gcr tas backoff "${BASES[@]}" | tr ' ' '\n')
-    strictly on_pairs pairs --locks "$(alone "$DEFAULT" auto "${locks[@]}" 'biased(ttas)'),passthrough" --runs "$(rounds 11)"
+    strictly on_pairs pairs --locks "$(alone "$DEFAULT" cst-mutex "${locks[@]}" 'biased(ttas)'),passthrough" --runs "$(rounds 11)"
 }
 
 # The same for every lock, and every wrapper.
@@ -269,16 +269,16 @@ spread() {
 }
 
 # Locks that block, as users run them, on programs and on the workloads of the papers, from as many threads as CPUs of a small
-# host to many more: the default, the one that may become it, and those that either has to be as good as. About half an hour.
+# host to many more: the default, and the fixed locks that it has to be as good as. About half an hour.
 blocking() {
-    six_workloads blocking --locks "$(alone "$DEFAULT" auto futex mcs-stp 'gcr(mcs-stp)')" --threads 2,8,32,64 \
+    six_workloads blocking --locks "$(alone "$DEFAULT" cst-mutex futex mcs-stp 'gcr(mcs-stp)')" --threads 2,8,32,64 \
         --runs "$(rounds 7)" --warmup 0 --timeout 20
 }
 
 # Bounded queues: a place for one item, where all is hand-over, and for a thousand, without and with a microsecond of work
 # for an item on either side. A quarter of an hour.
 queue() {
-    queues "$(alone "$DEFAULT" auto 'gcr(mcs-stp)' futex)" 1 1000
+    queues "$(alone "$DEFAULT" cst-mutex 'gcr(mcs-stp)' futex)" 1 1000
 }
 queues() {
     local locks=$1 capacity work
@@ -315,14 +315,14 @@ memory() {
     g++ -O2 -pthread crates/testkit/tests/memory.cpp -o "$program"
     describe memory "$(rounds 5)" 'memory.cpp mutex|shared 100000 4, timeouts|shared-timeouts 200000 4' >"$out/meta.json"
     {
-        for lock in glibc "$DEFAULT" c-bo-mcs-stp c-tkt-tkt c-ptl-tkt c-mcs-mcs-stp c-tkt-mcs-stp hticket-ls hmcs-stp ahmcs-stp \
-            fc-mcs-stp hclh-stp cna-stp shfl-stp fissile-stp 'gcr(mcs-stp)' "gcr($DEFAULT)" 'gcr-numa(mcs-stp)' glk auto alock ptl; do
+        for lock in glibc "$DEFAULT" cst-mutex c-bo-mcs-stp c-tkt-tkt c-ptl-tkt c-mcs-mcs-stp c-tkt-mcs-stp hticket-ls hmcs-stp ahmcs-stp \
+            fc-mcs-stp hclh-stp cna-stp shfl-stp fissile-stp 'gcr(mcs-stp)' 'gcr(cst-mutex)' 'gcr-numa(mcs-stp)' glk alock ptl; do
             memory_of "$program" mutex 100000 "$lock"
         done
         for lock in "${shared[@]}"; do memory_of "$program" shared 100000 "$lock"; done
-        for lock in glibc "$DEFAULT" mcs-stp mcs-spin mcs-aware clh-stp k42-stp hemlock-stp reciprocating-stp malth-stp cna-stp \
+        for lock in glibc "$DEFAULT" cst-mutex mcs-stp mcs-spin mcs-aware clh-stp k42-stp hemlock-stp reciprocating-stp malth-stp cna-stp \
             shfl-stp mcs-try-stp mcs-timepub flexguard c-mcs-mcs-stp c-bo-mcs-stp c-tkt-mcs-stp hmcs-stp ahmcs-stp hclh-stp \
-            fc-mcs-stp fissile-stp glk auto linux-mutex mutexee 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' "gcr($DEFAULT)" 'biased(mcs-stp)' ticket \
+            fc-mcs-stp fissile-stp glk linux-mutex mutexee 'gcr(mcs-stp)' 'gcr-numa(mcs-stp)' 'gcr(cst-mutex)' 'biased(mcs-stp)' ticket \
             alock ptl futex lc twa tas backoff mcs-ls clh-ls; do
             memory_of "$program" timeouts 200000 "$lock"
         done

@@ -7,13 +7,13 @@
 # then tuned within a budget, and a page compares eight locks on it. Kyoto Cabinet's cache is behind a reader-writer lock; it is
 # recorded and tuned. A program that is not there is left out; without db_bench the built-in AVL-tree workload stands for RocksDB.
 #
-# cst-mutex is the lock that serves where none is named. Needs a release build; `make demo` does that first. The same total work is
+# `auto` is the lock that serves where none is named. Needs a release build; `make demo` does that first. The same total work is
 # done at each thread count, as much as takes glibc's lock about RUN_SECONDS here; a lock that needs longer than TIMEOUT for it is
 # shown as collapsed. Takes four to five minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly LOCKS='pthread,cst-mutex,ttas,ticket,mcs-spin,mcs-stp,gcr(ticket),gcr(mcs-stp)'
+readonly LOCKS='pthread,auto,cst-mutex,ttas,ticket,mcs-spin,mcs-stp,gcr(mcs-stp)'
 readonly THREADS=2,8,32
 # Six rounds are the fewest that allow a verdict.
 readonly RUNS=6 RUN_SECONDS=0.7 TIMEOUT=6

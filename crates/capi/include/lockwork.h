@@ -1,7 +1,7 @@
 /* Lockwork: mutexes, reader-writer locks and delegates whose algorithm is named at run time.
  *
  * A spec names a lock, as `lockwork list` does: "mcs-stp", "gcr(mcs-stp)", "cst-rwsem", "bravo(rw-futex)". A null spec,
- * like an object that was initialised statically, means the default: "cst-mutex", "rw-futex".
+ * like an object that was initialised statically, means the default: "auto", "rw-futex".
  *
  * Functions return 0 or an error number, as POSIX threads do. EINVAL: lockwork_error() says why. Objects must not be copied
  * or moved. A clock is a clockid_t, which strict C11 does not declare. An object's memory may be reused without destroying

@@ -188,7 +188,8 @@ fn table(nodes: u8) -> Result<String, Failure> {
          with what the lock finds.\n\
          `passthrough` is glibc's own lock behind the library. The default is `{}`. More: lockwork info LOCK\n\n\
          {}\n\
-         Reader-writer locks go behind a mutex, as in `mcs-stp+{}`, or alone, which leaves mutexes to glibc. The default is `{}`.\n\n\
+         Reader-writer locks go behind a mutex, as in `mcs-stp+{}`, or alone, which leaves mutexes to glibc. Beside a mutex that is named\n\
+         alone it is `{}`; beside `auto` it is `auto-rw`.\n\n\
          {}\n\
          Delegates run closures for programs that call them: `lockwork::Delegated`, `lockwork_delegate_t`. More: lockwork info DELEGATE\n",
         table.trim_fmt(),

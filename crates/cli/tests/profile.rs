@@ -620,7 +620,7 @@ fn lock_of(profile: &Value, name: &str) -> u64 {
 /// Elsewhere than on a terminal the pictures follow each other, until the reader leaves.
 #[test]
 fn top_writes_to_a_pipe_until_its_reader_leaves() {
-    let live = Live::start("cst-mutex", "serve-until-told");
+    let live = Live::start("auto", "serve-until-told");
     let mut top = live.top(&["--interval", "0.2"]).stdout(Stdio::piped()).spawn().unwrap();
     let pictures = BufReader::new(top.stdout.take().unwrap());
     let seen = pictures.lines().map_while(Result::ok).filter(|line| line.contains(" hot ")).take(3).count();
@@ -652,7 +652,7 @@ fn an_interrupted_top_switches_off() {
 #[test]
 fn tops_that_come_together_share_a_recording() {
     for _ in 0..5 {
-        let live = Live::start("cst-mutex", "serve-until-told");
+        let live = Live::start("auto", "serve-until-told");
         let options = ["--once", "--interval", "0.3"];
         let tops: Vec<Child> =
             (0..4).map(|_| live.top(&options).stdout(Stdio::piped()).spawn().unwrap()).collect();
@@ -686,7 +686,7 @@ fn the_recording_of_a_killed_program_goes_with_the_top_that_asked() {
 /// A program that uses no lock answers to no question, which is taken back.
 #[test]
 fn top_of_a_program_that_uses_no_lock_says_so() {
-    let live = Live::start("cst-mutex", "uses-none");
+    let live = Live::start("auto", "uses-none");
     let picture = live.picture(&["--once", "--interval", "0.1"]);
     assert!(picture.contains("has used no lock since it was asked to record"), "{picture}");
     assert!(!live.maps().contains(" rw-s "));
@@ -714,7 +714,7 @@ fn what_top_cannot_look_at_is_said_in_one_line() {
     let line = refused(id);
     assert!(line.contains(&format!("there is no process {id}")), "{line}");
     // Where there is no room, or a limit, the program goes on without.
-    let live = Live::start("cst-mutex", "serve-until-told");
+    let live = Live::start("auto", "serve-until-told");
     let (status, _, line) = output(live.top(&["--once"]).env("TMPDIR", "/nowhere"));
     assert_eq!((status, line.lines().count()), (Some(2), 1), "{line}");
     assert!(line.contains("cannot record in `/nowhere`") && line.contains("TMPDIR"), "{line}");

@@ -61,5 +61,5 @@ pub type CstMutex = cst::Cst<Native>;
 /// `auto`: measures which way does best, by NUMA node, in one queue or barging, and goes that way.
 pub type Auto = auto::Auto<Native>;
 
-/// The lock that [`Mutex`](crate::Mutex) uses unless another is named: `cst-mutex`, the default of `lockwork run`.
-pub type DefaultLock = CstMutex;
+/// The lock that [`Mutex`](crate::Mutex) uses unless another is named: `auto`, the default of `lockwork run`.
+pub type DefaultLock = Auto;

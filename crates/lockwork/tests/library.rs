@@ -156,8 +156,8 @@ fn a_wrong_spec_makes_none() {
 
 #[test]
 fn the_default_is_that_of_the_command() {
-    assert_eq!(DEFAULT, "cst-mutex");
-    let _: &Mutex<(), CstMutex> = &Mutex::new(());
+    assert_eq!(DEFAULT, "auto");
+    let _: &Mutex<(), Auto> = &Mutex::new(());
 }
 
 /// `Mutex::unlocked` makes locks of zeroes.

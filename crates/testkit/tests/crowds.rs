@@ -5,12 +5,13 @@ mod common;
 use common::served::{Served, expect};
 use std::path::Path;
 
-/// Mutexes whose waiters sleep, of each kind: with a word, a queue, a list, a queue by node, a culled queue, behind a wrapper; and
+/// Mutexes whose waiters sleep, of each kind: with a word, a queue, a list, queues by node, a culled queue, behind a wrapper; and
 /// one whose waiters sleep as soon as it finds that they are too many.
-const MUTEXES: [&str; 9] = [
+const MUTEXES: [&str; 10] = [
     "futex",
     "mcs-stp",
     "cst-mutex",
+    "auto",
     "reciprocating-stp",
     "hmcs-stp",
     "malth-stp",

@@ -4,7 +4,7 @@
 mod common;
 
 /// One lock without a state, one whose states are taken back, one with a queue.
-const LOCKS: [&str; 4] = ["passthrough", "futex", "cst-mutex", "gcr(mcs-stp)"];
+const LOCKS: [&str; 5] = ["passthrough", "futex", "auto", "cst-mutex", "gcr(mcs-stp)"];
 
 /// Reader-writer locks that keep something outside themselves: a state of the pool, or readers in a table.
 const RWLOCKS: [&str; 5] =

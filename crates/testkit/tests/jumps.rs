@@ -5,7 +5,8 @@ mod common;
 /// Locks that know nothing of their waiters, or no more than a count: a mutex can be had again, as under glibc.
 const BEARS_IT: [&str; 7] = ["passthrough", "tas", "ttas", "backoff", "futex", "linux-mutex", "gcr(futex)"];
 /// Locks that hand themselves to a waiter: the mutex is lost. All else goes on.
-const HANDS_OVER: [&str; 6] = ["ticket", "mcs-stp", "clh-stp", "cna-stp", "cst-mutex", "gcr(mcs-stp)"];
+const HANDS_OVER: [&str; 7] =
+    ["ticket", "mcs-stp", "clh-stp", "cna-stp", "cst-mutex", "auto", "gcr(mcs-stp)"];
 
 #[test]
 fn a_wait_left_by_a_jump_harms_no_other_lock() {

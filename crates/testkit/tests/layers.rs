@@ -11,7 +11,7 @@ const DONE: &str = "acquired 4 mutexes locked, 2 mutexes tried (2 refused), 4 mu
 #[test]
 fn every_entry_goes_through_the_layers() {
     let program = common::compiled("layers");
-    let mutexes = ["mcs-stp", "futex", "cst-mutex", "gcr(mcs-stp)", "biased(futex)"];
+    let mutexes = ["mcs-stp", "futex", "auto", "cst-mutex", "gcr(mcs-stp)", "biased(futex)"];
     let rwlocks = ["mcs-stp+cst-rwsem", "mcs-stp+bravo(rw-futex)", "mcs-stp+pf-t"];
     for lock in mutexes.into_iter().chain(rwlocks) {
         let mut command = common::limited(&program, 60);

@@ -24,6 +24,7 @@ fn grown(program: &Path, mode: &str, number: u32, environment: &[(&str, &str)]) 
 
 /// Locks of every family that keeps something under contention, mutexes.
 const MUTEXES: &[&str] = &[
+    "auto",
     "cst-mutex",
     "gcr(mcs-stp)",
     "gcr-numa(mcs-stp)",
@@ -60,8 +61,17 @@ fn waiters_that_time_out_leave_a_node_each() {
     const TIMEOUTS: u32 = 16_000;
     const MOST: u64 = 256;
     let program = common::compiled_cpp("memory");
-    let locks =
-        ["cst-mutex", "mcs-stp", "clh-stp", "k42-stp", "hmcs-stp", "shfl-stp", "mcs-timepub", "gcr(mcs-stp)"];
+    let locks = [
+        "auto",
+        "cst-mutex",
+        "mcs-stp",
+        "clh-stp",
+        "k42-stp",
+        "hmcs-stp",
+        "shfl-stp",
+        "mcs-timepub",
+        "gcr(mcs-stp)",
+    ];
     for lock in locks {
         let grown = grown(&program, "timeouts", TIMEOUTS, &[("LOCKWORK_LOCK", lock)]);
         assert!(grown <= MOST, "{lock}: {grown} KiB for {TIMEOUTS} timeouts");

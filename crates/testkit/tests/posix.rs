@@ -252,7 +252,7 @@ const OTHERS: [&str; 11] = [
 
 /// What it runs under once more with the recorder on: glibc's own locks, the default, and a queue lock beside which readers are
 /// counted by node.
-const RECORDED: [&str; 3] = ["passthrough", "cst-mutex", "mcs-stp+cst-rwsem"];
+const RECORDED: [&str; 3] = ["passthrough", "auto", "mcs-stp+cst-rwsem"];
 
 /// And besides every reader-writer lock; the first with a mutex of ours beside it.
 const RW_OTHERS: [&str; 3] = ["mcs-stp+rw-ttas", "bravo(rw-futex)", "bravo(cst-rwsem)"];

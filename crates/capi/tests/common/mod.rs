@@ -7,8 +7,9 @@ use std::process::{Command, Output};
 use std::{env, fs};
 
 /// Specs of mutexes and of reader-writer locks, by turns: one of each way to live in 64 bytes.
-pub(crate) const SPECS: [(&str, &str); 8] = [
-    ("cst-mutex", "rw-futex"),
+pub(crate) const SPECS: [(&str, &str); 9] = [
+    ("auto", "rw-futex"),
+    ("cst-mutex", "auto-rw"),
     ("ticket", "pf-t"),
     ("mcs-stp", "cst-rwsem"),
     ("k42-stp", "linux-rwsem"),

@@ -35,7 +35,7 @@ use crate::{biased, restrict::gcr, rw};
 pub const DEFAULT_DELEGATE: LockId = LockId::CcSynch;
 
 /// The lock that `lockwork run` uses when nobody says otherwise.
-pub const DEFAULT: &str = "cst-mutex";
+pub const DEFAULT: &str = "auto";
 
 /// What serves reader-writer locks where only a mutex is named.
 pub const DEFAULT_RWLOCK: LockId = LockId::RwFutex;

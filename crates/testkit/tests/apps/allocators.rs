@@ -46,7 +46,7 @@ under_each_lock!(jemalloc_first:
     jemalloc_first_futex = "futex",
     jemalloc_first_mcs_stp = "mcs-stp",
     jemalloc_first_gcr_mcs_stp = "gcr(mcs-stp)",
-    jemalloc_first_cst_mutex = "cst-mutex",
+    jemalloc_first_auto = "auto",
 );
 under_each_lock!(jemalloc_last:
     jemalloc_last_futex = "futex",

@@ -67,7 +67,7 @@ under_each_lock!(guile_prints_the_same:
     guile_futex = "futex",
     guile_mcs_stp = "mcs-stp",
     guile_gcr_mcs_stp = "gcr(mcs-stp)",
-    guile_cst_mutex = "cst-mutex",
+    guile_auto = "auto",
     guile_ttas = "ttas",
     guile_flexguard = "flexguard",
 );
@@ -76,7 +76,7 @@ under_each_lock!(sbcl_prints_the_same:
     sbcl_futex = "futex",
     sbcl_mcs_stp = "mcs-stp",
     sbcl_gcr_mcs_stp = "gcr(mcs-stp)",
-    sbcl_cst_mutex = "cst-mutex",
+    sbcl_auto = "auto",
     sbcl_ttas = "ttas",
     sbcl_mcs_spin = "mcs-spin",
 );
@@ -85,6 +85,6 @@ under_each_lock!(erlang_prints_the_same:
     erlang_futex = "futex",
     erlang_mcs_stp = "mcs-stp",
     erlang_gcr_mcs_stp = "gcr(mcs-stp)",
-    erlang_cst_mutex = "cst-mutex",
+    erlang_auto = "auto",
     erlang_ttas = "ttas",
 );

@@ -48,12 +48,12 @@ fn assert_same_bytes(plain: &[u8], locked: &[u8]) {
 under_each_lock!(xz_compresses_the_same:
     xz_futex = "futex",
     xz_gcr_mcs_stp = "gcr(mcs-stp)",
-    xz_cst_mutex = "cst-mutex",
+    xz_auto = "auto",
     xz_ttas = "ttas",
 );
 under_each_lock!(zstd_compresses_the_same:
     zstd_futex = "futex",
     zstd_gcr_mcs_stp = "gcr(mcs-stp)",
-    zstd_cst_mutex = "cst-mutex",
+    zstd_auto = "auto",
     zstd_ttas = "ttas",
 );

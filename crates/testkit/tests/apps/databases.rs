@@ -79,7 +79,7 @@ under_each_lock!(rocksdb_reads:
     rocksdb_reads_futex = "futex",
     rocksdb_reads_mcs_stp = "mcs-stp",
     rocksdb_reads_gcr_mcs_stp = "gcr(mcs-stp)",
-    rocksdb_reads_cst_mutex = "cst-mutex",
+    rocksdb_reads_auto = "auto",
     rocksdb_reads_gcr_ticket = "gcr(ticket)",
     rocksdb_reads_ttas = "ttas",
     rocksdb_reads_k42_stp = "k42-stp",
@@ -90,7 +90,7 @@ under_each_lock!(rocksdb_reads:
 
 under_each_lock!(recorded_rocksdb_reads:
     recorded_rocksdb_reads_passthrough = "passthrough",
-    recorded_rocksdb_reads_cst_mutex = "cst-mutex",
+    recorded_rocksdb_reads_auto = "auto",
     recorded_rocksdb_reads_mcs_stp = "mcs-stp",
 );
 
@@ -111,14 +111,14 @@ under_each_lock!(rocksdb_writes:
     rocksdb_writes_futex = "futex",
     rocksdb_writes_mcs_stp = "mcs-stp",
     rocksdb_writes_gcr_mcs_stp = "gcr(mcs-stp)",
-    rocksdb_writes_cst_mutex = "cst-mutex",
+    rocksdb_writes_auto = "auto",
 );
 
 under_each_lock!(kyoto_cabinet_is_consistent:
     kyoto_cabinet_futex = "futex",
     kyoto_cabinet_mcs_stp = "mcs-stp",
     kyoto_cabinet_gcr_mcs_stp = "gcr(mcs-stp)",
-    kyoto_cabinet_cst_mutex = "cst-mutex",
+    kyoto_cabinet_auto = "auto",
     kyoto_cabinet_cst_rwsem = "cst-mutex+cst-rwsem",
     kyoto_cabinet_ttas = "ttas",
     kyoto_cabinet_k42_stp = "k42-stp",

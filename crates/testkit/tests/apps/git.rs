@@ -61,5 +61,5 @@ under_each_lock!(git_prints_the_same:
     futex = "futex",
     mcs_stp = "mcs-stp",
     gcr_mcs_stp = "gcr(mcs-stp)",
-    cst_mutex = "cst-mutex",
+    auto = "auto",
 );

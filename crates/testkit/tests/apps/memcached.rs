@@ -81,14 +81,14 @@ fn returns_what_was_stored(lock: &str, is_recorded: bool) {
 
 under_each_lock!(recorded_memcached_returns_what_was_stored:
     recorded_passthrough = "passthrough",
-    recorded_cst_mutex = "cst-mutex",
+    recorded_auto = "auto",
 );
 
 under_each_lock!(memcached_returns_what_was_stored:
     futex = "futex",
     mcs_stp = "mcs-stp",
     gcr_mcs_stp = "gcr(mcs-stp)",
-    cst_mutex = "cst-mutex",
+    auto = "auto",
     ttas = "ttas",
     k42_stp = "k42-stp",
 );

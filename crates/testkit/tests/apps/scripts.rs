@@ -49,7 +49,7 @@ under_each_lock!(python_prints_the_same:
     python_futex = "futex",
     python_mcs_stp = "mcs-stp",
     python_gcr_mcs_stp = "gcr(mcs-stp)",
-    python_cst_mutex = "cst-mutex",
+    python_auto = "auto",
     python_ttas = "ttas",
     python_k42_stp = "k42-stp",
     python_clh_stp = "clh-stp",
@@ -60,7 +60,7 @@ under_each_lock!(node_prints_the_same:
     node_futex = "futex",
     node_mcs_stp = "mcs-stp",
     node_gcr_mcs_stp = "gcr(mcs-stp)",
-    node_cst_mutex = "cst-mutex",
+    node_auto = "auto",
     node_ttas = "ttas",
     node_k42_stp = "k42-stp",
 );

@@ -77,14 +77,14 @@ fn encodes_the_same(runs: fn(Command, &str) -> Ended, lock: &str) {
 
 under_each_lock!(recorded_x265_encodes_the_same:
     recorded_passthrough = "passthrough",
-    recorded_cst_mutex = "cst-mutex",
+    recorded_auto = "auto",
 );
 
 under_each_lock!(x265_encodes_the_same:
     futex = "futex",
     mcs_stp = "mcs-stp",
     gcr_mcs_stp = "gcr(mcs-stp)",
-    cst_mutex = "cst-mutex",
+    auto = "auto",
     ttas = "ttas",
     k42_stp = "k42-stp",
     clh_stp = "clh-stp",
