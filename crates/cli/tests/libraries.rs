@@ -125,7 +125,7 @@ fn locks_of_the_c_library_are_recorded() {
     check(
         c_program(),
         ["hot", "shared", "make_heap", "turn"],
-        ["cst-mutex", "rw-futex", "gcr(ticket, active=2)"],
+        ["auto", "rw-futex", "gcr(ticket, active=2)"],
     );
 }
 
