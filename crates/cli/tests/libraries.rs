@@ -122,11 +122,7 @@ fn locks_of_the_rust_library_are_recorded() {
 
 #[test]
 fn locks_of_the_c_library_are_recorded() {
-    check(
-        c_program(),
-        ["hot", "shared", "make_heap", "turn"],
-        ["auto", "rw-futex", "gcr(ticket, active=2)"],
-    );
+    check(c_program(), ["hot", "shared", "make_heap", "turn"], ["auto", "rw-futex", "gcr(ticket, active=2)"]);
 }
 
 /// A program that nothing of lockwork's started can be asked to record, too.

@@ -505,8 +505,10 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         if seen & BY_NODE != 0 {
             // SAFETY: I8: the holder is a user of the state.
             let shared = unsafe { self.state.used() };
-            // SAFETY: I1: held by the caller, by way of what this returns.
-            unsafe { self.release(shared, self.serving(shared)) };
+            // SAFETY: I1: held by the caller.
+            let state = unsafe { self.serving(shared) };
+            // SAFETY: as above, by way of that.
+            unsafe { self.release(shared, state) };
         } else if seen & LOCKED != 0 {
             // SAFETY: held by the caller.
             unsafe { self.count() };
@@ -524,10 +526,14 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     unsafe fn serving<'a>(&self, shared: &'a Shared<P>) -> &'a NodeState<P> {
         // Most likely it is where the caller would line up. What leaders write has changed since, and would have to come.
         match shared.nodes.get(self.part()) {
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller's contract, for all that follows.
             Some(state) if unsafe { state.serves() } => state,
-            // SAFETY: I1: it is the caller's, who uses it (I8).
-            _ => unsafe { &*shared.of_leaders.serving.get().0 },
+            _ => {
+                // SAFETY: as above.
+                let Serving(state) = unsafe { shared.of_leaders.serving.get() };
+                // SAFETY: I1: it is the caller's, who uses it (I8).
+                unsafe { &*state }
+            }
         }
     }
 

@@ -444,10 +444,14 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
     unsafe fn serving<'a>(&self, shared: &'a Shared<P>) -> Option<&'a NodeState<P>> {
         // Most likely it is that of this CPU's node. What all nodes share has changed since, and would have to come.
         match shared.nodes.get(P::node()) {
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller's contract, for all that follows.
             Some(state) if unsafe { state.serves() } => Some(state),
-            // SAFETY: I1, I8.
-            _ => unsafe { shared.of_leaders.serving.get().0.as_ref() },
+            _ => {
+                // SAFETY: as above.
+                let Serving(state) = unsafe { shared.of_leaders.serving.get() };
+                // SAFETY: I8: it is the caller's, if it is one.
+                unsafe { state.as_ref() }
+            }
         }
     }
 

@@ -508,7 +508,9 @@ impl<P: Platform> NodeState<P> {
     /// The caller holds the lock of the whole machine.
     pub(crate) unsafe fn counts(&self) -> (u32, u32) {
         // SAFETY: the caller's contract: whoever counts holds it, too.
-        unsafe { (self.of_holder.releases.get(), self.of_holder.turns.get()) }
+        let releases = unsafe { self.of_holder.releases.get() };
+        // SAFETY: as above.
+        (releases, unsafe { self.of_holder.turns.get() })
     }
 
     /// Counts releases. In this line, which the holder writes in any case: those of the lock are read by all who come.
