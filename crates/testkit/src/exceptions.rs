@@ -179,7 +179,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         source: "hierarchical/directory.rs",
-        snippet: "if self.0.fetch_sub(1, AcqRel) == 1 {",
+        snippet: "if self.0.fetch_sub(threads, AcqRel) == threads {",
         weaker: &[Acquire, Release],
         reason: Threads(
             "two users of a part, the last of which leaves the state for both, and a third thread that takes that back, with a lock of \
