@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Simulated: what GCR and the default lock do of the futex mutex where threads are twice as many as CPUs, pinned and not, on four
+# Simulated: what GCR, `cst-mutex` and `auto` do of the futex mutex where threads are twice as many as CPUs, pinned and not, on four
 # machines and seven workloads. Needs no idle machine, and no preload.
 #
 #   scripts/simulated.sh [SEEDS] [MACHINE,…] [WORKLOAD,…]     (default: 5 seeds, all machines, all workloads)
 #
 # Writes results/<date>-simulated/twice/{table.txt,runs.csv,meta.json}. The table has, for every cell, the median over the seeds
 # of the ratio to `futex` with the same seed, and the lowest; a cell whose median is under the bound of its lock is marked.
-# BOUNDS: 0.95 for `cst-mutex`, 0.5 for every other. Ends with status 1 if a cell is marked.
+# BOUNDS: 0.95 for `cst-mutex` and `auto`, 0.5 for every other. Ends with status 1 if a cell is marked.
 # SIM_LOCKS: other locks, `futex` among them. SIM_THREADS: other numbers of threads. SIM_RUNS: a runs.csv, perhaps of several runs, of
 # which the table is made without simulating; SIM_COMMIT then says which commit that was of.
 set -euo pipefail
@@ -22,7 +22,7 @@ COMMAND="${SIM_LOCKS:+SIM_LOCKS='$SIM_LOCKS' }${SIM_THREADS:+SIM_THREADS=$SIM_TH
 readonly COMMAND
 readonly MACHINES=${2:-a-64,e7-8870-v2,2s-64,chiplet-128}
 readonly WORKLOADS=${3:-d300,d5000x3,d50000,avl,hash,sections,phases}
-readonly LOCKS=${SIM_LOCKS:-"futex,cst-mutex,gcr(mcs-stp),gcr(mcs-spin),gcr(ticket),gcr(futex),gcr(mcs-aware),gcr(clh-stp),gcr(ttas),gcr(cst-mutex),gcr-numa(mcs-stp)"}
+readonly LOCKS=${SIM_LOCKS:-"futex,auto,cst-mutex,gcr(mcs-stp),gcr(mcs-spin),gcr(ticket),gcr(futex),gcr(mcs-aware),gcr(clh-stp),gcr(ttas),gcr(cst-mutex),gcr-numa(mcs-stp)"}
 readonly LOCKWORK=${LOCKWORK:-target/release/lockwork}
 OUT=results/$(date +%F)-simulated/twice
 readonly OUT
@@ -82,7 +82,7 @@ jq -Rsr '
     | . as $cell | ($cell | map(select(.lock == "futex")) | INDEX(.seed)) as $base
     | ($cell | map(select(.lock != "futex")) | group_by(.lock)[])
     | . as $runs | [.[] | (.value | tonumber) / ([($base[.seed].value | tonumber), 1e-9] | max)]
-    | (if $runs[0].lock == "cst-mutex" then 0.95 else 0.5 end) as $bound
+    | (if $runs[0].lock == "cst-mutex" or $runs[0].lock == "auto" then 0.95 else 0.5 end) as $bound
     | [$runs[0].machine, $runs[0].workload, (if $runs[0].pinned == "true" then "pinned" else "moving" end), $runs[0].threads,
        $runs[0].lock, ($runs | length), (median | round2), (min | round2), (if median < $bound then "under \($bound)" else "" end)] | @tsv
 ' "$OUT/runs.csv" >"$SCRATCH/cells.tsv"
