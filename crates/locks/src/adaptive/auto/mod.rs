@@ -81,7 +81,7 @@ use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
 use crate::hierarchical::cst::gives_way;
 use crate::hierarchical::cst::leaders::Leaders;
 use crate::hierarchical::cst::line::{Line, Waiter, held};
-use crate::hierarchical::cst::node::{Acquired, Attention, Chosen, NodeState};
+use crate::hierarchical::cst::node::{self, Acquired, Attention, Chosen, NodeState, Serving};
 use crate::hierarchical::directory::{Children, Users, Whole, enter_part_or_wait};
 use crate::knobs::{self, Knobs};
 use crate::state::{Claimed, Lazy, State, take_back, take_free};
@@ -131,20 +131,6 @@ const LEADING: usize = 1;
 const fn attention<const TURN: u32>() -> Attention {
     Attention { most: 1, turn: TURN }
 }
-
-/// The node by way of which the lock is held, or null, as data of the holder.
-struct Serving<P: Platform>(*mut NodeState<P>);
-
-impl<P: Platform> Clone for Serving<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: Platform> Copy for Serving<P> {}
-
-// SAFETY: node states are shared between threads; the lock orders the accesses.
-unsafe impl<P: Platform> Send for Serving<P> {}
 
 /// What all nodes share: a cache line that all who come read, one that leaders write, and one that the first and the last of a
 /// node's waiters write.
@@ -312,8 +298,8 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     /// Lines up and waits. Whether the lock was acquired before the deadline.
     fn lines_up(&self, wait: &Wait) -> bool {
         let Some((shared, state)) = enter_part_or_wait(&self.state, self.part(), wait) else { return false };
-        let users = match state.acquire(wait) {
-            None => 1,
+        match state.acquire(wait) {
+            None => shared.leave(state, 1),
             Some(Acquired::Both) => return true,
             Some(Acquired::Node) if self.lead(shared, state, wait) => {
                 // SAFETY: I1: held, for all that follows. Nothing of this line is read: it may be on its way.
@@ -329,11 +315,10 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             Some(Acquired::Node) => {
                 // SAFETY: acquired above.
                 let (chosen, users) = unsafe { state.let_go(Chosen::nobody(), attention::<TURN>()) };
+                shared.leave(state, users);
                 chosen.wake();
-                users
             }
-        };
-        shared.leave(state, users);
+        }
         false
     }
 
@@ -505,8 +490,12 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         if seen & BY_NODE != 0 {
             // SAFETY: I8: the holder is a user of the state.
             let shared = unsafe { self.state.used() };
+            // Most likely it is where the caller would line up.
+            let likely = shared.nodes.get(self.part());
             // SAFETY: I1: held by the caller.
-            let state = unsafe { self.serving(shared) };
+            let serving = unsafe { node::serving(likely, &shared.of_leaders.serving) };
+            // SAFETY: I1: it is the caller's, who uses it (I8).
+            let state = unsafe { &*serving };
             // SAFETY: as above, by way of that.
             unsafe { self.release(shared, state) };
         } else if seen & LOCKED != 0 {
@@ -515,26 +504,6 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             self.release_word();
         }
         // A free lock stays as it is: POSIX leaves unlocking one undefined, glibc makes it harmless.
-    }
-
-    /// The state of the node by way of which the lock is held.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the lock by way of a node of `shared`.
-    #[inline]
-    unsafe fn serving<'a>(&self, shared: &'a Shared<P>) -> &'a NodeState<P> {
-        // Most likely it is where the caller would line up. What leaders write has changed since, and would have to come.
-        match shared.nodes.get(self.part()) {
-            // SAFETY: the caller's contract, for all that follows.
-            Some(state) if unsafe { state.serves() } => state,
-            _ => {
-                // SAFETY: as above.
-                let Serving(state) = unsafe { shared.of_leaders.serving.get() };
-                // SAFETY: I1: it is the caller's, who uses it (I8).
-                unsafe { &*state }
-            }
-        }
     }
 
     /// Releases a lock that was taken directly, and has been counted.

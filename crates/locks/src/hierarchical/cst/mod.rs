@@ -111,7 +111,7 @@ use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, Pool
 
 use self::leaders::Leaders;
 use self::line::{Line, Waiter, held};
-use self::node::{Acquired, Attention, Chosen, NodeState};
+use self::node::{Acquired, Attention, Chosen, NodeState, Serving};
 use super::directory::{Children, Users, Whole, enter_part_or_wait};
 use super::part::{LocalLock, Part};
 use crate::api::{Apart, RawLock, address};
@@ -172,20 +172,6 @@ const WAKE: u32 = 1;
 
 /// Nodes whose states are found without a detour.
 const NEAR: usize = 7;
-
-/// The node by way of which the lock is held, or null, as data of the holder.
-struct Serving<P: Platform>(*mut NodeState<P>);
-
-impl<P: Platform> Clone for Serving<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: Platform> Copy for Serving<P> {}
-
-// SAFETY: node states are shared between threads; the lock orders the accesses.
-unsafe impl<P: Platform> Send for Serving<P> {}
 
 /// What all nodes share: a cache line that all who come read, one that is written when the lock goes to another node, and one
 /// that the first and the last of a node's waiters write.
@@ -272,6 +258,21 @@ impl<P: Platform> Shared<P> {
     fn leave(&self, state: &NodeState<P>, users: usize) {
         state.users().leave_all(users, &self.claim.0);
     }
+
+    /// The state of the node by way of which the lock is held, if it was not taken directly.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock, and this state is in use.
+    #[inline]
+    unsafe fn serving(&self) -> Option<&NodeState<P>> {
+        // Most likely it is that of this CPU's node.
+        let likely = self.nodes.get(P::node());
+        // SAFETY: the caller's contract.
+        let serving = unsafe { node::serving(likely, &self.of_leaders.serving) };
+        // SAFETY: I8: it is the caller's, if it is one.
+        unsafe { serving.as_ref() }
+    }
 }
 
 /// The CST-mutex. Sleepers are passed over by at most `TURN` hand-overs before some are woken.
@@ -322,8 +323,8 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
             return true;
         }
         let Some((shared, state)) = enter_part_or_wait(&self.state, P::node(), wait) else { return false };
-        let users = match state.acquire(wait) {
-            None => 1,
+        match state.acquire(wait) {
+            None => shared.leave(state, 1),
             Some(Acquired::Both) => return true,
             Some(Acquired::Node) if self.acquire_globally(shared, state, wait) => {
                 // SAFETY: I1: held.
@@ -337,11 +338,10 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
             Some(Acquired::Node) => {
                 // SAFETY: acquired above.
                 let (chosen, users) = unsafe { state.let_go(Chosen::nobody(), self.attention()) };
+                shared.leave(state, users);
                 chosen.wake();
-                users
             }
-        };
-        shared.leave(state, users);
+        }
         false
     }
 
@@ -435,26 +435,6 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         true
     }
 
-    /// The state of the node by way of which the lock is held, if it was not taken directly.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the lock, and `shared` is in use.
-    #[inline]
-    unsafe fn serving<'a>(&self, shared: &'a Shared<P>) -> Option<&'a NodeState<P>> {
-        // Most likely it is that of this CPU's node. What all nodes share has changed since, and would have to come.
-        match shared.nodes.get(P::node()) {
-            // SAFETY: the caller's contract, for all that follows.
-            Some(state) if unsafe { state.serves() } => Some(state),
-            _ => {
-                // SAFETY: as above.
-                let Serving(state) = unsafe { shared.of_leaders.serving.get() };
-                // SAFETY: I8: it is the caller's, if it is one.
-                unsafe { state.as_ref() }
-            }
-        }
-    }
-
     /// Releases a lock that others wait for, or that was not taken directly.
     #[cold]
     fn release_slow(&self) {
@@ -466,7 +446,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         // SAFETY: I8: somebody waits, or the caller holds the lock by way of a node.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
-        match unsafe { self.serving(shared) } {
+        match unsafe { shared.serving() } {
             // SAFETY: I1.
             Some(state) => unsafe { self.release(shared, state) },
             None => self.leaders(shared).release(DIRECTLY),
@@ -567,7 +547,7 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         // SAFETY: I8: somebody waits, or has it by way of a node.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1: held by the caller.
-        let serving = unsafe { self.serving(shared) };
+        let serving = unsafe { shared.serving() };
         // SAFETY: I1.
         let passed = serving.is_some_and(|state| unsafe { self.pass(state) });
         if passed { Ok(()) } else { Err(()) }
@@ -581,7 +561,7 @@ impl<P: Platform, const TURN: u32> LocalLock<P> for Cst<P, TURN> {
         // SAFETY: I8: as in `hand_over`, for all that follows.
         let shared = unsafe { self.state.used() };
         // SAFETY: I1.
-        let passed = match unsafe { self.serving(shared) } {
+        let passed = match unsafe { shared.serving() } {
             None => self.leaders(shared).hand_on(DIRECTLY),
             Some(state) => {
                 // SAFETY: I1: held by the caller.

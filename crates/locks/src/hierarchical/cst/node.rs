@@ -37,6 +37,39 @@ impl<P: Platform> Copy for Last<P> {}
 // SAFETY: waiters are shared between threads; whose data it is orders the accesses.
 unsafe impl<P: Platform> Send for Last<P> {}
 
+/// The node by way of which the lock is held, or null, as data of the holder.
+pub(crate) struct Serving<P: Platform>(pub(crate) *mut NodeState<P>);
+
+impl<P: Platform> Clone for Serving<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Serving<P> {}
+
+// SAFETY: node states are shared between threads; the lock orders the accesses.
+unsafe impl<P: Platform> Send for Serving<P> {}
+
+/// The node by way of which the lock of the whole machine is held, or null: `likely`, if it is that, or else what is `named`. That is in
+/// a line that leaders have written since, and would have to come.
+///
+/// # Safety
+///
+/// The caller holds the lock of the whole machine.
+#[inline]
+pub(crate) unsafe fn serving<P: Platform>(
+    likely: Option<&NodeState<P>>,
+    named: &P::Data<Serving<P>>,
+) -> *const NodeState<P> {
+    match likely {
+        // SAFETY: the caller's contract.
+        Some(state) if unsafe { state.serves() } => state,
+        // SAFETY: as above.
+        _ => unsafe { named.get() }.0,
+    }
+}
+
 /// The state of a NUMA node: a cache line that those who come and go write, and one that goes from holder to holder.
 #[repr(C, align(64))]
 pub(crate) struct NodeState<P: Platform> {
@@ -447,7 +480,7 @@ impl<P: Platform> NodeState<P> {
     /// # Safety
     ///
     /// The caller holds the lock of the whole machine.
-    pub(crate) unsafe fn serves(&self) -> bool {
+    unsafe fn serves(&self) -> bool {
         // SAFETY: the caller's contract: whoever changes it holds it, too.
         unsafe { self.of_holder.serves.get() }
     }
