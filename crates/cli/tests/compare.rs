@@ -45,8 +45,12 @@ impl Bench {
 
     /// Compares with `--json`; `rules` are the program's.
     fn compare(&self, options: &[&str], rules: &[&str]) -> (Option<i32>, Value) {
+        self.compare_into(&self.out(), options, rules)
+    }
+
+    fn compare_into(&self, out: &Path, options: &[&str], rules: &[&str]) -> (Option<i32>, Value) {
         let mut command = lockwork();
-        command.args(["compare", "--json", "--out"]).arg(self.out()).args(options);
+        command.args(["compare", "--json", "--out"]).arg(out).args(options);
         command.arg("--").arg(&self.program).arg("{threads}").args(rules);
         let (status, stdout, stderr) = output(&mut command);
         let document =
@@ -530,29 +534,33 @@ fn a_report_can_be_made_again_from_what_was_measured() {
     assert!(stderr.contains("line 2: ") && stderr.contains("no lock `mcs`"), "{stderr}");
 }
 
-/// The shares that a table by hand would have, over comparisons that are committed.
+/// The shares that a table by hand would have, over the comparisons of a directory.
 #[test]
 fn coverage_of_saved_comparisons() {
-    let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-epyc-2cpu/blocking");
-    let (status, stdout, stderr) =
-        output(lockwork().args(["compare", "--no-report", "--json", "--coverage", results]));
-    assert_eq!(status, Some(0), "{stderr}");
-    let document: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
-    let cells = document["cells"].as_array().expect("an array");
-    assert!(
-        cells.iter().any(|cell| cell["group"] == "rocksdb")
-            && cells.iter().any(|cell| cell["group"] == "avl")
-    );
-    for lock in document["locks"].as_array().expect("an array") {
-        let name = lock["lock"].as_str().expect("a name");
-        let ratios = cells.iter().filter_map(|cell| cell["locks"][name]["ratio"].as_f64());
-        let (all, within) = ratios.fold((0.0, 0.0), |(all, within), ratio| {
-            (all + 1.0, within + f64::from(u8::from(ratio >= 0.95)))
-        });
-        let share = lock["within_5"].as_f64().expect("a share");
-        assert!((share - within / all).abs() < 1e-9, "{name}: {share}, {within} of {all}");
+    let bench = Bench::new();
+    let saved = bench.directory.path().join("saved");
+    let options = ["--locks", "pthread,ttas,mcs-stp", "--threads", "2,8", "--runs", "3", "--metric", SCORE];
+    for (comparison, rules) in
+        [("even", ["ttas-2=98", "ttas-8=99"]), ("uneven", ["ttas-2=50", "mcs-stp-8=200"])]
+    {
+        let (status, _) = bench.compare_into(&saved.join(comparison), &options, &rules);
+        assert_eq!(status, Some(0));
     }
-    // A file of JSON says the same as the directory that it was made from.
+    let (status, stdout, stderr) =
+        output(lockwork().args(["compare", "--no-report", "--json", "--coverage"]).arg(&saved));
+    assert_eq!(status, Some(0), "{stderr}");
+    let document: Value = serde_json::from_str(&stdout).expect("JSON");
+    let cells = document["cells"].as_array().expect("an array");
+    let mut groups: Vec<_> = cells.iter().map(|cell| cell["group"].as_str().expect("a name")).collect();
+    groups.sort_unstable();
+    assert_eq!(groups, ["even", "even", "uneven", "uneven"]);
+    let locks = document["locks"].as_array().expect("an array");
+    // Even: 100, 98, 100 and 100, 99, 100. Uneven: 100, 50, 100 and 100, 100, 200.
+    for (name, within_5, worst) in [("pthread", 0.75, 0.5), ("ttas", 0.5, 0.5), ("mcs-stp", 1.0, 1.0)] {
+        let lock = locks.iter().find(|lock| lock["lock"] == name).expect("a lock");
+        assert_eq!((&lock["within_5"], &lock["worst"]), (&within_5.into(), &worst.into()), "{name}");
+    }
+    // What is not there is named.
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("avl.json");
     let none = output(lockwork().args(["compare", "--no-report", "--coverage"]).arg(&file));
