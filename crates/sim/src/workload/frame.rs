@@ -16,6 +16,12 @@ use crate::stacks;
 /// Between two attempts, in cycles.
 const AGAIN: u64 = 100;
 
+/// Within how much time threads begin at least, in ns: about what it takes to create one, or to wake one whose CPU has
+/// gone to sleep. Beside it the turns of a saturated lock are short. If all threads began within a turn they would line
+/// up by the numbers of their CPUs, a FIFO lock would keep that order, and nearly all its hand-overs would be to a
+/// neighbour.
+const BEGIN_WITHIN_NS: u64 = 20_000;
+
 /// How a workload is run. Times in cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
@@ -71,8 +77,8 @@ pub(super) trait Load: 'static {
     /// Whether the data can be checked although threads were cut short while they changed it.
     const MAY_BE_CUT_SHORT: bool = false;
 
-    /// Threads begin at some time before this.
-    fn stagger(&self) -> u64;
+    /// A mean think time, in cycles.
+    fn think_time(&self) -> u64;
 
     /// What a thread does over and over.
     fn turn(&self, thread: &mut Thread);
@@ -91,6 +97,8 @@ struct Shared {
     first_thread: usize,
     first_lock: usize,
     phases: Option<Phases>,
+    /// Threads begin at some time before this, in cycles.
+    begin_within: u64,
     /// Threads that are changing data.
     changing: Cell<usize>,
     /// Whether no section is to begin any more.
@@ -123,6 +131,7 @@ pub(super) fn run<L: Load>(
     let processes: Vec<(Rc<Shared>, Rc<L>)> = (0..processes)
         .map(|number| {
             let process = if number == 0 { ProcessId::FIRST } else { run.add_process() };
+            let load = Rc::new(build(&mut run));
             let shared = Rc::new(Shared {
                 guards: (0..locks).map(|_| Guard::build(&mut run, protection)).collect(),
                 servers: Servers::build(&mut run, protection),
@@ -131,11 +140,11 @@ pub(super) fn run<L: Load>(
                 first_thread: number * frame.threads,
                 first_lock: number * locks,
                 phases: frame.phases,
+                begin_within: load.think_time().max(machine.cycles(BEGIN_WITHIN_NS)),
                 changing: Cell::new(0),
                 stopping: Cell::new(false),
                 damage: RefCell::new(None),
             });
-            let load = Rc::new(build(&mut run));
             for me in 0..frame.threads {
                 let (load, shared) = (Rc::clone(&load), Rc::clone(&shared));
                 let number = shared.first_thread + me;
@@ -230,7 +239,7 @@ impl Thread {
             // A value has its server before others use it.
             delay(SET_UP + SET_UP_EACH * self.shared.guards.len() as u64);
         }
-        delay(self.random.below(load.stagger()));
+        delay(self.random.below(self.shared.begin_within));
         while !self.is_stopping() {
             load.turn(&mut self);
         }

@@ -64,8 +64,8 @@ impl Load for Loop {
     // Every update of a line is one of its own.
     const MAY_BE_CUT_SHORT: bool = true;
 
-    fn stagger(&self) -> u64 {
-        self.micro.delay.mean().max(100)
+    fn think_time(&self) -> u64 {
+        self.micro.delay.mean()
     }
 
     fn turn(&self, thread: &mut Thread) {

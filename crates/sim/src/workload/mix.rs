@@ -60,8 +60,8 @@ impl Load for Data {
     // Every update of a line is one of its own.
     const MAY_BE_CUT_SHORT: bool = true;
 
-    fn stagger(&self) -> u64 {
-        self.mix.delay.mean().max(100)
+    fn think_time(&self) -> u64 {
+        self.mix.delay.mean()
     }
 
     fn turn(&self, thread: &mut Thread) {

@@ -184,8 +184,8 @@ impl Buffer {
 }
 
 impl Load for Buffer {
-    fn stagger(&self) -> u64 {
-        self.queue.produce.mean().max(100)
+    fn think_time(&self) -> u64 {
+        self.queue.produce.mean()
     }
 
     fn turn(&self, thread: &mut Thread) {

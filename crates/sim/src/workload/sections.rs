@@ -93,8 +93,8 @@ impl Load for Profile {
     // Every update of a line is one of its own.
     const MAY_BE_CUT_SHORT: bool = true;
 
-    fn stagger(&self) -> u64 {
-        self.think.mean().max(100)
+    fn think_time(&self) -> u64 {
+        self.think.mean()
     }
 
     fn turn(&self, thread: &mut Thread) {

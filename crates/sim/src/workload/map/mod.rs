@@ -150,8 +150,8 @@ impl Operations {
 }
 
 impl Load for Operations {
-    fn stagger(&self) -> u64 {
-        self.map.delay.mean().max(100)
+    fn think_time(&self) -> u64 {
+        self.map.delay.mean()
     }
 
     fn turn(&self, thread: &mut Thread) {
