@@ -16,6 +16,10 @@
 //! go, that is right (see the invariants), so changing it is a store to a hint, and there is nothing to migrate or to drain.
 //! Which way does best is measured, not guessed: see [`regime`].
 //!
+//! A newcomer that finds the word taken directly, and nobody in line, waits at the word for a while, as the second contender for
+//! Linux's queued spinlock does (Waiman Long, "qspinlock: a 4-byte queue spinlock with PV support", 2014): lining up, to be the first
+//! at once, takes several lines from other nodes. It has one try at the free word, and then lines up; so it does if another has.
+//!
 //! Whether waiters spin or sleep is decided as in CST: by the load of this process, each for itself. As there a thread gives way
 //! before it lines up, where threads outnumber the CPUs of several nodes.
 //!
@@ -292,7 +296,22 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
 
     /// Waits. Whether the lock was acquired before the deadline.
     fn acquire(&self, wait: &Wait) -> bool {
-        gives_way::<P>(wait) && self.acquire_free(LOCKED) || self.lines_up(wait)
+        gives_way::<P>(wait) && self.acquire_free(LOCKED) || self.awaits_release() || self.lines_up(wait)
+    }
+
+    /// Waits for the word to be freed, where its holder has taken it directly and nobody else has lined up, and for no longer than a
+    /// context-switch round trip. Whether it was acquired: who loses the race for a free word lines up.
+    fn awaits_release(&self) -> bool {
+        let barges = self.state.peek().is_some_and(|shared| shared.regime.way() == Way::Barging);
+        if barges || P::nodes() == 1 {
+            return false;
+        }
+        let look = || match self.word.load(Relaxed) {
+            LOCKED => None,
+            UNLOCKED => Some(self.acquire_fast(LOCKED)),
+            _ => Some(false),
+        };
+        poll_within::<P, _>(P::spin_budget(), look) == Some(true)
     }
 
     /// Lines up and waits. Whether the lock was acquired before the deadline.
@@ -305,11 +324,13 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
                 // SAFETY: I1: held, for all that follows. Nothing of this line is read: it may be on its way.
                 unsafe { shared.of_leaders.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
                 // SAFETY: as above.
-                unsafe { state.serve(true) };
+                let turn = unsafe { state.serve(true) };
                 // SAFETY: as above.
                 unsafe { state.begin(self.state.pass_limit()) };
-                // SAFETY: as above.
-                unsafe { self.take_stock(shared, false) };
+                if RESTLESS || shared.regime.is_due(turn, self.pin()) {
+                    // SAFETY: as above.
+                    unsafe { self.take_stock(shared, false) };
+                }
                 return true;
             }
             Some(Acquired::Node) => {
@@ -343,7 +364,30 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             (releases, turns)
         };
         // SAFETY: as above.
-        unsafe { shared.regime.take_stock(&shared.of_leaders.period, counts, waited, self.state.wake()) };
+        unsafe { shared.regime.take_stock(&shared.of_leaders.period, counts, waited, self.pin()) };
+    }
+
+    /// As [`Auto::take_stock`], by a holder that took the word directly. `shared` was found in the lock.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[cold]
+    unsafe fn take_stock_directly(&self, shared: &Shared<P>) {
+        // A child is to find as many users as there are.
+        P::in_steps(|| {
+            // I8.
+            if self.state.join(shared) {
+                // SAFETY: the caller's contract.
+                unsafe { self.take_stock(shared, false) };
+            }
+            shared.claim.0.leave();
+        });
+    }
+
+    /// The number of the way that it is pinned to.
+    fn pin(&self) -> Option<u32> {
+        self.state.wake()
     }
 
     /// Acquires the word, for the holder of the lock of the node `state`. Whether that was before the deadline.
@@ -470,17 +514,18 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         self.word.wait(LOCKED | SLEEPER, deadline).is_ok()
     }
 
-    /// Counts a release of the word that was taken directly.
+    /// Counts a release of the word that was taken directly. How many there have been.
     ///
     /// # Safety
     ///
     /// The caller holds the lock.
     #[inline(always)]
-    unsafe fn count(&self) {
+    unsafe fn count(&self) -> u32 {
         // SAFETY: the caller's contract.
-        let before = unsafe { self.releases.get() };
+        let count = unsafe { self.releases.get() }.wrapping_add(1);
         // SAFETY: as above.
-        unsafe { self.releases.set(before.wrapping_add(1)) };
+        unsafe { self.releases.set(count) };
+        count
     }
 
     /// Releases a lock that was acquired by way of a node, or that a leader waits for.
@@ -644,10 +689,15 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
     unsafe fn unlock(&self, (): ()) {
         if self.word.load(Relaxed) == LOCKED {
             // SAFETY: the caller's contract.
-            unsafe { self.count() };
-            if !RESTLESS && self.state.peek().is_none() {
+            let count = unsafe { self.count() };
+            match self.state.peek() {
                 // Nobody has lined up, or it is just being done: I9. ORDER: Release is E1.
-                return self.word.overwrite(UNLOCKED, Release);
+                None if !RESTLESS => return self.word.overwrite(UNLOCKED, Release),
+                // SAFETY: the caller's contract.
+                Some(shared) if shared.regime.is_due_directly(count) => unsafe {
+                    self.take_stock_directly(shared)
+                },
+                _ => {}
             }
             // ORDER: Release is E1.
             if self.word.compare_exchange(LOCKED, UNLOCKED, Release, Relaxed).is_err() {

@@ -8,6 +8,12 @@
 //! How many releases there are before another leader has the lock, where each node has its queue, says something about one queue for all. If
 //! it is hardly more than one, that is seen before anything is tried, and one queue is the best until another way has shown to be
 //! better. If it is many, one queue is not tried at all, and the other way later.
+//!
+//! A trial may do harm beyond its time: where all threads were awake, they may sleep and wake each other from then on. If the rate
+//! is much lower after a trial than before it, the next ones come much later.
+//!
+//! Where threads outnumber the CPUs of several nodes the lock goes by node and nothing is tried: a trial is much shorter than a time
+//! slice, and so does not show what becomes of a way when its waiters lose their CPUs.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -43,6 +49,8 @@ const SHORTEST: u32 = 4;
 const CALM: u32 = 6;
 /// At most.
 const LONGEST: u32 = 8;
+/// At most where trials do harm.
+const HARMED: u32 = 16;
 /// What comes before the first period, to see how long turns are.
 const LOOK: u32 = 2;
 
@@ -82,16 +90,20 @@ struct Plan {
     next: Way,
     /// How long the period is: see [`SHORTEST`]; or [`LOOK`].
     length: u32,
+    /// Whether a trial has just been undone.
+    undone: bool,
 }
 
 impl Plan {
     fn unpack(bits: u32) -> Self {
         let way = |shift: u32| Way::of(bits >> shift & 3);
-        Self { now: way(0), best: way(2), next: way(4), length: (bits >> 6).clamp(LOOK, LONGEST) }
+        let length = (bits >> 6 & 31).clamp(LOOK, HARMED);
+        Self { now: way(0), best: way(2), next: way(4), length, undone: bits >> 11 & 1 != 0 }
     }
 
     fn pack(self) -> u32 {
-        self.now as u32 | (self.best as u32) << 2 | (self.next as u32) << 4 | self.length << 6
+        let ways = self.now as u32 | (self.best as u32) << 2 | (self.next as u32) << 4;
+        ways | self.length << 6 | u32::from(self.undone) << 11
     }
 
     fn is_trial(self) -> bool {
@@ -101,7 +113,7 @@ impl Plan {
     /// How long the way that is gone now is gone for, in ns. The longer a period, the smaller the share of it that a trial takes.
     fn duration(self) -> u32 {
         if self.is_trial() {
-            TRIAL_NS << (self.length.saturating_sub(SHORTEST) / 2)
+            TRIAL_NS << ((self.length.clamp(SHORTEST, LONGEST) - SHORTEST) / 2)
         } else {
             TRIAL_NS << self.length
         }
@@ -110,11 +122,17 @@ impl Plan {
     /// What is done after a period with `rate`, where the best so far had `best`, and with such turns. Also, the rate of what is the
     /// best now; 0 = not known.
     fn after(self, rate: u32, best: u32, turns: Turns, nodes: usize) -> (Self, u32) {
+        /// By how much a harmed rate is lower.
+        const HARM: u32 = 8;
         if self.length == LOOK {
             return (Self::after_look(turns, nodes), 0);
         }
         if !self.is_trial() {
-            let changed = rate::is_of_another_load(rate, best);
+            if self.undone && rate < best / HARM {
+                let length = (self.length.max(LONGEST) + 4).min(HARMED);
+                return (Self { length, undone: false, ..self }, best);
+            }
+            let changed = self.length <= LONGEST && rate::is_of_another_load(rate, best);
             let length = if changed { SHORTEST } else { self.length };
             let worse = self.now == Way::ByNode && self.next == Way::OneQueue && turns == Turns::Long;
             let now = if worse { Way::Barging } else { self.next };
@@ -127,8 +145,8 @@ impl Plan {
         while next == winner || nodes == 1 && next == Way::OneQueue {
             next = Way::of(next as u32 + 1);
         }
-        let length = (self.length + 1).min(LONGEST);
-        (Self { now: winner, best: winner, next, length }, if pays { rate } else { best })
+        let length = if self.length > LONGEST { self.length - 1 } else { (self.length + 1).min(LONGEST) };
+        (Self { now: winner, best: winner, next, length, undone: !pays }, if pays { rate } else { best })
     }
 
     fn after_look(turns: Turns, nodes: usize) -> Self {
@@ -138,7 +156,7 @@ impl Plan {
             Turns::Short => (Way::ByNode, Way::OneQueue, SHORTEST),
             Turns::Long => (Way::ByNode, Way::Barging, CALM),
         };
-        Self { now: best, best, next, length }
+        Self { now: best, best, next, length, undone: false }
     }
 }
 
@@ -178,6 +196,26 @@ impl<P: Platform> Regime<P> {
     /// Begins anew, for another lock.
     pub(super) fn restart(&self) {
         self.plan.store(FIRST.pack(), Relaxed);
+    }
+
+    /// Whether it is worthwhile to look at the clock, at the beginning of a node's turn of that number: in trials, and now and then. The
+    /// time when a period began is in a line that leaders write, and would have to come.
+    pub(super) fn is_due(&self, turn: u32, pin: Option<u32>) -> bool {
+        const LOOK_EVERY: u32 = 8;
+        turn.is_multiple_of(LOOK_EVERY) || Plan::unpack(self.plan.load(Relaxed)).is_trial() || pin.is_some()
+    }
+
+    /// The same for a holder that took the word directly, at the release of that number. It is about ways in which there may be nobody who
+    /// lines up: they would be gone for good.
+    pub(super) fn is_due_directly(&self, release: u32) -> bool {
+        const LOOK_EVERY: u32 = 16;
+        /// Where it is no trial.
+        const LOOK_AGAIN: u32 = 8 * LOOK_EVERY;
+        if !release.is_multiple_of(LOOK_EVERY) {
+            return false;
+        }
+        let plan = Plan::unpack(self.plan.load(Relaxed));
+        plan.is_trial() || plan.now == Way::Barging && release.is_multiple_of(LOOK_AGAIN)
     }
 
     /// The way that is gone now.
@@ -221,8 +259,12 @@ impl<P: Platform> Regime<P> {
             return unsafe { begun.set(begins) };
         }
         let released = releases.wrapping_sub(period.releases);
-        let of_turns = Turns::of(turns.wrapping_sub(period.turns), released);
-        let (plan, rate) = plan.after(rate::of(released, spent, 20), period.rate, of_turns, P::nodes());
+        let (plan, rate) = if P::nodes() > 1 && P::is_overloaded() {
+            (CROWDED, 0)
+        } else {
+            let turns = Turns::of(turns.wrapping_sub(period.turns), released);
+            plan.after(rate::of(released, spent, 20), period.rate, turns, P::nodes())
+        };
         self.go(plan);
         // SAFETY: as above.
         unsafe { begun.set(Period { rate, ..begins }) };
@@ -243,7 +285,11 @@ impl<P: Platform> Regime<P> {
 }
 
 /// How a lock begins.
-const FIRST: Plan = Plan { now: Way::ByNode, best: Way::ByNode, next: Way::Barging, length: LOOK };
+const FIRST: Plan =
+    Plan { now: Way::ByNode, best: Way::ByNode, next: Way::Barging, length: LOOK, undone: false };
+
+/// How it goes on for as long as threads outnumber the CPUs of several nodes.
+const CROWDED: Plan = Plan { length: SHORTEST, ..FIRST };
 
 #[cfg(test)]
 mod tests {
@@ -255,9 +301,11 @@ mod tests {
     #[test]
     fn plans_are_packed_and_unpacked() {
         for now in WAYS {
-            for length in LOOK..=LONGEST {
-                let plan = Plan { now, best: Way::OneQueue, next: Way::Barging, length };
-                assert_eq!(Plan::unpack(plan.pack()), plan);
+            for length in LOOK..=HARMED {
+                for undone in [false, true] {
+                    let plan = Plan { now, best: Way::OneQueue, next: Way::Barging, length, undone };
+                    assert_eq!(Plan::unpack(plan.pack()), plan);
+                }
             }
         }
         assert_eq!(Plan::unpack(0), Plan { next: Way::ByNode, ..FIRST }, "whatever the bits");
@@ -297,6 +345,27 @@ mod tests {
         assert_eq!((back.now, back.best, back.next, rate), (Way::ByNode, Way::ByNode, Way::OneQueue, 100));
         assert!(back.duration() > PLAN.duration());
         assert!(trial.duration() * 16 <= PLAN.duration());
+    }
+
+    #[test]
+    fn where_trials_do_harm_the_next_ones_come_much_later() {
+        let trial = PLAN.after(2_000, 0, Turns::Short, 2).0;
+        let (mut plan, mut rate) = trial.after(50, 2_000, Turns::Short, 2);
+        for length in [12, 15, 16] {
+            // Asleep, and awake again.
+            (plan, rate) = plan.after(60, rate, Turns::Short, 2);
+            assert_eq!((plan.now, plan.length, rate), (Way::ByNode, length, 2_000), "not tried at once");
+            (plan, rate) = plan.after(2_000, rate, Turns::Short, 2);
+            assert!(plan.is_trial() && plan.duration() * 16 < TRIAL_NS << length);
+            (plan, rate) = plan.after(50, rate, Turns::Short, 2);
+            assert_eq!(plan.length, length - 1);
+        }
+        // No harm any more.
+        for length in (8..=14).rev().chain([8]) {
+            plan = plan.after(2_000, rate, Turns::Short, 2).0;
+            plan = plan.after(50, rate, Turns::Short, 2).0;
+            assert_eq!(plan.length, length);
+        }
     }
 
     #[test]

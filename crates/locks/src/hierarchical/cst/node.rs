@@ -459,20 +459,21 @@ impl<P: Platform> NodeState<P> {
         unsafe { self.of_holder.begun.set(UNKNOWN) };
     }
 
-    /// Says whether the lock of the whole machine is held by way of this node.
+    /// Says whether the lock of the whole machine is held by way of this node. How often that has begun, modulo 2^32.
     ///
     /// # Safety
     ///
     /// The caller holds both locks.
-    pub(crate) unsafe fn serve(&self, serves: bool) {
+    pub(crate) unsafe fn serve(&self, serves: bool) -> u32 {
         // SAFETY: the caller's contract, for all that follows.
         unsafe { self.of_holder.serves.set(serves) };
+        // SAFETY: as above.
+        let turns = unsafe { self.of_holder.turns.get() }.wrapping_add(u32::from(serves));
         if serves {
             // SAFETY: as above.
-            let turns = unsafe { self.of_holder.turns.get() };
-            // SAFETY: as above.
-            unsafe { self.of_holder.turns.set(turns.wrapping_add(1)) };
+            unsafe { self.of_holder.turns.set(turns) };
         }
+        turns
     }
 
     /// Whether the lock of the whole machine is held by way of this node. That is in the node's line, which the holder of its lock has.
