@@ -87,6 +87,13 @@ impl Scenario {
         self
     }
 
+    /// With waiters that do not poll before they line up, or sleep.
+    #[must_use]
+    pub fn without_polling(mut self) -> Self {
+        self.config.spin_budget = 0;
+        self
+    }
+
     /// On a machine whose threads are seen to be on a CPU, or not to be.
     #[must_use]
     pub fn watched(mut self, running: bool) -> Self {

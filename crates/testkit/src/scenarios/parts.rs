@@ -101,11 +101,7 @@ fn handed_over<P: ModelPlatform, L: LocalLock<P>>(others: usize, to: To) -> Play
 pub fn parts<P: ModelPlatform>() -> Vec<Subject> {
     /// Pool nodes of the lock's state, which stays.
     const KEPT: usize = 4;
-    let asleep = |scenario: Scenario| {
-        let mut scenario = scenario.overloaded();
-        scenario.config.spin_budget = 0;
-        scenario
-    };
+    let asleep = |scenario: Scenario| scenario.overloaded().without_polling();
     let play =
         |name, others, to| Scenario::new(name, 1 + others, move || handed_over::<P, Cst<P>>(others, to));
     let on_two_nodes = |mut scenario: Scenario| {

@@ -206,6 +206,12 @@ pub fn base_locks<P: ModelPlatform>(large: bool) -> Vec<Subject> {
         name: "auto, restless, on one node".to_owned(),
         scenarios: passing_over(plain::<P, Auto<P, 1, true>>, large),
     });
+    // So that more of few threads line up.
+    let at_once = scenarios_of(plain::<P, Auto<P>>, large).into_iter().map(Scenario::without_polling);
+    all.push(Subject {
+        name: "auto, lining up at once".to_owned(),
+        scenarios: adapted(LockId::Auto.info(), at_once.collect()),
+    });
     // Without naps only a release wakes a sleeper.
     for (name, make) in [
         ("lc, overloaded", plain::<P, Lc<P>> as fn() -> _),

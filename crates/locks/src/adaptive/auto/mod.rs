@@ -255,7 +255,7 @@ impl<P: Platform> Shared<P> {
 
 /// The lock that needs no choosing. Sleepers are passed over by at most `TURN` hand-overs before one is woken. A lock that is
 /// `RESTLESS` goes another way whenever it could look at the clock, and is released by a compare-and-swap from the beginning, so that
-/// no leader naps: for tests, which see by that whether a wake-up is lost.
+/// no leader naps; and all who wait for it line up: for tests, which see by that whether a wake-up is lost.
 #[repr(C)]
 pub struct Auto<P: Platform, const TURN: u32 = 1024, const RESTLESS: bool = false> {
     /// Written by lockers and by the holder; polled by leaders, and slept on.
@@ -303,7 +303,8 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     /// context-switch round trip. Whether it was acquired: who loses the race for a free word lines up.
     fn awaits_release(&self) -> bool {
         let barges = self.state.peek().is_some_and(|shared| shared.regime.way() == Way::Barging);
-        if barges || P::nodes() == 1 {
+        // To line up within a node takes no line from another.
+        if RESTLESS || barges || P::nodes() == 1 {
             return false;
         }
         let look = || match self.word.load(Relaxed) {
@@ -694,7 +695,7 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
                 // Nobody has lined up, or it is just being done: I9. ORDER: Release is E1.
                 None if !RESTLESS => return self.word.overwrite(UNLOCKED, Release),
                 // SAFETY: the caller's contract.
-                Some(shared) if shared.regime.is_due_directly(count) => unsafe {
+                Some(shared) if RESTLESS || shared.regime.is_due_directly(count) => unsafe {
                     self.take_stock_directly(shared)
                 },
                 _ => {}
