@@ -149,8 +149,8 @@ fn readers_share_a_reader_writer_lock() {
 fn only_those_threads_write_that_are_to() {
     let machine = machine_of_ours("e7-4850");
     let damage = |writers| {
-        // With short delays two come at the same time sooner or later.
-        let delay = Distribution::About(100);
+        // With hardly a delay two come at the same time sooner or later.
+        let delay = Distribution::About(10);
         let mix = Mix { delay, writers: Some(writers), lines: 1, ..Mix::TENTH };
         mix.run(&frame(8), &machine, &Protection::None, Options::default()).damage
     };
