@@ -95,6 +95,14 @@ const IN_A_CHILD: Reason = Model(
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         source: "state/claim.rs",
+        snippet: "self.0.fetch_add(1, Acquire) & !USERS == owner.0 // ORDER: E2, E3, E5.",
+        weaker: &[Relaxed],
+        reason: Elsewhere(
+            "the same addition in `enter`, whose ordering is weakened; the caller holds the lock besides",
+        ),
+    },
+    Exception {
+        source: "state/claim.rs",
         snippet: "let seen = self.0.load(Acquire); // ORDER: E2, E3, E5.",
         weaker: &[Relaxed],
         reason: Threads(

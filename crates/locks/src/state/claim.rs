@@ -99,6 +99,11 @@ impl<P: Platform> Claim<P> {
         Owner::of(seen) == owner && (seen & (OPENING | CLOSING) == 0 || self.settles_for(owner))
     }
 
+    /// As [`Claim::enter`], and does not wait: the answer may be no only because somebody is about to take the state back, or to open it.
+    pub(super) fn enter_at_once(&self, owner: Owner) -> bool {
+        self.0.fetch_add(1, Acquire) & !USERS == owner.0 // ORDER: E2, E3, E5.
+    }
+
     /// Waits until nobody is about to take the state back, or to open it; the caller has added itself. Whether it is `owner`'s.
     #[cold]
     fn settles_for(&self, owner: Owner) -> bool {

@@ -293,6 +293,11 @@ impl<P: Platform, T: State<P>> Lazy<P, T> {
         state.claim().0.enter(self.owner())
     }
 
+    /// As [`Lazy::join`], and does not wait: the answer may be no although the state is the lock's.
+    pub(crate) fn try_join(&self, state: &T) -> bool {
+        state.claim().0.enter_at_once(self.owner())
+    }
+
     /// Whether an attempt that failed in the state of the word has failed by the threads of the lock: the state is its own,
     /// and nobody is about to take it back. Otherwise it is, perhaps, when this returns. (Or by a thread of the lock that had the
     /// state before: that holds it until it has looked at the owner. It is not seen from here.)

@@ -16,9 +16,10 @@
 //! go, that is right (see the invariants), so changing it is a store to a hint, and there is nothing to migrate or to drain.
 //! Which way does best is measured, not guessed: see [`regime`].
 //!
-//! A newcomer that finds the word taken directly, and nobody in line, waits at the word for a while, as the second contender for
-//! Linux's queued spinlock does (Waiman Long, "qspinlock: a 4-byte queue spinlock with PV support", 2014): lining up, to be the first
-//! at once, takes several lines from other nodes. It has one try at the free word, and then lines up; so it does if another has.
+//! On several nodes a newcomer that finds the word taken directly, and not marked by a first leader, waits at the word for a while: to
+//! line up, and to be the first at once, takes several lines from other nodes. It lines up as soon as the word is marked, or another
+//! was faster when it was freed. (In Linux's queued spinlock the second contender waits at the word for the same reason; there it is
+//! one thread, and has its turn.)
 //!
 //! Whether waiters spin or sleep is decided as in CST: by the load of this process, each for itself. As there a thread gives way
 //! before it lines up, where threads outnumber the CPUs of several nodes.
@@ -54,7 +55,8 @@
 //! - I6: a release frees the word first, then the first place, then the lock of the node, and leaves the state last. A `fork` waits for
 //!   that, and nobody needs the lock's own memory after the first step.
 //! - I7: the queue in which a thread waits need not be that of its node: any will do, for who holds what is in `serving`.
-//! - I8: each thread that waits or holds by way of a node uses the state (see `state`), as CST's do.
+//! - I8: each thread that waits or holds by way of a node uses the state (see `state`), as CST's do; and a holder that took the word
+//!   directly, while it takes stock.
 //! - I9: a release that sees no state is a plain store, and so may clear `RESERVED` and `SLEEPER` unseen, which a first leader has set
 //!   since the word was looked at. That leader reserves the word again when it looks, and sleeps for a bounded time, of 20
 //!   context-switch round trips at first and of a second or two at most. Once a leader has had the lock all who have it after that
@@ -296,15 +298,16 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
 
     /// Waits. Whether the lock was acquired before the deadline.
     fn acquire(&self, wait: &Wait) -> bool {
-        gives_way::<P>(wait) && self.acquire_free(LOCKED) || self.awaits_release() || self.lines_up(wait)
+        let crowded = gives_way::<P>(wait);
+        crowded && self.acquire_free(LOCKED) || self.awaits_release() || self.lines_up(wait, crowded)
     }
 
-    /// Waits for the word to be freed, where its holder has taken it directly and nobody else has lined up, and for no longer than a
-    /// context-switch round trip. Whether it was acquired: who loses the race for a free word lines up.
+    /// Waits for the word to be freed, where its holder has taken it directly and no first leader has marked it, and for no longer
+    /// than a context-switch round trip. Whether it was acquired: who loses the race for a free word lines up.
     fn awaits_release(&self) -> bool {
-        let barges = self.state.peek().is_some_and(|shared| shared.regime.way() == Way::Barging);
+        let barges = || self.state.peek().is_some_and(|shared| shared.regime.way() == Way::Barging);
         // To line up within a node takes no line from another.
-        if RESTLESS || barges || P::nodes() == 1 {
+        if RESTLESS || P::nodes() == 1 || barges() {
             return false;
         }
         let look = || match self.word.load(Relaxed) {
@@ -315,8 +318,8 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         poll_within::<P, _>(P::spin_budget(), look) == Some(true)
     }
 
-    /// Lines up and waits. Whether the lock was acquired before the deadline.
-    fn lines_up(&self, wait: &Wait) -> bool {
+    /// Lines up and waits, on a machine that is `crowded` or not. Whether the lock was acquired before the deadline.
+    fn lines_up(&self, wait: &Wait, crowded: bool) -> bool {
         let Some((shared, state)) = enter_part_or_wait(&self.state, self.part(), wait) else { return false };
         match state.acquire(wait) {
             None => shared.leave(state, 1),
@@ -325,12 +328,14 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
                 // SAFETY: I1: held, for all that follows. Nothing of this line is read: it may be on its way.
                 unsafe { shared.of_leaders.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
                 // SAFETY: as above.
-                let turn = unsafe { state.serve(true) };
+                unsafe { state.serve(true) };
                 // SAFETY: as above.
                 unsafe { state.begin(self.state.pass_limit()) };
-                if RESTLESS || shared.regime.is_due(turn, self.pin()) {
+                let is_due = || shared.regime.is_due(crowded, self.pin());
+                // SAFETY: as above.
+                if RESTLESS || is_due() || unsafe { state.is_due(regime::LOOK_EVERY_NS) } {
                     // SAFETY: as above.
-                    unsafe { self.take_stock(shared, false) };
+                    unsafe { self.take_stock(shared, false, crowded) };
                 }
                 return true;
             }
@@ -344,15 +349,13 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         false
     }
 
-    /// Looks whether another way is to be gone. Whether threads `waited` all the time since it last did is known or not.
+    /// Looks whether another way is to be gone. Whether threads `waited` all the time since it last did is known or not, and so is
+    /// whether the machine is `crowded`.
     ///
     /// # Safety
     ///
     /// The caller holds the lock.
-    unsafe fn take_stock(&self, shared: &Shared<P>, waited: bool) {
-        if RESTLESS {
-            return shared.regime.turn();
-        }
+    unsafe fn take_stock(&self, shared: &Shared<P>, waited: bool, crowded: bool) {
         let counts = || {
             // SAFETY: the caller's contract.
             let (mut releases, mut turns) = (unsafe { self.releases.get() }, 0_u32);
@@ -364,8 +367,13 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
             });
             (releases, turns)
         };
+        let period = &shared.of_leaders.period;
+        if RESTLESS {
+            // SAFETY: as above.
+            return unsafe { shared.regime.turn(period, counts) };
+        }
         // SAFETY: as above.
-        unsafe { shared.regime.take_stock(&shared.of_leaders.period, counts, waited, self.pin()) };
+        unsafe { shared.regime.take_stock(period, counts, waited, crowded, self.pin()) };
     }
 
     /// As [`Auto::take_stock`], by a holder that took the word directly. `shared` was found in the lock.
@@ -377,10 +385,10 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     unsafe fn take_stock_directly(&self, shared: &Shared<P>) {
         // A child is to find as many users as there are.
         P::in_steps(|| {
-            // I8.
-            if self.state.join(shared) {
+            // I8. Another time will do, if somebody looks whether the state is in use: the lock is held.
+            if self.state.try_join(shared) {
                 // SAFETY: the caller's contract.
-                unsafe { self.take_stock(shared, false) };
+                unsafe { self.take_stock(shared, false, false) };
             }
             shared.claim.0.leave();
         });
@@ -632,7 +640,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // SAFETY: as above.
         unsafe { state.begin(self.state.pass_limit()) };
         // SAFETY: as above.
-        unsafe { self.take_stock(shared, true) };
+        unsafe { self.take_stock(shared, true, false) };
         // SAFETY: as above.
         unsafe { state.may_pass() }
     }
@@ -694,10 +702,12 @@ unsafe impl<P: Platform, const TURN: u32, const RESTLESS: bool> RawLock<P> for A
             match self.state.peek() {
                 // Nobody has lined up, or it is just being done: I9. ORDER: Release is E1.
                 None if !RESTLESS => return self.word.overwrite(UNLOCKED, Release),
-                // SAFETY: the caller's contract.
-                Some(shared) if RESTLESS || shared.regime.is_due_directly(count) => unsafe {
-                    self.take_stock_directly(shared)
-                },
+                Some(shared)
+                    if RESTLESS || shared.regime.is_due_directly(count) && self.state.owns(shared) =>
+                {
+                    // SAFETY: the caller's contract.
+                    unsafe { self.take_stock_directly(shared) };
+                }
                 _ => {}
             }
             // ORDER: Release is E1.

@@ -3,7 +3,8 @@
 //!
 //! Holders count releases and look at the clock now and then. The way that was best so far has its period, then another is
 //! tried for a short time; it stays if it released more often by an eighth, and is undone if not. With every trial the
-//! period doubles, up to the longest, and it begins anew when the rate changes to its double or half: then so has the load.
+//! period doubles, up to the longest, and it begins anew when the rate changes to its double or half: then so has the load. (Where
+//! trials do harm, see below, it is longer, halves with each that does none, and is not begun anew.)
 //!
 //! How many releases there are before another leader has the lock, where each node has its queue, says something about one queue for all. If
 //! it is hardly more than one, that is seen before anything is tried, and one queue is the best until another way has shown to be
@@ -50,7 +51,9 @@ const CALM: u32 = 6;
 /// At most.
 const LONGEST: u32 = 8;
 /// At most where trials do harm.
-const HARMED: u32 = 16;
+const HARMED: u32 = 14;
+/// How often a node looks whether a period is over, in ns: when it began is in a line that leaders write, and would have to come.
+pub(super) const LOOK_EVERY_NS: u32 = TRIAL_NS << LOOK;
 /// What comes before the first period, to see how long turns are.
 const LOOK: u32 = 2;
 
@@ -90,7 +93,7 @@ struct Plan {
     next: Way,
     /// How long the period is: see [`SHORTEST`]; or [`LOOK`].
     length: u32,
-    /// Whether a trial has just been undone.
+    /// Whether the last trial was undone.
     undone: bool,
 }
 
@@ -198,15 +201,15 @@ impl<P: Platform> Regime<P> {
         self.plan.store(FIRST.pack(), Relaxed);
     }
 
-    /// Whether it is worthwhile to look at the clock, at the beginning of a node's turn of that number: in trials, and now and then. The
-    /// time when a period began is in a line that leaders write, and would have to come.
-    pub(super) fn is_due(&self, turn: u32, pin: Option<u32>) -> bool {
-        const LOOK_EVERY: u32 = 8;
-        turn.is_multiple_of(LOOK_EVERY) || Plan::unpack(self.plan.load(Relaxed)).is_trial() || pin.is_some()
+    /// Whether it is worthwhile to take stock before [`LOOK_EVERY_NS`] are over, at the beginning of a node's turn.
+    pub(super) fn is_due(&self, crowded: bool, pin: Option<u32>) -> bool {
+        let plan = Plan::unpack(self.plan.load(Relaxed));
+        plan.is_trial() || crowded && plan.now != Way::ByNode || pin.is_some()
     }
 
-    /// The same for a holder that took the word directly, at the release of that number. It is about ways in which there may be nobody who
-    /// lines up: they would be gone for good.
+    /// Whether a holder that took the word directly is to take stock, at the release of that number. Without that a trial in which all
+    /// take it directly would not end, nor barging for a load that it is no longer right for. Elsewhere a way means nothing while nobody
+    /// lines up.
     pub(super) fn is_due_directly(&self, release: u32) -> bool {
         const LOOK_EVERY: u32 = 16;
         /// Where it is no trial.
@@ -225,7 +228,7 @@ impl<P: Platform> Regime<P> {
 
     /// Looks at the clock, and goes another way if it is time to. `begun` is the period that has begun; `counts` says how many releases
     /// there have been, and how many turns, both modulo 2^32. Whether threads `waited` all the time since this
-    /// was last called is known or not.
+    /// was last called is known or not, and so is whether there is a crowd: more threads than CPUs of several nodes.
     ///
     /// # Safety
     ///
@@ -235,6 +238,7 @@ impl<P: Platform> Regime<P> {
         begun: &P::Data<Period>,
         counts: impl FnOnce() -> (u32, u32),
         waited: bool,
+        crowded: bool,
         pin: Option<u32>,
     ) {
         if let Some(pin) = pin {
@@ -247,19 +251,20 @@ impl<P: Platform> Regime<P> {
         let now = P::now(Clock::Monotonic) as u32;
         let spent = now.wrapping_sub(period.since);
         let is_fresh = period.since == NO_PERIOD.since;
-        if spent < plan.duration() && !is_fresh {
+        let is_over = spent >= plan.duration() || crowded && plan.now != Way::ByNode;
+        if !is_over && !is_fresh {
             return;
         }
         let (releases, turns) = counts();
         let begins = Period { since: now, releases, turns, rate: period.rate };
         // A lock that nobody has waited for in between says nothing.
         let was_idle = !waited && !plan.is_trial() && spent / 4 > plan.duration();
-        if is_fresh || was_idle {
+        if is_fresh || was_idle && !crowded {
             // SAFETY: as above.
             return unsafe { begun.set(begins) };
         }
         let released = releases.wrapping_sub(period.releases);
-        let (plan, rate) = if P::nodes() > 1 && P::is_overloaded() {
+        let (plan, rate) = if crowded {
             (CROWDED, 0)
         } else {
             let turns = Turns::of(turns.wrapping_sub(period.turns), released);
@@ -270,8 +275,17 @@ impl<P: Platform> Regime<P> {
         unsafe { begun.set(Period { rate, ..begins }) };
     }
 
-    /// Goes the next way.
-    pub(super) fn turn(&self) {
+    /// Goes the next way, and touches what [`Regime::take_stock`] does.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub(super) unsafe fn turn(&self, begun: &P::Data<Period>, counts: impl FnOnce() -> (u32, u32)) {
+        let (releases, turns) = counts();
+        // SAFETY: the caller's contract, here and below.
+        let period = unsafe { begun.get() };
+        // SAFETY: as above.
+        unsafe { begun.set(Period { releases, turns, ..period }) };
         let now = Way::of(self.way() as u32 + 1);
         self.go(Plan { now, best: now, ..FIRST });
     }
@@ -288,7 +302,7 @@ impl<P: Platform> Regime<P> {
 const FIRST: Plan =
     Plan { now: Way::ByNode, best: Way::ByNode, next: Way::Barging, length: LOOK, undone: false };
 
-/// How it goes on for as long as threads outnumber the CPUs of several nodes.
+/// How it goes on where threads outnumber the CPUs of several nodes.
 const CROWDED: Plan = Plan { length: SHORTEST, ..FIRST };
 
 #[cfg(test)]
@@ -351,7 +365,7 @@ mod tests {
     fn where_trials_do_harm_the_next_ones_come_much_later() {
         let trial = PLAN.after(2_000, 0, Turns::Short, 2).0;
         let (mut plan, mut rate) = trial.after(50, 2_000, Turns::Short, 2);
-        for length in [12, 15, 16] {
+        for length in [12, 14, 14] {
             // Asleep, and awake again.
             (plan, rate) = plan.after(60, rate, Turns::Short, 2);
             assert_eq!((plan.now, plan.length, rate), (Way::ByNode, length, 2_000), "not tried at once");
@@ -361,7 +375,7 @@ mod tests {
             assert_eq!(plan.length, length - 1);
         }
         // No harm any more.
-        for length in (8..=14).rev().chain([8]) {
+        for length in (8..=12).rev().chain([8]) {
             plan = plan.after(2_000, rate, Turns::Short, 2).0;
             plan = plan.after(50, rate, Turns::Short, 2).0;
             assert_eq!(plan.length, length);

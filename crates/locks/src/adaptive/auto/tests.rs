@@ -17,7 +17,7 @@ fn word(lock: &Auto<Native>) -> u32 {
 
 /// Acquires by way of a node, as a thread that found the lock held.
 fn acquire(lock: &Auto<Native>) {
-    assert!(lock.lines_up(&Wait::until(Some(PAST))), "nobody else is here");
+    assert!(lock.lines_up(&Wait::until(Some(PAST)), false), "nobody else is here");
     assert_eq!(word(lock), LOCKED | BY_NODE);
 }
 

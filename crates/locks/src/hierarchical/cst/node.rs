@@ -101,6 +101,8 @@ struct OfHolder<P: Platform> {
     serves: P::Data<bool>,
     /// How often that has begun, modulo 2^32; likewise.
     turns: P::Data<u32>,
+    /// When somebody looked what to do last, in ns, modulo 2^32; likewise.
+    looked: P::Data<u32>,
     /// Threads that have passed the lock on and are among the users still (I9 of CST).
     passed: P::Data<usize>,
 }
@@ -128,6 +130,7 @@ impl<P: Platform> PoolNode<P> for NodeState<P> {
                 releases: P::Data::new(0),
                 serves: P::Data::new(false),
                 turns: P::Data::new(0),
+                looked: P::Data::new(0),
                 passed: P::Data::new(0),
             },
         }
@@ -459,21 +462,36 @@ impl<P: Platform> NodeState<P> {
         unsafe { self.of_holder.begun.set(UNKNOWN) };
     }
 
-    /// Says whether the lock of the whole machine is held by way of this node. How often that has begun, modulo 2^32.
+    /// Says whether the lock of the whole machine is held by way of this node.
     ///
     /// # Safety
     ///
     /// The caller holds both locks.
-    pub(crate) unsafe fn serve(&self, serves: bool) -> u32 {
+    pub(crate) unsafe fn serve(&self, serves: bool) {
         // SAFETY: the caller's contract, for all that follows.
         unsafe { self.of_holder.serves.set(serves) };
-        // SAFETY: as above.
-        let turns = unsafe { self.of_holder.turns.get() }.wrapping_add(u32::from(serves));
         if serves {
             // SAFETY: as above.
-            unsafe { self.of_holder.turns.set(turns) };
+            let turns = unsafe { self.of_holder.turns.get() };
+            // SAFETY: as above.
+            unsafe { self.of_holder.turns.set(turns.wrapping_add(1)) };
         }
-        turns
+    }
+
+    /// Whether it is so many ns, or more, since the answer was yes the last time, modulo 2^32 ns.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock of the whole machine.
+    pub(crate) unsafe fn is_due(&self, every: u32) -> bool {
+        let now = P::now(Clock::Monotonic) as u32;
+        // SAFETY: the caller's contract: whoever changes it holds it, too.
+        let is_due = now.wrapping_sub(unsafe { self.of_holder.looked.get() }) >= every;
+        if is_due {
+            // SAFETY: as above.
+            unsafe { self.of_holder.looked.set(now) };
+        }
+        is_due
     }
 
     /// Whether the lock of the whole machine is held by way of this node. That is in the node's line, which the holder of its lock has.
