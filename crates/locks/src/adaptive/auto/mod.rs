@@ -322,31 +322,35 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     fn lines_up(&self, wait: &Wait, crowded: bool) -> bool {
         let Some((shared, state)) = enter_part_or_wait(&self.state, self.part(), wait) else { return false };
         match state.acquire(wait) {
-            None => shared.leave(state, 1),
+            None => {
+                shared.leave(state, 1);
+                return false;
+            }
             Some(Acquired::Both) => return true,
-            Some(Acquired::Node) if self.lead(shared, state, wait) => {
-                // SAFETY: I1: held, for all that follows. Nothing of this line is read: it may be on its way.
-                unsafe { shared.of_leaders.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
-                // SAFETY: as above.
-                unsafe { state.serve(true) };
-                // SAFETY: as above.
-                unsafe { state.begin(self.state.pass_limit()) };
-                let is_due = || shared.regime.is_due(crowded, self.pin());
-                // SAFETY: as above.
-                if RESTLESS || is_due() || unsafe { state.is_due(regime::LOOK_EVERY_NS) } {
-                    // SAFETY: as above.
-                    unsafe { self.take_stock(shared, false, crowded) };
-                }
-                return true;
-            }
-            Some(Acquired::Node) => {
-                // SAFETY: acquired above.
-                let (chosen, users) = unsafe { state.let_go(Chosen::nobody(), attention::<TURN>()) };
-                shared.leave(state, users);
-                chosen.wake();
-            }
+            Some(Acquired::Node) => {}
         }
-        false
+        // With the lock nobody is to wait for a look at the clock.
+        let came = if RESTLESS { 0 } else { P::now(Clock::Monotonic) as u32 };
+        if !self.lead(shared, state, wait) {
+            // SAFETY: acquired above.
+            let (chosen, users) = unsafe { state.let_go(Chosen::nobody(), attention::<TURN>()) };
+            shared.leave(state, users);
+            chosen.wake();
+            return false;
+        }
+        // SAFETY: I1: held, for all that follows. Nothing of this line is read: it may be on its way.
+        unsafe { shared.of_leaders.serving.set(Serving(ptr::from_ref(state).cast_mut())) };
+        // SAFETY: as above.
+        unsafe { state.serve(true) };
+        // SAFETY: as above.
+        unsafe { state.begin(self.state.pass_limit()) };
+        let is_due = || shared.regime.is_due(crowded, self.pin());
+        // SAFETY: as above.
+        if RESTLESS || is_due() || unsafe { state.is_due(came, regime::LOOK_EVERY_NS) } {
+            // SAFETY: as above.
+            unsafe { self.take_stock(shared, false, crowded) };
+        }
+        true
     }
 
     /// Looks whether another way is to be gone. Whether threads `waited` all the time since it last did is known or not, and so is

@@ -478,18 +478,21 @@ impl<P: Platform> NodeState<P> {
         }
     }
 
-    /// Whether it is so many ns, or more, since the answer was yes the last time, modulo 2^32 ns.
+    /// Whether it was so many ns, or more, since the answer was yes the last time, at a time `then`, which may be before that. Times in
+    /// ns, modulo 2^32.
     ///
     /// # Safety
     ///
     /// The caller holds the lock of the whole machine.
-    pub(crate) unsafe fn is_due(&self, every: u32) -> bool {
-        let now = P::now(Clock::Monotonic) as u32;
+    pub(crate) unsafe fn is_due(&self, then: u32, every: u32) -> bool {
+        /// By how much `then` may be before it.
+        const BEFORE: u32 = 1 << 30;
         // SAFETY: the caller's contract: whoever changes it holds it, too.
-        let is_due = now.wrapping_sub(unsafe { self.of_holder.looked.get() }) >= every;
+        let since = then.wrapping_sub(unsafe { self.of_holder.looked.get() });
+        let is_due = since.wrapping_add(BEFORE) >= every + BEFORE;
         if is_due {
             // SAFETY: as above.
-            unsafe { self.of_holder.looked.set(now) };
+            unsafe { self.of_holder.looked.set(then) };
         }
         is_due
     }
