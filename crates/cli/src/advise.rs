@@ -180,10 +180,10 @@ fn process_figures(view: &View) -> Vec<(&'static str, f64)> {
     figures
 }
 
-/// Nodes of this machine, or of the virtual one that `LOCKWORK_TOPOLOGY` describes.
+/// What locks take for NUMA nodes of this machine, or of the virtual one that `LOCKWORK_TOPOLOGY` describes.
 fn nodes() -> usize {
     static NODES: OnceLock<usize> = OnceLock::new();
-    *NODES.get_or_init(|| environment::topology().ok().flatten().unwrap_or_else(Topology::discover).nodes())
+    *NODES.get_or_init(|| environment::topology().ok().flatten().unwrap_or_else(Topology::discover).domains())
 }
 
 /// The named figures of a lock.

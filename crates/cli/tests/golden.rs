@@ -323,6 +323,9 @@ fn the_doctor_looks_at_machine_and_program() {
     let failed = checks.iter().any(|check| check["status"] == "fail");
     assert_eq!(status, Some(i32::from(failed)));
 
+    let caches = output(lockwork().env("LOCKWORK_TOPOLOGY", "die:8 core:8").arg("doctor")).1;
+    assert!(caches.contains("1 node, 8 groups of cores with a last-level cache"), "{caches}");
+
     let (status, stdout, _) = output(lockwork().args(["doctor", "no-such-program"]));
     assert_eq!(status, Some(1));
     assert!(stdout.contains("FAIL"), "{stdout}");

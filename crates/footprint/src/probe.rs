@@ -105,11 +105,11 @@ impl Placement for Probe {
         Native::cpu()
     }
 
-    fn node() -> usize {
+    fn domain() -> usize {
         NODE.get()
     }
 
-    fn nodes() -> usize {
+    fn domains() -> usize {
         NODES.load(Relaxed)
     }
 }

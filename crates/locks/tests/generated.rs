@@ -231,7 +231,9 @@ fn section(text: &mut String, names: &str, lock: &Descriptor) {
 fn the_chapter_of_the_book() {
     let mut text = format!(
         "# All locks\n\nGenerated from the locks' own descriptions; `lockwork info LOCK` prints the same. To write it anew: \
-         `{AGAIN}`.\n\n## Mutexes\n\n{}",
+         `{AGAIN}`.\n\nA *NUMA node* is what the kernel calls so; where a node has several groups of cores with a last-level cache of \
+         their own, of four CPUs or more, as on chiplet machines, it is that group, as if the firmware said *L3 cache as NUMA domain*. \
+         `lockwork doctor` says how many there are. `hmcs` and `ahmcs` know both levels.\n\n## Mutexes\n\n{}",
         mutex_table()
     );
     for algorithm in Algorithm::of(mutexes()) {

@@ -33,6 +33,8 @@ pub struct Topology {
     clusters: usize,
     /// Which of its node's groups a CPU belongs to.
     cluster_of_cpu: [u8; MAX_CPUS],
+    /// Domains of each node: see [`Placement::domain`].
+    domains_of_node: usize,
     distances: [[u8; MAX_NODES]; MAX_NODES],
 }
 
@@ -74,6 +76,7 @@ impl Topology {
             node_of_cpu: [0; MAX_CPUS],
             clusters: 1,
             cluster_of_cpu: [0; MAX_CPUS],
+            domains_of_node: 1,
             distances,
         }
     }
@@ -114,6 +117,7 @@ impl Topology {
             for cpu in 0..cpus {
                 topology.cluster_of_cpu[cpu] = (cpu * dies / cpus % topology.clusters) as u8;
             }
+            topology.split_nodes(cpus);
         }
         Ok(topology)
     }
@@ -146,6 +150,7 @@ impl Topology {
         let mut path = [0_u8; 64];
         let mut known = [0_u64; MAX_CPUS / 64];
         let mut count = [0_u8; MAX_NODES];
+        let mut cpus = 0;
         for cpu in 0..self.cpus {
             if known[cpu / 64] >> (cpu % 64) & 1 != 0 {
                 continue;
@@ -162,9 +167,19 @@ impl Topology {
             for sharer in parse_list(sharers).filter(|&sharer| sharer < MAX_CPUS) {
                 known[sharer / 64] |= 1 << (sharer % 64);
                 self.cluster_of_cpu[sharer] = count[node];
+                cpus += 1;
             }
             count[node] = count[node].saturating_add(1);
             self.clusters = self.clusters.max(count[node].into());
+        }
+        self.split_nodes(cpus);
+    }
+
+    /// Makes domains of the groups of cores with a last-level cache of their own, to which so many CPUs belong.
+    fn split_nodes(&mut self, cpus: usize) {
+        let groups = self.nodes * self.clusters;
+        if splits_nodes(cpus / groups, groups) {
+            self.domains_of_node = self.clusters;
         }
     }
 
@@ -188,6 +203,20 @@ impl Topology {
     #[inline]
     pub fn nodes(&self) -> usize {
         self.nodes
+    }
+
+    /// Number of [domains](Placement::domain), at least 1.
+    #[must_use]
+    #[inline]
+    pub fn domains(&self) -> usize {
+        self.nodes * self.domains_of_node
+    }
+
+    /// The domain of a CPU; CPUs beyond [`MAX_CPUS`] are folded onto lower ones.
+    #[must_use]
+    pub fn domain_of(&self, cpu: usize) -> usize {
+        let cluster = usize::from(self.cluster_of_cpu[cpu % MAX_CPUS]) % self.domains_of_node;
+        self.node_of(cpu) * self.domains_of_node + cluster
     }
 
     /// Number of CPUs the machine can have, at least 1.
@@ -221,6 +250,15 @@ impl Topology {
     pub fn distance(&self, from: usize, to: usize) -> u8 {
         self.distances[from % MAX_NODES][to % MAX_NODES]
     }
+}
+
+/// Whether so many groups of cores with a last-level cache of their own, each of so many CPUs, are [domains](Placement::domain), if
+/// there are several to a node.
+#[must_use]
+pub const fn splits_nodes(cpus: usize, groups: usize) -> bool {
+    /// Fewer say little: a turn within the group would be one of two threads or three.
+    const FEWEST_CPUS: usize = 4;
+    cpus >= FEWEST_CPUS && groups <= MAX_NODES
 }
 
 /// Writes `before<number>after` into `path`; the number has at most four digits.
@@ -399,17 +437,20 @@ pub trait Placement: Sized {
     /// The CPU this thread runs on (virtual under a virtual topology).
     fn cpu() -> usize;
 
-    /// The NUMA node this thread runs on (virtual under a virtual topology).
-    fn node() -> usize;
+    /// The domain this thread runs on (virtual under a virtual topology): what NUMA-aware locks take for its node, and their text
+    /// calls so. It is its NUMA node; where a node has several groups of cores with a last-level cache of their own, of four CPUs or
+    /// more, it is that group, as if the firmware said *L3 cache as NUMA domain*. A line that another group has modified
+    /// comes from as far away as from another node, or nearly so.
+    fn domain() -> usize;
 
-    /// The number of NUMA nodes, at least 1.
-    fn nodes() -> usize;
+    /// The number of domains, at least 1 and at most [`MAX_NODES`].
+    fn domains() -> usize;
 
     /// Where this thread runs in the machine's hierarchy, from the top: at level 0 its NUMA node, at level 1 which of
     /// the node's groups of cores with a last-level cache of their own. A level at which there is only one is left out;
     /// `None` below the lowest.
     fn place(level: usize) -> Option<usize> {
-        (level == 0 && Self::nodes() > 1).then(Self::node)
+        (level == 0 && Self::domains() > 1).then(Self::domain)
     }
 }
 
@@ -419,15 +460,15 @@ impl Placement for Native {
     }
 
     #[inline]
-    fn node() -> usize {
+    fn domain() -> usize {
         let topology = current();
         // Mostly there is nothing to look up.
-        if topology.nodes() == 1 { 0 } else { topology.node_of(cpu()) }
+        if topology.domains() == 1 { 0 } else { topology.domain_of(cpu()) }
     }
 
     #[inline]
-    fn nodes() -> usize {
-        current().nodes()
+    fn domains() -> usize {
+        current().domains()
     }
 
     fn place(level: usize) -> Option<usize> {
@@ -458,6 +499,23 @@ mod tests {
     fn packages_stand_for_nodes_where_none_are_named() {
         let topology = Topology::synthetic("package:2 core:10 pu:2").expect("well-formed");
         assert_eq!((topology.nodes(), topology.cpus()), (2, 40));
+    }
+
+    #[test]
+    fn groups_of_cores_with_a_cache_are_domains() {
+        let domains = |description: &str| {
+            let topology = Topology::synthetic(description).expect("well-formed");
+            let of_cpus: std::vec::Vec<_> = (0..topology.cpus()).map(|cpu| topology.domain_of(cpu)).collect();
+            assert!(of_cpus.is_sorted(), "{description}: {of_cpus:?}");
+            assert_eq!(of_cpus.last(), Some(&(topology.domains() - 1)), "{description}");
+            (topology.nodes(), topology.domains())
+        };
+        assert_eq!(domains("core:8"), (1, 1));
+        assert_eq!(domains("node:4 core:8"), (4, 4));
+        assert_eq!(domains("die:2 core:4"), (1, 2));
+        assert_eq!(domains("node:2 die:8 core:8"), (2, 16));
+        assert_eq!(domains("node:2 die:2 core:2"), (2, 2), "groups of two CPUs");
+        assert_eq!(domains("node:32 die:4 core:4"), (32, 32), "more than fit");
     }
 
     #[test]

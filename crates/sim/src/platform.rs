@@ -405,15 +405,15 @@ impl Placement for Sim {
         with(|engine| usize::from(engine.me().cpu))
     }
 
-    fn node() -> usize {
+    fn domain() -> usize {
         with(|engine| {
             let cpu = usize::from(engine.me().cpu);
-            engine.machine.node_of(engine.machine.core_of(cpu))
+            engine.machine.domain_of(engine.machine.core_of(cpu))
         })
     }
 
-    fn nodes() -> usize {
-        with(|engine| engine.machine.nodes)
+    fn domains() -> usize {
+        with(|engine| engine.machine.domains())
     }
 
     fn place(level: usize) -> Option<usize> {

@@ -194,11 +194,11 @@ impl Placement for Portable {
         0
     }
 
-    fn node() -> usize {
-        Self::thread_id() as usize % Self::nodes()
+    fn domain() -> usize {
+        Self::thread_id() as usize % Self::domains()
     }
 
-    fn nodes() -> usize {
+    fn domains() -> usize {
         2
     }
 }

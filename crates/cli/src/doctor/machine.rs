@@ -103,14 +103,20 @@ fn numa() -> Check {
             return Check::fail("NUMA", error.to_string(), "unset it, or describe it like `node:4 core:8`");
         }
     };
-    let nodes = topology.nodes();
+    let (nodes, domains) = (topology.nodes(), topology.domains());
     let origin = if topology.is_virtual() { ", virtual (LOCKWORK_TOPOLOGY)" } else { "" };
+    let caches = if domains > nodes {
+        format!(", {domains} groups of cores with a last-level cache, which NUMA-aware locks take for nodes")
+    } else {
+        String::new()
+    };
     if nodes == 1 {
-        return Check::ok(
-            "NUMA",
-            format!("1 node{origin}"),
-            "memory is equally near everywhere; hand-offs stay on the node",
-        );
+        let effect = if domains == 1 {
+            "memory is equally near everywhere; hand-offs stay on the node"
+        } else {
+            "memory is equally near everywhere; hand-offs between the groups are slow"
+        };
+        return Check::ok("NUMA", format!("1 node{caches}{origin}"), effect);
     }
     let distances: Vec<String> = (0..nodes)
         .map(|from| {
@@ -119,7 +125,7 @@ fn numa() -> Check {
         .collect();
     Check::ok(
         "NUMA",
-        format!("{nodes} nodes{origin}; distances {}", distances.join(" / ")),
+        format!("{nodes} nodes{caches}{origin}; distances {}", distances.join(" / ")),
         "hand-offs between nodes are slow; compare locks with the program pinned to one node and to all",
     )
 }

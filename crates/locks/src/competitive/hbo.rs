@@ -59,7 +59,7 @@ impl<P: Platform> Contest<P> for ByNode {
 
     #[inline(always)]
     fn mark() -> u32 {
-        P::node() as u32 + 1
+        P::domain() as u32 + 1
     }
 
     fn wait(word: &Word<P>, deadline: Option<Deadline>) -> bool {

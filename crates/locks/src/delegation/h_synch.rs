@@ -113,7 +113,7 @@ impl<P: Platform, W: WaitPolicy<P>, const MOST: u32> HSynch<P, W, MOST> {
             Some(queues) => queues,
             None => self.make(),
         };
-        let node = if P::nodes() > 1 { P::node() % NODES } else { 0 };
+        let node = if P::domains() > 1 { P::domain() % NODES } else { 0 };
         &queues.0[node].0
     }
 

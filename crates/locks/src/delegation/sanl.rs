@@ -435,10 +435,10 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
     /// Under much contention, a thread of another node than the server's waits before it leaves a request: until the server is of
     /// its node, or gone, or the wait was long. Then one thread of the node queues for the lock, which this returns.
     fn nominated(&self, share: u64) -> Option<L::Token> {
-        if KIND != BY_NODE || P::nodes() < 2 || share * 100 < RESTRICTED * 1024 {
+        if KIND != BY_NODE || P::domains() < 2 || share * 100 < RESTRICTED * 1024 {
             return None;
         }
-        let node = P::node() as u32 % 31;
+        let node = P::domain() as u32 % 31;
         let mut left = match self.wait.load(Relaxed) {
             0 => 10_000,
             given => given - 1,
@@ -474,7 +474,7 @@ impl<P: Platform, const KIND: u8, L: RawLock<P>> Sanl<P, KIND, L> {
         let patient = (share / 256) as u32;
         let mut low: u32 = 0;
         let mut sleepers = Sleepers::none();
-        let node = if KIND == BY_NODE { P::node() as u32 % 31 } else { 0 };
+        let node = if KIND == BY_NODE { P::domain() as u32 % 31 } else { 0 };
         self.server.store(1 + node, Relaxed); // ORDER: a hint; and L5, at its end.
         for _ in 0..rounds {
             let mut served = false;

@@ -87,7 +87,7 @@ impl<S: Batch<Native>> Batched<Native, S> {
 impl<P: Platform, S: Batch<P>> Batched<P, S> {
     /// Lines up with `node`, which is the caller's, and waits.
     fn queue_up(&self, node: Node<P, S>, wait: &Wait) -> Option<Node<P, S>> {
-        let (directory, state) = enter_part(&self.directory, P::node());
+        let (directory, state) = enter_part(&self.directory, P::domain());
         let Some(state) = state else {
             let granted = directory.root().queue_up(node, wait);
             directory.claim().leave(); // I3.

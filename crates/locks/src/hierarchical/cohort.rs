@@ -304,7 +304,7 @@ impl<P: Platform, G: GlobalLock<P>, L: LocalLock<P>> CohortLock<P, G, L> {
 
     /// Acquires as one of the threads of this node.
     fn acquire_slow(&self, wait: &Wait) -> Option<NonNull<NodeState<P, G, L>>> {
-        let (directory, state) = enter_part(&self.directory, P::node());
+        let (directory, state) = enter_part(&self.directory, P::domain());
         let Some(state) = state else {
             let token = directory.root().lock_with(wait);
             directory.claim().leave(); // I5.
@@ -509,6 +509,6 @@ mod tests {
         // SAFETY: locked above.
         unsafe { lock.unlock(token) };
         let directory = lock.directory.own().expect("made by the acquisition");
-        assert!(!lock.is_locked() && !directory.make(Native::node()).expect("made").local.is_locked());
+        assert!(!lock.is_locked() && !directory.make(Native::domain()).expect("made").local.is_locked());
     }
 }

@@ -180,7 +180,7 @@ impl<P: Platform> Passive<P> for ByNode {
     fn own(lines: &NodeLines<P>) -> &Line<P> {
         loop {
             // Without memory the thread waits for that, as it would for the lock.
-            match lines.line(P::node()) {
+            match lines.line(P::domain()) {
                 Some(line) => return line,
                 None => P::yield_now(),
             }
@@ -192,7 +192,7 @@ impl<P: Platform> Passive<P> for ByNode {
     }
 
     fn find<R>(lines: &NodeLines<P>, all: bool, mut visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R> {
-        let (first, nodes) = (lines.preferred(), P::nodes());
+        let (first, nodes) = (lines.preferred(), P::domains());
         if !all && let Some(preferred) = lines.used(first) {
             return visit(preferred);
         }
@@ -200,7 +200,7 @@ impl<P: Platform> Passive<P> for ByNode {
     }
 
     fn begin_next_turn(lines: &NodeLines<P>) {
-        let (last, nodes) = (lines.preferred(), P::nodes());
+        let (last, nodes) = (lines.preferred(), P::domains());
         let mut next = (1..nodes).map(|step| (last + step) % nodes);
         if let Some(node) = next.find(|node| lines.used(*node).is_some()) {
             lines.preferred.store(node as u32, Relaxed);

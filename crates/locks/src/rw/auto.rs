@@ -100,7 +100,7 @@ const _: () = assert!(size_of::<Auto<Native>>() == DESCRIPTOR.bytes);
 /// Does something with the part that the machine asks for.
 macro_rules! part {
     ($auto:expr, $lock:ident => $then:expr) => {
-        if P::nodes() == 1 {
+        if P::domains() == 1 {
             // SAFETY: I1: the part that was made.
             let $lock: &OneNode<P> = unsafe { &$auto.one_node };
             $then
@@ -128,7 +128,7 @@ impl<P: Platform, R: Rule> Drop for Auto<P, R> {
 // SAFETY: I2.
 unsafe impl<P: Platform, R: Rule> RawRwLock<P> for Auto<P, R> {
     fn new() -> Self {
-        if P::nodes() == 1 {
+        if P::domains() == 1 {
             Self { one_node: ManuallyDrop::new(Bravo::new()) }
         } else {
             Self { nodes: ManuallyDrop::new(Bravo::new()) }

@@ -132,10 +132,10 @@ impl Lock {
     /// Notes which thread has the lock after a wait that was watched, and whether it came from another node. That it came from
     /// another thread goes without saying.
     fn note_hand_over(&self, tid: u32, wait: &Wait, times: Times) {
-        if wait.mode == Mode::Cond || Native::nodes() == 1 {
+        if wait.mode == Mode::Cond || Native::domains() == 1 {
             return;
         }
-        let node = Native::node() as u32;
+        let node = Native::domain() as u32;
         let before = self.latest_releases(wait, times).next();
         if before.is_some_and(|(_, before)| before != node) {
             self.node_crossings.fetch_add(u64::from(stands_for(wait.is)), Relaxed);

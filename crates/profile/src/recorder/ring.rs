@@ -70,8 +70,8 @@ impl Lock {
         let at = sys::ticks();
         entry.at.store(at, Relaxed);
         entry.thread.store(tid, Relaxed);
-        if Native::nodes() > 1 {
-            entry.node.store(Native::node() as u32, Relaxed);
+        if Native::domains() > 1 {
+            entry.node.store(Native::domain() as u32, Relaxed);
         }
         (turn, at)
     }

@@ -39,7 +39,7 @@ impl Region {
             lock.uncontended.fetch_add(weight, Relaxed);
             lock.uncontended_reads.fetch_add(weight * reads, Relaxed);
             lock.uncontended_variance.fetch_add(weight * (weight - 1), Relaxed);
-            lock.note_owner(thread.tid.load(Relaxed), Native::node() as u32, weight);
+            lock.note_owner(thread.tid.load(Relaxed), Native::domain() as u32, weight);
         }
         lock.note_hold(at.saturating_sub(releasing.since), weight, releasing.is_outer);
     }

@@ -9,6 +9,7 @@ mod variants;
 
 pub use library::{library, named, text_of};
 
+use lockwork_platform::topology;
 use serde::{Deserialize, Serialize};
 
 /// Cores of one last-level cache that the directory can tell apart.
@@ -281,6 +282,20 @@ impl Machine {
     #[must_use]
     pub fn node_of(&self, core: usize) -> usize {
         self.llc_of(core) / self.llcs_per_node
+    }
+
+    /// How many [domains](lockwork_platform::Placement::domain) it has.
+    #[must_use]
+    pub fn domains(&self) -> usize {
+        let llcs = self.nodes * self.llcs_per_node;
+        let split = topology::splits_nodes(self.cores_per_llc * self.threads_per_core, llcs);
+        if split { llcs } else { self.nodes }
+    }
+
+    /// The domain of a core.
+    #[must_use]
+    pub fn domain_of(&self, core: usize) -> usize {
+        if self.domains() == self.nodes { self.node_of(core) } else { self.llc_of(core) }
     }
 
     /// Links between two nodes.

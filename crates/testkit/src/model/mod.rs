@@ -186,11 +186,11 @@ impl<E: Engine> Placement for Model<E> {
         E::machine(|machine| machine.cpu())
     }
 
-    fn node() -> usize {
+    fn domain() -> usize {
         E::machine(|machine| machine.cpu() % machine.config().nodes)
     }
 
-    fn nodes() -> usize {
+    fn domains() -> usize {
         E::machine(|machine| machine.config().nodes)
     }
 

@@ -54,6 +54,13 @@ fn eight_nodes() {
     on("node:8 core:8", RWLOCKS);
 }
 
+/// One node, whose two last-level caches are taken for nodes.
+#[test]
+fn two_caches() {
+    on("die:2 core:4", TURNS);
+    on("die:2 core:4", RWLOCKS);
+}
+
 #[test]
 fn two_nodes_of_two_dies() {
     on("node:2 die:2 core:2", TURNS);

@@ -59,7 +59,7 @@ fn order_of_nodes(traits: &Traits, elsewhere: bool) -> Vec<usize> {
         for _ in 0..cpus {
             let (post, lock, order, unlock) = (post.clone(), &lock, &order, &unlock);
             scope.spawn(move || {
-                let node = Native::node();
+                let node = Native::domain();
                 let held = lock.lock();
                 order.lock().expect("no panics").push(node);
                 // The head of each node's line gets the time to line up between the nodes.
@@ -87,7 +87,7 @@ fn order_of_nodes(traits: &Traits, elsewhere: bool) -> Vec<usize> {
 /// What is wrong with an order in which nodes should take turns, if anything.
 fn flaw(order: &[usize]) -> Option<String> {
     let topology = topology::current();
-    let nodes = topology.nodes();
+    let nodes = topology.domains();
     // A lock with a level below the nodes has its limit there too.
     let levels = if topology.place_of(0, 1).is_some() { 2 } else { 1 };
     let turn = (LIMIT as usize + 1).pow(levels);

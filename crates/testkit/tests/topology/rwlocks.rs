@@ -82,13 +82,13 @@ fn occurrences(nodes: &[usize], node: usize) -> i32 {
 #[ignore = "wants a topology"]
 fn readers_are_counted_on_their_nodes() {
     with_both("readers are counted on their nodes", |lock| {
-        let (cpus, nodes) = (topology::current().cpus(), topology::current().nodes());
+        let (cpus, nodes) = (topology::current().cpus(), topology::current().domains());
         let (step, places) = (Barrier::new(cpus + 1), Mutex::new(Vec::new()));
         thread::scope(|scope| {
             for _ in 0..cpus {
                 scope.spawn(|| {
                     lock.read();
-                    places.lock().expect("no panics").push(Native::node());
+                    places.lock().expect("no panics").push(Native::domain());
                     step.wait();
                     step.wait();
                     assert!(lock.lock_shared(None));
@@ -123,7 +123,7 @@ fn readers_are_counted_on_their_nodes() {
 #[ignore = "wants a topology"]
 fn only_nodes_that_read_have_words() {
     with_both("only nodes that read have words", |lock| {
-        let (cpus, nodes) = (topology::current().cpus(), topology::current().nodes());
+        let (cpus, nodes) = (topology::current().cpus(), topology::current().domains());
         assert_eq!(lock.counts(), []);
         assert!(lock.can_be_written(), "unused");
         assert_eq!(lock.counts(), [0]);
@@ -134,7 +134,7 @@ fn only_nodes_that_read_have_words() {
                 let (used, step) = (&used, &step);
                 scope.spawn(move || {
                     // Everybody has a CPU before anybody reads, and one node reads before the others.
-                    let node = Native::node();
+                    let node = Native::domain();
                     step.wait();
                     if node == nodes - 1 {
                         lock.read();
@@ -179,7 +179,7 @@ fn readers_may_leave_on_another_node() {
                     let come = || {
                         assert!(lock.lock_shared(None));
                         assert!(!lock.can_be_written());
-                        Native::node()
+                        Native::domain()
                     };
                     post.send(scope.spawn(come).join().expect("no panics")).expect("the other one listens");
                     is_done.recv().expect("the other one is well");
@@ -234,9 +234,9 @@ fn writers_of_all_nodes_get_the_lock() {
                 assert!(writers < 10 * topology.cpus(), "nodes of {writers} threads: {seen:?}");
                 let (tell, shelf, order) = (tell.clone(), &shelf, &order);
                 scope.spawn(move || {
-                    tell.send(Native::node()).expect("the test listens");
+                    tell.send(Native::domain()).expect("the test listens");
                     assert!(shelf.lock.lock_exclusive(None));
-                    order.lock().expect("no panics").push(Native::node());
+                    order.lock().expect("no panics").push(Native::domain());
                     shelf.write();
                 });
                 seen.insert(nodes.recv().expect("the writer tells"));
@@ -257,7 +257,7 @@ fn writers_of_all_nodes_get_the_lock() {
 fn no_node_starves() {
     const SECTIONS: usize = 20;
     with_all("no node starves", |subject| {
-        let nodes = topology::current().nodes();
+        let nodes = topology::current().domains();
         let (shelf, left) = (Shelf::new(subject.make()), AtomicUsize::new(0));
         let is_over = AtomicBool::new(false);
         let section = |writes: bool| {

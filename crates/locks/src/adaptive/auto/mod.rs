@@ -292,7 +292,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
         // The state may be another lock's: any queue will do.
         match self.state.peek() {
             Some(shared) if shared.regime.way() == Way::OneQueue => 0,
-            _ => P::node(),
+            _ => P::domain(),
         }
     }
 
@@ -307,7 +307,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     fn awaits_release(&self) -> bool {
         let barges = || self.state.peek().is_some_and(|shared| shared.regime.way() == Way::Barging);
         // To line up within a node takes no line from another.
-        if RESTLESS || P::nodes() == 1 || barges() {
+        if RESTLESS || P::domains() == 1 || barges() {
             return false;
         }
         let look = || match self.word.load(Relaxed) {

@@ -268,7 +268,7 @@ impl<P: Platform> Regime<P> {
             (CROWDED, 0)
         } else {
             let turns = Turns::of(turns.wrapping_sub(period.turns), released);
-            plan.after(rate::of(released, spent, 20), period.rate, turns, P::nodes())
+            plan.after(rate::of(released, spent, 20), period.rate, turns, P::domains())
         };
         self.go(plan);
         // SAFETY: as above.

@@ -62,7 +62,7 @@ const _: () = assert!(size_of::<CnaNode<Native>>() <= NODE_BYTES);
 
 /// The NUMA node of this thread, as it is kept.
 pub(super) fn here<P: Platform>() -> u32 {
-    P::node() as u32 + 1
+    P::domain() as u32 + 1
 }
 
 /// The first and the last of a queue.

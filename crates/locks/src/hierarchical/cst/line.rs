@@ -22,7 +22,7 @@ pub(super) fn patience<P: Platform>() -> u32 {
     /// Round trips for each further NUMA node: a thread that slept whenever another node has its turn would make nothing of its
     /// own node's.
     const AWAY: u32 = 4;
-    ROUND_TRIPS.min(1 + AWAY * (P::nodes() as u32 - 1))
+    ROUND_TRIPS.min(1 + AWAY * (P::domains() as u32 - 1))
 }
 
 /// Of a queue's tail: what is queued for is held, and nobody waits. No waiter has such an address.

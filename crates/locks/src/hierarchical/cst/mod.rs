@@ -156,7 +156,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 /// would wait for the CPU that the caller has. A thread that is in no queue holds up nobody while it has no CPU.
 pub(crate) fn gives_way<P: Platform>(wait: &Wait) -> bool {
     // A thread with a deadline would be late for it; on one node a waiter sleeps soon.
-    if P::nodes() == 1 || wait.deadline.is_some() || P::strict_spin() || !P::is_overloaded() {
+    if P::domains() == 1 || wait.deadline.is_some() || P::strict_spin() || !P::is_overloaded() {
         return false;
     }
     P::yield_now();
@@ -267,7 +267,7 @@ impl<P: Platform> Shared<P> {
     #[inline]
     unsafe fn serving(&self) -> Option<&NodeState<P>> {
         // Most likely it is that of this CPU's node.
-        let likely = self.nodes.get(P::node());
+        let likely = self.nodes.get(P::domain());
         // SAFETY: the caller's contract.
         let serving = unsafe { node::serving(likely, &self.of_leaders.serving) };
         // SAFETY: I8: it is the caller's, if it is one.
@@ -322,7 +322,7 @@ impl<P: Platform, const TURN: u32> Cst<P, TURN> {
         if gives_way::<P>(wait) && self.acquire_fast(DIRECTLY) {
             return true;
         }
-        let Some((shared, state)) = enter_part_or_wait(&self.state, P::node(), wait) else { return false };
+        let Some((shared, state)) = enter_part_or_wait(&self.state, P::domain(), wait) else { return false };
         match state.acquire(wait) {
             None => shared.leave(state, 1),
             Some(Acquired::Both) => return true,

@@ -533,11 +533,11 @@ impl<P: Platform> NodeState<P> {
     unsafe fn has_lasted(&self, passes: u32) -> bool {
         // SAFETY: I4, here and below.
         let begun = unsafe { self.of_holder.begun.get() };
-        if begun == OVER || !passes.is_multiple_of(LOOK_EVERY) || P::nodes() == 1 {
+        if begun == OVER || !passes.is_multiple_of(LOOK_EVERY) || P::domains() == 1 {
             return begun == OVER;
         }
         let now = P::now(Clock::Monotonic);
-        let share = u64::from(patience::<P>()) * P::round_trip_ns() / P::nodes() as u64;
+        let share = u64::from(patience::<P>()) * P::round_trip_ns() / P::domains() as u64;
         let is_over = begun != UNKNOWN && now.saturating_sub(begun) > share;
         if begun == UNKNOWN || is_over {
             // SAFETY: as above.

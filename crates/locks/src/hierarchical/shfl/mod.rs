@@ -160,7 +160,7 @@ impl<P: Platform, W: QueuePolicy<P>> Waiter<P, W> {
         // SAFETY: I3: whoever had the role before has left the queue. ORDER: E4.
         let chosen = unsafe { own.chosen.get() };
         // SAFETY: as above.
-        chosen || unsafe { own.batch.get() } == ALONE && P::nodes() > 1
+        chosen || unsafe { own.batch.get() } == ALONE && P::domains() > 1
     }
 
     /// Passes the role on, if this is the shuffler.
@@ -338,7 +338,7 @@ impl<P: Platform, W: QueuePolicy<P>> Shfl<P, W> {
     /// [`Shfl::queue_up`] with `node`, which is fresh.
     fn line_up(&self, node: NonNull<ShflNode<P>>, wait: &Wait) -> bool {
         let mut waiter = Waiter::<P, W>::new(node, self.batch());
-        waiter.own().numa.store(P::node() as u32, Relaxed);
+        waiter.own().numa.store(P::domain() as u32, Relaxed);
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E2.
         if let Some(pred) = NonNull::new(self.tail.swap(node.as_ptr(), AcqRel)) {
             // SAFETY: I4: `pred` is not recycled before it has found us behind it. ORDER: E3.

@@ -191,7 +191,7 @@ impl<P: Platform, M: LocalLock<P>> Shared<P, M> {
     /// The index of the calling thread's node among those that do not use the home word by right.
     #[inline(always)]
     fn further_node() -> Option<usize> {
-        if P::nodes() == 1 { None } else { P::node().checked_sub(1) }
+        if P::domains() == 1 { None } else { P::domain().checked_sub(1) }
     }
 
     /// The word of a further node, unless nobody uses it yet.
