@@ -15,6 +15,7 @@ const FILES: &[(&str, &str)] = &[
     ("i-20.toml", include_str!("../../machines/i-20.toml")),
     ("2s-64.toml", include_str!("../../machines/2s-64.toml")),
     ("chiplet-128.toml", include_str!("../../machines/chiplet-128.toml")),
+    ("chiplet-64.toml", include_str!("../../machines/chiplet-64.toml")),
     ("arm-128.toml", include_str!("../../machines/arm-128.toml")),
 ];
 
