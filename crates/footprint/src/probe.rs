@@ -92,7 +92,7 @@ impl Cpu for Probe {
     }
 
     fn spin_budget() -> u32 {
-        0 // Who has come to wait is in line at once.
+        0 // A thread that has come to wait is in line at once.
     }
 
     fn now(clock: Clock) -> u64 {

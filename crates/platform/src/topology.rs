@@ -215,8 +215,11 @@ impl Topology {
     /// The domain of a CPU; CPUs beyond [`MAX_CPUS`] are folded onto lower ones.
     #[must_use]
     pub fn domain_of(&self, cpu: usize) -> usize {
-        let cluster = usize::from(self.cluster_of_cpu[cpu % MAX_CPUS]) % self.domains_of_node;
-        self.node_of(cpu) * self.domains_of_node + cluster
+        let node = self.node_of(cpu);
+        if self.domains_of_node == 1 {
+            return node;
+        }
+        node * self.domains_of_node + usize::from(self.cluster_of_cpu[cpu % MAX_CPUS])
     }
 
     /// Number of CPUs the machine can have, at least 1.

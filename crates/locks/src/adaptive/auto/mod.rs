@@ -303,7 +303,7 @@ impl<P: Platform, const TURN: u32, const RESTLESS: bool> Auto<P, TURN, RESTLESS>
     }
 
     /// Waits for the word to be freed, where its holder has taken it directly and no first leader has marked it, and for no longer
-    /// than a context-switch round trip. Whether it was acquired: who loses the race for a free word lines up.
+    /// than a context-switch round trip. Whether it was acquired: a thread that loses the race for a free word lines up.
     fn awaits_release(&self) -> bool {
         let barges = || self.state.peek().is_some_and(|shared| shared.regime.way() == Way::Barging);
         // To line up within a node takes no line from another.

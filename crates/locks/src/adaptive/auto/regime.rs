@@ -113,6 +113,11 @@ impl Plan {
         self.now != self.best
     }
 
+    /// Whether a way is gone that is left at once where threads outnumber the CPUs of several nodes.
+    fn is_not_for_a_crowd(self) -> bool {
+        self.now != Way::ByNode
+    }
+
     /// How long the way that is gone now is gone for, in ns. The longer a period, the smaller the share of it that a trial takes.
     fn duration(self) -> u32 {
         if self.is_trial() {
@@ -204,7 +209,7 @@ impl<P: Platform> Regime<P> {
     /// Whether it is worthwhile to take stock before [`LOOK_EVERY_NS`] are over, at the beginning of a node's turn.
     pub(super) fn is_due(&self, crowded: bool, pin: Option<u32>) -> bool {
         let plan = Plan::unpack(self.plan.load(Relaxed));
-        plan.is_trial() || crowded && plan.now != Way::ByNode || pin.is_some()
+        plan.is_trial() || crowded && plan.is_not_for_a_crowd() || pin.is_some()
     }
 
     /// Whether a holder that took the word directly is to take stock, at the release of that number. Without that a trial in which all
@@ -251,7 +256,7 @@ impl<P: Platform> Regime<P> {
         let now = P::now(Clock::Monotonic) as u32;
         let spent = now.wrapping_sub(period.since);
         let is_fresh = period.since == NO_PERIOD.since;
-        let is_over = spent >= plan.duration() || crowded && plan.now != Way::ByNode;
+        let is_over = spent >= plan.duration() || crowded && plan.is_not_for_a_crowd();
         if !is_over && !is_fresh {
             return;
         }
