@@ -93,11 +93,6 @@ const IN_A_CHILD: Reason = Model(
 
 /// The list.
 pub const EXCEPTIONS: &[Exception] = &[
-    Exception::unmodelled(
-        "state/claim.rs",
-        "self.0.fetch_add(1, Acquire) & !USERS == owner.0",
-        Elsewhere("the same addition in `enter`, which is weakened; models of a restless `auto` come here"),
-    ),
     Exception {
         source: "state/claim.rs",
         snippet: "let seen = self.0.load(Acquire); // ORDER: E2, E3, E5.",

@@ -95,13 +95,19 @@ impl<P: Platform> Claim<P> {
     /// [`leave`](Claim::leave) (I3).
     #[inline(always)]
     pub(super) fn enter(&self, owner: Owner) -> bool {
-        let seen = self.0.fetch_add(1, Acquire); // ORDER: E2, E3, E5.
+        let seen = self.add();
         Owner::of(seen) == owner && (seen & (OPENING | CLOSING) == 0 || self.settles_for(owner))
     }
 
     /// As [`Claim::enter`], and does not wait: the answer may be no only because somebody is about to take the state back, or to open it.
     pub(super) fn enter_at_once(&self, owner: Owner) -> bool {
-        self.0.fetch_add(1, Acquire) & !USERS == owner.0 // ORDER: E2, E3, E5.
+        self.add() & !USERS == owner.0
+    }
+
+    /// Adds the calling thread to the users. What was there before.
+    #[inline(always)]
+    fn add(&self) -> usize {
+        self.0.fetch_add(1, Acquire) // ORDER: E2, E3, E5.
     }
 
     /// Waits until nobody is about to take the state back, or to open it; the caller has added itself. Whether it is `owner`'s.
