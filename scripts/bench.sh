@@ -13,7 +13,8 @@
 # which are committed, and report.html and results.json, which are not: `lockwork compare --report-from results` makes them
 # again. Everything that is compared is interleaved within one run of `lockwork compare`, and paired by round.
 #
-# BENCH_HOST names the host, BENCH_ROUNDS the rounds in place of each benchmark's own number.
+# BENCH_HOST names the host, BENCH_ROUNDS the rounds in place of each benchmark's own number, BENCH_LOCK the lock that `against` takes
+# for the default: an older library may not know that one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -473,14 +474,15 @@ against_pairs() {
         --locks 'all,gcr(futex),gcr(mcs-stp),gcr(ticket),biased(futex),biased(ttas),passthrough'
 }
 against_crowds() {
-    local -a locks=("$DEFAULT") options=(--libraries "$1" --threads 2,32 --runs "$(rounds 7)" --warmup 0 --timeout 20)
+    local -a locks=("${BENCH_LOCK:-$DEFAULT}") options=(--libraries "$1" --threads 2,32 --runs "$(rounds 7)" --warmup 0 --timeout 20)
     local base
     for base in "${BASES[@]}"; do locks+=("gcr($base)"); done
     strictly on_tree against/crowds-avl 1000000 --locks "$(joined "${locks[@]}")" "${options[@]}"
     strictly on_rocksdb against/crowds-rocksdb 500000 --locks "$(joined "${locks[@]}")" "${options[@]}"
 }
 against_blocking() {
-    six_workloads against/blocking --libraries "$1" --locks "$DEFAULT" --threads 2,8,32,64 --runs "$(rounds 7)" --warmup 0 \
+    six_workloads against/blocking --libraries "$1" --locks "${BENCH_LOCK:-$DEFAULT}" --threads 2,8,32,64 \
+        --runs "$(rounds 7)" --warmup 0 \
         --timeout 20
 }
 

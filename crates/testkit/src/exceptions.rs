@@ -371,7 +371,7 @@ pub const EXCEPTIONS: &[Exception] = &[
         ),
     },
     Exception {
-        source: "cst/line.rs",
+        source: "cst/queue.rs",
         snippet: "while let Err(seen) = self.word.compare_exchange(PARKED, what, Release, Relaxed) {",
         weaker: &[],
         reason: Threads(

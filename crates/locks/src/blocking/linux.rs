@@ -55,7 +55,7 @@ use lockwork_platform::{AtomicCell, Deadline, Native, Platform, TimedOut};
 use crate::api::RawLock;
 use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 use crate::wait::{GRANTED, PARKED, WAITING, Wait};
-use sleepers::{Line, Spinners, append, has, last, linger, next, unlink, wake};
+use sleepers::{Queue, Spinners, append, has, last, linger, next, unlink, wake};
 
 /// What is known of Linux's mutex.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -90,7 +90,7 @@ type Tagged<P> = *mut Sleeper<P>;
 #[repr(C)]
 pub struct LinuxMutex<P: Platform> {
     /// Written by everybody.
-    word: Line<P, ()>,
+    word: Queue<P, ()>,
     spinners: Spinners<P>,
 }
 
@@ -106,7 +106,7 @@ impl LinuxMutex<Native> {
     /// An unlocked lock, for statics.
     #[must_use]
     pub const fn unlocked() -> Self {
-        Self { word: Line::unlocked(), spinners: Spinners::unlocked() }
+        Self { word: Queue::unlocked(), spinners: Spinners::unlocked() }
     }
 }
 
@@ -268,7 +268,7 @@ unsafe impl<P: Platform> RawLock<P> for LinuxMutex<P> {
     type Token = ();
 
     fn new() -> Self {
-        Self { word: Line::new(), spinners: Spinners::new() }
+        Self { word: Queue::new(), spinners: Spinners::new() }
     }
 
     #[inline(always)]

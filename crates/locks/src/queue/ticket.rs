@@ -170,7 +170,7 @@ pub struct Ticket<P: Platform, W = Watching> {
     next: P::U32,
     /// The number that is served; written by the holder, read by waiters.
     serving: Serving<P>,
-    patrons: PhantomData<W>,
+    policy: PhantomData<W>,
 }
 
 const _: () = assert!(size_of::<Ticket<Native>>() == DESCRIPTOR.bytes);
@@ -187,7 +187,7 @@ impl<W> Ticket<Native, W> {
     #[must_use]
     pub const fn unlocked() -> Self {
         let serving = Serving { number: Native::U32_ZERO };
-        Self { next: Native::U32_ZERO, serving, patrons: PhantomData }
+        Self { next: Native::U32_ZERO, serving, policy: PhantomData }
     }
 }
 
@@ -263,7 +263,7 @@ unsafe impl<P: Platform, W: TicketWait<P>> RawLock<P> for Ticket<P, W> {
 
     fn new() -> Self {
         let serving = Serving { number: P::U32::new(0) };
-        Self { next: P::U32::new(0), serving, patrons: PhantomData }
+        Self { next: P::U32::new(0), serving, policy: PhantomData }
     }
 
     #[inline(always)]

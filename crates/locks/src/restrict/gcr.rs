@@ -40,7 +40,7 @@
 //!   the holder writes `egress`.
 //! - I3: a first passive thread that sleeps has moved `approved` to `TOP_PARKED` or `JOINED_PARKED` before it looked at
 //!   the number of active threads, and by node at whose turn it is, for the last time; a thread that lowers that number, ends a
-//!   turn or leaves a line empty looks at `approved` afterwards. One of them sees the other, so no wake-up is lost.
+//!   turn or leaves a queue empty looks at `approved` afterwards. One of them sees the other, so no wake-up is lost.
 //! - I4: a thread that is passive, or about to become so, or has given up and looks whom to wake, is a user of the state (see `state`). An
 //!   active one need not be: it is counted in, and `left` follows `egress` when it has looked at the state for the last time, but for a
 //!   wake-up, which may be spurious. So the state is taken only where there are no users and `left` is what the count of `ingress` is, by

@@ -24,31 +24,31 @@ pub(super) const JOINED_PARKED: u32 = 3;
 
 /// Passive threads that are admitted in the order in which they came.
 #[repr(C)]
-pub struct Line<P: Platform> {
+pub struct Queue<P: Platform> {
     /// A lock whose holder is the first of them, and whose waiters are the others.
-    pub(super) queue: Mcs<P, SpinThenPark>,
+    pub(super) first: Mcs<P, SpinThenPark>,
     /// `NONE`, `APPROVED`, `TOP_PARKED` or `JOINED_PARKED`; of the first.
     pub(super) approved: P::Futex,
     /// Pauses between two looks at the number of active threads; only the first uses it.
     pub(super) next_check: P::U32,
 }
 
-impl<P: Platform> Debug for Line<P> {
+impl<P: Platform> Debug for Queue<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Line").field("approved", &self.approved.load(Relaxed)).finish_non_exhaustive()
+        f.debug_struct("Queue").field("approved", &self.approved.load(Relaxed)).finish_non_exhaustive()
     }
 }
 
-impl<P: Platform> PoolNode<P> for Line<P> {
+impl<P: Platform> PoolNode<P> for Queue<P> {
     fn new() -> Self {
-        Self { queue: RawLock::new(), approved: P::Futex::new(NONE), next_check: P::U32::new(1) }
+        Self { first: RawLock::new(), approved: P::Futex::new(NONE), next_check: P::U32::new(1) }
     }
 }
 
-impl<P: Platform> Line<P> {
+impl<P: Platform> Queue<P> {
     /// Whether somebody is passive here.
     fn is_used(&self) -> bool {
-        self.queue.is_locked()
+        self.first.is_locked()
     }
 
     /// Prepares it for another lock, when nobody is.
@@ -59,7 +59,7 @@ impl<P: Platform> Line<P> {
 
     /// In a child after `fork`: nobody is.
     pub(super) fn forget(&self) {
-        self.queue.clear();
+        self.first.clear();
         self.approved.store(NONE, Relaxed);
     }
 }
@@ -69,151 +69,155 @@ pub trait Passive<P: Platform>: Debug + Send + Sync + 'static {
     /// Whether threads of one node are preferred for a time.
     const BY_NODE: bool;
     /// Where passive threads line up.
-    type Lines: Send + Sync + 'static;
+    type Queues: Send + Sync + 'static;
 
     /// Nobody is passive.
-    fn lines() -> Self::Lines;
+    fn queues() -> Self::Queues;
 
     /// Where the calling thread lines up.
-    fn own(lines: &Self::Lines) -> &Line<P>;
+    fn own(queues: &Self::Queues) -> &Queue<P>;
 
-    /// Whether threads of this line may look whether there is room for them.
-    fn are_eligible(lines: &Self::Lines, line: &Line<P>) -> bool;
+    /// Whether threads of this queue may look whether there is room for them.
+    fn are_eligible(queues: &Self::Queues, queue: &Queue<P>) -> bool;
 
-    /// Calls `visit` with the lines in which somebody is, those first whose turn it is, until it has found something: with all of
+    /// Calls `visit` with the queues in which somebody is, those first whose turn it is, until it has found something: with all of
     /// them, or with the eligible ones.
-    fn find<R>(lines: &Self::Lines, all: bool, visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R>;
+    fn find<R>(queues: &Self::Queues, all: bool, visit: impl FnMut(&Queue<P>) -> Option<R>) -> Option<R>;
 
-    /// Begins the turn of the next line, as the holder of the lock.
-    fn begin_next_turn(lines: &Self::Lines);
+    /// Begins the turn of the next queue, as the holder of the lock.
+    fn begin_next_turn(queues: &Self::Queues);
 
-    /// Calls `visit` with all lines.
-    fn visit(lines: &Self::Lines, visit: impl FnMut(&Line<P>));
+    /// Calls `visit` with all queues.
+    fn visit(queues: &Self::Queues, visit: impl FnMut(&Queue<P>));
 
-    /// Gives back what was made for the lines.
+    /// Gives back what was made for the queues.
     ///
     /// # Safety
     ///
     /// Nobody uses the state.
-    unsafe fn dispose(lines: &Self::Lines);
+    unsafe fn dispose(queues: &Self::Queues);
 }
 
-/// One line for all (`gcr`).
+/// One queue for all (`gcr`).
 #[derive(Debug)]
 pub struct Together;
 
 impl<P: Platform> Passive<P> for Together {
     const BY_NODE: bool = false;
-    type Lines = Line<P>;
+    type Queues = Queue<P>;
 
-    fn lines() -> Line<P> {
+    fn queues() -> Queue<P> {
         PoolNode::new()
     }
 
-    fn own(line: &Line<P>) -> &Line<P> {
-        line
+    fn own(queue: &Queue<P>) -> &Queue<P> {
+        queue
     }
 
     #[inline(always)]
-    fn are_eligible(_line: &Line<P>, _same: &Line<P>) -> bool {
+    fn are_eligible(_queue: &Queue<P>, _same: &Queue<P>) -> bool {
         true
     }
 
-    fn find<R>(line: &Line<P>, _all: bool, mut visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R> {
-        if line.is_used() { visit(line) } else { None }
+    fn find<R>(queue: &Queue<P>, _all: bool, mut visit: impl FnMut(&Queue<P>) -> Option<R>) -> Option<R> {
+        if queue.is_used() { visit(queue) } else { None }
     }
 
-    fn begin_next_turn(_line: &Line<P>) {}
+    fn begin_next_turn(_queue: &Queue<P>) {}
 
-    fn visit(line: &Line<P>, mut visit: impl FnMut(&Line<P>)) {
-        visit(line);
+    fn visit(queue: &Queue<P>, mut visit: impl FnMut(&Queue<P>)) {
+        visit(queue);
     }
 
-    unsafe fn dispose(_line: &Line<P>) {}
+    unsafe fn dispose(_queue: &Queue<P>) {}
 }
 
-/// A line for each NUMA node, the threads of one of which are preferred for a time (`gcr-numa`).
+/// A queue for each NUMA node, the threads of one of which are preferred for a time (`gcr-numa`).
 #[derive(Debug)]
 pub struct ByNode;
 
-/// Nodes whose lines are found without a detour.
+/// Nodes whose queues are found without a detour.
 const NEAR: usize = 2;
 
-/// The lines of the nodes.
+/// The queues of the nodes.
 #[repr(C)]
-pub struct NodeLines<P: Platform> {
-    lines: Children<P, Line<P>, NEAR>,
+pub struct NodeQueues<P: Platform> {
+    queues: Children<P, Queue<P>, NEAR>,
     /// The node whose threads are preferred; written by the holder of the lock.
     preferred: P::U32,
 }
 
-impl<P: Platform> Debug for NodeLines<P> {
+impl<P: Platform> Debug for NodeQueues<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("NodeLines").field("preferred", &self.preferred.load(Relaxed)).finish_non_exhaustive()
+        f.debug_struct("NodeQueues").field("preferred", &self.preferred.load(Relaxed)).finish_non_exhaustive()
     }
 }
 
-impl<P: Platform> NodeLines<P> {
+impl<P: Platform> NodeQueues<P> {
     pub(super) fn preferred(&self) -> usize {
         self.preferred.load(Relaxed) as usize
     }
 
-    /// The line of a node, made if there is none yet. `None`: there is no memory.
-    pub(super) fn line(&self, node: usize) -> Option<&Line<P>> {
-        self.lines.state(node, |_| {})
+    /// The queue of a node, made if there is none yet. `None`: there is no memory.
+    pub(super) fn queue(&self, node: usize) -> Option<&Queue<P>> {
+        self.queues.state(node, |_| {})
     }
 
-    /// The line of a node, if somebody is in it.
-    fn used(&self, node: usize) -> Option<&Line<P>> {
-        self.lines.get(node).filter(|line| line.is_used())
+    /// The queue of a node, if somebody is in it.
+    fn used(&self, node: usize) -> Option<&Queue<P>> {
+        self.queues.get(node).filter(|queue| queue.is_used())
     }
 }
 
 impl<P: Platform> Passive<P> for ByNode {
     const BY_NODE: bool = true;
-    type Lines = NodeLines<P>;
+    type Queues = NodeQueues<P>;
 
-    fn lines() -> NodeLines<P> {
-        NodeLines { lines: Children::new(), preferred: P::U32::new(0) }
+    fn queues() -> NodeQueues<P> {
+        NodeQueues { queues: Children::new(), preferred: P::U32::new(0) }
     }
 
-    fn own(lines: &NodeLines<P>) -> &Line<P> {
+    fn own(queues: &NodeQueues<P>) -> &Queue<P> {
         loop {
             // Without memory the thread waits for that, as it would for the lock.
-            match lines.line(P::domain()) {
-                Some(line) => return line,
+            match queues.queue(P::domain()) {
+                Some(queue) => return queue,
                 None => P::yield_now(),
             }
         }
     }
 
-    fn are_eligible(lines: &NodeLines<P>, line: &Line<P>) -> bool {
-        lines.used(lines.preferred()).is_none_or(|preferred| ptr::eq(preferred, line))
+    fn are_eligible(queues: &NodeQueues<P>, queue: &Queue<P>) -> bool {
+        queues.used(queues.preferred()).is_none_or(|preferred| ptr::eq(preferred, queue))
     }
 
-    fn find<R>(lines: &NodeLines<P>, all: bool, mut visit: impl FnMut(&Line<P>) -> Option<R>) -> Option<R> {
-        let (first, nodes) = (lines.preferred(), P::domains());
-        if !all && let Some(preferred) = lines.used(first) {
+    fn find<R>(
+        queues: &NodeQueues<P>,
+        all: bool,
+        mut visit: impl FnMut(&Queue<P>) -> Option<R>,
+    ) -> Option<R> {
+        let (first, nodes) = (queues.preferred(), P::domains());
+        if !all && let Some(preferred) = queues.used(first) {
             return visit(preferred);
         }
-        (0..nodes).find_map(|step| lines.used((first + step) % nodes).and_then(&mut visit))
+        (0..nodes).find_map(|step| queues.used((first + step) % nodes).and_then(&mut visit))
     }
 
-    fn begin_next_turn(lines: &NodeLines<P>) {
-        let (last, nodes) = (lines.preferred(), P::domains());
+    fn begin_next_turn(queues: &NodeQueues<P>) {
+        let (last, nodes) = (queues.preferred(), P::domains());
         let mut next = (1..nodes).map(|step| (last + step) % nodes);
-        if let Some(node) = next.find(|node| lines.used(*node).is_some()) {
-            lines.preferred.store(node as u32, Relaxed);
+        if let Some(node) = next.find(|node| queues.used(*node).is_some()) {
+            queues.preferred.store(node as u32, Relaxed);
         }
     }
 
-    fn visit(lines: &NodeLines<P>, visit: impl FnMut(&Line<P>)) {
-        lines.lines.visit(visit);
+    fn visit(queues: &NodeQueues<P>, visit: impl FnMut(&Queue<P>)) {
+        queues.queues.visit(visit);
     }
 
-    unsafe fn dispose(lines: &NodeLines<P>) {
-        // SAFETY: the caller's contract; lines keep nothing while nobody is in them.
-        unsafe { lines.lines.dispose(|_| {}) };
+    unsafe fn dispose(queues: &NodeQueues<P>) {
+        // SAFETY: the caller's contract; queues keep nothing while nobody is in them.
+        unsafe { queues.queues.dispose(|_| {}) };
     }
 }
 
@@ -225,21 +229,21 @@ mod tests {
 
     #[test]
     fn only_the_queue_of_the_preferred_node_keeps_others_from_looking_for_room() {
-        let lines: NodeLines<Native> = ByNode::lines();
-        let [preferred, second, third] = [0, 1, 2].map(|node| lines.line(node).expect("memory"));
-        let are_eligible = || [preferred, second, third].map(|line| ByNode::are_eligible(&lines, line));
-        assert_eq!(lines.preferred(), 0);
+        let queues: NodeQueues<Native> = ByNode::queues();
+        let [preferred, second, third] = [0, 1, 2].map(|node| queues.queue(node).expect("memory"));
+        let are_eligible = || [preferred, second, third].map(|queue| ByNode::are_eligible(&queues, queue));
+        assert_eq!(queues.preferred(), 0);
         assert_eq!(are_eligible(), [true; 3], "nobody is passive");
-        let passive = second.queue.lock();
+        let passive = second.first.lock();
         assert_eq!(are_eligible(), [true; 3], "nobody of the preferred node is passive");
-        let first = preferred.queue.lock();
+        let first = preferred.first.lock();
         assert_eq!(are_eligible(), [true, false, false]);
         // SAFETY: acquired above.
-        unsafe { preferred.queue.unlock(first) };
+        unsafe { preferred.first.unlock(first) };
         assert_eq!(are_eligible(), [true; 3]);
         // SAFETY: as above.
-        unsafe { second.queue.unlock(passive) };
-        // SAFETY: nobody uses the lines.
-        unsafe { <ByNode as Passive<Native>>::dispose(&lines) };
+        unsafe { second.first.unlock(passive) };
+        // SAFETY: nobody uses the queues.
+        unsafe { <ByNode as Passive<Native>>::dispose(&queues) };
     }
 }

@@ -23,14 +23,14 @@ use lockwork_platform::{
 };
 
 use super::knobs::Settings;
-use super::passive::{APPROVED, ByNode, JOINED_PARKED, Line, NONE, Passive, TOP_PARKED, Together};
+use super::passive::{APPROVED, ByNode, JOINED_PARKED, NONE, Passive, Queue, TOP_PARKED, Together};
 use crate::api::{Apart, RawLock};
 use crate::competitive::backoff::Delay;
 use crate::knobs::Knobs;
 use crate::state::{Claimed, State, take_back, take_free};
 use crate::wait::{Wait, expired, poll_within};
 
-/// Of `asleep`: a thread that is the first of its line, and sleeps until it may join.
+/// Of `asleep`: a thread that is the first of its queue, and sleeps until it may join.
 const A_TOP: u32 = 1;
 /// Of `asleep`: one that has joined, and sleeps until an active one has left.
 const A_JOINED: u32 = 1 << 16;
@@ -118,7 +118,7 @@ struct Gate<P: Platform, S: Passive<P>> {
     enabled: P::U32,
     /// First passive threads that sleep, as `A_TOP` and `A_JOINED`.
     asleep: P::U32,
-    lines: S::Lines,
+    queues: S::Queues,
 }
 
 /// Written at every acquisition. On one line, although different threads write the two counters: whoever joins reads
@@ -136,7 +136,7 @@ struct Counts<P: Platform> {
     counted: P::Usize,
     /// Whose the state is, and how many use it without being active (I4).
     claim: Claimed<P>,
-    /// Acquisitions since the turn of a line began. The holder's (I1).
+    /// Acquisitions since the turn of a queue began. The holder's (I1).
     turned: P::Data<u32>,
 }
 
@@ -171,7 +171,7 @@ impl<P: Platform, S: Passive<P>> PoolNode<P> for Restriction<P, S> {
                 terms: P::Usize::new(Terms::of(Settings::UNSET).into_word()),
                 enabled: P::U32::new(0),
                 asleep: P::U32::new(0),
-                lines: S::lines(),
+                queues: S::queues(),
             }),
             counts: Apart(Counts {
                 ingress: P::Usize::new(0),
@@ -216,7 +216,7 @@ impl<P: Platform, S: Passive<P>> PooledState<P> for Restriction<P, S> {
 
     unsafe fn clear(&self) {
         // SAFETY: the caller's contract.
-        unsafe { S::dispose(&self.gate.0.lines) };
+        unsafe { S::dispose(&self.gate.0.queues) };
     }
 }
 
@@ -228,7 +228,7 @@ impl<P: Platform, S: Passive<P>> State<P> for Restriction<P, S> {
 
 impl<P: Platform> Restriction<P, ByNode> {
     pub(super) fn preferred_node(&self) -> usize {
-        self.gate.0.lines.preferred()
+        self.gate.0.queues.preferred()
     }
 }
 
@@ -252,7 +252,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         unsafe { gate.settings.set(settings) };
         gate.terms.store(Terms::of(settings).into_word(), Relaxed);
         gate.enabled.store(0, Relaxed);
-        S::visit(&gate.lines, Line::renew);
+        S::visit(&gate.queues, Queue::renew);
         gate.asleep.store(0, Relaxed);
         // The counts go on from where they are, so that E5 reaches all that join from now on.
         let counts = &self.counts.0;
@@ -284,21 +284,21 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// Makes the calling thread active, after a time as a passive one if there are enough. Returns false
     /// if the deadline passed first. The thread is a user of the state, and has looked for room if it `has_looked`.
     pub(super) fn become_active(&self, wait: &Wait, has_looked: bool) -> bool {
-        let lines = &self.gate.0.lines;
-        let line = S::own(lines);
-        if !has_looked && self.join_active(line, wait.deadline) {
+        let queues = &self.gate.0.queues;
+        let queue = S::own(queues);
+        if !has_looked && self.join_active(queue, wait.deadline) {
             return true;
         }
-        let Some(top) = line.queue.lock_with(wait) else { return false };
-        let admitted = self.wait_at_top(line, wait.deadline);
+        let Some(top) = queue.first.lock_with(wait) else { return false };
+        let admitted = self.wait_at_top(queue, wait.deadline);
         if admitted {
             self.counts.0.ingress.fetch_add(1, Relaxed);
-            self.wait_for_room(line, wait.deadline);
+            self.wait_for_room(queue, wait.deadline);
         }
         // SAFETY: the token of the acquisition above.
-        unsafe { line.queue.unlock(top) };
+        unsafe { queue.first.unlock(top) };
         if S::BY_NODE && !admitted {
-            // It may have been the last of the preferred line, and those of the others are eligible now.
+            // It may have been the last of the preferred queue, and those of the others are eligible now.
             P::heavy_barrier(); // ORDER: E2, against one that goes to sleep.
             wake::<P>(self.after_leaving());
         }
@@ -308,7 +308,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// Waits, as the first passive thread that has just joined and may be one too many, until another has left, since
     /// it keeps new ones from joining. Were it to spin in the lock instead, it could do so on the very CPU that the
     /// holder needs. Ends early at the deadline, or when the next thread is to be admitted out of turn.
-    fn wait_for_room(&self, line: &Line<P>, deadline: Option<Deadline>) {
+    fn wait_for_room(&self, queue: &Queue<P>, deadline: Option<Deadline>) {
         let Settings { active, spin, .. } = self.settings();
         let has_room = || (self.active() <= active + 1).then_some(());
         let mut watch = Watch::new(deadline);
@@ -323,12 +323,12 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
             }
             left -= now;
         }
-        self.sleep_at_top(line, JOINED_PARKED, deadline);
+        self.sleep_at_top(queue, JOINED_PARKED, deadline);
     }
 
-    /// As [`Restriction::look_for_room`], by a user of the state, in this line.
-    fn join_active(&self, line: &Line<P>, deadline: Option<Deadline>) -> bool {
-        let room = |active| self.room_for(line, active);
+    /// As [`Restriction::look_for_room`], by a user of the state, in this queue.
+    fn join_active(&self, queue: &Queue<P>, deadline: Option<Deadline>) -> bool {
+        let room = |active| self.room_for(queue, active);
         self.look_for_room(room, || true, deadline) == Look::Joined
     }
 
@@ -379,10 +379,10 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         if joined { Look::Joined } else { Look::NoRoom }
     }
 
-    /// How many threads may be active when one of this line joins them: `most` where the line is eligible, else no more than the
+    /// How many threads may be active when one of this queue joins them: `most` where the queue is eligible, else no more than the
     /// holder. So the lock is not left free for a thread of the preferred node that sleeps, or has no CPU.
-    fn room_for(&self, line: &Line<P>, most: i32) -> i32 {
-        if S::are_eligible(&self.gate.0.lines, line) { most } else { most.min(ALONE) }
+    fn room_for(&self, queue: &Queue<P>, most: i32) -> i32 {
+        if S::are_eligible(&self.gate.0.queues, queue) { most } else { most.min(ALONE) }
     }
 
     /// Notes that the new holder of the lock at `address` counted itself in.
@@ -426,7 +426,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     ///
     /// Nobody else uses the lock.
     pub(super) unsafe fn forget_waiters(&self, is_locked: bool) {
-        S::visit(&self.gate.0.lines, Line::forget);
+        S::visit(&self.gate.0.queues, Queue::forget);
         self.gate.0.asleep.store(0, Relaxed);
         let counts = &self.counts.0;
         let counted = counts.counted.load(Relaxed) != 0 && is_locked;
@@ -441,24 +441,24 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     }
 
     /// Waits, as the first passive thread, until it may join. Returns false at the deadline.
-    fn wait_at_top(&self, line: &Line<P>, deadline: Option<Deadline>) -> bool {
+    fn wait_at_top(&self, queue: &Queue<P>, deadline: Option<Deadline>) -> bool {
         let Settings { check_max, spin, .. } = self.settings();
-        let mut next_check = line.next_check.load(Relaxed);
+        let mut next_check = queue.next_check.load(Relaxed);
         let mut until_check = 0;
         let mut watch = Watch::new(deadline);
         let mut left = spin;
         while left > 0 {
-            if take_approval(line) {
+            if take_approval(queue) {
                 return true;
             }
             if until_check == 0 {
-                if self.may_go_on(line, TOP_PARKED) {
+                if self.may_go_on(queue, TOP_PARKED) {
                     // The next thread at the top watches closely again.
-                    line.next_check.store(1, Relaxed);
+                    queue.next_check.store(1, Relaxed);
                     return true;
                 }
                 next_check = next_check.saturating_mul(2).min(check_max);
-                line.next_check.store(next_check, Relaxed);
+                queue.next_check.store(next_check, Relaxed);
                 until_check = next_check;
             }
             let paused = P::pause_within(left.min(until_check));
@@ -468,34 +468,34 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
             until_check = until_check.saturating_sub(paused);
             left = left.saturating_sub(paused);
         }
-        self.sleep_at_top(line, TOP_PARKED, deadline)
+        self.sleep_at_top(queue, TOP_PARKED, deadline)
     }
 
-    /// Whether the first of a line, which sleeps or would sleep as `parked`, need not. Threads that have joined and sleep
-    /// hinder no other: several lines can have one (two that join at the same moment, or one that is admitted out
+    /// Whether the first of a queue, which sleeps or would sleep as `parked`, need not. Threads that have joined and sleep
+    /// hinder no other: several queues can have one (two that join at the same moment, or one that is admitted out
     /// of turn), and each must not wait for the others. The last of them to count itself in `asleep` sees them all.
-    fn may_go_on(&self, line: &Line<P>, parked: u32) -> bool {
+    fn may_go_on(&self, queue: &Queue<P>, parked: u32) -> bool {
         let Settings { active, join, .. } = self.settings();
         match parked {
             JOINED_PARKED => self.active() - joined_asleep(self.gate.0.asleep.load(Relaxed)) <= active,
-            _ => self.active() <= self.room_for(line, join),
+            _ => self.active() <= self.room_for(queue, join),
         }
     }
 
     /// Sleeps as `parked` until approved, or until it may go on. Returns false at the deadline.
-    fn sleep_at_top(&self, line: &Line<P>, parked: u32, deadline: Option<Deadline>) -> bool {
+    fn sleep_at_top(&self, queue: &Queue<P>, parked: u32, deadline: Option<Deadline>) -> bool {
         let asleep = &self.gate.0.asleep;
         let share = if parked == JOINED_PARKED { A_JOINED } else { A_TOP };
         asleep.fetch_add(share, Relaxed);
-        let approved = &line.approved;
+        let approved = &queue.approved;
         let goes_on = loop {
             // Fails only when an approval is there, which the next line takes.
             let _ = approved.compare_exchange(NONE, parked, Relaxed, Relaxed);
             P::heavy_barrier(); // ORDER: E2.
-            if take_approval(line) {
+            if take_approval(queue) {
                 break true;
             }
-            if self.may_go_on(line, parked) {
+            if self.may_go_on(queue, parked) {
                 approved.store(NONE, Relaxed);
                 break true;
             }
@@ -507,7 +507,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         goes_on
     }
 
-    /// Called after the number of active threads fell: returns whom to wake, if the first passive thread of a line
+    /// Called after the number of active threads fell: returns whom to wake, if the first passive thread of a queue
     /// sleeps and need not any more.
     fn after_leaving(&self) -> Option<*const P::Futex> {
         P::light_barrier(); // ORDER: E2.
@@ -519,18 +519,18 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         let joined = joined_asleep(asleep);
         let joined_may_go_on = joined > 0 && now - joined <= active;
         let may_matter = joined_may_go_on || asleep % A_JOINED > 0 && now <= join;
-        // Every line that is looked at comes from another node, and a next holder waits meanwhile.
+        // Every queue that is looked at comes from another node, and a next holder waits meanwhile.
         if may_matter { self.find_sleeper(joined_may_go_on || now <= ALONE) } else { None }
     }
 
-    /// Approves the first passive thread of a line that sleeps and need not any more. Nobody, if one is on its way that was
-    /// approved before: it calls [`Restriction::after_leaving`] itself, when it releases the lock or gives up. Looks at `all` lines,
+    /// Approves the first passive thread of a queue that sleeps and need not any more. Nobody, if one is on its way that was
+    /// approved before: it calls [`Restriction::after_leaving`] itself, when it releases the lock or gives up. Looks at `all` queues,
     /// or at the eligible ones.
     fn find_sleeper(&self, all: bool) -> Option<*const P::Futex> {
-        let found = S::find(&self.gate.0.lines, all, |line| match line.approved.load(Relaxed) {
+        let found = S::find(&self.gate.0.queues, all, |queue| match queue.approved.load(Relaxed) {
             NONE => None,
             APPROVED => Some(None),
-            parked => self.may_go_on(line, parked).then(|| approve(line)),
+            parked => self.may_go_on(queue, parked).then(|| approve(queue)),
         });
         found.flatten()
     }
@@ -556,7 +556,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
             // SAFETY: I1.
             unsafe { counts.turned.set(if is_over { 0 } else { turned }) };
             if is_over {
-                S::begin_next_turn(&self.gate.0.lines);
+                S::begin_next_turn(&self.gate.0.queues);
             }
         }
         // ORDER: a plain store suffices: only the holder writes it (I2).
@@ -570,7 +570,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// Admits the first passive thread, or ends the restriction where there is none and few are active.
     #[cold]
     fn promote(&self) -> Option<*const P::Futex> {
-        if let Some(sleeper) = S::find(&self.gate.0.lines, true, |line| Some(approve(line))) {
+        if let Some(sleeper) = S::find(&self.gate.0.queues, true, |queue| Some(approve(queue))) {
             return sleeper;
         }
         if self.active() <= self.settings().idle {
@@ -596,20 +596,20 @@ fn joined_asleep(asleep: u32) -> i32 {
     (asleep / A_JOINED) as i32
 }
 
-/// Takes the approval of the first thread of a line, which is the caller, if there is one.
-fn take_approval<P: Platform>(line: &Line<P>) -> bool {
+/// Takes the approval of the first thread of a queue, which is the caller, if there is one.
+fn take_approval<P: Platform>(queue: &Queue<P>) -> bool {
     // Only the thread at the top takes approvals, so a load and a store do not race with another taker.
-    let given = line.approved.load(Relaxed) == APPROVED;
+    let given = queue.approved.load(Relaxed) == APPROVED;
     if given {
-        line.approved.store(NONE, Relaxed);
+        queue.approved.store(NONE, Relaxed);
     }
     given
 }
 
-/// Lets the first of a line in. Returns the word to wake if it sleeps.
-fn approve<P: Platform>(line: &Line<P>) -> Option<*const P::Futex> {
-    let sleeps = matches!(line.approved.swap(APPROVED, Relaxed), TOP_PARKED | JOINED_PARKED);
-    sleeps.then_some(ptr::from_ref(&line.approved))
+/// Lets the first of a queue in. Returns the word to wake if it sleeps.
+fn approve<P: Platform>(queue: &Queue<P>) -> Option<*const P::Futex> {
+    let sleeps = matches!(queue.approved.swap(APPROVED, Relaxed), TOP_PARKED | JOINED_PARKED);
+    sleeps.then_some(ptr::from_ref(&queue.approved))
 }
 
 /// Wakes the first passive thread, if it is one that sleeps.
@@ -626,9 +626,9 @@ mod tests {
 
     use super::*;
 
-    /// A thread of this line becomes active, acquires the lock, for which it has waited since `begun`, and releases it.
-    fn section<S: Passive<Native>>(state: &Restriction<Native, S>, line: &Line<Native>, begun: u64) {
-        assert!(state.join_active(line, None));
+    /// A thread of this queue becomes active, acquires the lock, for which it has waited since `begun`, and releases it.
+    fn section<S: Passive<Native>>(state: &Restriction<Native, S>, queue: &Queue<Native>, begun: u64) {
+        assert!(state.join_active(queue, None));
         // SAFETY: nobody else has the lock that the state is of.
         unsafe { state.end_watching(begun) };
         // SAFETY: as above.
@@ -642,9 +642,9 @@ mod tests {
     fn threads_of_other_nodes_join_only_where_no_more_than_the_holder_is_active() {
         let state: Restriction<Native, ByNode> = PoolNode::new();
         state.configure(&Knobs { active: Some(4), join: Some(2), spin: Some(0), ..Knobs::default() });
-        let lines = &state.gate.0.lines;
-        let [preferred, other] = [0, 1].map(|node| lines.line(node).expect("memory"));
-        let passive = preferred.queue.lock();
+        let queues = &state.gate.0.queues;
+        let [preferred, other] = [0, 1].map(|node| queues.queue(node).expect("memory"));
+        let passive = preferred.first.lock();
         assert!(state.may_go_on(other, TOP_PARKED));
         assert!(state.join_active(other, None), "nobody is active");
         assert!(state.may_go_on(other, TOP_PARKED));
@@ -654,10 +654,10 @@ mod tests {
         assert!(state.may_go_on(preferred, TOP_PARKED));
         assert!(state.join_active(preferred, None));
         // SAFETY: acquired above.
-        unsafe { preferred.queue.unlock(passive) };
+        unsafe { preferred.first.unlock(passive) };
         assert!(state.join_active(other, None), "nobody of the preferred node is passive");
-        // SAFETY: nobody uses the lines.
-        unsafe { <ByNode as Passive<Native>>::dispose(lines) };
+        // SAFETY: nobody uses the queues.
+        unsafe { <ByNode as Passive<Native>>::dispose(queues) };
     }
 
     #[test]
@@ -670,14 +670,14 @@ mod tests {
             spin: Some(0x4000_0000),
             ..Knobs::default()
         });
-        let line = &state.gate.0.lines;
-        assert!(state.join_active(line, None), "nobody is active");
+        let queue = &state.gate.0.queues;
+        assert!(state.join_active(queue, None), "nobody is active");
         let start = Native::now(Clock::Monotonic);
         let soon = || Some(Deadline::after(Clock::Monotonic, Native::now(Clock::Monotonic), 1_000_000));
         assert!(!state.become_active(&Wait::until(soon()), false));
-        assert!(!state.wait_at_top(line, soon()));
+        assert!(!state.wait_at_top(queue, soon()));
         state.counts.0.ingress.fetch_add(3, Relaxed);
-        state.wait_for_room(line, soon());
+        state.wait_for_room(queue, soon());
         assert!(Native::now(Clock::Monotonic).saturating_sub(start) < 5_000_000_000);
     }
 
@@ -685,18 +685,18 @@ mod tests {
     fn long_waits_have_a_passive_thread_admitted_sooner() {
         let state: Restriction<Native> = PoolNode::new();
         state.configure(&Knobs { active: Some(4), promote: Some(1 << 20), ..Knobs::default() });
-        let line = &state.gate.0.lines;
-        let passive = line.queue.lock();
+        let queue = &state.gate.0.queues;
+        let passive = queue.first.lock();
         let now = u64::MAX; // Waits that begin now take no time, those that began at 0 a long one.
         for begun in [now, 0] {
             for _ in 1..TOO_LONG {
-                section(&state, line, begun);
-                assert!(!take_approval(line));
+                section(&state, queue, begun);
+                assert!(!take_approval(queue));
             }
-            section(&state, line, begun);
-            assert_eq!(take_approval(line), begun == 0);
+            section(&state, queue, begun);
+            assert_eq!(take_approval(queue), begun == 0);
         }
         // SAFETY: acquired above.
-        unsafe { line.queue.unlock(passive) };
+        unsafe { queue.first.unlock(passive) };
     }
 }

@@ -122,7 +122,7 @@ use crate::state::{Lazy, State};
 use crate::wait::{WAITING_ON_RWLOCK, Wait, grant};
 use alone::{READER as READER_ALONE, WRITER};
 use shared::{BARRED, FLAGS, HELD, LIFTING, READER, RESTING, Shared};
-use slow::Patron;
+use slow::SlowPath;
 
 /// What distinguishes the locks of this kind.
 pub trait Rule: core::fmt::Debug + Send + Sync + 'static {
@@ -170,8 +170,8 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
         ptr::from_ref(self) as usize | WAITING_ON_RWLOCK
     }
 
-    fn patron<'a>(&self, shared: &'a Shared<P, M>) -> Patron<'a, P, M, R> {
-        Patron::new(shared, self.address())
+    fn slow_path<'a>(&self, shared: &'a Shared<P, M>) -> SlowPath<'a, P, M, R> {
+        SlowPath::new(shared, self.address())
     }
 
     /// The state of a lock that nobody else uses, if it has one.
@@ -217,7 +217,7 @@ impl<P: Platform, M: LocalLock<P>, R: Rule> ByNode<P, M, R> {
     #[cold]
     fn wait_to_read(&self, deadline: Option<Deadline>, joins: bool) -> bool {
         self.used(|shared| {
-            shared.enter_here() || joins && shared.join() || self.patron(shared).read_slow(deadline, joins)
+            shared.enter_here() || joins && shared.join() || self.slow_path(shared).read_slow(deadline, joins)
         })
     }
 
@@ -274,12 +274,12 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
         // From before the writers' lock is taken: a child of `fork` must find a ghost that has that, and not yet the lock.
         Wait::run::<P, _>(self.address(), deadline, |wait| {
             self.used(|shared| {
-                let patron = self.patron(shared);
+                let slow_path = self.slow_path(shared);
                 if let Some(token) = shared.writers.lock_fast_for(wait.address) {
-                    return patron.write(token, deadline);
+                    return slow_path.write(token, deadline);
                 }
                 let token = shared.writers.lock_slow(wait);
-                token.is_some_and(|token| patron.write_in_turn(token, deadline))
+                token.is_some_and(|token| slow_path.write_in_turn(token, deadline))
             })
         })
     }
@@ -298,7 +298,7 @@ unsafe impl<P: Platform, M: LocalLock<P>, R: Rule> RawRwLock<P> for ByNode<P, M,
                     // The fast path may fail where the state of the writers' lock has been taken back.
                     let token =
                         shared.writers.lock_fast_for(self.address()).or_else(|| shared.writers.try_lock());
-                    token.is_some_and(|token| self.patron(shared).try_write(token))
+                    token.is_some_and(|token| self.slow_path(shared).try_write(token))
                 })
             });
             if acquired || self.shared.settle() {

@@ -86,8 +86,8 @@ use crate::api::{Apart, RawLock, address};
 use crate::describe::{Citation, Descriptor, Family, Keeps, Order, Proof, Timed};
 use crate::hierarchical::cst::gives_way;
 use crate::hierarchical::cst::leaders::Leaders;
-use crate::hierarchical::cst::line::{Line, Waiter, held};
 use crate::hierarchical::cst::node::{self, Acquired, Attention, Chosen, NodeState, Serving};
+use crate::hierarchical::cst::queue::{Queue, Waiter, held};
 use crate::hierarchical::directory::{Children, Users, Whole, enter_part_or_wait};
 use crate::knobs::{self, Knobs};
 use crate::state::{Claimed, Lazy, State, take_back, take_free};
@@ -236,7 +236,7 @@ impl<P: Platform> Whole<P> for Shared<P> {
 impl<P: Platform> Shared<P> {
     fn leaders(&self) -> Leaders<'_, P> {
         let OfLeaders { tail, first, .. } = &self.of_leaders;
-        Leaders { line: Line { tail, first }, address: address(self), claim: &self.claim.0 }
+        Leaders { queue: Queue { tail, first }, address: address(self), claim: &self.claim.0 }
     }
 
     /// Comes first among the leaders, if nobody is that.

@@ -148,9 +148,9 @@ pub(crate) fn wake<P: Platform>(before: u32, address: *const P::Futex) {
 
 /// A lock's word.
 #[repr(transparent)]
-pub(crate) struct Line<P: Platform, T: Wish>(P::Ptr<Sleeper<P, T>>);
+pub(crate) struct Queue<P: Platform, T: Wish>(P::Ptr<Sleeper<P, T>>);
 
-impl<P: Platform, T: Wish> Deref for Line<P, T> {
+impl<P: Platform, T: Wish> Deref for Queue<P, T> {
     type Target = P::Ptr<Sleeper<P, T>>;
 
     #[inline(always)]
@@ -159,14 +159,14 @@ impl<P: Platform, T: Wish> Deref for Line<P, T> {
     }
 }
 
-impl<T: Wish> Line<Native, T> {
+impl<T: Wish> Queue<Native, T> {
     /// For statics.
     pub(crate) const fn unlocked() -> Self {
         Self(Native::null())
     }
 }
 
-impl<P: Platform, T: Wish> Line<P, T> {
+impl<P: Platform, T: Wish> Queue<P, T> {
     pub(crate) fn new() -> Self {
         Self(P::Ptr::new(ptr::null_mut()))
     }
@@ -259,9 +259,9 @@ impl<P: Platform> Spinners<P> {
     }
 }
 
-/// A sleeper in the list of `line`, for tests.
+/// A sleeper in the list of `queue`, for tests.
 #[cfg(test)]
-pub(crate) fn line_up<T: Wish>(line: &Line<Native, T>, wish: T) -> ptr::NonNull<Sleeper<Native, T>> {
+pub(crate) fn line_up<T: Wish>(queue: &Queue<Native, T>, wish: T) -> ptr::NonNull<Sleeper<Native, T>> {
     use lockwork_platform::Pool;
 
     let node = Native::alloc_node::<Sleeper<Native, T>>();
@@ -269,9 +269,9 @@ pub(crate) fn line_up<T: Wish>(line: &Line<Native, T>, wish: T) -> ptr::NonNull<
     let said = &unsafe { node.as_ref() }.wish;
     // SAFETY: ours.
     unsafe { said.set(wish) };
-    let end = line.guard();
+    let end = queue.guard();
     // SAFETY: ours, and the list under the guard.
     unsafe { append(end, node.as_ptr()) };
-    line.unguard(node.as_ptr(), |own| own);
+    queue.unguard(node.as_ptr(), |own| own);
     node
 }

@@ -6,14 +6,14 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use lockwork_platform::{AtomicCell, Platform};
 
-use super::line::{Line, Waiter, held};
 use super::node::NodeState;
+use super::queue::{Queue, Waiter, held};
 use crate::state::Claimed;
 use crate::wait::{self, GRANTED, Grant, Returning, Wait};
 
 /// The queue of those who hold the lock of a node.
 pub(crate) struct Leaders<'a, P: Platform> {
-    pub(crate) line: Line<'a, P>,
+    pub(crate) queue: Queue<'a, P>,
     /// What the queue is known by to threads that come back to it.
     pub(crate) address: usize,
     /// The threads that use what all nodes share.
@@ -53,7 +53,7 @@ impl<P: Platform> Leaders<'_, P> {
     fn wait(&self, node: NonNull<Waiter<P>>, way: usize, wait: &Wait) -> bool {
         // SAFETY: ours, until we have given up.
         let waiter = unsafe { node.as_ref() };
-        let granted = self.line.enter(node, || {}) || waiter.wait(wait) == GRANTED;
+        let granted = self.queue.enter(node, || {}) || waiter.wait(wait) == GRANTED;
         if granted {
             self.settle(node, way);
         }
@@ -64,7 +64,7 @@ impl<P: Platform> Leaders<'_, P> {
     fn settle(&self, node: NonNull<Waiter<P>>, way: usize) {
         // SAFETY: I3: the caller's. ORDER: Relaxed: its own.
         let of = unsafe { node.as_ref() }.of.load(Relaxed);
-        self.line.settle(node, way);
+        self.queue.settle(node, way);
         self.leave(of);
     }
 
@@ -79,14 +79,14 @@ impl<P: Platform> Leaders<'_, P> {
     /// Hands what is queued for, which the caller holds in way `way`, to the next that has not given up. Whether there was one.
     /// After that it is not the caller's to look at. The caller is counted as a user of the state (I8).
     pub(crate) fn hand_on(&self, way: usize) -> bool {
-        self.grant_first(self.line.head(), held::<P>(way))
+        self.grant_first(self.queue.head(), held::<P>(way))
     }
 
     /// Hands what is queued for, which the caller holds in way `way`, to the next that has not given up, or frees it.
     pub(crate) fn release(&self, way: usize) {
         let head = loop {
-            match self.line.head() {
-                None if self.line.free(way) => return,
+            match self.queue.head() {
+                None if self.queue.free(way) => return,
                 None => {}
                 head => break head,
             }
@@ -103,7 +103,7 @@ impl<P: Platform> Leaders<'_, P> {
             if wait::grant::<P>(&unsafe { node.as_ref() }.word) == Grant::Accepted {
                 return true;
             }
-            head = self.line.take_out(node, then);
+            head = self.queue.take_out(node, then);
             // SAFETY: I3: abandoned. ORDER: Relaxed: E3.
             let of = unsafe { node.as_ref() }.of.load(Relaxed);
             // SAFETY: I3: abandoned, and taken out.

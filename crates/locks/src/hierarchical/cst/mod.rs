@@ -101,8 +101,8 @@
 //!   somebody waits (Acquire).
 
 pub(crate) mod leaders;
-pub(crate) mod line;
 pub(crate) mod node;
+pub(crate) mod queue;
 
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -110,8 +110,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lockwork_platform::{AtomicCell, DataCell, NODE_BYTES, Native, Platform, PoolNode, PooledState};
 
 use self::leaders::Leaders;
-use self::line::{Line, Waiter, held};
 use self::node::{Acquired, Attention, Chosen, NodeState, Serving};
+use self::queue::{Queue, Waiter, held};
 use super::directory::{Children, Users, Whole, enter_part_or_wait};
 use super::part::{LocalLock, Part};
 use crate::api::{Apart, RawLock, address};
@@ -132,7 +132,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     timed: Timed::GivesUp("in the queue of its node, in that of the nodes, or asleep"),
     proofs: &[
         Proof::of(file!()),
-        Proof::of("hierarchical/cst/line.rs"),
+        Proof::of("hierarchical/cst/queue.rs"),
         Proof::of("hierarchical/cst/node.rs"),
     ],
     citation: Citation {
@@ -299,8 +299,8 @@ impl Cst<Native> {
 
 impl<P: Platform, const TURN: u32> Cst<P, TURN> {
     fn leaders<'a>(&'a self, shared: &'a Shared<P>) -> Leaders<'a, P> {
-        let line = Line { tail: &self.tail, first: &shared.of_leaders.first };
-        Leaders { line, address: address(shared), claim: &shared.claim.0 }
+        let queue = Queue { tail: &self.tail, first: &shared.of_leaders.first };
+        Leaders { queue, address: address(shared), claim: &shared.claim.0 }
     }
 
     /// Takes the lock, in way `way`, if it is free.

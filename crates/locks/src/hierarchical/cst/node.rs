@@ -9,7 +9,7 @@ use lockwork_platform::{
 };
 
 use super::super::directory::Users;
-use super::line::{Line, OWNED, Offer, REQUEUED, Waiter, held, patience};
+use super::queue::{OWNED, Offer, Queue, REQUEUED, Waiter, held, patience};
 use crate::api::address;
 use crate::wait::{ABANDONED, GRANTED, Returning, Wait};
 
@@ -205,8 +205,8 @@ impl<P: Platform> Chosen<P> {
 }
 
 impl<P: Platform> NodeState<P> {
-    fn line(&self) -> Line<'_, P> {
-        Line { tail: &self.tail, first: &self.of_holder.first }
+    fn queue(&self) -> Queue<'_, P> {
+        Queue { tail: &self.tail, first: &self.of_holder.first }
     }
 
     /// The count of threads that use it.
@@ -239,7 +239,7 @@ impl<P: Platform> NodeState<P> {
                     self.woken.fetch_sub(1, Relaxed);
                 }
             };
-            let said = if self.line().enter(node, entered) { GRANTED } else { waiter.wait(wait) };
+            let said = if self.queue().enter(node, entered) { GRANTED } else { waiter.wait(wait) };
             match self.was_told(node, said) {
                 Told::ToGo(acquired) => return acquired,
                 Told::ToLineUp => node = P::alloc_node(),
@@ -276,7 +276,7 @@ impl<P: Platform> NodeState<P> {
                 Told::ToLineUp
             }
             said => {
-                self.line().settle(node, HELD);
+                self.queue().settle(node, HELD);
                 Told::ToGo(Some(if said == OWNED { Acquired::Both } else { Acquired::Node }))
             }
         }
@@ -289,14 +289,14 @@ impl<P: Platform> NodeState<P> {
     ///
     /// The caller holds the node's lock.
     pub(crate) unsafe fn hand_over(&self, what: u32) -> bool {
-        let mut head = self.line().head();
+        let mut head = self.queue().head();
         while let Some(node) = head {
             // SAFETY: initialised (E3), and there until we have dealt with it (I3).
             let offer = unsafe { node.as_ref() }.offer(what);
             if offer == Offer::Taken {
                 return true;
             }
-            head = self.line().take_out(node, held::<P>(HELD));
+            head = self.queue().take_out(node, held::<P>(HELD));
             if offer == Offer::Asleep {
                 // SAFETY: the caller's contract.
                 unsafe { self.park(node) };
@@ -443,7 +443,7 @@ impl<P: Platform> NodeState<P> {
                 // SAFETY: as above.
                 chosen = unsafe { self.choose(attention.most) };
             }
-            if self.line().free(HELD) {
+            if self.queue().free(HELD) {
                 break;
             }
         }
@@ -605,7 +605,7 @@ mod tests {
 
     use std::vec::Vec;
 
-    use super::super::line::CHOSEN;
+    use super::super::queue::CHOSEN;
     use super::*;
     use crate::wait::{PARKED, WAITING};
 
@@ -617,7 +617,7 @@ mod tests {
         assert!(state.acquire(&Wait::until(None)) == Some(Acquired::Node));
         let line_up = |word: &u32| {
             let node = Native::alloc_node::<Waiter<Native>>();
-            assert!(!state.line().enter(node, || {}));
+            assert!(!state.queue().enter(node, || {}));
             // SAFETY: ours.
             unsafe { node.as_ref() }.word.store(*word, Relaxed);
             node
@@ -643,11 +643,11 @@ mod tests {
         // SAFETY: held.
         assert!(unsafe { state.hand_over(OWNED) });
         assert_eq!(nodes.iter().map(|node| word(*node)).collect::<Vec<_>>(), [PARKED, PARKED, OWNED, PARKED]);
-        state.line().settle(nodes[2], HELD);
+        state.queue().settle(nodes[2], HELD);
         // SAFETY: as above.
         assert!(!unsafe { state.hand_over(OWNED) });
         assert_eq!(parked(&state), [nodes[0], nodes[1], nodes[3]]);
-        assert!(state.line().free(HELD));
+        assert!(state.queue().free(HELD));
     }
 
     #[test]
@@ -659,7 +659,7 @@ mod tests {
         for node in nodes {
             // SAFETY: as above.
             assert!(unsafe { state.pass() });
-            state.line().settle(node, HELD);
+            state.queue().settle(node, HELD);
         }
         // SAFETY: as above.
         assert!(!unsafe { state.pass() }, "nobody waits");
@@ -670,7 +670,7 @@ mod tests {
         let (state, nodes) = node(&[WAITING]);
         // SAFETY: as above.
         assert!(unsafe { state.pass() });
-        state.line().settle(nodes[0], HELD);
+        state.queue().settle(nodes[0], HELD);
         // SAFETY: nobody else runs.
         unsafe { state.clear(true) };
         assert_eq!(lets_go(&state), 1, "a child has none of those threads");

@@ -8,7 +8,7 @@ use lockwork_platform::{
 };
 
 use super::Rule;
-use super::slow::Patron;
+use super::slow::SlowPath;
 use crate::api::{Token, until_released};
 use crate::describe::Favour;
 use crate::hierarchical::directory::Children;
@@ -133,7 +133,7 @@ impl<P: Platform, M: LocalLock<P>> PooledState<P> for Shared<P, M> {
             return None;
         }
         let token = self.writers.try_lock()?;
-        Patron::<P, M, Closing>::new(self, 0).try_write(token).then(|| token.into_word())
+        SlowPath::<P, M, Closing>::new(self, 0).try_write(token).then(|| token.into_word())
     }
 
     fn open(&self, word: usize) {

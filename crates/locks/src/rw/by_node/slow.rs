@@ -19,14 +19,14 @@ use crate::wait::{
 const MOST_BARS: u32 = 2;
 
 /// A thread that may have to wait.
-pub(super) struct Patron<'a, P: Platform, M: LocalLock<P>, R> {
+pub(super) struct SlowPath<'a, P: Platform, M: LocalLock<P>, R> {
     shared: &'a Shared<P, M>,
     /// What it is known to wait for.
     address: usize,
     rule: PhantomData<R>,
 }
 
-impl<'a, P: Platform, M: LocalLock<P>, R: Rule> Patron<'a, P, M, R> {
+impl<'a, P: Platform, M: LocalLock<P>, R: Rule> SlowPath<'a, P, M, R> {
     pub(super) fn new(shared: &'a Shared<P, M>, address: usize) -> Self {
         Self { shared, address, rule: PhantomData }
     }

@@ -164,7 +164,7 @@ impl<P: Platform> Waiter<P> {
 
 /// A queue: MCS in the way of K42, whose holder is not in it.
 #[derive(Debug)]
-pub(crate) struct Line<'a, P: Platform> {
+pub(crate) struct Queue<'a, P: Platform> {
     /// Null: free. At most [`MOST_HELD`]: held, and nobody waits. Else: the last waiter.
     pub(crate) tail: &'a P::Ptr<Waiter<P>>,
     /// The first waiter; written by it, or by the holder; read by the holder.
@@ -190,7 +190,7 @@ fn await_link<P: Platform>(link: &P::Ptr<Waiter<P>>) -> NonNull<Waiter<P>> {
     }
 }
 
-impl<P: Platform> Line<'_, P> {
+impl<P: Platform> Queue<'_, P> {
     /// Puts `node`, which is the caller's and fresh, at the end. Returns whether what is queued for was free, and is
     /// the caller's now; `entered` is called in between.
     pub(super) fn enter(&self, node: NonNull<Waiter<P>>, entered: impl FnOnce()) -> bool {
