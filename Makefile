@@ -24,7 +24,7 @@ deb: build
 	$(CARGO) build --release -p lockwork-capi
 	scripts/deb.sh
 
-## test: everything that can be checked, in 17 to 29 minutes on 2 cores, by their speed
+## test: everything that can be checked, in 17 minutes on 2 cores (a slow EPYC took 29)
 test:
 	scripts/setup.sh test
 	scripts/test.sh

@@ -208,9 +208,8 @@ impl Delegate {
 /// A delegate of the kind that `LOCKWORK_DELEGATE` says, or of the default one. A value that names none ends the program: nothing
 /// that a static initialiser is for could tell of it.
 fn standard() -> DynDelegate {
-    const NAME: &CStr = c"LOCKWORK_DELEGATE";
     // SAFETY: a C string. Programs with rights that their caller has not get null.
-    let value = unsafe { secure_getenv(NAME.as_ptr()) };
+    let value = unsafe { secure_getenv(config::DELEGATE.c_name.as_ptr()) };
     // SAFETY: null, or a string of the environment.
     let value = (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy());
     match config::text(value.as_deref()) {

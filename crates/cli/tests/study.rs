@@ -165,6 +165,21 @@ fn a_program_that_the_library_does_not_serve_has_no_figure_of_the_lock() {
 }
 
 #[test]
+fn what_was_served_is_kept_and_reported() {
+    let said =
+        "served 3 mutexes by mcs-stp; forwarded to glibc 0 mutexes, 0 conditions, 0 rwlocks, 0 spin locks";
+    let text = format!(
+        "name = 'tiny'\nlocks = ['mcs-stp']\nrounds = 1\nlevels.threads = [1]\n
+         [[application]]\nname = 'x'\ncommand = ['sh', '-c', 'echo \"lockwork: x[7]: {said}\"']\nwork = 1\n"
+    );
+    let campaign = Campaign::new(&text);
+    campaign.run();
+    assert_eq!(campaign.runs()[0].served.as_deref(), Some(said));
+    let page = fs::read_to_string(campaign.out().join("report.html")).unwrap();
+    assert!(page.contains("mutexes of x"), "{page}");
+}
+
+#[test]
 fn killed_ten_times_at_random_it_loses_the_run_in_progress_at_most() {
     let text = format!(
         "{HEAD}rounds = 12\n{}",

@@ -6,6 +6,7 @@
 //! A variable that is set to nothing counts as not set. Neither std nor an allocator is needed.
 #![no_std]
 
+use core::ffi::CStr;
 use core::fmt;
 
 mod variables;
@@ -30,6 +31,8 @@ pub enum Reader {
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
+    /// The same, as the C library takes it.
+    pub c_name: &'static CStr,
     /// The form of its value.
     pub form: &'static str,
     /// What holds where it is not set.

@@ -1,6 +1,16 @@
 //! The variables and files.
 
+use core::ffi::CStr;
+
 use super::{File, Reader, Variable};
+
+/// A name that ends with a zero, as a C string.
+const fn c_name(terminated: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(terminated.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a name has one zero, at its end"),
+    }
+}
 
 macro_rules! variables {
     ($($reader:ident { $($id:ident = $name:literal, $form:literal, $default:literal, $option:expr, $help:literal;)* })*) => {
@@ -8,6 +18,7 @@ macro_rules! variables {
             #[doc = concat!("`", $name, "`: ", $help, ".")]
             pub const $id: Variable = Variable {
                 name: $name,
+                c_name: c_name(concat!($name, "\0")),
                 form: $form,
                 default: $default,
                 help: $help,

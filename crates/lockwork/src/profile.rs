@@ -98,6 +98,7 @@ mod on {
     use std::sync::atomic::AtomicU32;
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+    use lockwork_config as config;
     use lockwork_locks::wait::WAITING_ON_COND;
     use lockwork_profile::board::Board;
     use lockwork_profile::format::{Kind, Mode, Thread};
@@ -147,9 +148,9 @@ mod on {
         is_decided();
     }
 
-    fn variable(name: &CStr) -> Option<&'static CStr> {
+    fn variable(variable: &config::Variable) -> Option<&'static CStr> {
         // SAFETY: a terminated name.
-        let value = unsafe { secure_getenv(name.as_ptr()) };
+        let value = unsafe { secure_getenv(variable.c_name.as_ptr()) };
         // SAFETY: null, or a terminated string, which the C library keeps.
         (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }).filter(|value| !value.is_empty())
     }
@@ -166,9 +167,9 @@ mod on {
         unsafe { pthread_atfork(None, None, Some(child)) };
         // SAFETY: as above.
         unsafe { atexit(end) };
-        if let Some(path) = variable(c"LOCKWORK_PROFILE") {
-            let begins_off = variable(c"LOCKWORK_PROFILE_OFF").is_some_and(|value| value != c"0");
-            process::start(path, begins_off);
+        if let Some(path) = variable(&config::PROFILE) {
+            let begins_off = variable(&config::PROFILE_OFF).map(|value| value.to_str().unwrap_or("on"));
+            process::start(path, config::switch(begins_off));
         }
         process::serve(&HOST);
         BOARD.decided(UNDECIDED);

@@ -369,9 +369,8 @@ unsafe extern "C" {
 #[cold]
 #[inline(never)]
 fn initialise() -> &'static Topology {
-    const NAME: &CStr = c"LOCKWORK_TOPOLOGY";
     // SAFETY: a terminated name.
-    let value = unsafe { secure_getenv(NAME.as_ptr()) };
+    let value = unsafe { secure_getenv(config::TOPOLOGY.c_name.as_ptr()) };
     if value.is_null() {
         return CURRENT.publish(&UNIFORM, Topology::ask_kernel);
     }

@@ -1,6 +1,6 @@
 //! What stands above a campaign's tables: what it is, where and when it ran, and what its applications are about.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::campaign::Campaign;
 use crate::error::Error;
@@ -64,8 +64,26 @@ fn facts(runs: &[Record]) -> Vec<(&'static str, String)> {
         ("Commit", all_of(runs, |run| run.surroundings.commit.clone())),
         ("Date", dates),
         ("Runs", runs_and_rounds),
+        ("Served", served(runs)),
     ];
     all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// Which kinds of locks the library served, and of which applications: a figure is of all that was served.
+fn served(runs: &[Record]) -> String {
+    let mut kinds: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.key.lock != "pthread") {
+        let Some(said) = &run.served else { continue };
+        let is_served = |kind: &&str| said.contains(&format!("{kind} by "));
+        let of_run: Vec<_> = ["mutexes", "rwlocks"].into_iter().filter(is_served).collect();
+        if !of_run.is_empty() {
+            kinds.entry(of_run.join(" and ")).or_default().insert(&run.key.application);
+        }
+    }
+    let text = |(kinds, applications): (String, BTreeSet<&str>)| {
+        format!("{kinds} of {}", applications.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    kinds.into_iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
 /// All values that runs have, each once.

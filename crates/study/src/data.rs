@@ -378,6 +378,7 @@ mod tests {
             upper_half: None,
             metrics: BTreeMap::new(),
             surroundings: Surroundings { host: host.to_owned(), ..Surroundings::default() },
+            served: None,
         }
     }
 

@@ -123,6 +123,9 @@ pub struct Record {
     pub metrics: BTreeMap<String, f64>,
     /// What the machine was like.
     pub surroundings: Surroundings,
+    /// What the library said that it served, and by which lock; each different line of its processes once.
+    #[serde(default)]
+    pub served: Option<String>,
 }
 
 /// Resources of a process and the children that it waited for.
@@ -189,14 +192,14 @@ const TABLES: &str = "
         user_s REAL, system_s REAL, max_rss_kib INTEGER, voluntary INTEGER, involuntary INTEGER,
         minor_faults INTEGER, major_faults INTEGER, jain REAL, upper_half REAL, metrics TEXT NOT NULL,
         host TEXT NOT NULL, kernel TEXT NOT NULL, commit_id TEXT NOT NULL, settings TEXT NOT NULL,
-        competing REAL, load REAL, temperature REAL, frequency REAL, job TEXT, bench TEXT NOT NULL,
+        competing REAL, load REAL, temperature REAL, frequency REAL, job TEXT, bench TEXT NOT NULL, served TEXT,
         PRIMARY KEY (application, nodes, threads, placement, lock, round)) WITHOUT ROWID;
 ";
 
 const COLUMNS: &str = "application, nodes, threads, placement, lock, round, outcome, reason, machine, variant, started, \
      seconds, throughput, p50, p99, p999, energy, energy_dram, energy_seconds, user_s, system_s, max_rss_kib, voluntary, \
      involuntary, minor_faults, major_faults, jain, upper_half, metrics, host, kernel, commit_id, settings, competing, load, \
-     temperature, frequency, job, bench";
+     temperature, frequency, job, bench, served";
 
 impl Store {
     /// Opens the database of a campaign, or makes it.
@@ -210,6 +213,10 @@ impl Store {
             // Complete on disk before the next run begins; one file, which can be copied at any time between two runs.
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.execute_batch(TABLES)?;
+            // Databases that were begun before it was kept have no such column.
+            if !has_served(connection)? {
+                connection.execute_batch("ALTER TABLE runs ADD COLUMN served TEXT")?;
+            }
             connection.execute("INSERT OR IGNORE INTO campaign VALUES ('schema', ?1)", [SCHEMA.to_string()])
         })?;
         store.check_schema()
@@ -361,6 +368,7 @@ impl Store {
                 sql_value(around.frequency),
                 sql_value(&around.job),
                 sql_value(&run.bench),
+                sql_value(&run.served),
             ]))
         })?;
         Ok(())
@@ -373,8 +381,9 @@ impl Store {
     /// If the database cannot be read.
     pub fn runs(&self) -> Result<Vec<Record>, Error> {
         self.ask(|connection| {
+            let columns = if has_served(connection)? { COLUMNS } else { &COLUMNS.replace("served", "NULL") };
             let mut statement =
-                connection.prepare(&format!("SELECT {COLUMNS} FROM runs ORDER BY 1, 2, 3, 4, 5, 6"))?;
+                connection.prepare(&format!("SELECT {columns} FROM runs ORDER BY 1, 2, 3, 4, 5, 6"))?;
             statement.query_map([], record)?.collect()
         })
     }
@@ -406,6 +415,11 @@ impl Store {
             Ok(runs)
         })
     }
+}
+
+/// Whether the runs have the column of what was served.
+fn has_served(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare("SELECT 1 FROM pragma_table_info('runs') WHERE name = 'served'")?.exists([])
 }
 
 fn sql_value(value: impl rusqlite::ToSql) -> rusqlite::types::Value {
@@ -473,5 +487,23 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
             frequency: row.get(36)?,
             job: row.get(37)?,
         },
+        served: row.get(39)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_of_before_it_was_kept_what_was_served_is_read_and_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("runs.db");
+        let store = Store::open(&path).unwrap();
+        store.ask(|connection| connection.execute_batch("ALTER TABLE runs DROP COLUMN served")).unwrap();
+        assert!(Store::read(&path).unwrap().runs().unwrap().is_empty());
+        let store = Store::open(&path).unwrap();
+        assert!(store.ask(has_served).unwrap());
+        assert!(store.runs().unwrap().is_empty());
+    }
 }

@@ -5,10 +5,8 @@ use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release};
 /// Why an ordering is not proven by a model.
 #[derive(Clone, Copy, Debug)]
 pub enum Reason {
-    /// What shows the need for it takes more threads than can be explored.
+    /// What shows the need for it takes more threads, or more steps of a few, than can be explored.
     Threads(&'static str),
-    /// What shows the need for it takes more steps of few threads than can be explored.
-    Steps(&'static str),
     /// The model has no such reordering: it is stronger there than the hardware.
     Model(&'static str),
     /// It is proven elsewhere: by the same step of another site, whose orderings are weakened, or by other tests.
@@ -20,7 +18,7 @@ impl Reason {
     #[must_use]
     pub const fn text(&self) -> &'static str {
         match self {
-            Self::Threads(text) | Self::Steps(text) | Self::Model(text) | Self::Elsewhere(text) => text,
+            Self::Threads(text) | Self::Model(text) | Self::Elsewhere(text) => text,
         }
     }
 }
@@ -45,7 +43,7 @@ impl Exception {
     }
 }
 
-use Reason::{Elsewhere, Model, Steps, Threads};
+use Reason::{Elsewhere, Model, Threads};
 
 /// Snippets that stand on more lines of their source than one, and on how many: each of these lines has been looked at.
 pub const REPEATED: &[(&str, &str, usize)] = &[
@@ -224,7 +222,7 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "wait_free/universal.rs",
         snippet: "self.users.fetch_add(others.wrapping_sub(OWNED), Release); // ORDER: E4.",
         weaker: &[Relaxed],
-        reason: Steps(
+        reason: Threads(
             "a helper that has read where a change is, the owner's third change, which takes the same slot, and the helper again before \
              that is applied: three involuntary switches",
         ),
@@ -275,13 +273,13 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "delegation/lines.rs",
         snippet: "self.number.store(number, Release); // ORDER: E2 of `served`.",
         weaker: &[Relaxed],
-        reason: Steps(TAKEN_BACK),
+        reason: Threads(TAKEN_BACK),
     },
     Exception {
         source: "delegation/lines.rs",
         snippet: "let number = self.number.load(Acquire); // ORDER: E2 of `served`.",
         weaker: &[Relaxed],
-        reason: Steps(TAKEN_BACK),
+        reason: Threads(TAKEN_BACK),
     },
     Exception {
         source: "delegation/served/service.rs",
@@ -317,7 +315,7 @@ pub const EXCEPTIONS: &[Exception] = &[
         source: "delegation/lines.rs",
         snippet: "self.number.load(Acquire) & !1 // ORDER: E2 of `served`.",
         weaker: &[Relaxed],
-        reason: Steps(
+        reason: Threads(
             "an owner that is answered and requests again while a thread that takes over reads its number",
         ),
     },

@@ -3,7 +3,8 @@
 mod common;
 
 /// Locks that know nothing of their waiters, or no more than a count: a mutex can be had again, as under glibc.
-const BEARS_IT: [&str; 7] = ["passthrough", "tas", "ttas", "backoff", "futex", "linux-mutex", "gcr(futex)"];
+const BEARS_IT: [&str; 8] =
+    ["passthrough", "tas", "ttas", "backoff", "futex", "linux-mutex", "mutexee", "gcr(futex)"];
 /// Locks that hand themselves to a waiter: the mutex is lost. All else goes on.
 const HANDS_OVER: [&str; 7] =
     ["ticket", "mcs-stp", "clh-stp", "cna-stp", "cst-mutex", "auto", "gcr(mcs-stp)"];

@@ -4,6 +4,8 @@
 //   memory shared N T     as many std::shared_mutexes
 //   memory starved N T    up to 20,000 std::mutexes in a process that the kernel gives no memory any more, N rounds, T threads
 //   memory starving N T   as many std::shared_mutexes, three rounds of four read
+//   memory exhausted N T  a thread that takes std::mutexes until there is no node for one more, and goes on once another thread
+//                         has released the N that it held; T is not looked at
 //   memory timeouts N T   N timed acquisitions of a mutex that stays held, by T threads; then it is released
 //   memory shared-timeouts N T   the same of a reader-writer lock that stays held by a writer; every other thread reads
 //
@@ -81,6 +83,13 @@ static void release(std::mutex &lock, int) { lock.unlock(); }
 static void acquire(std::shared_mutex &lock, int round) { round % 4 == 0 ? lock.lock() : lock.lock_shared(); }
 static void release(std::shared_mutex &lock, int round) { round % 4 == 0 ? lock.unlock() : lock.unlock_shared(); }
 
+// The kernel gives no memory any more.
+static void refuse_memory() {
+  rlimit none{1 << 20, 1 << 20};
+  if (setrlimit(RLIMIT_AS, &none) != 0) std::abort();
+  if (mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) std::abort();
+}
+
 template <class Lock> static void starve(Lock *locks, int rounds, int threads) {
   std::atomic<int> phase{0}, ready{0};
   std::atomic<long> sum{0};
@@ -99,13 +108,40 @@ template <class Lock> static void starve(Lock *locks, int rounds, int threads) {
       }
     });
   while (ready.load() < threads) std::this_thread::yield();
-  rlimit none{1 << 20, 1 << 20};
-  if (setrlimit(RLIMIT_AS, &none) != 0) std::abort();
-  if (mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) std::abort();
+  refuse_memory();
   phase = 1;
   for (auto &thread : crew) thread.join();
   if (sum.load() != (long)rounds * threads) std::abort();
   std::printf("grew_kib 0\n");
+}
+
+static void exhaust(int held) {
+  // How many more the thread takes after it has been stuck.
+  const int more = 64;
+  std::atomic<int> phase{0}, taken{0}, most{20000 - held};
+  std::thread greedy([&] {
+    while (phase.load() < 1) std::this_thread::yield();
+    while (taken.load() < most.load()) {
+      many[held + taken.load()].lock();
+      taken++;
+    }
+    for (int i = 0; i < taken.load(); i++) many[held + i].unlock();
+  });
+  for (int i = 0; i < held; i++) many[i].lock();
+  refuse_memory();
+  phase = 1;
+  // It is stuck when it has taken none for a second.
+  int stuck = -1;
+  while (stuck != taken.load() && taken.load() < most.load()) {
+    stuck = taken.load();
+    const timespec nap{1, 0};
+    nanosleep(&nap, nullptr);
+  }
+  const bool has_all = taken.load() == most.load();
+  most = stuck + more;
+  for (int i = 0; i < held; i++) many[i].unlock();
+  greedy.join();
+  std::printf("%s %d\n", has_all ? "never_stuck" : "stuck_at", stuck);
 }
 
 struct Mutex {
@@ -172,6 +208,7 @@ int main(int argc, char **argv) {
   else if (std::strcmp(argv[1], "shared") == 0) churn<std::shared_mutex>(number, threads);
   else if (std::strcmp(argv[1], "starved") == 0) starve(many, number, threads);
   else if (std::strcmp(argv[1], "starving") == 0) starve(many_shared, number, threads);
+  else if (std::strcmp(argv[1], "exhausted") == 0) exhaust(number);
   else if (std::strcmp(argv[1], "timeouts") == 0) give_up<Mutex>(number, threads);
   else if (std::strcmp(argv[1], "shared-timeouts") == 0) give_up<Shared>(number, threads);
   else return 2;

@@ -3,19 +3,26 @@
 mod common;
 
 use std::path::Path;
+use std::process::Output;
 
 /// Locks in a run; 64 bytes kept for each would be more than the bound.
 const LOCKS: u32 = 10_000;
 /// KiB that a run may grow: what the pool has before anything is taken back, and as much again.
 const BOUND: u64 = 512;
 
-/// How many KiB a run of the program grew, in a process with this environment.
-fn grown(program: &Path, mode: &str, number: u32, environment: &[(&str, &str)]) -> u64 {
+/// What a run of the program said, in a process with this environment.
+fn run(program: &Path, mode: &str, number: u32, environment: &[(&str, &str)]) -> Output {
     let mut command = common::limited(program, 120);
     command.args([mode, &number.to_string(), "4"]).env("LD_PRELOAD", common::lockwork_so());
     command.envs(environment.iter().copied());
     let output = command.output().expect("timeout (coreutils)");
     assert!(output.status.success(), "{mode}, {environment:?}: {}", common::text(&output));
+    output
+}
+
+/// How many KiB a run of the program grew, in a process with this environment.
+fn grown(program: &Path, mode: &str, number: u32, environment: &[(&str, &str)]) -> u64 {
+    let output = run(program, mode, number, environment);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let grown = text.split_whitespace().nth(1).and_then(|number| number.parse::<i64>().ok());
     let Some(grown) = grown else { panic!("{mode}, {environment:?}: {text}") };
@@ -101,6 +108,25 @@ fn a_process_without_memory_goes_on() {
     let spinning = SPINNING.iter().map(|&lock| (lock, STARVED / 5));
     for (lock, rounds) in simple.chain(families).chain(spinning) {
         grown(&program, "starved", rounds, &[("LOCKWORK_LOCK", lock)]);
+    }
+    std::fs::remove_file(program).expect("our own file");
+}
+
+#[test]
+fn a_thread_that_finds_no_node_waits_until_another_gives_some_back() {
+    /// Locks of the thread that gives back: more nodes than a thread keeps for itself.
+    const HELD: u32 = 1_000;
+    let program = common::compiled_cpp("memory");
+    for lock in ["mcs-stp", "clh-stp", "mcs-spin"] {
+        let output = run(&program, "exhausted", HELD, &[("LOCKWORK_LOCK", lock)]);
+        let (said, complaint) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(said.starts_with("stuck_at "), "{lock}: {said}");
+        assert_eq!(
+            complaint.matches("lockwork: out of memory for queue nodes").count(),
+            1,
+            "{lock}: {complaint}"
+        );
     }
     std::fs::remove_file(program).expect("our own file");
 }

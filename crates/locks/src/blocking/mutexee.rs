@@ -64,7 +64,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     summary: "waiters spin for a while, then sleep; a release wakes nobody if somebody spins",
     properties: "Few wake-ups under contention. Spinners go before sleepers.",
     deviations: "The word counts spinners, where the paper's releaser watches the released lock. No mutex mode.",
-    avoid: "Wherever starvation matters: sleepers wait for as long as there are spinners.",
+    avoid: "Wherever starvation matters: sleepers wait for as long as there are spinners. Where spinners lose their CPUs: the lock \
+            is idle then until a sleeper looks by itself, as one does every 2 ms or so.",
     ..Descriptor::MUTEX
 };
 

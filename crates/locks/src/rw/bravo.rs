@@ -96,7 +96,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
                  table, and turns the bias off for nine times as long.",
     deviations: "Writers stop the bias before they wait; releases without tokens; slots that `fork` can clear; the fence is \
                  the writer's (membarrier).",
-    avoid: "Frequent writes.",
+    avoid: "Frequent writes. Many more readers than CPUs on a machine of many caches: a reader that finds its slot taken by one \
+            that has lost its CPU goes by the lock's own line.",
     largest_inner: LARGEST_INNER,
     ..Descriptor::rwlock(Favour::Neutral, "as the lock inside; a thread that is visible is counted again")
 };

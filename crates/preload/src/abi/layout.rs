@@ -386,7 +386,7 @@ pub(crate) struct RwLock {
     _middle: [u64; 2],
     /// glibc's `__flags`: the preference.
     pub(crate) kind: AtomicU32,
-    /// Who serves it: 0 = first use decides, [`RWLOCK_GLIBC`], or from [`RWLOCK_FUTEX`] on a tag of ours. glibc leaves this
+    /// What serves it: 0 = first use decides, [`RWLOCK_GLIBC`], or from [`RWLOCK_FUTEX`] on a tag of ours. glibc leaves this
     /// word alone.
     pub(crate) server: AtomicU32,
 }

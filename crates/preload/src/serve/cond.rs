@@ -43,7 +43,7 @@ fn is_forwarded(cond: &CondVar) -> bool {
     cond.is_glibcs() || start::forwards_everything()
 }
 
-/// Who is told of a signal.
+/// The side that is told of a signal.
 enum Told {
     Glibc,
     Ours,

@@ -476,7 +476,10 @@ fn judge(
         // The library says nothing of a program that has no lock, and is not there in one that was linked statically.
         // One that was told to end may have ended without a report.
         (None, Some(_))
-            if application.interposed && given.reports && key.lock != "pthread" && !served(&given.text) =>
+            if application.interposed
+                && given.reports
+                && key.lock != "pthread"
+                && serves_nothing(&given.text) =>
         {
             (Outcome::NotServed, Some("the library served no lock of it".to_owned()))
         }
@@ -485,6 +488,7 @@ fn judge(
             None => (Outcome::Ok, None),
         },
     };
+    let served = said(&given.text);
     let ok = outcome == Outcome::Ok;
     let of = |name: &str| metrics.get(name).copied().filter(|_| ok);
     Record {
@@ -508,6 +512,7 @@ fn judge(
         upper_half: (counts.len() > 1).then(|| unfairness_factor(&counts)),
         metrics,
         surroundings,
+        served: (!served.is_empty()).then(|| served.join("; and ")),
     }
 }
 
@@ -521,9 +526,25 @@ fn too_long(application: &Application, metrics: &BTreeMap<String, f64>, seconds:
     })
 }
 
-/// Whether the library reported that it served a lock.
-fn served(text: &str) -> bool {
-    text.lines().any(|line| line.contains("]: served ") && !line.contains("]: served nothing"))
+/// What the library said that it served, in each process of a run: from `served` on, each different line once.
+fn said(text: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        // What the program wrote before need not have ended its line.
+        if let Some((_, said)) =
+            line.rsplit_once("lockwork: ").and_then(|(_, report)| report.split_once("]: "))
+            && said.starts_with("served ")
+            && !lines.contains(&said)
+        {
+            lines.push(said);
+        }
+    }
+    lines
+}
+
+/// Whether the library reported no lock that it served.
+fn serves_nothing(text: &str) -> bool {
+    said(text).iter().all(|said| said.starts_with("served nothing"))
 }
 
 /// A port of the loopback that was free a moment ago.
@@ -531,4 +552,21 @@ fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
         .map_or(0, |address| address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_served_is_told_once_and_nothing_is_not_something() {
+        let nothing = "lockwork: sh[1]: served nothing; forwarded to glibc 0 mutexes";
+        let some = "lockwork: db[2]: served 3 mutexes by ticket; forwarded to glibc 1 mutexes";
+        let text = format!("{nothing}\n9 ops\r{some}\n{}\n", some.replace("[2]", "[3]"));
+        assert_eq!(said(&text).len(), 2, "both of the program's processes said the same");
+        assert!(said(&text)[1].starts_with("served 3 mutexes by ticket"));
+        assert!(!serves_nothing(&text));
+        assert!(serves_nothing(nothing));
+        assert!(serves_nothing("the program was served well"));
+    }
 }

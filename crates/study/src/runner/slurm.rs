@@ -192,6 +192,7 @@ pub(super) fn vanished(key: &RunKey, job: &str) -> Record {
         upper_half: None,
         metrics: BTreeMap::new(),
         surroundings: Surroundings { job: Some(job.to_owned()), ..Surroundings::default() },
+        served: None,
     }
 }
 
