@@ -378,6 +378,24 @@ pub fn destroy<P: ModelPlatform>(lock: AnyLock<P>, threads: usize) -> Play {
     play
 }
 
+/// As [`destroy`], and the process forks at once: its child, which forgets the waiters of every lock that the registry names, is not
+/// to find this one there.
+pub fn destroy_and_fork<P: ModelPlatform>(lock: AnyLock<P>, threads: usize) -> Play {
+    let stage = Stage::<P>::new(lock);
+    (0..threads).fold(Play::new(|| {}), |play, _| {
+        let stage = Arc::clone(&stage);
+        play.with(move || {
+            if stage.locked() == threads {
+                let address = stage.lock.address();
+                // SAFETY: everybody has had the lock, and this thread was the last.
+                unsafe { stage.lock.dispose() };
+                P::retire(&*stage.lock);
+                assert!(!P::fork().contains(&address), "somebody is registered for a lock that is gone");
+            }
+        })
+    })
+}
+
 /// One thread tells the lock its knobs while another already uses it.
 pub fn configured<P: ModelPlatform>(lock: AnyLock<P>) -> Play {
     let stage = Stage::<P>::new(lock);

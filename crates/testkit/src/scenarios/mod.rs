@@ -186,6 +186,7 @@ pub fn large<P: ModelPlatform>(make: impl Make<P>) -> Vec<Scenario> {
         Scenario::new("release-elsewhere", 3, move || locks::release_elsewhere(make())),
         Scenario::new("two-locks", 2, move || locks::two_locks(make(), make())),
         Scenario::new("destroy", 5, move || locks::destroy(make(), 5)),
+        Scenario::new("destroy-and-fork", 3, move || locks::destroy_and_fork(make(), 3)).keeping(8),
         Scenario::new("fork", 4, move || locks::forked(make(), 3)).keeping(8),
     ]
 }
