@@ -41,6 +41,21 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
         }
     }
 
+    /// As [`RawLock::lock`], up to where a call would be needed: `Err` is what [`RawLock::lock_on`] goes on with. A function that calls
+    /// that last needs no stack where the lock is free.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn lock_at_once(&self) -> Result<Self::Token, Option<Self::Token>> {
+        Ok(self.lock())
+    }
+
+    /// Goes on where [`RawLock::lock_at_once`] has not acquired the lock, with what it said.
+    #[doc(hidden)]
+    fn lock_on(&self, begun: Option<Self::Token>) -> Self::Token {
+        let _ = begun;
+        unreachable!("it acquires the lock in any case")
+    }
+
     /// Acquires if that is possible without waiting. Succeeds on a quiescent unlocked lock; may fail
     /// while the lock is being released, or while a thread that came for another lock, whose state has gone to this one meanwhile,
     /// is about to find that out.

@@ -69,6 +69,18 @@ pub(crate) fn take() -> NonNull<u8> {
     take_of_list(block)
 }
 
+/// As [`take`], if the thread has put a node aside. Calls nothing.
+#[inline(always)]
+pub(crate) fn take_spare() -> Option<NonNull<u8>> {
+    let spare = &ThreadBlock::current().spare;
+    let node = spare.get();
+    if node.addr() <= OPEN.addr() {
+        return None;
+    }
+    spare.set(OPEN);
+    NonNull::new(node).map(NonNull::cast)
+}
+
 /// Cold, so that what is done without it comes without a jump.
 #[cold]
 #[inline(never)]

@@ -22,6 +22,13 @@ pub unsafe trait Pool: Sized {
     /// a list of the thread, larger ones (lock state) from a shared list.
     fn alloc_node<T: PoolNode<Self>>() -> NonNull<T>;
 
+    /// As [`Pool::alloc_node`], if that takes no call, so that a function that does no more needs no stack. The thread's
+    /// [`Sched::scheduling_id`](crate::Sched::scheduling_id) is known then. The node has at most [`NODE_BYTES`].
+    #[inline(always)]
+    fn take_spare_node<T: PoolNode<Self>>() -> Option<NonNull<T>> {
+        Some(Self::alloc_node())
+    }
+
     /// As [`Pool::alloc_node`], without waiting for memory: `None` if there is none.
     fn try_alloc_node<T: PoolNode<Self>>() -> Option<NonNull<T>> {
         Some(Self::alloc_node())
@@ -137,6 +144,15 @@ unsafe impl Pool for Native {
         // SAFETY: the pool of nodes handed us memory of sufficient size and alignment that nobody else uses.
         unsafe { fill(node, T::new()) };
         node
+    }
+
+    #[inline(always)]
+    fn take_spare_node<T: PoolNode<Self>>() -> Option<NonNull<T>> {
+        const { assert!(align_of::<T>() <= NODE_BYTES && size_of::<T>() <= NODE_BYTES) };
+        let node = nodes::take_spare()?.cast::<T>();
+        // SAFETY: as above.
+        unsafe { fill(node, T::new()) };
+        Some(node)
     }
 
     fn try_alloc_node<T: PoolNode<Self>>() -> Option<NonNull<T>> {

@@ -41,6 +41,12 @@ pub trait Sched: Sized {
         Self::thread_id()
     }
 
+    /// As [`Sched::scheduling_id`], for a thread of which it is known.
+    #[inline(always)]
+    fn known_scheduling_id() -> u32 {
+        Self::scheduling_id()
+    }
+
     /// Whether the thread with this [`Sched::scheduling_id`] is on a CPU, or `None` where nobody watches the
     /// scheduler, or not that thread. A hint: it was so a moment ago.
     fn running(thread: u32) -> Option<bool> {
@@ -122,6 +128,11 @@ impl Sched for Native {
     #[inline(always)]
     fn scheduling_id() -> u32 {
         Self::tid()
+    }
+
+    #[inline(always)]
+    fn known_scheduling_id() -> u32 {
+        ThreadBlock::current().known_tid()
     }
 
     #[inline]

@@ -79,6 +79,8 @@ impl ThreadBlock {
         });
         self.phase.set(if kept { REGISTERED } else { DETACHED });
         self.room.set(if kept { nodes::KEEP } else { 0 });
+        // A thread with a spare node is one whose id is known.
+        self.tid();
         self.spare.set(if kept { nodes::OPEN } else { nodes::CLOSED });
         kept
     }
@@ -92,6 +94,13 @@ impl ThreadBlock {
         }
     }
 
+    /// As [`ThreadBlock::tid`], of a thread that has a spare node.
+    #[inline(always)]
+    pub(crate) fn known_tid(&self) -> u32 {
+        debug_assert_ne!(self.tid.get(), 0);
+        self.tid.get()
+    }
+
     #[cold]
     #[inline(never)]
     fn ask_tid(&self) -> u32 {
@@ -102,7 +111,7 @@ impl ThreadBlock {
 
     /// Forgets what does not survive `fork`.
     pub(crate) fn after_fork(&self) {
-        self.tid.set(0);
+        self.ask_tid();
         self.slice.after_fork();
         monitor::after_fork();
     }

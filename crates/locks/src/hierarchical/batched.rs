@@ -116,7 +116,7 @@ impl<P: Platform, S: Batch<P>> Batched<P, S> {
     fn acquire(&self, deadline: Option<Deadline>) -> Option<Node<P, S>> {
         let directory = self.directory.peek_bare_or_make();
         let node = P::alloc_node();
-        if !directory.root().acquire_fast(node) {
+        if !directory.root().acquire_if_free(node) {
             return self.acquire_slow(node, deadline);
         }
         if self.directory.owns(directory) {

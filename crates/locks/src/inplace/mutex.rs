@@ -89,6 +89,17 @@ impl<T: MutexPlace> Visitor<Native> for Build<T> {
 trait Serve<T> {
     type Token: Token;
     unsafe fn acquire(place: &T) -> Self::Token;
+    /// As [`RawLock::lock_at_once`].
+    #[inline(always)]
+    unsafe fn acquire_at_once(place: &T) -> Result<Self::Token, Option<Self::Token>> {
+        // SAFETY: the caller's contract.
+        Ok(unsafe { Self::acquire(place) })
+    }
+    /// As [`RawLock::lock_on`].
+    unsafe fn acquire_on(place: &T, begun: Option<Self::Token>) -> Self::Token {
+        let _ = (place, begun);
+        unreachable!("it is acquired at once")
+    }
     unsafe fn acquire_until(place: &T, deadline: Deadline) -> Option<Self::Token>;
     unsafe fn try_acquire(place: &T) -> Option<Self::Token>;
     unsafe fn release(place: &T, token: Self::Token);
@@ -135,6 +146,17 @@ impl<T: MutexPlace, L: RawLock<Native>> Serve<T> for Plain<L> {
     unsafe fn acquire(place: &T) -> L::Token {
         // SAFETY: I1.
         unsafe { inner::<T, L>(place) }.lock()
+    }
+
+    #[inline(always)]
+    unsafe fn acquire_at_once(place: &T) -> Result<L::Token, Option<L::Token>> {
+        // SAFETY: I1.
+        unsafe { inner::<T, L>(place) }.lock_at_once()
+    }
+
+    unsafe fn acquire_on(place: &T, begun: Option<L::Token>) -> L::Token {
+        // SAFETY: I1.
+        unsafe { inner::<T, L>(place) }.lock_on(begun)
     }
 
     unsafe fn acquire_until(place: &T, deadline: Deadline) -> Option<L::Token> {
@@ -306,7 +328,22 @@ unsafe extern "C" fn lock<T: MutexPlace, S: Serve<T>>(place: *mut T) -> c_int {
     // SAFETY: `Leaf`: alive.
     let place = unsafe { &*place };
     // SAFETY: I1.
-    let token = unsafe { S::acquire(place) };
+    match unsafe { S::acquire_at_once(place) } {
+        Ok(token) => {
+            keep::<T, S>(place, token);
+            0
+        }
+        // SAFETY: as above.
+        Err(begun) => unsafe { lock_on::<T, S>(place, begun) },
+    }
+}
+
+/// The rest of [`lock`], where that would call something: what goes on after a call is kept on a stack, and the call may be rare.
+#[cold]
+#[inline(never)]
+unsafe fn lock_on<T: MutexPlace, S: Serve<T>>(place: &T, begun: Option<S::Token>) -> c_int {
+    // SAFETY: I1.
+    let token = unsafe { S::acquire_on(place, begun) };
     keep::<T, S>(place, token);
     0
 }

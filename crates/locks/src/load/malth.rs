@@ -340,9 +340,13 @@ unsafe impl<P: Platform, W: WaitPolicy<P>, const PERIOD: u32> NodeLock for Malth
     }
 
     #[inline(always)]
-    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool {
+    fn note(node: NonNull<Self::Node>, id: impl FnOnce() -> u32) {
         // SAFETY: the caller's, and fresh.
-        unsafe { node.as_ref() }.owner.note::<W>();
+        unsafe { node.as_ref() }.owner.note_as::<W>(id);
+    }
+
+    #[inline(always)]
+    fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool {
         // ORDER: Release is E2 (and the initialisation of our node), Acquire is E1.
         self.tail.compare_exchange(ptr::null_mut(), node.as_ptr(), AcqRel, Relaxed).is_ok()
     }

@@ -200,9 +200,16 @@ impl<P: Platform, const SLOTS: usize> Alock<P, SLOTS> {
         }
         // Not served only if 2^32 numbers were drawn between the reads and the CAS.
         if !self.serves(next, None) {
-            Wait::run::<P, _>(address(self), None, |_| self.wait_for(next));
+            self.wait_for_drawn(next);
         }
         true
+    }
+
+    /// Out of line, so that the fast path needs no stack.
+    #[cold]
+    #[inline(never)]
+    fn wait_for_drawn(&self, number: u32) {
+        Wait::run::<P, _>(address(self), None, |_| self.wait_for(number));
     }
 
     #[cold]
@@ -223,6 +230,30 @@ impl<P: Platform, const SLOTS: usize> Alock<P, SLOTS> {
             patience.pause::<P>();
         }
         self.serving.store(number, Relaxed); // I2.
+    }
+
+    /// How many have drawn `next` or a later number; where nobody holds the lock, as many as there are numbers.
+    #[inline(always)]
+    fn waiters(&self, next: u32) -> u32 {
+        self.next.load(Relaxed).wrapping_sub(next)
+    }
+
+    /// Serves `next`, where there is an array or so many wait that one is made.
+    #[inline(never)]
+    fn release(&self, next: u32) {
+        let (array, waiters) = (self.slots.load(Relaxed), self.waiters(next));
+        // SAFETY: I3: null or the lock's array. ORDER: Relaxed: a holder has its initialisation (E3).
+        let slots = match unsafe { array.as_ref() } {
+            // Not locked, which POSIX leaves undefined: nobody has drawn the number that is served.
+            None if waiters == u32::MAX => return,
+            None => self.install(),
+            Some(_) if waiters == 0 && self.release_alone(array, next) => return,
+            Some(slots) => Some(slots),
+        };
+        match slots {
+            Some(slots) => slots.of(next).store(next, Release), // ORDER: E2.
+            None => self.serving.store(next, Release),          // ORDER: E1. There is no memory.
+        }
     }
 
     /// Draws a number and waits for it; with a deadline, only one that is served. Whether the lock was acquired.
@@ -285,24 +316,11 @@ unsafe impl<P: Platform, const SLOTS: usize> RawLock<P> for Alock<P, SLOTS> {
     #[inline(always)]
     unsafe fn unlock(&self, (): ()) {
         let next = self.serving.load(Relaxed).wrapping_add(1); // I2.
-        let array = self.slots.load(Relaxed);
-        let waiters = self.next.load(Relaxed).wrapping_sub(next);
-        // SAFETY: I3: null or the lock's array. ORDER: Relaxed: a holder has its initialisation (E3).
-        let slots = match unsafe { array.as_ref() } {
-            // With one waiter `serving` is as good as a slot.
-            None if waiters <= 1 => {
-                return self.serving.store(next, Release); // ORDER: E1.
-            }
-            // Not locked, which POSIX leaves undefined: nobody has drawn the number that is served.
-            None if waiters == u32::MAX => return,
-            None => self.install(),
-            Some(_) if waiters == 0 && self.release_alone(array, next) => return,
-            Some(slots) => Some(slots),
-        };
-        match slots {
-            Some(slots) => slots.of(next).store(next, Release), // ORDER: E2.
-            None => self.serving.store(next, Release),          // ORDER: E1. There is no memory.
+        // With one waiter `serving` is as good as a slot.
+        if self.slots.load(Relaxed).is_null() && self.waiters(next) <= 1 {
+            return self.serving.store(next, Release); // ORDER: E1.
         }
+        self.release(next);
     }
 
     fn is_locked(&self) -> bool {

@@ -4,7 +4,7 @@
 use core::hint;
 use core::ptr::NonNull;
 
-use lockwork_platform::{Deadline, Platform, Pool, PoolNode};
+use lockwork_platform::{Deadline, Platform, Pool, PoolNode, Sched};
 
 use crate::api::{RawLock, address};
 use crate::knobs::Knobs;
@@ -32,8 +32,22 @@ pub unsafe trait NodeLock: Send + Sync + Sized {
         let _ = knobs;
     }
 
-    /// Acquires with `node`, which is the caller's and fresh, if there is no queue.
+    /// Writes into `node`, which is the caller's and fresh, that it is the calling thread's, which is known by what `id` says; where
+    /// those who wait behind it want to know.
+    #[inline(always)]
+    fn note(node: NonNull<Self::Node>, id: impl FnOnce() -> u32) {
+        let _ = (node, id);
+    }
+
+    /// Acquires with `node`, which is the caller's and fresh, and [noted](NodeLock::note), if there is no queue.
     fn acquire_fast(&self, node: NonNull<Self::Node>) -> bool;
+
+    /// Notes the calling thread, and acquires with `node`, which is the caller's and fresh, if there is no queue.
+    #[inline(always)]
+    fn acquire_if_free(&self, node: NonNull<Self::Node>) -> bool {
+        Self::note(node, Self::Platform::scheduling_id);
+        self.acquire_fast(node)
+    }
 
     /// Lines up with `node`, which is the caller's and fresh, and waits. Returns whether it was granted the lock; if the
     /// deadline was first, the node is no longer the caller's.
@@ -125,7 +139,21 @@ unsafe impl<L: NodeLock> RawLock<L::Platform> for L {
     #[inline(always)]
     fn lock(&self) -> Self::Token {
         let node = L::Platform::alloc_node();
-        if self.acquire_fast(node) { node } else { self.queue_up_endlessly(node) }
+        if self.acquire_if_free(node) { node } else { self.queue_up_endlessly(node) }
+    }
+
+    #[inline(always)]
+    fn lock_at_once(&self) -> Result<Self::Token, Option<Self::Token>> {
+        let Some(node) = L::Platform::take_spare_node() else { return Err(None) };
+        Self::note(node, L::Platform::known_scheduling_id);
+        if self.acquire_fast(node) { Ok(node) } else { Err(Some(node)) }
+    }
+
+    fn lock_on(&self, node: Option<Self::Token>) -> Self::Token {
+        match node {
+            Some(node) => self.queue_up_endlessly(node),
+            None => self.lock(),
+        }
     }
 
     #[inline]
@@ -135,7 +163,7 @@ unsafe impl<L: NodeLock> RawLock<L::Platform> for L {
             return None;
         }
         let node = L::Platform::alloc_node();
-        if self.acquire_fast(node) {
+        if self.acquire_if_free(node) {
             return Some(node);
         }
         // SAFETY: never published.
@@ -151,14 +179,14 @@ unsafe impl<L: NodeLock> RawLock<L::Platform> for L {
     fn lock_with(&self, wait: &Wait) -> Option<Self::Token> {
         let node = L::Platform::alloc_node();
         if wait.deadline.is_none() {
-            return (self.acquire_fast(node) || self.queue_up(node, wait)).then_some(node);
+            return (self.acquire_if_free(node) || self.queue_up(node, wait)).then_some(node);
         }
-        if self.acquire_fast(node) { Some(node) } else { self.queue_up_again(node, wait) }
+        if self.acquire_if_free(node) { Some(node) } else { self.queue_up_again(node, wait) }
     }
 
     fn try_lock_until(&self, deadline: Deadline) -> Option<Self::Token> {
         let node = L::Platform::alloc_node();
-        if self.acquire_fast(node) {
+        if self.acquire_if_free(node) {
             return Some(node);
         }
         Wait::run::<L::Platform, _>(address(self), Some(deadline), |wait| self.queue_up_again(node, wait))

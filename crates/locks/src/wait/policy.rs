@@ -88,8 +88,14 @@ impl<P: Platform> Owner<P> {
     /// Notes the calling thread, before its node is in the queue, where those who wait by `W` want to know.
     #[inline(always)]
     pub(crate) fn note<W: WaitPolicy<P>>(&self) {
+        self.note_as::<W>(P::scheduling_id);
+    }
+
+    /// As [`Owner::note`], of a calling thread that is known by what `id` says.
+    #[inline(always)]
+    pub(crate) fn note_as<W: WaitPolicy<P>>(&self, id: impl FnOnce() -> u32) {
         if W::LOOKS_AHEAD {
-            self.0.store(P::scheduling_id(), Relaxed); // ORDER: what publishes the node publishes it.
+            self.0.store(id(), Relaxed); // ORDER: what publishes the node publishes it.
         }
     }
 

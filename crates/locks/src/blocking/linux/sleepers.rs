@@ -245,7 +245,7 @@ impl<P: Platform> Spinners<P> {
         let fresh = P::alloc_node();
         // One that gave up before goes on in its old place: while the spinner is preempted, others come and give up by the thousand.
         let lined_up =
-            if self.0.acquire_fast(fresh) { Some(fresh) } else { self.0.queue_up_again(fresh, &wait) };
+            if self.0.acquire_if_free(fresh) { Some(fresh) } else { self.0.queue_up_again(fresh, &wait) };
         let Some(place) = lined_up else { return false };
         let acquired = spin_with_room::<P, _>(0, wait.deadline, attempt, || ());
         // SAFETY: acquired above.
