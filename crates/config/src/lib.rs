@@ -244,6 +244,7 @@ mod tests {
     fn names_are_unique_and_ours() {
         for (index, variable) in VARIABLES.iter().enumerate() {
             assert!(variable.name.starts_with("LOCKWORK_"));
+            assert_eq!(variable.c_name.to_bytes(), variable.name.as_bytes());
             assert!(VARIABLES[..index].iter().all(|other| other.name != variable.name), "{}", variable.name);
         }
     }
