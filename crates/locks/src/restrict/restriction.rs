@@ -40,8 +40,16 @@ const LOOK_EVERY: u32 = 4;
 
 /// Of so many acquisitions one is watched.
 const WATCHED: u32 = 8;
-/// Watched acquisitions that took too long, after so many of which a passive thread is admitted.
-const TOO_LONG: u32 = 16;
+/// Watched acquisitions that took too long, after so many of which a passive thread is admitted. As long as so many take, a small
+/// set of active threads has not come round to the same thread again.
+const TOO_LONG: u32 = 17;
+
+/// Whether the acquisition of this number is watched. Few active threads take turns in a fixed order: every eighth would always be
+/// the same thread's.
+#[inline]
+const fn is_watched(number: u32) -> bool {
+    (number ^ (number / WATCHED)).is_multiple_of(WATCHED)
+}
 
 /// Looks at a deadline now and then, for a thread that pauses.
 struct Watch {
@@ -397,8 +405,7 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// When the calling thread, which has just become active, began to wait for the lock, if it is one of those that look.
     #[inline]
     pub(super) fn begin_to_watch(&self) -> Option<u64> {
-        let is_watched = (self.counts.0.ingress.load(Relaxed) as u32).is_multiple_of(WATCHED);
-        is_watched.then(|| P::now(Clock::Monotonic))
+        is_watched(self.counts.0.ingress.load(Relaxed) as u32).then(|| P::now(Clock::Monotonic))
     }
 
     /// Has the active threads change sooner, if the wait that began at `begun` took longer than one and a half context-switch
@@ -622,6 +629,10 @@ pub(super) fn wake<P: Platform>(sleeper: Option<*const P::Futex>) {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
     use lockwork_platform::{Cpu, Native};
 
     use super::*;
@@ -679,6 +690,19 @@ mod tests {
         state.counts.0.ingress.fetch_add(3, Relaxed);
         state.wait_for_room(queue, soon());
         assert!(Native::now(Clock::Monotonic).saturating_sub(start) < 5_000_000_000);
+    }
+
+    #[test]
+    fn each_of_a_few_that_take_turns_is_watched_and_admits_another() {
+        let watched: Vec<u32> = (0..100_000).filter(|number| is_watched(*number)).collect();
+        assert_eq!(watched.len(), 100_000 / WATCHED as usize);
+        for active in 2..=15 {
+            let mut admit = [0; 15];
+            watched
+                .chunks(TOO_LONG as usize)
+                .for_each(|chunk| admit[(chunk[chunk.len() - 1] % active) as usize] += 1);
+            assert!(admit[..active as usize].iter().all(|times| *times > 0), "{active} active: {admit:?}");
+        }
     }
 
     #[test]
