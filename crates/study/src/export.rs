@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::store::Record;
 
-const HEADER: [&str; 36] = [
+const HEADER: [&str; 37] = [
     "bench",
     "node",
     "strategy",
@@ -40,6 +40,7 @@ const HEADER: [&str; 36] = [
     "load",
     "temperature",
     "frequency",
+    "served",
 ];
 
 fn number<T: ToString>(value: Option<T>) -> String {
@@ -94,6 +95,7 @@ pub fn export(records: &[Record]) -> Result<String, Error> {
             number(around.load),
             number(around.temperature),
             number(around.frequency),
+            run.served.clone().unwrap_or_default(),
         ];
         writer.write_record(fields).map_err(|error| fail(&error))?;
     }
