@@ -41,17 +41,23 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
         }
     }
 
-    /// As [`RawLock::lock`], up to where a call would be needed: `Err` is what [`RawLock::lock_on`] goes on with. A function that calls
-    /// that last needs no stack where the lock is free.
+    /// As [`RawLock::lock`]; or, where more than a few instructions are needed, `Err` with what [`RawLock::finish_lock`] goes on with. A
+    /// function that calls that last needs no stack where the lock is free.
     #[doc(hidden)]
     #[inline(always)]
+    #[must_use = "the token is needed to unlock"]
     fn lock_at_once(&self) -> Result<Self::Token, Option<Self::Token>> {
         Ok(self.lock())
     }
 
-    /// Goes on where [`RawLock::lock_at_once`] has not acquired the lock, with what it said.
+    /// Goes on where [`RawLock::lock_at_once`] has not acquired the lock.
+    ///
+    /// # Safety
+    ///
+    /// `begun` is what that said of this lock, to the calling thread, and is used once.
     #[doc(hidden)]
-    fn lock_on(&self, begun: Option<Self::Token>) -> Self::Token {
+    #[must_use = "the token is needed to unlock"]
+    unsafe fn finish_lock(&self, begun: Option<Self::Token>) -> Self::Token {
         let _ = begun;
         unreachable!("it acquires the lock in any case")
     }

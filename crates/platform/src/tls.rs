@@ -109,7 +109,7 @@ impl ThreadBlock {
         tid
     }
 
-    /// Forgets what does not survive `fork`.
+    /// Forgets what does not survive `fork`, and asks who the thread is now.
     pub(crate) fn after_fork(&self) {
         self.ask_tid();
         self.slice.after_fork();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::campaign::Campaign;
 use crate::error::Error;
-use crate::store::{Record, Store};
+use crate::store::{Outcome, Record, Store};
 
 /// The cover of a campaign's report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,14 +71,16 @@ fn facts(runs: &[Record]) -> Vec<(&'static str, String)> {
 
 /// Which kinds of locks the library served, and of which applications: a figure is of all that was served.
 fn served(runs: &[Record]) -> String {
+    let mut of_application: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.key.lock != "pthread" && run.outcome == Outcome::Ok) {
+        let said = run.served.as_deref().unwrap_or_default();
+        let kinds = ["mutexes", "rwlocks"].into_iter().filter(|kind| said.contains(&format!("{kind} by ")));
+        of_application.entry(&run.key.application).or_default().extend(kinds);
+    }
     let mut kinds: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for run in runs.iter().filter(|run| run.key.lock != "pthread") {
-        let Some(said) = &run.served else { continue };
-        let is_served = |kind: &&str| said.contains(&format!("{kind} by "));
-        let of_run: Vec<_> = ["mutexes", "rwlocks"].into_iter().filter(is_served).collect();
-        if !of_run.is_empty() {
-            kinds.entry(of_run.join(" and ")).or_default().insert(&run.key.application);
-        }
+    for (application, served) in of_application.into_iter().filter(|(_, served)| !served.is_empty()) {
+        let served: Vec<_> = served.into_iter().collect();
+        kinds.entry(served.join(" and ")).or_default().insert(application);
     }
     let text = |(kinds, applications): (String, BTreeSet<&str>)| {
         format!("{kinds} of {}", applications.into_iter().collect::<Vec<_>>().join(", "))

@@ -95,8 +95,8 @@ trait Serve<T> {
         // SAFETY: the caller's contract.
         Ok(unsafe { Self::acquire(place) })
     }
-    /// As [`RawLock::lock_on`].
-    unsafe fn acquire_on(place: &T, begun: Option<Self::Token>) -> Self::Token {
+    /// As [`RawLock::finish_lock`].
+    unsafe fn finish(place: &T, begun: Option<Self::Token>) -> Self::Token {
         let _ = (place, begun);
         unreachable!("it is acquired at once")
     }
@@ -154,9 +154,11 @@ impl<T: MutexPlace, L: RawLock<Native>> Serve<T> for Plain<L> {
         unsafe { inner::<T, L>(place) }.lock_at_once()
     }
 
-    unsafe fn acquire_on(place: &T, begun: Option<L::Token>) -> L::Token {
+    unsafe fn finish(place: &T, begun: Option<L::Token>) -> L::Token {
         // SAFETY: I1.
-        unsafe { inner::<T, L>(place) }.lock_on(begun)
+        let lock = unsafe { inner::<T, L>(place) };
+        // SAFETY: the caller's contract.
+        unsafe { lock.finish_lock(begun) }
     }
 
     unsafe fn acquire_until(place: &T, deadline: Deadline) -> Option<L::Token> {
@@ -334,16 +336,16 @@ unsafe extern "C" fn lock<T: MutexPlace, S: Serve<T>>(place: *mut T) -> c_int {
             0
         }
         // SAFETY: as above.
-        Err(begun) => unsafe { lock_on::<T, S>(place, begun) },
+        Err(begun) => unsafe { finish_lock::<T, S>(place, begun) },
     }
 }
 
 /// The rest of [`lock`], where that would call something: what goes on after a call is kept on a stack, and the call may be rare.
 #[cold]
 #[inline(never)]
-unsafe fn lock_on<T: MutexPlace, S: Serve<T>>(place: &T, begun: Option<S::Token>) -> c_int {
+unsafe fn finish_lock<T: MutexPlace, S: Serve<T>>(place: &T, begun: Option<S::Token>) -> c_int {
     // SAFETY: I1.
-    let token = unsafe { S::acquire_on(place, begun) };
+    let token = unsafe { S::finish(place, begun) };
     keep::<T, S>(place, token);
     0
 }

@@ -34,7 +34,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     summary: "waiters spin; while more threads can run than there are CPUs, as many of them sleep as are too many",
     properties: "Spins like a simple lock where there are CPUs enough, and leaves the CPUs to others where not.",
     deviations: "No background thread and no slots: spinners look at the number of the process's runnable threads and take themselves off it.",
-    avoid: "Wherever starvation matters. Where a spinner that the lock was left to loses its CPU, it is idle until a sleeper looks \
+    avoid: "Wherever starvation matters. Where a spinner that the lock was left to loses its CPU, the lock is idle until a sleeper looks \
             by itself, as one does every 10 ms or so.",
     ..Descriptor::MUTEX
 };

@@ -232,7 +232,7 @@ impl<P: Platform, const SLOTS: usize> Alock<P, SLOTS> {
         self.serving.store(number, Relaxed); // I2.
     }
 
-    /// How many have drawn `next` or a later number; where nobody holds the lock, as many as there are numbers.
+    /// How many have drawn `next` or a later number; where nobody holds the lock, `u32::MAX`.
     #[inline(always)]
     fn waiters(&self, next: u32) -> u32 {
         self.next.load(Relaxed).wrapping_sub(next)

@@ -149,7 +149,7 @@ unsafe impl<L: NodeLock> RawLock<L::Platform> for L {
         if self.acquire_fast(node) { Ok(node) } else { Err(Some(node)) }
     }
 
-    fn lock_on(&self, node: Option<Self::Token>) -> Self::Token {
+    unsafe fn finish_lock(&self, node: Option<Self::Token>) -> Self::Token {
         match node {
             Some(node) => self.queue_up_endlessly(node),
             None => self.lock(),

@@ -19,8 +19,8 @@
 //! - Active threads that wait by spin-then-park spin for as long as it takes to wake all the others, since their number is
 //!   bounded. With a plain budget the active set can fall into a convoy of sleepers that lasts for ever (see `Wait::among`).
 //! - Joining is exact: a CAS, instead of a check and an increment; but for the first passive thread.
-//! - An acquisition that took as long as if two active threads had one CPU counts for many of those after which a passive thread is
-//!   admitted: see `Restriction::end_watching`.
+//! - A passive thread is admitted sooner after some acquisitions that took as long as if two active threads had one CPU: see
+//!   `Restriction::end_watching`.
 //! - A thread that was admitted out of turn counts itself in, but waits for another to leave before it asks for the lock.
 //! - The thresholds shrink on machines with fewer than ten CPUs (see `knobs`).
 //! - GCR-NUMA (section 5 of the paper): the preferred node changes after `turn` acquisitions, to the next that has passive
@@ -34,7 +34,7 @@
 //!
 //! # Invariants
 //!
-//! - I1: `counted` and `acquisitions` are accessed by the holder of the inner lock only; `counted` is 0 whenever
+//! - I1: `counted`, `acquisitions` and `late` are accessed by the holder of the inner lock only; `counted` is 0 whenever
 //!   the lock is free.
 //! - I2: the count of `ingress` − `egress` = threads that counted themselves in and have neither released the lock nor given up. Only
 //!   the holder writes `egress`.

@@ -40,8 +40,8 @@ const LOOK_EVERY: u32 = 4;
 
 /// Of so many acquisitions one is watched.
 const WATCHED: u32 = 8;
-/// Watched acquisitions that took too long, after so many of which a passive thread is admitted. As long as so many take, a small
-/// set of active threads has not come round to the same thread again.
+/// Watched acquisitions that took too long, after so many of which a passive thread is admitted. Up to fifteen active threads that take
+/// turns so admit one each in turn: this has no divisor with their number.
 const TOO_LONG: u32 = 17;
 
 /// Whether the acquisition of this number is watched. Few active threads take turns in a fixed order: every eighth would always be
@@ -140,6 +140,8 @@ struct Counts<P: Platform> {
     left: P::U32,
     /// The holder's (I1).
     acquisitions: P::Data<u32>,
+    /// Watched acquisitions that took too long. The holder's (I1).
+    late: P::Data<u32>,
     /// The address of the lock whose holder counted itself in, or 0. The holder's (I1); others find that it is not theirs.
     counted: P::Usize,
     /// Whose the state is, and how many use it without being active (I4).
@@ -186,6 +188,7 @@ impl<P: Platform, S: Passive<P>> PoolNode<P> for Restriction<P, S> {
                 egress: P::U32::new(0),
                 left: P::U32::new(0),
                 acquisitions: P::Data::new(0),
+                late: P::Data::new(0),
                 counted: P::Usize::new(0),
                 claim: Claimed::new(),
                 turned: P::Data::new(0),
@@ -266,6 +269,8 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         let counts = &self.counts.0;
         // SAFETY: as above.
         unsafe { counts.acquisitions.set(0) };
+        // SAFETY: as above.
+        unsafe { counts.late.set(0) };
         // SAFETY: as above.
         unsafe { counts.turned.set(0) };
     }
@@ -418,12 +423,11 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
     /// The calling thread holds the lock (I1).
     pub(super) unsafe fn end_watching(&self, begun: u64) {
         if P::now(Clock::Monotonic).saturating_sub(begun) > P::round_trip_ns() * 3 / 2 {
-            let acquisitions = &self.counts.0.acquisitions;
-            let share = self.settings().promote.div_ceil(TOO_LONG);
+            let late = &self.counts.0.late;
             // SAFETY: I1.
-            let counted = unsafe { acquisitions.get() };
+            let counted = unsafe { late.get() };
             // SAFETY: I1.
-            unsafe { acquisitions.set(counted.saturating_add(share)) };
+            unsafe { late.set(counted + 1) };
         }
     }
 
@@ -552,9 +556,14 @@ impl<P: Platform, S: Passive<P>> Restriction<P, S> {
         counts.counted.store(0, Relaxed);
         // SAFETY: I1.
         let acquisitions = unsafe { counts.acquisitions.get() } + 1;
-        let due = acquisitions >= self.settings().promote;
+        // SAFETY: I1.
+        let due = acquisitions >= self.settings().promote || unsafe { counts.late.get() } >= TOO_LONG;
         // SAFETY: I1.
         unsafe { counts.acquisitions.set(if due { 0 } else { acquisitions }) };
+        if due {
+            // SAFETY: I1.
+            unsafe { counts.late.set(0) };
+        }
         let promoted = if due { self.promote() } else { None };
         if S::BY_NODE {
             // SAFETY: I1.

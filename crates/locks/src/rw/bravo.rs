@@ -97,7 +97,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     deviations: "Writers stop the bias before they wait; releases without tokens; slots that `fork` can clear; the fence is \
                  the writer's (membarrier).",
     avoid: "Frequent writes. Many more readers than CPUs on a machine of many caches: a reader that finds its slot taken by one \
-            that has lost its CPU goes by the lock's own line.",
+            that has lost its CPU takes the lock's own cache line.",
     largest_inner: LARGEST_INNER,
     ..Descriptor::rwlock(Favour::Neutral, "as the lock inside; a thread that is visible is counted again")
 };

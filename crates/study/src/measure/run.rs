@@ -526,14 +526,16 @@ fn too_long(application: &Application, metrics: &BTreeMap<String, f64>, seconds:
     })
 }
 
-/// What the library said that it served, in each process of a run: from `served` on, each different line once.
+/// What the library said that it served, in the processes of a run: from `served` on, each different line once, and not more than a few.
 fn said(text: &str) -> Vec<&str> {
+    const MOST: usize = 8;
     let mut lines = Vec::new();
     for line in text.lines() {
         // What the program wrote before need not have ended its line.
         if let Some((_, said)) =
             line.rsplit_once("lockwork: ").and_then(|(_, report)| report.split_once("]: "))
             && said.starts_with("served ")
+            && lines.len() < MOST
             && !lines.contains(&said)
         {
             lines.push(said);
