@@ -482,8 +482,7 @@ against_crowds() {
 }
 against_blocking() {
     six_workloads against/blocking --libraries "$1" --locks "${BENCH_LOCK:-$DEFAULT}" --threads 2,8,32,64 \
-        --runs "$(rounds 7)" --warmup 0 \
-        --timeout 20
+        --runs "$(rounds 7)" --warmup 0 --timeout 20
 }
 
 # ---- The recorder: what it costs, switched off and switched on. About half an hour. ----

@@ -14,7 +14,7 @@ use lockwork_config as config;
 use lockwork_locks::api::Held;
 use lockwork_locks::delegation::condition::{Condition, Seen};
 use lockwork_locks::delegation::posts::Posts;
-use lockwork_platform::{AtomicCell, Deadline, FutexCell, Native, NativeFutex, Sched};
+use lockwork_platform::{AtomicCell, Deadline, FutexCell, Native, NativeFutex, Sched, environment};
 
 use crate::time::{self, REALTIME, Timespec};
 use crate::users::{self, Inside, Others};
@@ -208,11 +208,8 @@ impl Delegate {
 /// A delegate of the kind that `LOCKWORK_DELEGATE` says, or of the default one. A value that names none ends the program: nothing
 /// that a static initialiser is for could tell of it.
 fn standard() -> DynDelegate {
-    // SAFETY: a C string. Programs with rights that their caller has not get null.
-    let value = unsafe { secure_getenv(config::DELEGATE.c_name.as_ptr()) };
-    // SAFETY: null, or a string of the environment.
-    let value = (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy());
-    match config::text(value.as_deref()) {
+    let value = environment::variable(&config::DELEGATE).map(CStr::to_string_lossy);
+    match value.as_deref() {
         None => <DynDelegate as lockwork::delegates::Delegate<Native>>::new(),
         Some(spec) => DynDelegate::new(spec).unwrap_or_else(|error| {
             eprintln!("lockwork: {}: {error}", config::DELEGATE.name);
@@ -330,7 +327,6 @@ pub unsafe extern "C" fn lockwork_delegate_execute(
 
 unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
-    fn secure_getenv(name: *const c_char) -> *const c_char;
 }
 
 fn set_errno(number: c_int) {

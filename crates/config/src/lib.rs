@@ -9,6 +9,7 @@
 use core::ffi::CStr;
 use core::fmt;
 
+pub mod report;
 mod variables;
 
 pub use variables::*;

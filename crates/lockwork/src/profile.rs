@@ -93,13 +93,14 @@ mod off {
 #[cfg(feature = "profile")]
 mod on {
     use std::cell::Cell;
-    use std::ffi::{CStr, c_char, c_int};
+    use std::ffi::c_int;
     use std::ptr;
     use std::sync::atomic::AtomicU32;
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
     use lockwork_config as config;
     use lockwork_locks::wait::WAITING_ON_COND;
+    use lockwork_platform::environment::variable;
     use lockwork_profile::board::Board;
     use lockwork_profile::format::{Kind, Mode, Thread};
     use lockwork_profile::process::{self, Host};
@@ -128,7 +129,6 @@ mod on {
         fn pthread_atfork(prepare: Option<Handler>, parent: Option<Handler>, child: Option<Handler>)
         -> c_int;
         fn atexit(handler: extern "C" fn()) -> c_int;
-        fn secure_getenv(name: *const c_char) -> *const c_char;
     }
 
     extern "C" fn end() {
@@ -146,13 +146,6 @@ mod on {
 
     extern "C" fn constructor() {
         is_decided();
-    }
-
-    fn variable(variable: &config::Variable) -> Option<&'static CStr> {
-        // SAFETY: a terminated name.
-        let value = unsafe { secure_getenv(variable.c_name.as_ptr()) };
-        // SAFETY: null, or a terminated string, which the C library keeps.
-        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }).filter(|value| !value.is_empty())
     }
 
     /// Decides whether the process is recorded from the beginning. `false`: another thread does, or this one, further up.

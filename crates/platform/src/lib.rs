@@ -13,6 +13,7 @@ pub mod batches;
 pub mod bookmarks;
 mod cells;
 mod cpu;
+pub mod environment;
 mod native;
 pub mod nodes;
 pub mod observe;

@@ -59,14 +59,10 @@ pub(crate) const OPEN: *mut FreeNode = ptr::without_provenance_mut(1);
 /// write where the list has three, with the count of what is in it.
 #[inline(always)]
 pub(crate) fn take() -> NonNull<u8> {
-    let block = ThreadBlock::current();
-    let spare = block.spare.get();
-    if spare.addr() > OPEN.addr() {
-        block.spare.set(OPEN);
-        // SAFETY: not null.
-        return unsafe { NonNull::new_unchecked(spare) }.cast();
+    match take_spare() {
+        Some(node) => node,
+        None => take_of_list(ThreadBlock::current()),
     }
-    take_of_list(block)
 }
 
 /// As [`take`], if the thread has put a node aside. Calls nothing.

@@ -3,14 +3,14 @@
 //! `LOCKWORK_TOPOLOGY` holds an hwloc-style synthetic description such as `node:4 core:8`. Threads
 //! are then spread over the virtual CPUs in the order in which they first ask.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::CStr;
 use core::fmt;
 use core::ptr::NonNull;
 
 use lockwork_config as config;
 
 use crate::published::Published;
-use crate::{Native, arch, sys, waiters};
+use crate::{Native, arch, environment, sys, waiters};
 
 /// CPUs beyond this number are mapped onto lower ones.
 pub const MAX_CPUS: usize = 1024;
@@ -362,21 +362,13 @@ pub fn current() -> &'static Topology {
     CURRENT.get().unwrap_or_else(|| initialise())
 }
 
-unsafe extern "C" {
-    fn secure_getenv(name: *const c_char) -> *const c_char;
-}
-
 #[cold]
 #[inline(never)]
 fn initialise() -> &'static Topology {
-    // SAFETY: a terminated name.
-    let value = unsafe { secure_getenv(config::TOPOLOGY.c_name.as_ptr()) };
-    if value.is_null() {
+    let Some(value) = environment::variable(&config::TOPOLOGY) else {
         return CURRENT.publish(&UNIFORM, Topology::ask_kernel);
-    }
-    // SAFETY: `secure_getenv` returned a terminated string that lives as long as nobody changes the environment.
-    match unsafe { CStr::from_ptr(value) }.to_str() {
-        Ok("") => CURRENT.publish(&UNIFORM, Topology::ask_kernel),
+    };
+    match value.to_str() {
         Ok(description) => synthetic(description),
         Err(_) => sys::refuse(format_args!("{} is not UTF-8", config::TOPOLOGY.name)),
     }

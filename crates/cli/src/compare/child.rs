@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockwork_config::report::divide;
 use lockwork_study::{Usage, process};
 
 use super::interrupt;
-use super::served::divide;
 
 /// What a run did.
 #[derive(Debug)]

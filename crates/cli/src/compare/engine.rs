@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lockwork_config::report::divide;
 
 use super::child::{self, End, Finished};
 use super::interrupt;
 use super::metric::Metric;
 use super::plan::Plan;
 use super::runs::{Measured, Outcome, Run, Values, given_up, six_digits};
-use super::served::{self, Served};
+use super::served::Served;
 
 /// Runs everything, or until Ctrl-C.
 pub(crate) fn measure(plan: &Plan) -> Measured {
@@ -163,8 +164,7 @@ pub(crate) fn no_metric(metric: &Metric, finished: &Finished) -> String {
 /// The output without what the library says in it, which is no figure of the program.
 fn without_reports(texts: &[String]) -> Vec<String> {
     let own = |text: &String| {
-        let lines =
-            text.split_inclusive('\n').map(|line| served::divide(line).map_or(line, |(before, _)| before));
+        let lines = text.split_inclusive('\n').map(|line| divide(line).map_or(line, |(before, _)| before));
         lines.collect::<String>()
     };
     texts.iter().map(own).collect()

@@ -10,17 +10,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use lockwork_config::report::{FORWARDED, NOTHING, SERVED, divide};
 use lockwork_locks::registry::Spec;
 
 use crate::specs::split_outside_parentheses;
 
-/// How every line of the library begins.
-const LIBRARY: &str = "lockwork: ";
-const SERVED: &str = "served ";
-const FORWARDED: &str = "; forwarded to glibc ";
 /// Said where all locks are glibc's, so that only those are counted that were initialised.
 const ALL: &str = "all locks, of which it initialised ";
-const NOTHING: &str = "nothing";
 const RWLOCKS: &str = "rwlocks";
 
 /// The locks of a run by kind and by what served them.
@@ -40,19 +36,6 @@ struct Count {
     kind: String,
     /// What served them, where there is a choice.
     by: Option<String>,
-}
-
-/// A line of output, divided where the library begins to speak: what the program wrote there, and what the library says, from
-/// `served` on. `None` if that is nothing.
-///
-/// The program need not have ended its line: `db_bench` leaves a count of its operations with a `\r` behind, so that the
-/// next count is written over it.
-pub(crate) fn divide(line: &str) -> Option<(&str, &str)> {
-    let (before, report) = line.split_at(line.rfind(LIBRARY)?);
-    let (process, said) = report[LIBRARY.len()..].split_once("]: ")?;
-    let (_, id) = process.rsplit_once('[')?;
-    let is_report = id.parse::<u32>().is_ok() && said.starts_with(SERVED) && said.contains(FORWARDED);
-    is_report.then_some((before, said))
 }
 
 impl Served {

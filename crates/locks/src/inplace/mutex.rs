@@ -88,13 +88,8 @@ impl<T: MutexPlace> Visitor<Native> for Build<T> {
 /// with what the same operation of [`RawLock`] asks for.
 trait Serve<T> {
     type Token: Token;
-    unsafe fn acquire(place: &T) -> Self::Token;
     /// As [`RawLock::lock_at_once`].
-    #[inline(always)]
-    unsafe fn acquire_at_once(place: &T) -> Result<Self::Token, Option<Self::Token>> {
-        // SAFETY: the caller's contract.
-        Ok(unsafe { Self::acquire(place) })
-    }
+    unsafe fn acquire_at_once(place: &T) -> Result<Self::Token, Option<Self::Token>>;
     /// As [`RawLock::finish_lock`].
     unsafe fn finish(place: &T, begun: Option<Self::Token>) -> Self::Token {
         let _ = (place, begun);
@@ -141,12 +136,6 @@ struct Plain<L>(PhantomData<L>);
 
 impl<T: MutexPlace, L: RawLock<Native>> Serve<T> for Plain<L> {
     type Token = L::Token;
-
-    #[inline(always)]
-    unsafe fn acquire(place: &T) -> L::Token {
-        // SAFETY: I1.
-        unsafe { inner::<T, L>(place) }.lock()
-    }
 
     #[inline(always)]
     unsafe fn acquire_at_once(place: &T) -> Result<L::Token, Option<L::Token>> {
@@ -255,9 +244,9 @@ impl<T: MutexPlace, L: RawLock<Native>, S: Passive<Native>> Serve<T> for Wrapped
     type Token = L::Token;
 
     #[inline(always)]
-    unsafe fn acquire(place: &T) -> L::Token {
+    unsafe fn acquire_at_once(place: &T) -> Result<L::Token, Option<L::Token>> {
         // SAFETY: I1.
-        Restricted::acquire(unsafe { Self::over(place) })
+        Ok(Restricted::acquire(unsafe { Self::over(place) }))
     }
 
     unsafe fn acquire_until(place: &T, deadline: Deadline) -> Option<L::Token> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use lockwork_config::report;
 use lockwork_stats::fairness::{jain_index, unfairness_factor};
 use rustix::process::Signal;
 
@@ -448,6 +449,9 @@ fn give(
     }
 }
 
+/// Lines of its processes that the record of a run keeps.
+const MOST_SAID: usize = 8;
+
 /// The record of a run.
 fn judge(
     application: &Application,
@@ -470,16 +474,14 @@ fn judge(
         }
     }
     let throughput = metrics.get("throughput").copied().filter(|value| *value > 0.0);
+    let said = said(&given.text);
     let (outcome, reason) = match (given.failed, throughput) {
         (Some(Failed(outcome, reason)), _) => (outcome, Some(reason)),
         (None, None) => (Outcome::Silent, Some("its output has no throughput above 0".to_owned())),
         // The library says nothing of a program that has no lock, and is not there in one that was linked statically.
         // One that was told to end may have ended without a report.
         (None, Some(_))
-            if application.interposed
-                && given.reports
-                && key.lock != "pthread"
-                && serves_nothing(&given.text) =>
+            if application.interposed && given.reports && key.lock != "pthread" && serves_nothing(&said) =>
         {
             (Outcome::NotServed, Some("the library served no lock of it".to_owned()))
         }
@@ -488,7 +490,6 @@ fn judge(
             None => (Outcome::Ok, None),
         },
     };
-    let served = said(&given.text);
     let ok = outcome == Outcome::Ok;
     let of = |name: &str| metrics.get(name).copied().filter(|_| ok);
     Record {
@@ -512,7 +513,7 @@ fn judge(
         upper_half: (counts.len() > 1).then(|| unfairness_factor(&counts)),
         metrics,
         surroundings,
-        served: (!served.is_empty()).then(|| served.join("; and ")),
+        served: kept(said),
     }
 }
 
@@ -526,27 +527,28 @@ fn too_long(application: &Application, metrics: &BTreeMap<String, f64>, seconds:
     })
 }
 
-/// What the library said that it served, in the processes of a run: from `served` on, each different line once, and not more than a few.
+/// What the library said that it served, in the processes of a run: from `served` on, each different line once.
 fn said(text: &str) -> Vec<&str> {
-    const MOST: usize = 8;
     let mut lines = Vec::new();
-    for line in text.lines() {
-        // What the program wrote before need not have ended its line.
-        if let Some((_, said)) =
-            line.rsplit_once("lockwork: ").and_then(|(_, report)| report.split_once("]: "))
-            && said.starts_with("served ")
-            && lines.len() < MOST
-            && !lines.contains(&said)
-        {
+    for (_, said) in text.lines().filter_map(report::divide) {
+        if !lines.contains(&said) {
             lines.push(said);
         }
     }
     lines
 }
 
+/// What the record keeps of that: no more than a few lines, those first that say of a lock that it was served.
+fn kept(mut said: Vec<&str>) -> Option<String> {
+    said.sort_by_key(|line| serves_nothing(&[line]));
+    said.truncate(MOST_SAID);
+    (!said.is_empty()).then(|| said.join("; and "))
+}
+
 /// Whether the library reported no lock that it served.
-fn serves_nothing(text: &str) -> bool {
-    said(text).iter().all(|said| said.starts_with("served nothing"))
+fn serves_nothing(said: &[&str]) -> bool {
+    said.iter()
+        .all(|said| said.strip_prefix(report::SERVED).is_some_and(|what| what.starts_with(report::NOTHING)))
 }
 
 /// A port of the loopback that was free a moment ago.
@@ -567,8 +569,15 @@ mod tests {
         let text = format!("{nothing}\n9 ops\r{some}\n{}\n", some.replace("[2]", "[3]"));
         assert_eq!(said(&text).len(), 2, "both of the program's processes said the same");
         assert!(said(&text)[1].starts_with("served 3 mutexes by ticket"));
-        assert!(!serves_nothing(&text));
-        assert!(serves_nothing(nothing));
-        assert!(serves_nothing("the program was served well"));
+        assert!(!serves_nothing(&said(&text)));
+        // Helpers that served nothing, each with counts of its own, before the one that did.
+        let helpers = (0..20).map(|n| format!("{nothing}, {n} rwlocks\n")).collect::<String>();
+        let text = format!("{helpers}{some}\n");
+        assert!(!serves_nothing(&said(&text)));
+        let kept = kept(said(&text)).expect("lines");
+        assert!(kept.starts_with("served 3 mutexes by ticket"));
+        assert_eq!(kept.split("; and ").count(), MOST_SAID);
+        assert!(serves_nothing(&said(nothing)));
+        assert!(serves_nothing(&said("the program was served well")));
     }
 }

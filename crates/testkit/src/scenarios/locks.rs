@@ -360,36 +360,35 @@ pub fn two_locks<P: ModelPlatform>(first: AnyLock<P>, second: AnyLock<P>) -> Pla
     play
 }
 
-/// The last thread destroys the lock right after its unlock, as POSIX allows: no other release may
-/// touch the lock any more.
+/// Acquires and releases; the last of `threads` destroys the lock right after, as POSIX allows. Whether that was the caller.
+fn destroyed<P: ModelPlatform>(stage: &Stage<P>, threads: usize) -> bool {
+    let is_last = stage.locked() == threads;
+    if is_last {
+        // SAFETY: everybody has had the lock, and this thread was the last.
+        unsafe { stage.lock.dispose() };
+        P::retire(&*stage.lock);
+    }
+    is_last
+}
+
+/// The last thread destroys the lock right after its unlock: no other release may touch the lock any more.
 pub fn destroy<P: ModelPlatform>(lock: AnyLock<P>, threads: usize) -> Play {
     let stage = Stage::<P>::new(lock);
-    let mut play = stage.play(threads, threads);
-    for _ in 0..threads {
+    (0..threads).fold(stage.play(threads, threads), |play, _| {
         let stage = Arc::clone(&stage);
-        play = play.with(move || {
-            if stage.locked() == threads {
-                // SAFETY: everybody has had the lock, and this thread was the last.
-                unsafe { stage.lock.dispose() };
-                P::retire(&*stage.lock);
-            }
-        });
-    }
-    play
+        play.with(move || _ = destroyed(&stage, threads))
+    })
 }
 
 /// As [`destroy`], and the process forks at once: its child, which forgets the waiters of every lock that the registry names, is not
 /// to find this one there.
 pub fn destroy_and_fork<P: ModelPlatform>(lock: AnyLock<P>, threads: usize) -> Play {
     let stage = Stage::<P>::new(lock);
+    let address = stage.lock.address();
     (0..threads).fold(Play::new(|| {}), |play, _| {
         let stage = Arc::clone(&stage);
         play.with(move || {
-            if stage.locked() == threads {
-                let address = stage.lock.address();
-                // SAFETY: everybody has had the lock, and this thread was the last.
-                unsafe { stage.lock.dispose() };
-                P::retire(&*stage.lock);
+            if destroyed(&stage, threads) {
                 assert!(!P::fork().contains(&address), "somebody is registered for a lock that is gone");
             }
         })
