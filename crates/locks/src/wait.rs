@@ -90,6 +90,17 @@ impl Patience {
     }
 }
 
+/// What `look` finds, when somebody is known to be on the way to put it there.
+pub(crate) fn patiently<P: Platform, R>(mut look: impl FnMut() -> Option<R>) -> R {
+    let mut patience = Patience::new::<P>();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        patience.pause::<P>();
+    }
+}
+
 /// Pauses that a waiter of a delegate makes before it sleeps: a context switch's worth, or, where waits are to be as
 /// published, as many as it takes.
 #[inline(always)]

@@ -53,7 +53,7 @@ use lockwork_platform::{AtomicCell, Native, Platform, PoolNode};
 
 use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
 use crate::queue::node_lock::NodeLock;
-use crate::wait::{self, Behind, Grant, Owner, Patience, Returning, Wait, WaitPolicy};
+use crate::wait::{self, Behind, Grant, Owner, Returning, Wait, WaitPolicy, patiently};
 
 /// What is known of the Malthusian lock.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -321,13 +321,7 @@ fn linked<P: Platform>(node: &MalthNode<P>) -> Option<NonNull<MalthNode<P>>> {
 
 /// The successor of a node, when somebody is known to be about to link itself.
 fn await_link<P: Platform>(node: &MalthNode<P>) -> NonNull<MalthNode<P>> {
-    let mut patience = Patience::new::<P>();
-    loop {
-        if let Some(succ) = linked(node) {
-            return succ;
-        }
-        patience.pause::<P>();
-    }
+    patiently::<P, _>(|| linked(node))
 }
 
 // SAFETY: at most one node is at the head (I1, I2), and E1 and E4 order the sections.

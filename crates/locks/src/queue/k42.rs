@@ -56,7 +56,7 @@ use lockwork_platform::{AtomicCell, Native, Platform, PoolNode};
 
 use crate::api::{RawLock, address};
 use crate::describe::{Citation, Descriptor, Family, Order, Proof, Timed};
-use crate::wait::{self, Behind, Grant, Owner, Patience, Returning, Wait, WaitPolicy};
+use crate::wait::{self, Behind, Grant, Owner, Returning, Wait, WaitPolicy, patiently};
 
 /// What is known of K42.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -139,14 +139,7 @@ const fn held<P: Platform>() -> *mut K42Node<P> {
 
 /// The successor in `link`, when a thread is known to be on the way to write it.
 fn await_link<P: Platform>(link: &P::Ptr<K42Node<P>>) -> NonNull<K42Node<P>> {
-    let mut patience = Patience::new::<P>();
-    loop {
-        // ORDER: E3.
-        if let Some(succ) = NonNull::new(link.load(Acquire)) {
-            return succ;
-        }
-        patience.pause::<P>();
-    }
+    patiently::<P, _>(|| NonNull::new(link.load(Acquire))) // ORDER: E3.
 }
 
 impl<P: Platform, W: WaitPolicy<P>> K42<P, W> {

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use lockwork_platform::{AtomicCell, NODE_BYTES, Native, Platform, PoolNode};
 
 use crate::knobs::MOST_PASSES;
-use crate::wait::{self, Owner, Patience};
+use crate::wait::{self, Owner, patiently};
 
 /// Hand-offs for which a waiter that was passed over waits at most, where no spec says otherwise: about what the paper's
 /// coin makes of it.
@@ -164,13 +164,7 @@ pub(super) fn linked<P: Platform>(node: NonNull<CnaNode<P>>) -> Option<NonNull<C
 
 /// The successor of a node, when a thread is known to be about to link itself.
 pub(super) fn await_link<P: Platform>(node: NonNull<CnaNode<P>>) -> NonNull<CnaNode<P>> {
-    let mut patience = Patience::new::<P>();
-    loop {
-        if let Some(succ) = linked(node) {
-            return succ;
-        }
-        patience.pause::<P>();
-    }
+    patiently::<P, _>(|| linked(node))
 }
 
 /// Whether the owner of a waiting node has given up. The node then is the caller's.

@@ -5,7 +5,9 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use lockwork_platform::{AtomicCell, FutexCell, NODE_BYTES, Native, Platform, PoolNode};
 
-use crate::wait::{self, ABANDONED, PARKED, Patience, ROUND_TRIPS, Returning, WAITING, Wait, spin_with_room};
+use crate::wait::{
+    self, ABANDONED, PARKED, ROUND_TRIPS, Returning, WAITING, Wait, patiently, spin_with_room,
+};
 
 /// Of a waiter's word: what it waited for, and the lock of the whole machine, are the waiter's.
 pub(crate) const OWNED: u32 = 4;
@@ -180,14 +182,7 @@ pub(crate) const fn held<P: Platform>(way: usize) -> *mut Waiter<P> {
 
 /// The waiter in `link`, when somebody is known to be on the way to write it.
 fn await_link<P: Platform>(link: &P::Ptr<Waiter<P>>) -> NonNull<Waiter<P>> {
-    let mut patience = Patience::new::<P>();
-    loop {
-        // ORDER: E3.
-        if let Some(waiter) = NonNull::new(link.load(Acquire)) {
-            return waiter;
-        }
-        patience.pause::<P>();
-    }
+    patiently::<P, _>(|| NonNull::new(link.load(Acquire))) // ORDER: E3.
 }
 
 impl<P: Platform> Queue<'_, P> {

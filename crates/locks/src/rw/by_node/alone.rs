@@ -39,7 +39,7 @@ use super::shared::{self, Shared};
 use super::{ByNode, Rule};
 use crate::hierarchical::part::LocalLock;
 use crate::state::{NotPublished, State};
-use crate::wait::Patience;
+use crate::wait::patiently;
 
 const ALONE: usize = 1;
 /// A writer has the lock.
@@ -194,13 +194,7 @@ fn take_in<P: Platform, M: LocalLock<P>>(state: &Shared<P, M>, word: usize) -> u
         return 0;
     }
     // Threads may be there that have come too late to the lock that had the state before. They leave at once.
-    let mut patience = Patience::new::<P>();
-    loop {
-        if let Some(token) = state.close() {
-            return token;
-        }
-        patience.pause::<P>();
-    }
+    patiently::<P, _>(|| state.close())
 }
 
 /// Undoes [`take_in`].
